@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A runner makes the traffic that a subject is measured under and says what arrived.
+//!
+//! All runners stand behind one trait, so that an experiment names a workload and not a tool.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::netns::Namespace;
+
+/// What traffic is made. The names are those of the experiment files and of every CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// One TCP connection that sends as fast as it can.
+    TcpStream,
+    /// One request and one response at a time over one TCP connection.
+    TcpLatency,
+    /// TCP connections opened and closed one after the other.
+    TcpConnect,
+    /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
+    UdpFlood,
+}
+
+/// One load: a workload with its size, aimed at a server address.
+#[derive(Clone, Debug)]
+pub struct Load {
+    pub workload: Workload,
+    pub duration: Duration,
+    /// Where the server listens; in `Place::server`'s namespace.
+    pub address: IpAddr,
+    pub port: u16,
+    /// Bytes of a datagram's payload, of a request and of its response, or of one stream write.
+    pub payload_bytes: usize,
+}
+
+/// Where the two ends run. Over loopback both are the same namespace.
+pub struct Place<'a> {
+    pub server: &'a Namespace,
+    pub client: &'a Namespace,
+}
+
+/// One measured quantity, e.g. `throughput` in `Gbit/s`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub value: f64,
+}
+
+/// What one run of a load gave, measured at the receiver.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    pub metrics: Vec<Metric>,
+    /// (seconds since the start of the load, value in the unit of the workload's main metric).
+    pub series: Vec<(f64, f64)>,
+    /// (percentile 0..100, microseconds), for latency workloads.
+    pub percentiles: Vec<(f64, f64)>,
+    /// Raw output to keep beside the results: (file name, contents).
+    pub raw: Vec<(String, String)>,
+}
+
+/// A source of traffic: `ethr`, `iperf3` or `builtin`.
+pub trait Runner {
+    fn name(&self) -> &'static str;
+    /// The tool's own version text, for metadata.json.
+    fn version(&self) -> String;
+    fn supports(&self, workload: Workload) -> bool;
+    /// The full command lines that `run` would start, for metadata.json.
+    fn command_lines(&self, load: &Load) -> Vec<String>;
+    /// Runs one load to its end. It ends by itself within the load's duration plus ten seconds.
+    fn run(&self, place: &Place, load: &Load) -> anyhow::Result<Outcome>;
+}
