@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Writes the bindings of `wrapper.h` to stdout, unformatted. `./regenerate` calls it, formats what
+//! comes out and puts the head of `src/bindings.rs` before it.
+
+use std::process::exit;
+
+/// Functions that a backend of the queue may call. Left out are those that print, those that look
+/// up interface names (`nfq_get_*_name`), those that take apart packets (`packet` does that) and
+/// those whose arguments drag in types of libc.
+const FUNCTIONS: [&str; 8] = [
+    "nfq_(open|close|fd|bind_pf|unbind_pf|create_queue|destroy_queue|handle_packet)",
+    "nfq_set_(mode|queue_maxlen|queue_flags|verdict|verdict2|verdict_batch|verdict_batch2)",
+    "nfq_get_(msg_packet_hdr|nfmark|indev|physindev|outdev|physoutdev|skbinfo|uid|gid|payload)",
+    "nfq_nlmsg_(cfg_put_cmd|cfg_put_params|cfg_put_qmaxlen|parse|put)",
+    "nfq_nlmsg_(verdict_put|verdict_put_mark|verdict_put_pkt)",
+    "mnl_socket_(open|open2|fdopen|bind|close|get_fd|get_portid|sendto|recvfrom)",
+    "mnl_nlmsg_(size|ok|next|put_header|put_extra_header|get_payload|get_payload_len)",
+    "mnl_attr_(get_(type|len|payload_len|payload|u8|u16|u32|u64)|put(_u8|_u16|_u32|_u64)?|ok|next|parse)",
+];
+
+/// What travels in messages, and the socket's address.
+const TYPES: [&str; 6] = [
+    "nlmsghdr|nlmsgerr|nlattr|sockaddr_nl",
+    "nfgenmsg",
+    "nfqnl_msg_.*",
+    "nfqnl_(attr_type|attr_config|config_mode|vlan_attr|attr_limit)",
+    "netlink_header_length|nfnetlink_groups",
+    "nf_inet_hooks",
+];
+
+/// Constants by the prefix that the kernel gives them.
+const CONSTANTS: [&str; 9] = [
+    "NFQNL_.*",
+    "NFQA_.*",
+    "NFNL_(SUBSYS|MSG)_.*",
+    "NFNETLINK_.*",
+    "NF_(DROP|ACCEPT|STOLEN|QUEUE|REPEAT|STOP|MAX_VERDICT|VERDICT_.*|INET_.*)",
+    "NLM_F_.*",
+    "NLMSG_.*",
+    "NLA_.*",
+    "NETLINK_(NETFILTER|NO_ENOBUFS|CAP_ACK|EXT_ACK|BROADCAST_ERROR)",
+];
+
+fn main() {
+    match generate() {
+        Ok(text) => print!("{text}"),
+        Err(error) => {
+            eprintln!("error: the bindings can't be made: {error}");
+            exit(1);
+        }
+    }
+}
+
+fn generate() -> Result<String, Box<dyn std::error::Error>> {
+    let oldest_rust = bindgen::RustTarget::stable(85, 0).map_err(|error| error.to_string())?;
+    let mut builder = bindgen::Builder::default()
+        .header("wrapper.h")
+        .rust_target(oldest_rust)
+        .rust_edition(bindgen::RustEdition::Edition2021)
+        .use_core()
+        .prepend_enum_name(false)
+        .merge_extern_blocks(true)
+        .generate_comments(false)
+        .disable_header_comment()
+        .formatter(bindgen::Formatter::None);
+    for pattern in FUNCTIONS {
+        builder = builder.allowlist_function(pattern);
+    }
+    for pattern in TYPES {
+        builder = builder.allowlist_type(pattern);
+    }
+    for pattern in CONSTANTS {
+        builder = builder.allowlist_var(pattern);
+    }
+    Ok(builder.generate()?.to_string())
+}
