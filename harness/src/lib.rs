@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The measuring harness: it belongs to neither twin, because neither may own the judge.
+//!
+//! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in interleaved
+//! rounds, `statistics` turns samples into intervals and words, `report` and `plot` show them.
+
+pub mod experiment;
+pub mod load;
+pub mod metadata;
+pub mod netns;
+pub mod plot;
+pub mod process;
+pub mod progress;
+pub mod report;
+pub mod rules;
+pub mod run;
+pub mod runner;
+pub mod schedule;
+pub mod statistics;
+pub mod store;
+pub mod subject;

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Network namespaces without a name: they vanish with their last process and file descriptor.
+//!
+//! A namespace is held by an open file descriptor only. Whatever ends this process, SIGKILL too, ends the
+//! namespace with its rules, links and queues; nothing is left under /run/netns to clean up.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{bail, Context};
+use nix::sched::{setns, unshare, CloneFlags};
+use nix::sys::socket::{socket, AddressFamily, SockFlag, SockType};
+
+/// The addresses of the two ends that [`Namespace::veth_pair`] makes: (first, second).
+pub const VETH_IPV4: (IpAddr, IpAddr) = (
+    IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
+    IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)),
+);
+/// The same for IPv6.
+pub const VETH_IPV6: (IpAddr, IpAddr) = (
+    IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2)),
+);
+/// Bytes; that of Ethernet, so that packets over the pair have the size they have on a wire.
+pub const VETH_MTU: u32 = 1500;
+
+/// A network namespace of its own, or the machine's.
+pub struct Namespace {
+    /// None: the namespace that this process was started in; nothing needs to be entered.
+    file: Option<File>,
+}
+
+impl Namespace {
+    /// Makes an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN.
+    pub fn new() -> anyhow::Result<Namespace> {
+        // unshare(2) moves the calling thread only, so a thread that ends at once does it.
+        let file = on_thread(|| -> anyhow::Result<File> {
+            unshare(CloneFlags::CLONE_NEWNET)
+                .context("a network namespace could not be made: run as root or with sudo")?;
+            loopback_up().context("the loopback interface of a new namespace did not come up")?;
+            File::open("/proc/thread-self/ns/net").context("/proc/thread-self/ns/net")
+        })?;
+        Ok(Namespace { file: Some(file) })
+    }
+
+    /// The namespace that this process was started in.
+    pub fn host() -> Namespace {
+        Namespace { file: None }
+    }
+
+    /// Runs `work` on a thread inside the namespace and gives back what it gives. Sockets and files that
+    /// it opens stay in the namespace when they leave it.
+    ///
+    /// Inside, /proc/net belongs to the *process*: read /proc/thread-self/net instead. A child that is
+    /// spawned inside by [`Namespace::command`] dies with this thread, so spawn it outside.
+    ///
+    /// # Panics
+    /// When `work` panics, and when setns(2) refuses, which it can't to one who made the namespace unless
+    /// the process has dropped CAP_SYS_ADMIN since.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        on_thread(|| {
+            if let Some(file) = &self.file {
+                setns(file, CloneFlags::CLONE_NEWNET).expect("setns to a namespace of our own");
+            }
+            work()
+        })
+    }
+
+    /// A command whose child starts in the namespace and is killed when the thread that spawned it ends
+    /// (PR_SET_PDEATHSIG), so that no end of this process leaves it behind.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        // The raw number stays valid in the child: the fork copies the descriptor table, and close-on-exec
+        // acts after this closure. The duplicate belongs to the closure, so it lives as long as the command.
+        let file = self
+            .file
+            .as_ref()
+            .map(|file| file.try_clone().expect("dup of a namespace descriptor"));
+        let enter = move || {
+            if let Some(file) = &file {
+                setns(file, CloneFlags::CLONE_NEWNET)?;
+            }
+            // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
+            match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(enter) };
+        command
+    }
+
+    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix
+    /// lengths 24 and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. Needs `ip` (iproute2).
+    pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
+        let target = match &b.file {
+            Some(file) => format!(
+                "/proc/{}/fd/{}",
+                std::process::id(),
+                file.as_fd().as_raw_fd()
+            ),
+            None => format!("/proc/{}/ns/net", std::process::id()),
+        };
+        let mtu = VETH_MTU;
+        a.ip(&format!(
+            "link add veth mtu {mtu} type veth peer name veth-peer mtu {mtu}\n\
+             link set veth-peer netns {target}\n"
+        ))?;
+        b.ip("link set veth-peer name veth\n")?;
+        for (namespace, ipv4, ipv6) in
+            [(a, VETH_IPV4.0, VETH_IPV6.0), (b, VETH_IPV4.1, VETH_IPV6.1)]
+        {
+            // nodad: an address under duplicate detection can't be bound for a second or two.
+            namespace.ip(&format!(
+                "address add {ipv4}/24 dev veth\n\
+                 address add {ipv6}/64 dev veth nodad\n\
+                 link set veth up\n"
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Runs lines of `ip -batch` inside.
+    fn ip(&self, lines: &str) -> anyhow::Result<()> {
+        let mut child = self
+            .command("ip")
+            .args(["-batch", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("ip could not be started: install iproute2")?;
+        child
+            .stdin
+            .take()
+            .expect("stdin is piped")
+            .write_all(lines.as_bytes())?;
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("ip: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    }
+}
+
+/// Runs `work` on a thread that ends with it; a panic goes on in the caller.
+fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Raises `lo` in the calling thread's namespace (SIOCSIFFLAGS, netdevice(7)): no program is needed for it.
+fn loopback_up() -> io::Result<()> {
+    let socket = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    // SAFETY: ifreq is plain data for which all zeros is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the kernel reads one ifreq, which `request` is, and it outlives the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    fn interfaces(namespace: &Namespace) -> Vec<String> {
+        let text = namespace
+            .enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))
+            .unwrap();
+        text.lines()
+            .skip(2)
+            .map(|line| line.split(':').next().unwrap().trim().into())
+            .collect()
+    }
+
+    #[test]
+    fn a_namespace_is_isolated() {
+        let (a, b) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let listener = a.enter(|| TcpListener::bind("127.0.0.1:9999")).unwrap();
+        let connect = || TcpStream::connect("127.0.0.1:9999").map(|_| ());
+        a.enter(connect).unwrap();
+        assert_eq!(
+            b.enter(connect).unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+        b.enter(|| TcpListener::bind("127.0.0.1:9999")).unwrap();
+        drop(listener);
+    }
+
+    #[test]
+    fn a_command_runs_inside() {
+        let a = Namespace::new().unwrap();
+        a.ip("address add 10.99.0.1/32 dev lo\n").unwrap();
+        let seen = |namespace: &Namespace| {
+            let mut command = namespace.command("ip");
+            !command
+                .args(["address", "show", "to", "10.99.0.1"])
+                .output()
+                .unwrap()
+                .stdout
+                .is_empty()
+        };
+        assert!(seen(&a));
+        assert!(!seen(&Namespace::new().unwrap()));
+        assert!(!seen(&Namespace::host()));
+    }
+
+    #[test]
+    fn a_pair_carries_both_protocols_and_vanishes_with_one_end() {
+        let (a, b) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        Namespace::veth_pair(&a, &b).unwrap();
+        for address in [VETH_IPV4.1, VETH_IPV6.1] {
+            let listener = b.enter(|| TcpListener::bind((address, 9999))).unwrap();
+            a.enter(|| TcpStream::connect_timeout(&(address, 9999).into(), Duration::from_secs(2)))
+                .unwrap();
+            drop(listener);
+        }
+        assert!(interfaces(&a).contains(&"veth".to_string()));
+        drop(b);
+        let start = Instant::now();
+        while interfaces(&a).contains(&"veth".to_string()) {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "the namespace outlives its handle"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_spawned_it() {
+        let a = Namespace::new().unwrap();
+        let mut child = a.enter(|| {
+            Namespace::host()
+                .command("sleep")
+                .arg("60")
+                .spawn()
+                .unwrap()
+        });
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "the child lives on"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
