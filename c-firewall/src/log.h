@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// How the program ends when it cannot start or go on: one line "error: CAUSE: CURE" on stderr and
+// an exit code of its own. Nothing of this is called on the packet path; there things are counted.
+#ifndef LOG_H
+#define LOG_H
+
+enum {
+    LOG_TEXT_BYTES = 512, // of a failure's text with its final NUL; longer ones are cut
+};
+
+/// Exit codes; the text of --help names them.
+enum log_exit {
+    LOG_EXIT_STOPPED = 0,    // by SIGINT or SIGTERM, or --help, --version
+    LOG_EXIT_CALL = 1,       // a system call failed
+    LOG_EXIT_USAGE = 2,      // bad command line
+    LOG_EXIT_CAPABILITY = 3, // no CAP_NET_ADMIN
+    LOG_EXIT_KERNEL = 4,     // kernel without NFQUEUE
+    LOG_EXIT_OWNED = 5,      // queue owned by another process
+    LOG_EXIT_BUFFER = 6,     // receive buffer refused
+};
+
+/// Why the program cannot start or go on.
+struct failure {
+    enum log_exit code;
+    char text[LOG_TEXT_BYTES]; // "CAUSE: CURE", without "error: " and without a line end
+};
+
+/// Fills in a failure from a printf format.
+void failure_set(struct failure *failure, enum log_exit code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/// A call failed at start for none of the reasons that have a code of their own (exit code 1).
+/// call: its name as in the manual; error: the positive errno.
+void failure_set_start(struct failure *failure, const char *call, int error);
+
+/// A call failed while packets were running (exit code 1); the ledger is printed before this.
+/// call: its name as in the manual; error: the positive errno.
+void failure_set_running(struct failure *failure, const char *call, int error);
+
+/// Prints "error: TEXT" as one line on stderr. Returns the failure's exit code.
+int log_fail(const struct failure *failure);
+
+/// Prints "warning: TEXT" as one line on stderr, from a printf format.
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The queue as the rest of the program sees it: open, receive, answer, close. Three backends do the
+// same in three ways behind it (queue_classic, queue_mnl, queue_raw); what a message's frame must
+// be like is looked at here, before any library sees it.
+//
+// Theory of operation: queue_open sends, in this order, BIND, (the receive buffer is set here,) the
+// queue's length, the flags, and last the copy mode. Packets flow from the copy mode on, so only
+// its acknowledgement can be met among packets; a packet that comes first proves that the request
+// was taken, and stays in the arena for the first queue_receive. The late acknowledgement is then
+// ignored as any other.
+#ifndef QUEUE_H
+#define QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "log.h"
+#include "queue_socket.h"
+#include "verdict.h"
+
+enum {
+    QUEUE_OVERHEAD_BYTES = 512, // room in a slot for all attributes but the payload
+    QUEUE_MESSAGE_BYTES = 20,   // nlmsghdr and nfgenmsg, with which every message begins
+    QUEUE_REQUEST_BYTES = 64,   // room for a configuration request
+    QUEUE_VERDICT_BYTES = 40,   // of a verdict message with a mark
+};
+
+#define QUEUE_UNKNOWN UINT32_MAX // a uid or gid that the kernel didn't tell
+
+/// The backends, in the order of --help.
+enum queue_kind { QUEUE_CLASSIC, QUEUE_MNL, QUEUE_RAW, QUEUE_KIND_COUNT };
+
+struct queue_settings {
+    uint16_t number;
+    enum queue_kind kind;
+    uint32_t copy_bytes;          // of a packet to copy; 0 = metadata only
+    uint32_t batch;               // messages a receive call can yield, 1..VERDICT_RUNS_MAX
+    uint64_t slot_bytes;          // of the arena, see queue_socket_slot_bytes
+    uint32_t receive_buffer;      // bytes; 0 = the kernel's default
+    bool receive_buffer_required; // a smaller one is a failure, not a warning
+    uint32_t queue_length;        // packets
+    bool gso;                     // NFQA_CFG_F_GSO
+    bool fail_open;               // NFQA_CFG_F_FAIL_OPEN
+};
+
+/// A packet as the kernel tells of it. payload is borrowed from the arena until the next
+/// queue_receive.
+struct queue_packet {
+    uint32_t id;        // counts up by one with each packet offered to the queue, and wraps
+    uint16_t ethertype; // host order
+    uint8_t hook;       // NF_INET_*
+    bool truncated;     // the message did not fit its slot: only id, ethertype and hook are known
+    uint32_t mark;      // 0 = none
+    uint32_t indev;     // interface index; 0 = none
+    uint32_t outdev;    // interface index; 0 = none
+    uint32_t uid;       // of the socket that sent it; QUEUE_UNKNOWN
+    uint32_t gid;       // QUEUE_UNKNOWN
+    uint32_t skb_info;  // NFQA_SKB_* bits
+    const uint8_t *payload;  // from the IP header on; NULL without a payload
+    uint32_t payload_bytes;  // that can be read at payload
+    uint32_t original_bytes; // of the packet in the kernel; never a bound
+};
+
+/// What a message is. Negative: the kernel refused a verdict, -errno (-ENOENT: it has no such id).
+enum queue_parsed {
+    QUEUE_PARSED_PACKET,
+    QUEUE_PARSED_IGNORED,   // neither a packet nor an error, or an acknowledgement
+    QUEUE_PARSED_MALFORMED, // and no verdict is possible
+};
+
+/// What a receive call yielded. All zero: the socket is empty.
+struct queue_received {
+    uint32_t messages;  // all of them; a message that did not count as anything else was ignored
+    uint32_t packets;   // in queue.packets
+    uint32_t malformed; // messages without a usable packet
+    uint32_t refused;   // verdicts that the kernel refused
+    uint32_t overruns;  // 1 if the call told of lost packets (ENOBUFS)
+};
+
+/// Configuration requests, each acknowledged by the kernel except QUEUE_UNBIND, whose
+/// acknowledgement would have to be looked for behind all packets that wait in the socket.
+enum queue_request {
+    QUEUE_BIND,   // NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND
+    QUEUE_LENGTH, // NFQA_CFG_QUEUE_MAXLEN: settings.queue_length
+    QUEUE_FLAGS, // NFQA_CFG_FLAGS and, with the same value, NFQA_CFG_MASK: queue.flags; left out if
+                 // 0
+    QUEUE_MODE,  // NFQA_CFG_PARAMS: settings.copy_bytes, NFQNL_COPY_PACKET or, for 0,
+                 // NFQNL_COPY_META
+    QUEUE_UNBIND, // NFQA_CFG_CMD: NFQNL_CFG_CMD_UNBIND
+};
+
+struct queue;
+
+/// What a backend is. Each function gives 0 or -errno.
+struct queue_backend {
+    const char *verdict_call;         // the name of the system call that sends verdicts
+    int (*open)(struct queue *queue); // makes and binds the netlink socket, sets queue.socket.fd
+    int (*request)(struct queue *queue,
+                   enum queue_request request); // sends, and waits for the answer
+    int (*parse)(struct queue *queue, const uint8_t *bytes, size_t received,
+                 struct queue_packet *packet);
+    int (*verdict)(struct queue *queue, const struct verdict_batch *batch);
+    void (*close)(struct queue *queue); // closes the socket; also after a failed open
+};
+
+/// A queue. Zeroed it can be given to queue_close.
+struct queue {
+    struct queue_settings settings;
+    const struct queue_backend *backend;
+    struct queue_socket socket;
+    uint32_t portid;              // netlink port of the socket
+    uint32_t flags;               // NFQA_CFG_F_* that are asked for
+    uint32_t receive_buffer;      // bytes that the kernel gives
+    uint32_t pending;             // messages in the arena that came while configuring
+    uint32_t pending_overruns;    // ENOBUFS met while configuring
+    bool configuring;             // queue_open has not ended yet
+    bool bound;                   // the kernel knows us as the owner
+    struct queue_packet *packets; // settings.batch of them
+    uint8_t *verdicts;            // QUEUE_VERDICT_BYTES * settings.batch, for mnl and raw
+    const char *failed_call;      // the call that made queue_receive or queue_verdict fail
+    void *library;                // struct mnl_socket or struct nfq_handle
+    void *library_queue;          // struct nfq_q_handle
+};
+
+/// Opens and configures a queue, so that packets flow.
+/// Returns 0, or -errno with failure filled in and everything closed.
+int queue_open(struct queue *queue, const struct queue_settings *settings, struct failure *failure);
+
+/// Receives what is there, at most settings.batch messages, without blocking. The packets stand in
+/// queue->packets until the next call.
+/// Returns 0, or -errno with queue->failed_call set, *received untouched.
+int queue_receive(struct queue *queue, struct queue_received *received);
+
+/// Sends every run of the batch, in order: in one system call, or one a run with the classic
+/// backend. Returns 0, or -errno with queue->failed_call set.
+int queue_verdict(struct queue *queue, const struct verdict_batch *batch);
+
+/// The file descriptor to poll for reading.
+int queue_fd(const struct queue *queue);
+
+/// Gives the queue up: unbinds (the kernel drops what waits) and closes.
+void queue_close(struct queue *queue);
+
+/// Looks at a message's frame, before anything of it is parsed.
+/// bytes: received bytes of one message as it came from the socket (nfnetlink_queue sends one a
+/// datagram). Returns QUEUE_PARSED_PACKET if it is a packet message that lies wholly in the bytes:
+/// its attributes may
+///   then be parsed, within nlmsg_len. Otherwise what it is. packet is filled in only for a
+///   truncated one (nlmsg_len > received) whose first attribute is a complete NFQA_PACKET_HDR:
+///   QUEUE_PARSED_PACKET with packet->truncated set. Otherwise packet->truncated is cleared.
+int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *packet);
+
+/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells. Returns
+/// QUEUE_PARSED_PACKET with packet filled in (truncated set, no payload), or
+/// QUEUE_PARSED_MALFORMED.
+int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);
+
+/// Checks the attributes of a whole packet message, as what the libraries take on trust: every
+/// header and every value lies within nlmsg_len, no fixed-size value is shorter than its type (or,
+/// for those that libnetfilter_queue insists on, longer), and there is an NFQA_PACKET_HDR. Unknown
+/// attributes are skipped. bytes: a message that queue_frame found whole. cap_len: NFQA_CAP_LEN in
+/// host order, untouched if absent. Returns 0 or -EBADMSG.
+int queue_check_attributes(const uint8_t *bytes, uint32_t *cap_len);
+
+/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes.
+bool queue_attribute_fits(uint16_t type, size_t value_bytes);
+
+/// For backends that wait for acknowledgements themselves: receives until the last request is
+/// answered. Returns 0, the -errno of the answer, or -ETIMEDOUT.
+int queue_await(struct queue *queue);
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The start line and the ledger, as text and as JSON. The functions that make a report are pure;
+// each returns a string with its line ends that the caller frees, or NULL if there is no memory.
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "stats.h"
+
+/// Why a ledger is printed.
+enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_EXIT };
+
+/// The start line, as options->json says. receive_buffer: bytes that the kernel really gives the
+/// first queue. time_ms: UNIX time.
+char *report_start(const struct options *options, uint32_t receive_buffer, uint64_t time_ms);
+
+/// The ledgers of all queues (count >= 1), and their sum: in text only if there is more than one
+/// queue.
+char *report_ledger(const struct options *options, enum report_reason reason, uint64_t time_ms,
+                    const struct ledger *ledgers, size_t count);
+
+/// Writes a report to stdout, flushes and frees it. NULL: a warning on stderr instead.
+void report_print(char *report);
+
+/// UNIX time in milliseconds.
+uint64_t report_time(void);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Counters, and the arithmetic of the loss ledger.
+//
+// Theory of operation: each worker writes its own counters, with a relaxed load and store (no other
+// thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
+// increments id_sequence first and queue_total or user_dropped last, so a reader that comes between
+// them sees a difference that is gone with the next reading: who wants a ledger of a running queue
+// reads it up to STATS_READINGS_MAX times until it reconciles (worker_ledger).
+#ifndef STATS_H
+#define STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "packet.h"
+#include "queue_proc.h"
+#include "verdict.h"
+
+enum {
+    STATS_ALIGN = 128, // bytes: a cache line pair, which adjacent-line prefetch fetches together
+    STATS_READINGS_MAX = 16, // of a queue's figures before a difference is believed
+};
+
+/// Distance by which (offered - user_drop) may lie behind received and still be told from a 32-bit
+/// wrap.
+#define STATS_BEHIND_MAX (UINT32_C(1) << 24)
+
+/// The counters of a worker. Only 64-bit words: stats_snapshot copies them one by one in this
+/// order, which puts received before verdicts.
+struct stats {
+    _Alignas(STATS_ALIGN) uint64_t received; // packets with an id
+    uint64_t netlink;                        // malformed messages: packets without one
+    uint64_t bytes;                          // sum of original_bytes
+    uint64_t verdicts[VERDICT_COUNT];
+    uint64_t malformed[PACKET_STATUS_COUNT]; // [PACKET_OK] and [PACKET_CUT] stay 0
+    uint64_t cut;
+    uint64_t truncated;
+    uint64_t overruns;
+    uint64_t refused;
+};
+
+/// Adds to a counter of the calling thread's own stats.
+static inline void stats_add(uint64_t *counter, uint64_t amount) {
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
+                     __ATOMIC_RELAXED);
+}
+
+/// Packets and malformed messages received so far: what is compared with the kernel's count.
+uint64_t stats_received(const struct stats *live);
+
+/// Copies the counters of a running worker.
+void stats_snapshot(const struct stats *live, struct stats *snapshot);
+
+/// One reading of a queue, taken in the order of the fields.
+struct stats_reading {
+    uint64_t received_before;     // stats_received
+    struct queue_figures figures; // the kernel's
+    struct stats after;           // stats_snapshot
+};
+
+/// The ledger of a queue, or the sum of several.
+struct ledger {
+    uint16_t number; // of the queue; without meaning in a sum
+    struct stats stats;
+    uint64_t offered; // id_sequence, extended to 64 bits
+    uint64_t waiting;
+    uint64_t queue_full;
+    uint64_t user_drop;
+    uint64_t unseen;     // offered, but neither received, dropped nor waiting
+    uint64_t lost;       // queue_full + user_drop: known, so no difference
+    uint64_t difference; // packets unaccounted for
+    bool reconciled;     // difference is 0
+};
+
+/// Makes the ledger of one queue. in_flight: how many received packets may still be without a
+/// verdict: the batch of a running worker, 0 at exit. With fail_open, unseen packets passed
+/// uninspected as they should and are no difference.
+void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
+                 bool fail_open, struct ledger *ledger);
+
+/// Adds a queue's ledger to a sum, which starts as {.reconciled = true}.
+void ledger_add(struct ledger *sum, const struct ledger *ledger);
+
+#endif
