@@ -56,9 +56,8 @@ int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_b
                             uint32_t *given_bytes);
 
 /// Receives up to batch messages into the arena: recvmmsg, or recv when batch is 1.
-/// blocking: false on the packet path (MSG_DONTWAIT); true while configuring: waits for the first
-/// message
-///   (flags 0, with recvmmsg MSG_WAITFORONE), as long as queue_socket_bound_wait has set.
+/// blocking: false on the packet path (MSG_DONTWAIT). True while configuring: waits for the first
+///   message (MSG_WAITFORONE with recvmmsg), as long as queue_socket_bound_wait has set.
 /// Returns the number of messages, 0 if the socket is empty, -ENOBUFS if the kernel had to drop
 /// messages, or another -errno. EINTR is retried.
 int queue_socket_receive(struct queue_socket *socket, bool blocking);

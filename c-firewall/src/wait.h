@@ -21,6 +21,7 @@ enum {
 
 enum wait_action {
     WAIT_AGAIN, // look again at once
+    WAIT_YIELD, // sched_yield, then look again: the traffic's receiver may need this CPU
     WAIT_SLEEP, // sleep for wait.coalesce_ns, then look again
     WAIT_POLL,  // sleep in poll without a timeout, then call wait_woken, then look again
 };
@@ -37,7 +38,7 @@ struct wait {
     uint64_t poll_ns;         // when WAIT_POLL was last given
     bool flood;               // the last whole window was above WAIT_FLOOD_PPS
     bool slept;               // WAIT_SLEEP was given, and no message has come since
-    bool spinning; // WAIT_AGAIN was given on an empty socket, and no message has come since
+    bool spinning;            // WAIT_YIELD was given, and no message has come since
 };
 
 /// Starts. spin_us, coalesce_us: 0 = never.
@@ -47,7 +48,7 @@ void wait_init(struct wait *wait, uint32_t batch, uint32_t spin_us, uint32_t coa
 /// What to do after a receive call that yielded `messages` (0..batch), called when they have been
 /// answered: WAIT_AGAIN if it filled the batch; otherwise the socket was empty after it, and
 /// 1. WAIT_SLEEP during a flood, unless the sleep before brought nothing, which ends the flood;
-/// 2. WAIT_AGAIN while fewer than budget_ns have passed since the last message;
+/// 2. WAIT_YIELD while fewer than budget_ns have passed since the last message;
 /// 3. WAIT_POLL.
 enum wait_action wait_next(struct wait *wait, uint64_t now_ns, uint32_t messages);
 
