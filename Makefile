@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The entry to everything; `make` alone lists the targets.
+
+EXPERIMENT ?= twins
+QUEUE_RULES ?= loopback-9999
+SECONDS ?= 60
+export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
+export IPTABLES ?= iptables
+
+RUST := deps/with-rust
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+SCRIPTS := deps/install deps/with-rust deps/check-root rules/load rules/unload tests/run .ci/run \
+	sys-bindings/regenerate rust-firewall/fuzz/run
+
+.PHONY: help deps build test check-root fuzz bench demo plot rules unrules bindings lint fmt clean
+.PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
+
+help: ## this list
+	@echo "Twinwall: a userspace firewall on NFQUEUE, written twice"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo "Shortest way in: make demo"
+
+deps: ## install what is missing of deps/debian.txt (asks sudo if you are not root)
+	@deps/install
+
+build: ## build/rust-firewall, build/c-firewall and build/harness
+	@$(RUST) cargo build --release --locked --package rust-firewall --package harness
+	@$(MAKE) --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
+	@install -D -t build $(CARGO_TARGET_DIR)/release/rust-firewall $(CARGO_TARGET_DIR)/release/harness build/c/c-firewall
+	@echo "built: build/rust-firewall build/c-firewall build/harness"
+
+test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
+	@deps/install
+	@$(MAKE) --no-print-directory build
+	@tests/run
+
+check-root: ## what needs root, why, and whether it can be had here
+	@deps/check-root
+
+fuzz: ## all fuzzers of both twins, SECONDS=60 each
+	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
+	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
+
+bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness --help)
+	@deps/install build rust run
+	@$(MAKE) --no-print-directory build
+	@$(SUDO) build/harness run $(EXPERIMENT)
+
+demo: ## deps, build, and the short experiment with its figures
+	@deps/install build rust run
+	@$(MAKE) --no-print-directory build
+	@$(SUDO) build/harness run demo
+
+plot: ## draw the figures of all results again, from the saved data
+	@build/harness plot
+
+rules: ## load QUEUE_RULES=loopback-9999 (rules/queue) on this machine; IPTABLES=iptables-legacy for the other backend
+	@$(SUDO) env IPTABLES=$(IPTABLES) rules/load $(QUEUE_RULES)
+
+unrules: ## take the rules back: the tables are then as they were
+	@$(SUDO) env IPTABLES=$(IPTABLES) rules/unload
+
+bindings: ## make sys-bindings/src/bindings.rs from the C headers
+	@$(RUST) sys-bindings/regenerate
+
+lint: lint-rust lint-format lint-c lint-bindings lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, shellcheck
+
+lint-rust:
+	@$(RUST) cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
+
+lint-format:
+	@$(RUST) cargo fmt --all --check
+	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml --check
+
+lint-c:
+	@$(MAKE) --no-print-directory -C c-firewall lint BUILD=$(CURDIR)/build/c
+
+lint-bindings:
+	@$(RUST) sys-bindings/regenerate --check
+
+lint-shell:
+	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)
+
+fmt: ## format all Rust and C
+	@$(RUST) cargo fmt --all
+	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml
+	@clang-format -i $$(git ls-files 'c-firewall/*.[ch]')
+
+clean: ## remove build/
+	@rm -rf build
