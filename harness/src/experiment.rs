@@ -1,1 +1,203 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments as files: what is asked, of whom, under which load. Nothing about how is decided here.
+//!
+//! Every refusal names the file, the place in it and what was expected there.
+
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{anyhow, bail, Context};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::runner::Workload;
+use crate::subject::Subject;
+
+/// The largest payload of a UDP datagram over IPv4: 65535 - 20 - 8 bytes.
+pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
+
+/// Which way the packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// 127.0.0.1 in one namespace; packets of up to 64 KiB.
+    Loopback,
+    /// Two namespaces joined by a veth pair, MTU 1500.
+    Veth,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunnerName {
+    Builtin,
+    Ethr,
+    Iperf3,
+}
+
+impl fmt::Display for RunnerName {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            RunnerName::Builtin => "builtin",
+            RunnerName::Ethr => "ethr",
+            RunnerName::Iperf3 => "iperf3",
+        })
+    }
+}
+
+/// A workload over some routes in some sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadPlan {
+    pub name: Workload,
+    /// The runners that may make it, the preferred one first.
+    #[serde(default = "builtin_only", deserialize_with = "not_empty")]
+    pub runner: Vec<RunnerName>,
+    #[serde(default = "loopback_only", deserialize_with = "not_empty")]
+    pub path: Vec<Route>,
+    #[serde(deserialize_with = "not_empty")]
+    pub payload_bytes: Vec<usize>,
+}
+
+/// Two subjects whose ratio a / b is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
+    pub a: String,
+    pub b: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FigureKind {
+    /// Value over the seconds of a load, a line a subject (series.csv).
+    Series,
+    /// Every round as a dot, with median and interval (samples.csv, summary.csv).
+    Dots,
+    /// Latency over the percentile, a line a subject (percentiles.csv).
+    Percentile,
+}
+
+/// One figure: NAME.png and NAME.svg in the result folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    pub name: String,
+    pub kind: FigureKind,
+    pub title: String,
+    pub workload: Workload,
+    #[serde(default = "loopback")]
+    pub path: Route,
+    /// For dots; the workload's main metric if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// All sizes of the workload if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<usize>,
+}
+
+/// A value from elsewhere, drawn as a dashed line into the figures of its workload and metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    pub label: String,
+    pub workload: Workload,
+    pub metric: String,
+    /// In the unit of the metric.
+    pub value: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Experiment {
+    /// The file's name without its ending.
+    pub name: String,
+    pub title: String,
+    /// The question that it answers.
+    pub question: String,
+    pub rounds: u32,
+    pub warmup_seconds: u32,
+    pub seconds: u32,
+    pub baseline: String,
+    /// Expanded: each twin once for each number of queues.
+    pub subjects: Vec<Subject>,
+    /// Loads that run at the same time, to one address each: as many as the largest number of queues.
+    pub flows: u16,
+    pub workloads: Vec<WorkloadPlan>,
+    pub compare: Vec<Pair>,
+    pub figures: Vec<Figure>,
+    pub references: Vec<Reference>,
+    /// Whether each firewall gets one more run under strace, which counts its system calls.
+    pub count_syscalls: bool,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Workload::TcpStream => "tcp-stream",
+            Workload::TcpLatency => "tcp-latency",
+            Workload::TcpConnect => "tcp-connect",
+            Workload::UdpFlood => "udp-flood",
+        })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Route::Loopback => "loopback",
+            Route::Veth => "veth",
+        })
+    }
+}
+
+impl Experiment {
+    /// Adds a program from the command line, `NAME=COMMAND LINE`.
+    pub fn add_peer(&mut self, text: &str) -> anyhow::Result<()> {
+        let Some((name, command)) = text.split_once('=') else {
+            bail!("--subject {text:?}: expected 'NAME=COMMAND LINE'");
+        };
+        let peer = Subject::peer(name.trim(), command).map_err(|e| anyhow!("--subject: {e}"))?;
+        if self
+            .subjects
+            .iter()
+            .any(|subject| subject.name() == peer.name())
+        {
+            bail!("--subject {name}: there is a subject of that name: choose another");
+        }
+        self.subjects.push(peer);
+        Ok(())
+    }
+}
+
+fn builtin_only() -> Vec<RunnerName> {
+    vec![RunnerName::Builtin]
+}
+
+fn loopback() -> Route {
+    Route::Loopback
+}
+
+fn loopback_only() -> Vec<Route> {
+    vec![Route::Loopback]
+}
+
+fn not_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let values = Vec::deserialize(from)?;
+    if values.is_empty() {
+        return Err(D::Error::invalid_length(0, &"at least one value"));
+    }
+    Ok(values)
+}
+
+/// The files of a folder of experiments, in the order of their names.
+pub fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    files.sort();
+    Ok(files)
+}

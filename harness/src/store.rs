@@ -1,1 +1,438 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! The files of a result folder. Rows are added a round at a time and are on the disk before the next round starts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub const METADATA: &str = "metadata.json";
+pub const RAW: &str = "raw";
+/// The round of rows that are no timed rounds: counted system calls.
+pub const UNTIMED: u32 = 0;
+
+/// A kind of row and the file that holds it.
+pub trait Row: Serialize + DeserializeOwned {
+    const FILE: &'static str;
+    /// As they stand in the first line.
+    const COLUMNS: &'static [&'static str];
+}
+
+/// A row that belongs to a round; such files grow.
+pub trait RoundRow: Row {
+    fn round(&self) -> u32;
+}
+
+macro_rules! row {
+    ($(#[$doc:meta])* $name:ident in $file:literal { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $kind,)*
+        }
+
+        impl Row for $name {
+            const FILE: &'static str = $file;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+    };
+}
+
+row! {
+    /// One measured value of one run.
+    Sample in "samples.csv" {
+        /// From 1; [`UNTIMED`] for what belongs to none.
+        round: u32,
+        /// The run's place within its round, from 1.
+        position: u32,
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        metric: String,
+        unit: String,
+        value: f64,
+    }
+}
+
+row! {
+    /// The main metric within one run.
+    SeriesRow in "series.csv" {
+        round: u32,
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        /// Since the start of the load.
+        second: f64,
+        value: f64,
+        unit: String,
+    }
+}
+
+row! {
+    /// The distribution of latencies of one run.
+    PercentileRow in "percentiles.csv" {
+        round: u32,
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        /// 0 to 100.
+        percentile: f64,
+        value: f64,
+        unit: String,
+    }
+}
+
+row! {
+    /// The median of the rounds with its 95 % interval, and the ratio to the baseline where it has a meaning.
+    Summary in "summary.csv" {
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        metric: String,
+        unit: String,
+        rounds: usize,
+        median: f64,
+        low: f64,
+        high: f64,
+        ratio: Option<f64>,
+        ratio_low: Option<f64>,
+        ratio_high: Option<f64>,
+    }
+}
+
+row! {
+    /// Two subjects against each other: the ratio a / b of paired rounds, the ratio of the A/A pair, and the words.
+    PairRow in "pairs.csv" {
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        metric: String,
+        a: String,
+        b: String,
+        ratio: Option<f64>,
+        low: Option<f64>,
+        high: Option<f64>,
+        noise_low: Option<f64>,
+        noise_high: Option<f64>,
+        verdict: String,
+    }
+}
+
+macro_rules! round_row {
+    ($($name:ident),*) => {
+        $(impl RoundRow for $name {
+            fn round(&self) -> u32 {
+                self.round
+            }
+        })*
+    };
+}
+
+round_row!(Sample, SeriesRow, PercentileRow);
+
+/// What one round adds.
+#[derive(Default)]
+pub struct Round {
+    pub samples: Vec<Sample>,
+    pub series: Vec<SeriesRow>,
+    pub percentiles: Vec<PercentileRow>,
+}
+
+/// A result folder.
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Starts a result anew: an earlier result in the folder is removed, other files are left alone.
+    pub fn create(folder: &Path) -> Result<Store> {
+        fs::create_dir_all(folder.join(RAW)).with_context(|| folder.display().to_string())?;
+        let store = Store::open(folder);
+        for name in [METADATA, Summary::FILE, PairRow::FILE, "report.md"] {
+            remove_if_there(&folder.join(name))?;
+        }
+        for entry in fs::read_dir(folder)?.chain(fs::read_dir(folder.join(RAW))?) {
+            let path = entry?.path();
+            let ours = path.parent().is_some_and(|parent| parent.ends_with(RAW))
+                || path
+                    .extension()
+                    .is_some_and(|ending| ending == "png" || ending == "svg");
+            if ours && path.is_file() {
+                fs::remove_file(&path).with_context(|| path.display().to_string())?;
+            }
+        }
+        store.rewrite::<Sample>(&[])?;
+        store.rewrite::<SeriesRow>(&[])?;
+        store.rewrite::<PercentileRow>(&[])?;
+        Ok(store)
+    }
+
+    /// An existing result.
+    pub fn open(folder: &Path) -> Store {
+        Store {
+            folder: folder.into(),
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Adds a round's rows behind those that are there. They are on the disk when this returns.
+    pub fn append(&self, round: &Round) -> Result<()> {
+        self.append_rows(&round.samples)?;
+        self.append_rows(&round.series)?;
+        self.append_rows(&round.percentiles)
+    }
+
+    /// Drops what an interrupted round left behind: rows of rounds after `rounds_done`, a broken last line.
+    pub fn cut_to(&self, rounds_done: u32) -> Result<()> {
+        self.cut_rows::<Sample>(rounds_done)?;
+        self.cut_rows::<SeriesRow>(rounds_done)?;
+        self.cut_rows::<PercentileRow>(rounds_done)
+    }
+
+    /// All rows of a kind; none if the file isn't there.
+    pub fn read<R: Row>(&self) -> Result<Vec<R>> {
+        let Some(mut reader) = self.reader::<R>()? else {
+            return Ok(Vec::new());
+        };
+        reader
+            .deserialize()
+            .map(|row| Ok(row.with_context(|| self.place::<R>())?))
+            .collect()
+    }
+
+    /// Replaces all rows of a kind; a crash leaves the old file or the new one.
+    pub fn rewrite<R: Row>(&self, rows: &[R]) -> Result<()> {
+        let mut writer = csv::WriterBuilder::new()
+            .has_headers(false)
+            .from_writer(Vec::new());
+        writer.write_record(R::COLUMNS)?;
+        for row in rows {
+            writer.serialize(row)?;
+        }
+        self.replace(R::FILE, &writer.into_inner()?)
+    }
+
+    /// Keeps a tool's own output.
+    pub fn write_raw(&self, name: &str, contents: &str) -> Result<()> {
+        let file = self.folder.join(RAW).join(name.replace('/', "_"));
+        fs::write(&file, contents).with_context(|| file.display().to_string())
+    }
+
+    /// Replaces a file; a crash leaves the old contents or the new ones.
+    pub fn replace(&self, name: &str, contents: &[u8]) -> Result<()> {
+        let (file, new) = (
+            self.folder.join(name),
+            self.folder.join(format!("{name}.new")),
+        );
+        let write = || -> io::Result<()> {
+            let mut handle = File::create(&new)?;
+            handle.write_all(contents)?;
+            handle.sync_all()?;
+            fs::rename(&new, &file)?;
+            File::open(&self.folder)?.sync_all()
+        };
+        write().with_context(|| file.display().to_string())
+    }
+
+    fn append_rows<R: RoundRow>(&self, rows: &[R]) -> Result<()> {
+        let mut writer = csv::WriterBuilder::new()
+            .has_headers(false)
+            .from_writer(Vec::new());
+        for row in rows {
+            writer.serialize(row)?;
+        }
+        let bytes = writer.into_inner()?;
+        let append = || -> io::Result<()> {
+            let mut file = OpenOptions::new()
+                .append(true)
+                .open(self.folder.join(R::FILE))?;
+            file.write_all(&bytes)?;
+            file.sync_all()
+        };
+        append().with_context(|| self.place::<R>())
+    }
+
+    fn cut_rows<R: RoundRow>(&self, rounds_done: u32) -> Result<()> {
+        let rows: Vec<R> = match self.reader::<R>()? {
+            // A line that was not written to its end is the last one.
+            Some(mut reader) => reader.deserialize().map_while(|row| row.ok()).collect(),
+            None => Vec::new(),
+        };
+        let kept: Vec<R> = rows
+            .into_iter()
+            .filter(|row| row.round() <= rounds_done)
+            .collect();
+        self.rewrite(&kept)
+    }
+
+    fn reader<R: Row>(&self) -> Result<Option<csv::Reader<File>>> {
+        match File::open(self.folder.join(R::FILE)) {
+            Ok(file) => Ok(Some(csv::Reader::from_reader(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| self.place::<R>()),
+        }
+    }
+
+    fn place<R: Row>(&self) -> String {
+        self.folder.join(R::FILE).display().to_string()
+    }
+}
+
+fn remove_if_there(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| file.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is gone with its value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let folder =
+                std::env::temp_dir().join(format!("twinwall-{}-{name}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Folder(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn sample(round: u32, value: f64) -> Sample {
+        Sample {
+            round,
+            position: 2,
+            subject: "rust-raw-fast#2".into(),
+            workload: "udp-flood".into(),
+            path: "loopback".into(),
+            payload_bytes: 18,
+            metric: "delivered_rate".into(),
+            unit: "kpps".into(),
+            value,
+        }
+    }
+
+    fn round_of(samples: Vec<Sample>) -> Round {
+        Round {
+            samples,
+            ..Round::default()
+        }
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_written() {
+        let folder = Folder::new("rows");
+        let store = Store::create(&folder.0).unwrap();
+        let rows = [sample(1, 0.1 + 0.2), sample(1, 1e-300), sample(2, 3.0)];
+        store.append(&round_of(rows[..2].to_vec())).unwrap();
+        store.append(&round_of(rows[2..].to_vec())).unwrap();
+        assert_eq!(store.read::<Sample>().unwrap(), rows);
+        let pair = PairRow {
+            workload: "tcp-stream".into(),
+            path: "veth".into(),
+            payload_bytes: 65536,
+            metric: "throughput".into(),
+            a: "a".into(),
+            b: "b".into(),
+            ratio: Some(1.25),
+            low: Some(1.0),
+            high: Some(1.5),
+            noise_low: None,
+            noise_high: None,
+            verdict: "words, with a comma; \"quoted\"".into(),
+        };
+        store.rewrite(&[pair.clone()]).unwrap();
+        assert_eq!(store.read::<PairRow>().unwrap(), [pair]);
+    }
+
+    #[test]
+    fn the_columns_stand_in_the_first_line() {
+        let folder = Folder::new("columns");
+        Store::create(&folder.0).unwrap();
+        let text = fs::read_to_string(folder.0.join(Sample::FILE)).unwrap();
+        assert_eq!(
+            text,
+            "round,position,subject,workload,path,payload_bytes,metric,unit,value\n"
+        );
+    }
+
+    #[test]
+    fn an_interrupted_round_is_cut_off() {
+        let folder = Folder::new("cut");
+        let store = Store::create(&folder.0).unwrap();
+        store
+            .append(&round_of(vec![
+                sample(UNTIMED, 0.5),
+                sample(1, 1.0),
+                sample(2, 2.0),
+            ]))
+            .unwrap();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(folder.0.join(Sample::FILE))
+            .unwrap();
+        file.write_all(b"2,1,rust-raw").unwrap();
+        assert!(store.read::<Sample>().is_err());
+        store.cut_to(1).unwrap();
+        assert_eq!(
+            store.read::<Sample>().unwrap(),
+            [sample(UNTIMED, 0.5), sample(1, 1.0)]
+        );
+    }
+
+    #[test]
+    fn a_new_result_removes_the_old_one_and_nothing_else() {
+        let folder = Folder::new("new");
+        let store = Store::create(&folder.0).unwrap();
+        store.append(&round_of(vec![sample(1, 1.0)])).unwrap();
+        store.write_raw("old/name.txt", "x").unwrap();
+        for name in [
+            METADATA,
+            "report.md",
+            "figure.png",
+            "figure.svg",
+            "notes.txt",
+        ] {
+            fs::write(folder.0.join(name), "x").unwrap();
+        }
+        let store = Store::create(&folder.0).unwrap();
+        assert_eq!(store.read::<Sample>().unwrap(), []);
+        let mut left: Vec<String> = fs::read_dir(&folder.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "notes.txt",
+                "percentiles.csv",
+                "raw",
+                "samples.csv",
+                "series.csv"
+            ]
+        );
+        assert_eq!(fs::read_dir(folder.0.join(RAW)).unwrap().count(), 0);
+    }
+}

@@ -1,1 +1,281 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! What is measured: no firewall, a rule without one, one of our programs in one of its forms, or a peer.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The subject that every ratio to "unfiltered" refers to.
+pub const UNFILTERED: &str = "none";
+/// What a peer's command line holds in place of the queue's number.
+pub const QUEUE_PLACE: &str = "{queue}";
+const EXPECTED: &str =
+    "none, accept, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
+     @2 behind it gives it two queues, #2 makes a second copy";
+const MOST_QUEUES: u16 = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// No rule at all.
+    None,
+    /// The rule with ACCEPT in place of NFQUEUE: what the rule costs without userspace.
+    Accept,
+    /// One of the twins.
+    Twin {
+        program: String,
+        backend: String,
+        profile: String,
+    },
+    /// Any other program, by its command line.
+    Peer { words: Vec<String> },
+}
+
+/// One row of every table. Its text form is `NAME[@QUEUES][#COPY]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Subject {
+    /// Without `@QUEUES` and `#COPY`.
+    base: String,
+    pub kind: Kind,
+    /// How many queues it serves, numbered from 0.
+    pub queues: u16,
+    /// 1 for the first; further copies are measured as if they were something else (the noise floor).
+    pub copy: u16,
+}
+
+impl Subject {
+    /// A peer. `command` is split at white space and run without a shell.
+    pub fn peer(name: &str, command: &str) -> Result<Subject, String> {
+        let words: Vec<String> = command.split_whitespace().map(str::to_string).collect();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(plain) || name.parse::<Subject>().is_ok() {
+            return Err(format!(
+                "the name {name:?} of a program: expected letters, digits, - _ . and no name of ours"
+            ));
+        }
+        if words.is_empty() {
+            return Err(format!("the command line of {name} is empty"));
+        }
+        Ok(Subject {
+            base: name.into(),
+            kind: Kind::Peer { words },
+            queues: 1,
+            copy: 1,
+        })
+    }
+
+    pub fn name(&self) -> String {
+        self.to_string()
+    }
+
+    /// The same subject with another number of queues.
+    pub fn with_queues(&self, queues: u16) -> Subject {
+        Subject {
+            queues,
+            ..self.clone()
+        }
+    }
+
+    /// What it is a copy of; None for an original.
+    pub fn original(&self) -> Option<Subject> {
+        (self.copy > 1).then(|| Subject {
+            copy: 1,
+            ..self.clone()
+        })
+    }
+
+    /// Whether packets pass through a program.
+    pub fn has_firewall(&self) -> bool {
+        matches!(self.kind, Kind::Twin { .. } | Kind::Peer { .. })
+    }
+
+    /// The program and its arguments; None without a firewall.
+    pub fn command_line(&self, bin_dir: &Path) -> Option<Vec<String>> {
+        match &self.kind {
+            Kind::None | Kind::Accept => None,
+            Kind::Twin {
+                backend, profile, ..
+            } => {
+                let queue = match self.queues {
+                    1 => "0".to_string(),
+                    queues => format!("0:{}", queues - 1),
+                };
+                let program = self.program(bin_dir)?.to_string_lossy().into_owned();
+                let words = [
+                    &program,
+                    "--queue",
+                    &queue,
+                    "--backend",
+                    backend,
+                    "--profile",
+                    profile,
+                ];
+                Some(
+                    words
+                        .into_iter()
+                        .chain(["--json"])
+                        .map(str::to_string)
+                        .collect(),
+                )
+            }
+            Kind::Peer { words } => Some(
+                words
+                    .iter()
+                    .map(|word| word.replace(QUEUE_PLACE, "0"))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// The program's file as far as it is known; a peer's may be found by PATH.
+    pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
+        match &self.kind {
+            Kind::None | Kind::Accept => None,
+            Kind::Twin { program, .. } => Some(bin_dir.join(program)),
+            Kind::Peer { words } => Some(PathBuf::from(&words[0])),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.base)?;
+        if self.queues > 1 {
+            write!(f, "@{}", self.queues)?;
+        }
+        if self.copy > 1 {
+            write!(f, "#{}", self.copy)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    /// Takes our own subjects; a peer needs its command line ([`Subject::peer`]).
+    fn from_str(text: &str) -> Result<Subject, String> {
+        let refused = || format!("subject {text:?}: expected {EXPECTED}");
+        let (rest, copy) = split_number(text, '#', u16::MAX).ok_or_else(refused)?;
+        let (base, queues) = split_number(rest, '@', MOST_QUEUES).ok_or_else(refused)?;
+        let kind = match base.split('-').collect::<Vec<_>>()[..] {
+            ["none"] => Kind::None,
+            ["accept"] => Kind::Accept,
+            [twin @ ("rust" | "c"), backend @ ("classic" | "mnl" | "raw"), profile @ ("paper" | "fast")] => {
+                Kind::Twin {
+                    program: format!("{twin}-firewall"),
+                    backend: backend.into(),
+                    profile: profile.into(),
+                }
+            }
+            _ => return Err(refused()),
+        };
+        if queues > 1 && !matches!(kind, Kind::Twin { .. }) {
+            return Err(refused());
+        }
+        Ok(Subject {
+            base: base.into(),
+            kind,
+            queues,
+            copy,
+        })
+    }
+}
+
+impl TryFrom<String> for Subject {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Subject, String> {
+        text.parse()
+    }
+}
+
+impl From<Subject> for String {
+    fn from(subject: Subject) -> String {
+        subject.to_string()
+    }
+}
+
+/// `name#3` -> (`name`, 3), `name` -> (`name`, 1); None unless the number is 2..=most.
+fn split_number(text: &str, mark: char, most: u16) -> Option<(&str, u16)> {
+    let Some((name, number)) = text.split_once(mark) else {
+        return Some((text, 1));
+    };
+    let number = number.parse().ok().filter(|n| (2..=most).contains(n))?;
+    Some((name, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_as_they_were_given() {
+        for name in [
+            "none",
+            "accept",
+            "rust-raw-fast",
+            "c-mnl-paper#2",
+            "c-raw-fast@4#3",
+            "none#2",
+        ] {
+            assert_eq!(name.parse::<Subject>().unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn other_names_are_refused_with_what_was_expected() {
+        for name in [
+            "",
+            "rust",
+            "rust-raw",
+            "go-raw-fast",
+            "rust-raw-fast#1",
+            "rust-raw-fast@x",
+            "none@2",
+        ] {
+            let error = name.parse::<Subject>().unwrap_err();
+            assert!(error.contains("expected none, accept"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_copy_knows_its_original() {
+        let copy: Subject = "c-raw-fast@2#2".parse().unwrap();
+        assert_eq!(copy.original().unwrap().name(), "c-raw-fast@2");
+        assert_eq!(copy.original().unwrap().original(), None);
+    }
+
+    #[test]
+    fn command_lines() {
+        let line = |subject: Subject| {
+            subject
+                .command_line(Path::new("/b"))
+                .map(|words| words.join(" "))
+        };
+        assert_eq!(
+            line("rust-raw-fast#2".parse().unwrap()).unwrap(),
+            "/b/rust-firewall --queue 0 --backend raw --profile fast --json"
+        );
+        assert_eq!(
+            line("c-classic-paper@3".parse().unwrap()).unwrap(),
+            "/b/c-firewall --queue 0:2 --backend classic --profile paper --json"
+        );
+        assert_eq!(line("accept".parse().unwrap()), None);
+        let peer = Subject::peer("nfq", "/usr/bin/nfqnl_test  {queue} -v").unwrap();
+        assert_eq!(line(peer).unwrap(), "/usr/bin/nfqnl_test 0 -v");
+    }
+
+    #[test]
+    fn peers_need_a_name_of_their_own_and_a_command() {
+        for (name, command) in [("none", "x"), ("", "x"), ("a b", "x"), ("a", "  ")] {
+            assert!(
+                Subject::peer(name, command).is_err(),
+                "{name:?} {command:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The text of an experiment: its shape, and what one part of it says about another.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{anyhow, Context};
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::{
+    not_empty, Experiment, Figure, Pair, Reference, Route, WorkloadPlan, LARGEST_DATAGRAM_BYTES,
+};
+use crate::runner::Workload;
+use crate::subject::{Kind, Subject, UNFILTERED};
+
+/// The shape of an experiment's file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    title: String,
+    question: String,
+    #[serde(deserialize_with = "in_range::<_, 1, 1000>")]
+    rounds: u32,
+    #[serde(deserialize_with = "in_range::<_, 0, 3600>")]
+    warmup_seconds: u32,
+    #[serde(deserialize_with = "in_range::<_, 1, 3600>")]
+    seconds: u32,
+    #[serde(default)]
+    count_syscalls: bool,
+    subjects: Vec<Spanned<Subject>>,
+    #[serde(default = "one_queue", deserialize_with = "not_empty")]
+    queues: Vec<Spanned<u16>>,
+    baseline: Option<Spanned<String>>,
+    #[serde(default)]
+    peer: Vec<Spanned<Peer>>,
+    workload: Vec<Spanned<WorkloadPlan>>,
+    #[serde(default)]
+    compare: Vec<Spanned<Pair>>,
+    #[serde(default)]
+    figure: Vec<Spanned<Figure>>,
+    #[serde(default)]
+    reference: Vec<Spanned<Reference>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Peer {
+    name: String,
+    command: String,
+}
+
+fn one_queue() -> Vec<Spanned<u16>> {
+    vec![Spanned::new(0..0, 1)]
+}
+
+fn in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
+    from: D,
+) -> Result<u32, D::Error> {
+    let value = i64::deserialize(from)?;
+    u32::try_from(value)
+        .ok()
+        .filter(|n| (LOW..=HIGH).contains(n))
+        .ok_or_else(|| {
+            let expected = format!("a whole number from {LOW} to {HIGH}");
+            D::Error::invalid_value(Unexpected::Signed(value), &expected.as_str())
+        })
+}
+
+/// A refusal at a place (a byte range of the file).
+pub(super) struct Refusal {
+    pub place: Range<usize>,
+    pub words: String,
+}
+
+fn refuse<T>(place: Range<usize>, words: String) -> Result<T, Refusal> {
+    Err(Refusal { place, words })
+}
+
+impl Experiment {
+    /// Reads and checks an experiment's file.
+    pub fn read(file: &Path) -> anyhow::Result<Experiment> {
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        Experiment::parse(&name, &text).map_err(|refusal| {
+            let (line, column) = line_and_column(&text, refusal.place.start);
+            anyhow!("{}:{line}:{column}: {}", file.display(), refusal.words)
+        })
+    }
+
+    pub(super) fn parse(name: &str, text: &str) -> Result<Experiment, Refusal> {
+        let text: Text = toml::from_str(text).map_err(|error| Refusal {
+            place: error.span().unwrap_or_default(),
+            words: error.message().to_string(),
+        })?;
+        let experiment = Experiment {
+            name: name.into(),
+            title: text.title.clone(),
+            question: text.question.clone(),
+            rounds: text.rounds,
+            warmup_seconds: text.warmup_seconds,
+            seconds: text.seconds,
+            baseline: text
+                .baseline
+                .as_ref()
+                .map_or(UNFILTERED.into(), |b| b.get_ref().clone()),
+            subjects: expand_subjects(&text)?,
+            flows: text
+                .queues
+                .iter()
+                .map(|queues| *queues.get_ref())
+                .max()
+                .unwrap_or(1),
+            workloads: text.workload.iter().map(|w| w.get_ref().clone()).collect(),
+            compare: text.compare.iter().map(|p| p.get_ref().clone()).collect(),
+            figures: text.figure.iter().map(|f| f.get_ref().clone()).collect(),
+            references: text.reference.iter().map(|r| r.get_ref().clone()).collect(),
+            count_syscalls: text.count_syscalls,
+        };
+        experiment.check(&text)?;
+        Ok(experiment)
+    }
+
+    /// What one part of the file says about another.
+    fn check(&self, text: &Text) -> Result<(), Refusal> {
+        if let Some(baseline) = &text.baseline {
+            self.known_subject(baseline.get_ref(), baseline.span())?;
+        }
+        for pair in &text.compare {
+            self.known_subject(&pair.get_ref().a, pair.span())?;
+            self.known_subject(&pair.get_ref().b, pair.span())?;
+        }
+        for workload in &text.workload {
+            check_workload(workload, self.flows)?;
+        }
+        if self.workloads.is_empty() {
+            return refuse(
+                0..0,
+                "there is no [[workload]]: expected at least one".into(),
+            );
+        }
+        for figure in &text.figure {
+            let asked = figure.get_ref();
+            let there = |w: &WorkloadPlan| w.name == asked.workload && w.path.contains(&asked.path);
+            if !self.workloads.iter().any(there) {
+                let words = format!(
+                    "figure {:?}: no [[workload]] has that name and path",
+                    asked.name
+                );
+                return refuse(figure.span(), words);
+            }
+        }
+        for reference in &text.reference {
+            let asked = reference.get_ref();
+            if !self.workloads.iter().any(|w| w.name == asked.workload) {
+                let words = format!("reference {:?}: no [[workload]] has that name", asked.label);
+                return refuse(reference.span(), words);
+            }
+        }
+        Ok(())
+    }
+
+    fn known_subject(&self, name: &str, place: Range<usize>) -> Result<(), Refusal> {
+        if self.subjects.iter().any(|subject| subject.name() == name) {
+            return Ok(());
+        }
+        let names: Vec<String> = self.subjects.iter().map(Subject::name).collect();
+        refuse(
+            place,
+            format!(
+                "{name:?} is no subject here: expected one of {}",
+                names.join(", ")
+            ),
+        )
+    }
+}
+
+fn expand_subjects(text: &Text) -> Result<Vec<Subject>, Refusal> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    let mut push = |subject: Subject, place| {
+        if subjects.contains(&subject) {
+            return refuse(
+                place,
+                format!("{subject} is named twice: a second copy is {subject}#2"),
+            );
+        }
+        subjects.push(subject);
+        Ok(())
+    };
+    for subject in &text.subjects {
+        for queues in &text.queues {
+            let count = *queues.get_ref();
+            if !(1..=16).contains(&count) {
+                return refuse(queues.span(), format!("queues {count}: expected 1 to 16"));
+            }
+            if matches!(subject.get_ref().kind, Kind::Twin { .. }) {
+                push(subject.get_ref().with_queues(count), subject.span())?;
+            }
+        }
+        if !matches!(subject.get_ref().kind, Kind::Twin { .. }) {
+            push(subject.get_ref().clone(), subject.span())?;
+        }
+    }
+    for peer in &text.peer {
+        let Peer { name, command } = peer.get_ref();
+        let subject = Subject::peer(name, command).map_err(|words| Refusal {
+            place: peer.span(),
+            words,
+        })?;
+        push(subject, peer.span())?;
+    }
+    Ok(subjects)
+}
+
+fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Refusal> {
+    let plan = workload.get_ref();
+    let largest = match plan.name {
+        Workload::UdpFlood => LARGEST_DATAGRAM_BYTES,
+        _ => 1 << 20,
+    };
+    if let Some(bytes) = plan
+        .payload_bytes
+        .iter()
+        .find(|n| !(1..=largest).contains(*n))
+    {
+        return refuse(
+            workload.span(),
+            format!(
+                "payload_bytes {bytes} of {}: expected 1 to {largest}",
+                plan.name
+            ),
+        );
+    }
+    let parallel = matches!(plan.name, Workload::TcpStream | Workload::UdpFlood);
+    if flows > 1 && !(parallel && plan.path == [Route::Loopback]) {
+        let words = "several queues: expected tcp-stream or udp-flood over loopback only";
+        return refuse(workload.span(), words.into());
+    }
+    Ok(())
+}
+
+/// Counted from 1, in bytes of the line.
+pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let column = before
+        .iter()
+        .rev()
+        .take_while(|byte| **byte != b'\n')
+        .count()
+        + 1;
+    (line, column)
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use std::fs;
+use std::path::Path;
+
+use super::read::line_and_column;
+use super::*;
+
+const WHOLE: &str = r#"
+    title = "T"
+    question = "Q"
+    rounds = 3
+    warmup_seconds = 0
+    seconds = 2
+    subjects = ["none", "rust-raw-fast", "c-raw-fast", "rust-raw-fast#2"]
+    [[peer]]
+    name = "other"
+    command = "other {queue}"
+    [[workload]]
+    name = "udp-flood"
+    runner = ["ethr", "builtin"]
+    path = ["loopback", "veth"]
+    payload_bytes = [18]
+    [[compare]]
+    a = "rust-raw-fast"
+    b = "c-raw-fast"
+    [[figure]]
+    name = "f"
+    kind = "dots"
+    title = "F"
+    workload = "udp-flood"
+    [[reference]]
+    label = "R"
+    workload = "udp-flood"
+    metric = "delivered_rate"
+    value = 3.9
+"#;
+
+/// Changes the whole experiment and gives the text from the refused place on, and the words.
+fn refused(from: &str, to: &str) -> (String, String) {
+    assert!(WHOLE.contains(from), "{from}");
+    let text = WHOLE.replacen(from, to, 1);
+    let refusal = Experiment::parse("x", &text).map(|_| ()).unwrap_err();
+    (text[refusal.place.start..].to_string(), refusal.words)
+}
+
+#[test]
+fn a_whole_experiment_is_read() {
+    let experiment = Experiment::parse("x", WHOLE).ok().unwrap();
+    let names: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+    assert_eq!(
+        names,
+        [
+            "none",
+            "rust-raw-fast",
+            "c-raw-fast",
+            "rust-raw-fast#2",
+            "other"
+        ]
+    );
+    assert_eq!(experiment.baseline, "none");
+    assert_eq!(experiment.flows, 1);
+    assert_eq!(
+        experiment.workloads[0].runner,
+        [RunnerName::Ethr, RunnerName::Builtin]
+    );
+    assert_eq!(experiment.figures[0].kind, FigureKind::Dots);
+    assert_eq!(experiment.figures[0].path, Route::Loopback);
+    assert_eq!(experiment.references[0].value, 3.9);
+}
+
+#[test]
+fn each_twin_is_expanded_over_the_queues() {
+    let text = WHOLE
+        .replace(r#"path = ["loopback", "veth"]"#, "")
+        .replace("seconds = 2", "seconds = 2\nqueues = [1, 4]");
+    let experiment = Experiment::parse("x", &text).ok().unwrap();
+    let names: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+    assert_eq!(names[..3], ["none", "rust-raw-fast", "rust-raw-fast@4"]);
+    assert_eq!(names.len(), 8);
+    assert_eq!(experiment.flows, 4);
+}
+
+#[test]
+fn refusals_name_place_and_expectation() {
+    #[rustfmt::skip]
+    let cases = [
+        ("seconds = 2", "secs = 2", "secs = 2", "unknown field `secs`, expected one of `title`"),
+        ("rounds = 3", "rounds = 0", "0\n", "expected a whole number from 1 to 1000"),
+        ("rounds = 3", "rounds = \"3\"", "\"3\"", "invalid type: string \"3\""),
+        ("\"c-raw-fast\"", "\"c-row-fast\"", "[\"none\"", "expected none, accept, or {rust,c}"),
+        ("\"c-raw-fast\"", "\"none\"", "\"none\", \"rust-raw-fast#2\"", "none is named twice"),
+        ("\"udp-flood\"", "\"udp\"", "\"udp\"", "unknown variant `udp`, expected one of `tcp-stream`"),
+        ("[18]", "[]", "[]", "expected at least one value"),
+        ("[18]", "[65508]", "[[workload]]", "payload_bytes 65508 of udp-flood: expected 1 to 65507"),
+        ("[\"ethr\", ", "[\"ether\", ", "\"ether\"", "expected one of `builtin`, `ethr`, `iperf3`"),
+        ("b = \"c-raw-fast\"", "b = \"c\"", "[[compare]]", "\"c\" is no subject here"),
+        ("rounds = 3", "rounds = 3\nbaseline = \"x\"", "\"x\"", "\"x\" is no subject here"),
+        ("rounds = 3", "rounds = 3\nqueues = [0]", "0]", "queues 0: expected 1 to 16"),
+        ("rounds = 3", "rounds = 3\nqueues = [1, 2]", "[[workload]]", "several queues"),
+        ("    workload = \"udp-flood\"", "workload = \"tcp-stream\"", "[[figure]]", "figure \"f\": no [[workload]]"),
+        ("label = \"R\"\n    workload = \"udp-flood\"", "label = \"R\"\nworkload = \"tcp-connect\"", "[[reference]]", "reference \"R\": no [[workload]]"),
+        ("name = \"other\"", "name = \"none\"", "[[peer]]", "no name of ours"),
+        ("title = \"T\"", "title = T", "T\n", ""),
+    ];
+    for (from, to, place, words) in cases {
+        let (at, found) = refused(from, to);
+        assert!(found.contains(words), "{to}: {found}");
+        assert!(at.starts_with(place), "{to}: {found} at {at}");
+    }
+}
+
+#[test]
+fn places_are_counted_from_one() {
+    assert_eq!(line_and_column("ab\ncd", 0), (1, 1));
+    assert_eq!(line_and_column("ab\ncd", 4), (2, 2));
+    assert_eq!(line_and_column("ab\ncd", 99), (2, 3));
+}
+
+#[test]
+fn a_refusal_of_a_file_names_the_file() {
+    let file = std::env::temp_dir().join(format!("twinwall-{}.toml", std::process::id()));
+    fs::write(&file, "title = 1\n").unwrap();
+    let error = Experiment::read(&file).unwrap_err().to_string();
+    fs::remove_file(&file).unwrap();
+    assert!(
+        error.starts_with(&format!("{}:1:9: invalid type", file.display())),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_shipped_experiment_is_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    let files = files(&folder).unwrap();
+    assert_eq!(files.len(), 5);
+    for file in files {
+        Experiment::read(&file).unwrap();
+    }
+}
