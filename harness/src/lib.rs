@@ -5,7 +5,10 @@
 //! rounds, `statistics` turns samples into intervals and words, `report` and `plot` show them.
 
 pub mod experiment;
+pub mod firewall;
+pub mod interrupt;
 pub mod load;
+pub mod measure;
 pub mod metadata;
 pub mod netns;
 pub mod plot;
@@ -19,3 +22,4 @@ pub mod schedule;
 pub mod statistics;
 pub mod store;
 pub mod subject;
+pub mod verdict;

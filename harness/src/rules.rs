@@ -1,1 +1,250 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! The rules that lead packets to the queues: fragments of rules/queue, adapted to the run.
+
+use std::fs;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{bail, Context, Result};
+
+use crate::experiment::Route;
+use crate::netns::Namespace;
+use crate::runner::Workload;
+
+/// What every fragment says where packets go.
+const TARGET: &str = "-j NFQUEUE --queue-num 0";
+const SERVER: &str = "127.0.0.1/32";
+
+/// Where the rule sends the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Accept,
+    /// This many queues, numbered from 0.
+    Queues(u16),
+}
+
+/// The fragment's name for a load.
+pub fn name(workload: Workload, route: Route) -> &'static str {
+    match (route, workload) {
+        (Route::Veth, _) => "veth-9999",
+        (Route::Loopback, Workload::UdpFlood) => "loopback-9999-udp",
+        (Route::Loopback, _) => "loopback-9999",
+    }
+}
+
+/// Where the server of the flow with this number (from 0) listens on the loopback interface.
+pub fn loopback_address(flow: u16) -> IpAddr {
+    let [high, low] = (flow + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, 0, high, low))
+}
+
+/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. It goes with the namespace.
+pub fn load(
+    namespace: &Namespace,
+    root: &Path,
+    name: &str,
+    target: Target,
+    flows: u16,
+) -> Result<()> {
+    let file = root.join("rules/queue").join(format!("{name}.iptables"));
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let tools = tools(&text).with_context(|| format!("{}: no line `# tools:`", file.display()))?;
+    let text = adapt(&text, target, flows);
+    for tool in tools.split_whitespace() {
+        restore(namespace, tool, &text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The programs that a fragment is for, from its line `# tools: iptables ip6tables`.
+fn tools(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("# tools:"))
+}
+
+/// Puts the target in. With several flows each rule stands once for the address of each flow, and the flows take the
+/// queues in turn: the kernel's own --queue-balance spreads by a hash of the addresses under a random key, with which
+/// two flows share a queue in one boot and not in the next.
+fn adapt(text: &str, target: Target, flows: u16) -> String {
+    let rule = |line: &str, flow: u16| {
+        let target = match target {
+            Target::Accept => "-j ACCEPT".to_string(),
+            Target::Queues(queues) => format!("-j NFQUEUE --queue-num {}", flow % queues),
+        };
+        let address = format!("{}/32", loopback_address(flow));
+        format!(
+            "{}\n",
+            line.replace(TARGET, &target).replace(SERVER, &address)
+        )
+    };
+    text.lines()
+        .map(|line| match line.contains(TARGET) {
+            true => (0..flows).map(|flow| rule(line, flow)).collect(),
+            false => format!("{line}\n"),
+        })
+        .collect()
+}
+
+fn restore(namespace: &Namespace, tool: &str, text: &str) -> Result<()> {
+    let mut child = namespace
+        .command(format!("{tool}-restore"))
+        .args(["--noflush", "-w", "10"])
+        .env("PATH", path_with_sbin())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{tool}-restore could not be started: run make deps"))?;
+    child
+        .stdin
+        .take()
+        .expect("stdin is piped")
+        .write_all(text.as_bytes())?;
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        bail!(
+            "{tool}-restore: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+/// A plain user's PATH may lack the folders of iptables; sudo's doesn't.
+fn path_with_sbin() -> String {
+    format!(
+        "{}:/usr/sbin:/sbin",
+        std::env::var("PATH").unwrap_or_default()
+    )
+}
+
+/// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes out of scope.
+pub struct HostRules {
+    root: PathBuf,
+}
+
+impl HostRules {
+    pub fn load(root: &Path, name: &str) -> Result<HostRules> {
+        let rules = HostRules { root: root.into() };
+        make(root, &["rules", &format!("QUEUE_RULES={name}")])?;
+        Ok(rules)
+    }
+}
+
+impl Drop for HostRules {
+    fn drop(&mut self) {
+        if let Err(error) = make(&self.root, &["unrules"]) {
+            eprintln!("warning: {error:#}: run `make unrules` by hand");
+        }
+    }
+}
+
+fn make(root: &Path, arguments: &[&str]) -> Result<()> {
+    let output = Command::new("make")
+        .arg("--no-print-directory")
+        .arg("-C")
+        .arg(root)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .context("make could not be started")?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("make {}: {}", arguments.join(" "), words.trim());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAGMENT: &str = "# tools: iptables\n\
+        *filter\n\
+        :TWINWALL - [0:0]\n\
+        -A TWINWALL -d 127.0.0.1/32 -p udp -m udp --dport 9999 -j NFQUEUE --queue-num 0\n\
+        -A OUTPUT -j TWINWALL\n\
+        COMMIT\n";
+
+    fn rules(text: &str) -> Vec<&str> {
+        text.lines()
+            .filter(|line| line.starts_with("-A TWINWALL"))
+            .collect()
+    }
+
+    #[test]
+    fn one_queue_leaves_the_fragment_as_it_is() {
+        assert_eq!(adapt(FRAGMENT, Target::Queues(1), 1), FRAGMENT);
+    }
+
+    #[test]
+    fn accept_takes_the_place_of_the_queue() {
+        assert_eq!(
+            rules(&adapt(FRAGMENT, Target::Accept, 1)),
+            ["-A TWINWALL -d 127.0.0.1/32 -p udp -m udp --dport 9999 -j ACCEPT"]
+        );
+    }
+
+    #[test]
+    fn flows_take_the_queues_in_turn() {
+        let text = adapt(FRAGMENT, Target::Queues(2), 3);
+        let ends: Vec<(bool, bool)> = rules(&text)
+            .iter()
+            .enumerate()
+            .map(|(flow, rule)| {
+                let address = format!("-d 127.0.0.{}/32 ", flow + 1);
+                (
+                    rule.contains(&address),
+                    rule.ends_with(&format!("--queue-num {}", flow % 2)),
+                )
+            })
+            .collect();
+        assert_eq!(ends, [(true, true); 3]);
+        assert_eq!(loopback_address(255).to_string(), "127.0.1.0");
+    }
+
+    #[test]
+    fn every_fragment_that_a_load_asks_for_is_there_and_is_taken_by_the_kernel() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let workloads = [Workload::TcpStream, Workload::UdpFlood];
+        for (workload, route) in workloads
+            .iter()
+            .flat_map(|w| [(*w, Route::Loopback), (*w, Route::Veth)])
+        {
+            for target in [Target::Accept, Target::Queues(1), Target::Queues(2)] {
+                let namespace = Namespace::new().unwrap();
+                load(&namespace, &root, name(workload, route), target, 2).unwrap();
+                let output = namespace
+                    .command("iptables-save")
+                    .env("PATH", path_with_sbin())
+                    .output()
+                    .unwrap();
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let sought = if target == Target::Accept {
+                    "-j ACCEPT"
+                } else {
+                    "--queue-num 0"
+                };
+                assert!(
+                    text.contains(sought),
+                    "{workload} {route} {target:?}: {text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_fragment_is_refused_with_the_tools_words() {
+        let namespace = Namespace::new().unwrap();
+        let error = restore(
+            &namespace,
+            "iptables",
+            "*filter\n-A NOWHERE -j ACCEPT\nCOMMIT\n",
+        );
+        assert!(error
+            .unwrap_err()
+            .to_string()
+            .starts_with("iptables-restore: "));
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The columns of the CSV files.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A kind of row and the file that holds it.
+pub trait Row: Serialize + DeserializeOwned {
+    const FILE: &'static str;
+    /// As they stand in the first line.
+    const COLUMNS: &'static [&'static str];
+}
+
+/// A row that belongs to a round; such files grow.
+pub trait RoundRow: Row {
+    fn round(&self) -> u32;
+}
+
+macro_rules! row {
+    ($(#[$doc:meta])* $name:ident in $file:literal { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $kind,)*
+        }
+
+        impl Row for $name {
+            const FILE: &'static str = $file;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+    };
+}
+
+row! {
+    /// One measured value of one run.
+    Sample in "samples.csv" {
+        /// From 1; [`super::UNTIMED`] for what belongs to none.
+        round: u32,
+        /// The run's place within its round, from 1.
+        position: u32,
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        metric: String,
+        unit: String,
+        value: f64,
+    }
+}
+
+row! {
+    /// The main metric within one run.
+    SeriesRow in "series.csv" {
+        round: u32,
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        /// Since the start of the load.
+        second: f64,
+        value: f64,
+        unit: String,
+    }
+}
+
+row! {
+    /// The distribution of latencies of one run.
+    PercentileRow in "percentiles.csv" {
+        round: u32,
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        /// 0 to 100.
+        percentile: f64,
+        value: f64,
+        unit: String,
+    }
+}
+
+row! {
+    /// The median of the rounds with its 95 % interval, and the ratio to the baseline where it has a meaning.
+    Summary in "summary.csv" {
+        subject: String,
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        metric: String,
+        unit: String,
+        rounds: usize,
+        median: f64,
+        low: f64,
+        high: f64,
+        ratio: Option<f64>,
+        ratio_low: Option<f64>,
+        ratio_high: Option<f64>,
+    }
+}
+
+row! {
+    /// Two subjects against each other: the ratio a / b of paired rounds, the ratio of the A/A pair, and the words.
+    PairRow in "pairs.csv" {
+        workload: String,
+        path: String,
+        payload_bytes: usize,
+        metric: String,
+        a: String,
+        b: String,
+        ratio: Option<f64>,
+        low: Option<f64>,
+        high: Option<f64>,
+        noise_low: Option<f64>,
+        noise_high: Option<f64>,
+        verdict: String,
+    }
+}
+
+macro_rules! round_row {
+    ($($name:ident),*) => {
+        $(impl RoundRow for $name {
+            fn round(&self) -> u32 {
+                self.round
+            }
+        })*
+    };
+}
+
+round_row!(Sample, SeriesRow, PercentileRow);

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From intervals to words: whether two subjects differ, by how much, or that this run could not show it.
+
+use std::fmt::Write;
+
+use crate::statistics::{better, Better, Interval};
+
+/// No verdict is given on fewer.
+pub const LEAST_ROUNDS: usize = 3;
+/// From here on "by a factor of" is easier to read than percent.
+const FACTOR_FROM: f64 = 2.0;
+
+/// What two subjects were found to be to each other in one metric.
+pub struct Comparison<'a> {
+    pub a: &'a str,
+    pub b: &'a str,
+    pub metric: &'a str,
+    /// How many rounds have a value of both.
+    pub rounds: usize,
+    /// a / b.
+    pub ratio: Option<Interval>,
+    /// The ratio of two copies of one subject in the same rounds.
+    pub noise: Option<Interval>,
+}
+
+impl Comparison<'_> {
+    /// How far from 1 two copies of the same were seen, as a part of 1.
+    pub fn noise_floor(&self) -> Option<f64> {
+        self.noise
+            .map(|noise| (noise.low - 1.0).abs().max((noise.high - 1.0).abs()))
+    }
+
+    /// Whether a difference was shown: the interval leaves out 1, and the estimate is further from 1 than two copies of
+    /// the same program were from each other.
+    pub fn shows_difference(&self) -> bool {
+        let beyond_noise = |ratio: Interval| {
+            self.noise_floor()
+                .is_none_or(|floor| (ratio.estimate - 1.0).abs() > floor)
+        };
+        self.rounds >= LEAST_ROUNDS
+            && self
+                .ratio
+                .is_some_and(|ratio| (ratio.low > 1.0 || ratio.high < 1.0) && beyond_noise(ratio))
+    }
+
+    /// The result in words.
+    pub fn verdict(&self) -> String {
+        if self.rounds < LEAST_ROUNDS {
+            return format!(
+                "no verdict on {} of at least {LEAST_ROUNDS} rounds: run more with --rounds",
+                self.rounds
+            );
+        }
+        let Some(ratio) = self.ratio else {
+            return format!("no verdict: {} has a value of zero", self.b);
+        };
+        let mut words = if self.shows_difference() {
+            self.difference(ratio)
+        } else {
+            let within = format!(
+                "{:+.1} to {:+.1} %",
+                percent(ratio.low),
+                percent(ratio.high)
+            );
+            match self.noise_floor() {
+                Some(floor) => format!(
+                    "no difference that this run could show (within {within}; noise floor ±{:.1} %)",
+                    100.0 * floor
+                ),
+                None => format!("no difference that this run could show (within {within})"),
+            }
+        };
+        if self.noise.is_none() {
+            words.push_str("; there is no A/A pair to tell the noise");
+        }
+        words
+    }
+
+    fn difference(&self, ratio: Interval) -> String {
+        let above = ratio.estimate > 1.0;
+        let (word, tail) = match (better(self.metric), above) {
+            (Better::Higher, true) => ("faster", ""),
+            (Better::Higher, false) => ("slower", ""),
+            (Better::Lower, true) => ("higher", ", which is worse"),
+            (Better::Lower, false) => ("lower", ", which is better"),
+            (Better::Neither, true) => ("higher", ""),
+            (Better::Neither, false) => ("lower", ""),
+        };
+        let mut words = format!("{} is ", self.a);
+        let factor = |x: f64| if above { x } else { 1.0 / x };
+        let (near, far) = if above {
+            (ratio.low, ratio.high)
+        } else {
+            (ratio.high, ratio.low)
+        };
+        let written = if factor(ratio.estimate) >= FACTOR_FROM {
+            let (middle, near, far) = (factor(ratio.estimate), factor(near), factor(far));
+            write!(
+                words,
+                "{word} by a factor of {middle:.1} ({near:.1} to {far:.1}){tail}"
+            )
+        } else {
+            let size = |x: f64| percent(x).abs();
+            let (middle, near, far) = (size(ratio.estimate), size(near), size(far));
+            write!(words, "{middle:.1} % {word} ({near:.1} to {far:.1}){tail}")
+        };
+        written.expect("writing to a string");
+        words
+    }
+}
+
+/// A ratio as the difference from 1 in percent.
+fn percent(ratio: f64) -> f64 {
+    100.0 * (ratio - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::statistics::ratio_interval;
+
+    /// Sum of twelve uniform values: near enough to normal, mean 0, deviation 1.
+    fn normal(random: &mut StdRng) -> f64 {
+        (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
+    }
+
+    fn compare<'a>(metric: &'a str, ratio: (f64, f64, f64), noise: (f64, f64)) -> Comparison<'a> {
+        Comparison {
+            a: "A",
+            b: "B",
+            metric,
+            rounds: 5,
+            ratio: Some(Interval {
+                estimate: ratio.0,
+                low: ratio.1,
+                high: ratio.2,
+            }),
+            noise: Some(Interval {
+                estimate: 1.0,
+                low: noise.0,
+                high: noise.1,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_difference_in_words() {
+        let noise = (0.995, 1.005);
+        let words = |metric, ratio| compare(metric, ratio, noise).verdict();
+        assert_eq!(
+            words("throughput", (1.031, 1.02, 1.042)),
+            "A is 3.1 % faster (2.0 to 4.2)"
+        );
+        assert_eq!(
+            words("throughput", (0.969, 0.958, 0.98)),
+            "A is 3.1 % slower (2.0 to 4.2)"
+        );
+        assert_eq!(
+            words("p99", (0.969, 0.958, 0.98)),
+            "A is 3.1 % lower (2.0 to 4.2), which is better"
+        );
+        assert_eq!(
+            words("cpu_per_packet", (3.0, 2.0, 4.0)),
+            "A is higher by a factor of 3.0 (2.0 to 4.0), which is worse"
+        );
+        assert_eq!(
+            words("throughput", (0.25, 0.2, 0.5)),
+            "A is slower by a factor of 4.0 (2.0 to 5.0)"
+        );
+    }
+
+    #[test]
+    fn no_difference_in_words() {
+        assert_eq!(
+            compare("throughput", (0.998, 0.988, 1.008), (0.985, 1.01)).verdict(),
+            "no difference that this run could show (within -1.2 to +0.8 %; noise floor ±1.5 %)"
+        );
+        // The interval leaves out 1, but two copies of the same were as far apart.
+        let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
+        assert!(!within_noise.shows_difference());
+        assert!(within_noise.verdict().contains("noise floor ±5.0 %"));
+    }
+
+    #[test]
+    fn the_noise_is_asked_for() {
+        let lone = Comparison {
+            noise: None,
+            ..compare("rate", (1.5, 1.4, 1.6), (1.0, 1.0))
+        };
+        assert_eq!(
+            lone.verdict(),
+            "A is 50.0 % faster (40.0 to 60.0); there is no A/A pair to tell the noise"
+        );
+    }
+
+    #[test]
+    fn few_rounds_give_no_verdict() {
+        let few = Comparison {
+            rounds: 2,
+            ..compare("rate", (1.5, 1.4, 1.6), (1.0, 1.0))
+        };
+        assert!(!few.shows_difference());
+        assert!(few
+            .verdict()
+            .starts_with("no verdict on 2 of at least 3 rounds"));
+        let zero = Comparison {
+            ratio: None,
+            ..compare("rate", (1.0, 1.0, 1.0), (1.0, 1.0))
+        };
+        assert_eq!(zero.verdict(), "no verdict: B has a value of zero");
+    }
+
+    #[test]
+    fn the_same_distribution_rarely_shows_a_difference() {
+        let mut random = StdRng::seed_from_u64(3);
+        let mut draw = || 100.0 + 3.0 * normal(&mut random);
+        let wrong = (0..100)
+            .filter(|_| {
+                let mut ratio = || {
+                    let rounds: Vec<(f64, f64)> = (0..5).map(|_| (draw(), draw())).collect();
+                    ratio_interval(&rounds)
+                };
+                let (ratio, noise) = (ratio(), ratio());
+                Comparison {
+                    a: "A",
+                    b: "B",
+                    metric: "rate",
+                    rounds: 5,
+                    ratio,
+                    noise,
+                }
+                .shows_difference()
+            })
+            .count();
+        assert!(wrong <= 8, "{wrong} of 100");
+    }
+}
