@@ -68,16 +68,18 @@ run() {
 
 # Takes back what load made beside our own chain, if nobody has used it since.
 remove_made() {
-    local family=$1 made=$2 chain
+    local tool=$1 made=$2 chain family
     if [[ $made != *$MADE_CHAIN* ]] || ! installed nft; then
         return
     fi
     chain=${made##*"$MADE_CHAIN" }
     chain=${chain%%[^A-Z]*}
-    # A policy that was set since is somebody's rule; and the kernel refuses to delete a chain that has rules.
-    if [[ $(nft list chain "$family" filter "$chain" 2>/dev/null) == *"policy accept;"* ]]; then
-        nft delete chain "$family" filter "$chain" 2>/dev/null || true
+    # A policy that was set since is somebody's rule. A rule added in this very moment is safe too: iptables asks the
+    # kernel not to delete a chain that has any (NLM_F_NONREC), where `nft delete chain` would take them along.
+    if [ "$("$tool" --list-rules "$chain" 2>/dev/null)" = "-P $chain ACCEPT" ]; then
+        "$tool" --delete-chain "$chain" 2>/dev/null || true
     fi
+    family=$(nft_family "$tool")
     if [[ $made == *$MADE_TABLE* && $(nft list table "$family" filter 2>/dev/null) == "table $family filter {"$'\n}' ]]; then
         nft delete table "$family" filter
     fi
@@ -93,7 +95,7 @@ unload_tool() {
     run "$tool" -w 10 -F "$OUR_CHAIN"
     run "$tool" -w 10 -X "$OUR_CHAIN"
     if is_nft "$tool"; then
-        remove_made "$(nft_family "$tool")" "$made"
+        remove_made "$tool" "$made"
     fi
     unloaded+=("$tool")
 }

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A running firewall, which ends with the value.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{bail, ensure, Context};
+use harness::netns::Namespace;
+
+use crate::case::{skip, until, wait_within};
+use crate::ledger::{Start, Stats};
+use crate::proc;
+use crate::twin::Twin;
+
+/// Within which a firewall starts, answers SIGUSR1 and ends. It takes milliseconds; a tracer makes it slower.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A firewall that has said that it is ready. Dropping it kills it.
+pub struct Firewall {
+    child: Child,
+    /// Of the firewall itself, also when it runs under another program.
+    pub pid: u32,
+    lines: Receiver<String>,
+    stderr: Option<JoinHandle<String>>,
+    /// The first line: `ready: …`, or the start object with --json.
+    pub ready: String,
+}
+
+/// How a firewall ended.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// What it wrote to stdout since it was last asked.
+    pub lines: Vec<String>,
+    pub stderr: String,
+}
+
+impl Firewall {
+    /// Starts a twin with --json inside a namespace.
+    pub fn start(
+        namespace: &Namespace,
+        twin: Twin,
+        arguments: &[&str],
+    ) -> anyhow::Result<Firewall> {
+        let mut arguments = arguments.to_vec();
+        arguments.push("--json");
+        Firewall::start_under(namespace, &[], twin, &arguments)
+    }
+
+    /// Starts a twin under another program: `wrapper` is that program and its arguments, behind which the firewall's
+    /// command line is put.
+    pub fn start_under(
+        namespace: &Namespace,
+        wrapper: &[&str],
+        twin: Twin,
+        arguments: &[&str],
+    ) -> anyhow::Result<Firewall> {
+        let mut command = command_under(namespace, wrapper, twin, arguments)?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let lines = read_lines(child.stdout.take().expect("stdout is piped"));
+        let mut stderr = child.stderr.take().expect("stderr is piped");
+        let stderr = thread::spawn(move || {
+            let mut text = String::new();
+            // What is not text is not what a firewall says; the case then misses it.
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        let pid = child.id();
+        let mut firewall = Firewall {
+            child,
+            pid,
+            lines,
+            stderr: Some(stderr),
+            ready: String::new(),
+        };
+        match firewall.lines.recv_timeout(PATIENCE) {
+            Ok(line) => firewall.ready = line,
+            Err(RecvTimeoutError::Timeout) => bail!("{} did not get ready", twin.program()),
+            Err(RecvTimeoutError::Disconnected) => {
+                let ended = firewall.end()?;
+                bail!(
+                    "{} did not start, exit code {:?}: {}",
+                    twin.program(),
+                    ended.code,
+                    ended.stderr
+                );
+            }
+        }
+        firewall.pid = proc::descendant(pid, twin.program()).context("the firewall's process")?;
+        Ok(firewall)
+    }
+
+    /// The start object of --json.
+    pub fn start_line(&self) -> anyhow::Result<Start> {
+        serde_json::from_str(&self.ready).with_context(|| format!("a start line: {}", self.ready))
+    }
+
+    /// The next line of stdout.
+    pub fn line(&self) -> anyhow::Result<String> {
+        self.lines
+            .recv_timeout(PATIENCE)
+            .context("no further line from the firewall")
+    }
+
+    /// Asks for the ledger now (SIGUSR1).
+    pub fn ledger(&self) -> anyhow::Result<Stats> {
+        proc::signal(self.pid, libc::SIGUSR1);
+        let stats = Stats::parse(&self.line()?)?;
+        ensure!(stats.reason == "signal", "reason {}", stats.reason);
+        Ok(stats)
+    }
+
+    /// Asks until everything that was offered has been received and answered.
+    pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
+        let mut stats = self.ledger()?;
+        until(
+            "the firewall has answered everything that was offered",
+            PATIENCE,
+            || {
+                let total = &stats.total;
+                let kernel = &total.kernel;
+                let settled = total.received == total.verdict_sum()
+                    && kernel.offered == total.received + kernel.user_drop + kernel.unseen;
+                if !settled {
+                    stats = self.ledger()?;
+                }
+                Ok(settled)
+            },
+        )?;
+        Ok(stats)
+    }
+
+    pub fn is_running(&mut self) -> anyhow::Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Stops it by SIGTERM: it must end with 0 and say nothing on stderr. Gives the last ledger.
+    pub fn stop(mut self) -> anyhow::Result<Stats> {
+        proc::signal(self.pid, libc::SIGTERM);
+        let ended = self.end()?;
+        ensure!(
+            ended.code == Some(0) && ended.stderr.is_empty(),
+            "exit code {:?}, signal {:?}, stderr: {}",
+            ended.code,
+            ended.signal,
+            ended.stderr
+        );
+        let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
+        ensure!(stats.reason == "exit", "reason {}", stats.reason);
+        Ok(stats)
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        proc::signal(self.pid, libc::SIGKILL);
+        self.end().map(drop)
+    }
+
+    /// Sends a signal and waits for the end, whatever it is.
+    pub fn end_by(mut self, signal: i32) -> anyhow::Result<Ended> {
+        proc::signal(self.pid, signal);
+        self.end()
+    }
+
+    /// Waits for the end.
+    fn end(&mut self) -> anyhow::Result<Ended> {
+        use std::os::unix::process::ExitStatusExt;
+        let status = wait_within(&mut self.child, PATIENCE).context("the firewall does not end")?;
+        let stderr = self.stderr.take().expect("a firewall ends once");
+        Ok(Ended {
+            code: status.code(),
+            signal: status.signal(),
+            lines: self.lines.iter().collect(),
+            stderr: stderr.join().expect("the reader of stderr does not panic"),
+        })
+    }
+}
+
+impl Drop for Firewall {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            if self.pid != self.child.id() {
+                proc::signal(self.pid, libc::SIGKILL);
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Runs a twin to its end, as for a start that fails. It is killed if it does not end by itself.
+pub fn run_to_end<A: AsRef<OsStr>>(
+    namespace: &Namespace,
+    wrapper: &[&str],
+    twin: Twin,
+    arguments: &[A],
+) -> anyhow::Result<Ended> {
+    use std::os::unix::process::ExitStatusExt;
+    let mut command = command_under(namespace, wrapper, twin, arguments)?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let end = wait_within(&mut child, PATIENCE);
+    if end.is_none() {
+        child.kill()?;
+    }
+    let output = child.wait_with_output()?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        end.is_some(),
+        "{} does not end by itself; stdout: {stdout}",
+        twin.program()
+    );
+    Ok(Ended {
+        code: output.status.code(),
+        signal: output.status.signal(),
+        lines: stdout.lines().map(str::to_string).collect(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+fn command_under<A: AsRef<OsStr>>(
+    namespace: &Namespace,
+    wrapper: &[&str],
+    twin: Twin,
+    arguments: &[A],
+) -> anyhow::Result<Command> {
+    let binary = twin.binary();
+    ensure!(
+        binary.is_file(),
+        "there is no {}: run make build",
+        binary.display()
+    );
+    let mut command = match wrapper {
+        [] => namespace.command(&binary),
+        [program, rest @ ..] => {
+            if !in_path(program) {
+                return Err(skip(format!("{program} is not installed: make deps")));
+            }
+            let mut command = namespace.command(program);
+            command.args(rest).arg(&binary);
+            command
+        }
+    };
+    command.args(arguments).stdin(Stdio::null());
+    Ok(command)
+}
+
+fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn read_lines(stdout: ChildStdout) -> Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The JSON reports of a firewall. A key too many or too few is an error.
+
+use std::collections::BTreeMap;
+
+use anyhow::{ensure, Context};
+use serde::Deserialize;
+
+/// The start line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    pub event: String,
+    pub program: String,
+    pub version: String,
+    pub time_ms: u64,
+    pub queues: Vec<u16>,
+    pub backend: String,
+    pub profile: String,
+    pub copy_bytes: u32,
+    pub batch: u32,
+    pub receive_buffer: u32,
+    pub queue_length: u32,
+    pub gso: bool,
+    pub spin_us: Option<u32>,
+    pub coalesce_us: u32,
+    pub fail: String,
+    #[serde(rename = "default")]
+    pub default_verdict: String,
+}
+
+/// A ledger line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stats {
+    pub event: String,
+    pub program: String,
+    pub time_ms: u64,
+    pub reason: String,
+    pub queues: Vec<Ledger>,
+    pub total: Ledger,
+    pub reconciled: bool,
+}
+
+/// The ledger of a queue, or the sum of all.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ledger {
+    pub queue: Option<u16>,
+    pub received: u64,
+    pub bytes: u64,
+    pub verdicts: BTreeMap<String, u64>,
+    pub refused: u64,
+    pub malformed: BTreeMap<String, u64>,
+    pub cut: u64,
+    pub truncated: u64,
+    pub overruns: u64,
+    pub kernel: Kernel,
+    pub lost: u64,
+    pub difference: u64,
+    pub reconciled: bool,
+}
+
+/// The kernel's own figures of a queue.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    pub offered: u64,
+    pub waiting: u64,
+    pub queue_full: u64,
+    pub user_drop: u64,
+    pub unseen: u64,
+}
+
+impl Stats {
+    pub fn parse(line: &str) -> anyhow::Result<Stats> {
+        let stats: Stats =
+            serde_json::from_str(line).with_context(|| format!("a ledger line: {line}"))?;
+        ensure!(stats.event == "stats", "event {}", stats.event);
+        Ok(stats)
+    }
+}
+
+impl Ledger {
+    pub fn verdict(&self, name: &str) -> u64 {
+        self.verdicts[name]
+    }
+
+    pub fn verdict_sum(&self) -> u64 {
+        self.verdicts.values().sum()
+    }
+
+    /// The malformed packets by reason, without the zeros.
+    pub fn malformed_reasons(&self) -> BTreeMap<&str, u64> {
+        let counted = self.malformed.iter().filter(|(_, count)| **count > 0);
+        counted
+            .map(|(name, count)| (name.as_str(), *count))
+            .collect()
+    }
+
+    /// Checks what must hold for every ledger of a firewall that is at rest: all taken packets have their verdict,
+    /// the kernel's count is accounted for, and the firewall's own arithmetic says the same.
+    pub fn check_reconciled(&self) -> anyhow::Result<()> {
+        let kernel = &self.kernel;
+        ensure!(
+            self.received == self.verdict_sum(),
+            "received is not the sum of the verdicts: {self:?}"
+        );
+        ensure!(
+            self.reconciled && self.difference == 0,
+            "not reconciled: {self:?}"
+        );
+        ensure!(
+            self.lost == kernel.queue_full + kernel.user_drop,
+            "lost: {self:?}"
+        );
+        let accounted = self.received
+            + self.malformed["netlink"]
+            + kernel.user_drop
+            + kernel.waiting
+            + kernel.unseen;
+        ensure!(
+            kernel.offered == accounted,
+            "offered {} != accounted {accounted}: {self:?}",
+            kernel.offered
+        );
+        Ok(())
+    }
+
+    /// The same, and nothing was lost or odd.
+    pub fn check_clean(&self) -> anyhow::Result<()> {
+        self.check_reconciled()?;
+        let odd = self.lost
+            + self.kernel.unseen
+            + self.kernel.waiting
+            + self.refused
+            + self.truncated
+            + self.overruns;
+        ensure!(odd == 0, "something was lost or refused: {self:?}");
+        ensure!(self.malformed_reasons().is_empty(), "malformed: {self:?}");
+        Ok(())
+    }
+}
