@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Many datagrams a system call: sendmmsg(2) and recvmmsg(2). The only unsafe code of the generator.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+/// The index of `sk_drops` in what SO_MEMINFO gives (include/uapi/linux/sock_diag.h, SK_MEMINFO_DROPS).
+const MEMINFO_DROPS: usize = 8;
+/// SK_MEMINFO_VARS of the same header.
+const MEMINFO_VARS: usize = 9;
+
+/// Buffers for `count` datagrams, and the headers that point to them.
+pub struct Batch {
+    headers: Vec<libc::mmsghdr>,
+    /// One for each header; kept because the headers point to it.
+    _vectors: Vec<libc::iovec>,
+    /// `count` slots of the same size; kept because the vectors point to it.
+    _arena: Vec<u8>,
+}
+
+impl Batch {
+    /// `slot_bytes` is the size of each datagram to send, or the space for each to receive.
+    pub fn new(count: usize, slot_bytes: usize) -> Batch {
+        let mut arena: Vec<u8> = (0..count * slot_bytes).map(|at| b'0' + (at % 10) as u8).collect();
+        let mut vectors: Vec<libc::iovec> = arena
+            .chunks_exact_mut(slot_bytes)
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
+            .collect();
+        let headers = vectors.iter_mut().map(header).collect();
+        Batch { headers, _vectors: vectors, _arena: arena }
+    }
+
+    /// Sends all datagrams to where `socket` is connected; gives how many the kernel took.
+    pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        // SAFETY: the length is that of the vector, each header points to one vector and each vector to one
+        // slot, all owned by self and never moved or resized, so they outlive the call.
+        let sent = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as libc::c_uint,
+                0,
+            )
+        };
+        counted(sent)
+    }
+
+    /// Waits for one datagram and takes those that are there with it; gives how many it got.
+    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        // SAFETY: as for sendmmsg; self is borrowed mutably, so nobody reads the slots meanwhile.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as libc::c_uint,
+                libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        };
+        counted(received)
+    }
+
+    /// How many of the first `received` datagrams of the last [`Batch::receive`] have `bytes` bytes.
+    pub fn of_size(&self, received: usize, bytes: usize) -> usize {
+        let sizes = self.headers.iter().take(received).map(|header| header.msg_len as usize);
+        sizes.filter(|size| *size == bytes).count()
+    }
+}
+
+/// A message without an address or control data, in one vector.
+fn header(vector: &mut libc::iovec) -> libc::mmsghdr {
+    // SAFETY: mmsghdr is plain data (numbers and pointers that may be null), for which all zeros is valid.
+    let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+    header.msg_hdr.msg_iov = vector;
+    header.msg_hdr.msg_iovlen = 1;
+    header
+}
+
+fn counted(result: libc::c_int) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// How many datagrams the kernel has dropped because this socket's receive buffer was full.
+pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
+    let mut values = [0u32; MEMINFO_VARS];
+    let mut bytes = std::mem::size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes, which is the size of `values`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &mut bytes,
+        )
+    };
+    counted(result).map(|_| values[MEMINFO_DROPS])
+}
