@@ -114,12 +114,12 @@ struct queue {
     uint32_t receive_buffer;      // bytes that the kernel gives
     uint32_t pending;             // messages in the arena that came while configuring
     uint32_t pending_overruns;    // ENOBUFS met while configuring
-    bool configuring;             // queue_open has not ended yet
     bool bound;                   // the kernel knows us as the owner
     struct queue_packet *packets; // settings.batch of them
     uint8_t *verdicts;            // QUEUE_VERDICT_BYTES * settings.batch, for mnl and raw
     const char *failed_call;      // the call that made queue_receive or queue_verdict fail
     void *library;                // struct mnl_socket or struct nfq_handle
+    struct queue_packet *filling; // classic: by the callback; NULL while configuring
     void *library_queue;          // struct nfq_q_handle
 };
 

@@ -62,6 +62,10 @@ int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_b
 /// messages, or another -errno. EINTR is retried.
 int queue_socket_receive(struct queue_socket *socket, bool blocking);
 
+/// Puts a message into the first slot as if it had been received there, as far as the slot holds
+/// it.
+void queue_socket_keep(struct queue_socket *socket, const uint8_t *bytes, size_t length);
+
 /// The message of a slot, 0 <= index < what queue_socket_receive returned.
 struct queue_message queue_socket_message(const struct queue_socket *socket, uint32_t index);
 

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queue.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue_classic.h"
+#include "queue_mnl.h"
+#include "queue_proc.h"
+#include "queue_raw.h"
+
+enum {
+    PACKET_TYPE = NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET,
+    PACKET_HDR_BYTES = sizeof(struct nfqnl_msg_packet_hdr),
+};
+static_assert(sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg) == QUEUE_MESSAGE_BYTES,
+              "a message begins with 20 bytes");
+static_assert(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
+static_assert(sizeof(struct nlmsgerr) == 20, "an errno and the header of the request");
+
+/// What the value of an attribute must be like.
+struct attribute_rule {
+    uint8_t bytes; // at least so many; 0 = of any length
+    bool exact;    // and no more (mnl_attr_validate in nfq_nlmsg_parse refuses longer ones)
+};
+
+static const struct attribute_rule attribute_rules[] = {
+    [NFQA_PACKET_HDR] = {PACKET_HDR_BYTES, false},
+    [NFQA_MARK] = {sizeof(uint32_t), true},
+    [NFQA_TIMESTAMP] = {sizeof(struct nfqnl_msg_packet_timestamp), true},
+    [NFQA_IFINDEX_INDEV] = {sizeof(uint32_t), true},
+    [NFQA_IFINDEX_OUTDEV] = {sizeof(uint32_t), true},
+    [NFQA_IFINDEX_PHYSINDEV] = {sizeof(uint32_t), true},
+    [NFQA_IFINDEX_PHYSOUTDEV] = {sizeof(uint32_t), true},
+    [NFQA_HWADDR] = {sizeof(struct nfqnl_msg_packet_hw), true},
+    [NFQA_CAP_LEN] = {sizeof(uint32_t), false},
+    [NFQA_SKB_INFO] = {sizeof(uint32_t), false},
+    [NFQA_UID] = {sizeof(uint32_t), false},
+    [NFQA_GID] = {sizeof(uint32_t), false},
+};
+
+bool queue_attribute_fits(uint16_t type, size_t value_bytes) {
+    const struct attribute_rule *rule;
+
+    if (type >= sizeof attribute_rules / sizeof *attribute_rules)
+        return true;
+    rule = &attribute_rules[type];
+    return rule->exact ? value_bytes == rule->bytes : value_bytes >= rule->bytes;
+}
+
+static struct nlmsghdr header_of(const uint8_t *bytes) {
+    struct nlmsghdr header;
+
+    memcpy(&header, bytes, sizeof header);
+    return header;
+}
+
+/// What an NLMSG_ERROR that lies wholly in its bytes says: an acknowledgement, or the -errno of a
+/// refusal.
+static int frame_error(const uint8_t *bytes, uint32_t nlmsg_len) {
+    struct nlmsgerr error;
+
+    if (nlmsg_len < NLMSG_LENGTH(sizeof error))
+        return QUEUE_PARSED_MALFORMED;
+    memcpy(&error, bytes + NLMSG_HDRLEN, sizeof error);
+    if (error.error == 0)
+        return QUEUE_PARSED_IGNORED;
+    return error.error < 0 ? error.error : -error.error;
+}
+
+int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet) {
+    const size_t needed = QUEUE_MESSAGE_BYTES + NLA_HDRLEN + PACKET_HDR_BYTES;
+    struct nfqnl_msg_packet_hdr packet_hdr;
+    struct nlattr attribute;
+
+    if (received < needed || header_of(bytes).nlmsg_len < needed ||
+        header_of(bytes).nlmsg_type != PACKET_TYPE)
+        return QUEUE_PARSED_MALFORMED;
+    memcpy(&attribute, bytes + QUEUE_MESSAGE_BYTES, sizeof attribute);
+    if ((attribute.nla_type & NLA_TYPE_MASK) != NFQA_PACKET_HDR ||
+        attribute.nla_len < NLA_HDRLEN + PACKET_HDR_BYTES ||
+        attribute.nla_len > received - QUEUE_MESSAGE_BYTES)
+        return QUEUE_PARSED_MALFORMED;
+    memcpy(&packet_hdr, bytes + QUEUE_MESSAGE_BYTES + NLA_HDRLEN, sizeof packet_hdr);
+    *packet = (struct queue_packet){
+        .id = ntohl(packet_hdr.packet_id),
+        .ethertype = ntohs(packet_hdr.hw_protocol),
+        .hook = packet_hdr.hook,
+        .truncated = true,
+        .uid = QUEUE_UNKNOWN,
+        .gid = QUEUE_UNKNOWN,
+    };
+    return QUEUE_PARSED_PACKET;
+}
+
+int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *packet) {
+    struct nlmsghdr header;
+
+    packet->truncated = false;
+    if (received < QUEUE_MESSAGE_BYTES)
+        return QUEUE_PARSED_MALFORMED;
+    header = header_of(bytes);
+    if (header.nlmsg_len < QUEUE_MESSAGE_BYTES)
+        return QUEUE_PARSED_MALFORMED;
+    if (header.nlmsg_len > received)
+        return queue_truncated(bytes, received, packet);
+    if (header.nlmsg_type == NLMSG_ERROR)
+        return frame_error(bytes, header.nlmsg_len);
+    return header.nlmsg_type == PACKET_TYPE ? QUEUE_PARSED_PACKET : QUEUE_PARSED_IGNORED;
+}
+
+int queue_check_attributes(const uint8_t *bytes, uint32_t *cap_len) {
+    const uint32_t nlmsg_len = header_of(bytes).nlmsg_len;
+    size_t offset = QUEUE_MESSAGE_BYTES;
+    uint32_t found_cap_len = *cap_len;
+    bool has_packet_hdr = false;
+
+    while (offset < nlmsg_len) {
+        struct nlattr attribute;
+        uint16_t type;
+
+        if (nlmsg_len - offset < NLA_HDRLEN)
+            return -EBADMSG;
+        memcpy(&attribute, bytes + offset, sizeof attribute);
+        type = attribute.nla_type & NLA_TYPE_MASK;
+        if (attribute.nla_len < NLA_HDRLEN || attribute.nla_len > nlmsg_len - offset ||
+            !queue_attribute_fits(type, attribute.nla_len - NLA_HDRLEN))
+            return -EBADMSG;
+        if (type == NFQA_PACKET_HDR)
+            has_packet_hdr = true;
+        if (type == NFQA_CAP_LEN) {
+            memcpy(&found_cap_len, bytes + offset + NLA_HDRLEN, sizeof found_cap_len);
+            found_cap_len = ntohl(found_cap_len);
+        }
+        offset += NLA_ALIGN(attribute.nla_len); // beyond nlmsg_len if the last one is unpadded
+    }
+    if (!has_packet_hdr)
+        return -EBADMSG;
+    *cap_len = found_cap_len;
+    return 0;
+}
+
+int queue_await(struct queue *queue) {
+    const int count = queue_socket_receive(&queue->socket, true);
+
+    if (count == -ENOBUFS) {
+        // Only packets can have filled the buffer, and they flow only once QUEUE_MODE was taken.
+        queue->pending_overruns++;
+        return 0;
+    }
+    if (count <= 0)
+        return count == 0 ? -ETIMEDOUT : count;
+
+    for (uint32_t i = 0; i < (uint32_t)count; i++) {
+        const struct queue_message message = queue_socket_message(&queue->socket, i);
+        struct queue_packet packet;
+        const int parsed = queue_frame(message.bytes, message.received, &packet);
+
+        if (parsed == QUEUE_PARSED_PACKET)
+            queue->pending = (uint32_t)count;
+        if (parsed < 0)
+            return parsed;
+    }
+    return 0;
+}
+
+static const struct queue_backend *const backends[] = {
+    [QUEUE_CLASSIC] = &queue_classic,
+    [QUEUE_MNL] = &queue_mnl,
+    [QUEUE_RAW] = &queue_raw,
+};
+static_assert(sizeof backends / sizeof *backends == QUEUE_KIND_COUNT, "every kind has a backend");
+
+static const char *const request_names[] = {
+    [QUEUE_BIND] = "NFQNL_CFG_CMD_BIND",     [QUEUE_LENGTH] = "NFQA_CFG_QUEUE_MAXLEN",
+    [QUEUE_FLAGS] = "NFQA_CFG_FLAGS",        [QUEUE_MODE] = "NFQA_CFG_PARAMS",
+    [QUEUE_UNBIND] = "NFQNL_CFG_CMD_UNBIND",
+};
+
+static void fail_owned(const struct queue *queue, uint32_t portid, struct failure *failure) {
+    struct queue_owner owner;
+
+    if (queue_proc_owner(portid, &owner) == 0)
+        failure_set(failure, LOG_EXIT_OWNED,
+                    "queue %u is owned by pid %d (%s): stop it or choose another with --queue",
+                    queue->settings.number, (int)owner.pid, owner.comm);
+    else
+        failure_set(failure, LOG_EXIT_OWNED,
+                    "queue %u is owned by another process (netlink port %u): "
+                    "stop it or choose another with --queue",
+                    queue->settings.number, portid);
+}
+
+static void fail_no_nfqueue(struct failure *failure) {
+    failure_set(failure, LOG_EXIT_KERNEL,
+                "this kernel has no NFQUEUE: use a kernel with CONFIG_NETFILTER_NETLINK_QUEUE, "
+                "or load the module nfnetlink_queue");
+}
+
+/// Tells why BIND failed. The kernel answers EPERM both without CAP_NET_ADMIN and for another's
+/// queue.
+static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
+    struct queue_figures figures;
+    const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;
+
+    if ((error == EPERM || error == EBUSY) && listed && figures.portid != queue->portid)
+        fail_owned(queue, figures.portid, failure);
+    else if (error == EPERM)
+        failure_set(failure, LOG_EXIT_CAPABILITY,
+                    "CAP_NET_ADMIN is missing: run as root or with sudo, "
+                    "or give the program the capability (setcap cap_net_admin+ep)");
+    else if (error == EINVAL || error == EOPNOTSUPP)
+        fail_no_nfqueue(failure);
+    else
+        failure_set_start(failure, request_names[QUEUE_BIND], error);
+}
+
+static int make_buffers(struct queue *queue, struct failure *failure) {
+    const struct queue_settings *settings = &queue->settings;
+    const int result = queue_socket_init(&queue->socket, settings->batch, settings->slot_bytes);
+
+    queue->packets = calloc(settings->batch, sizeof *queue->packets);
+    queue->verdicts = calloc(settings->batch, QUEUE_VERDICT_BYTES);
+    if (result < 0 || !queue->packets || !queue->verdicts) {
+        failure_set_start(failure, "calloc", ENOMEM);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static int open_socket(struct queue *queue, struct failure *failure) {
+    int result = queue->backend->open(queue);
+
+    if (result == -EPROTONOSUPPORT || result == -EAFNOSUPPORT) {
+        fail_no_nfqueue(failure);
+        return result;
+    }
+    if (result < 0) {
+        failure_set_start(failure, "socket", -result);
+        return result;
+    }
+    result = queue_socket_bound_wait(&queue->socket);
+    if (result < 0)
+        failure_set_start(failure, "setsockopt(SO_RCVTIMEO)", -result);
+    return result;
+}
+
+static int bind_queue(struct queue *queue, struct failure *failure) {
+    const int result = queue->backend->request(queue, QUEUE_BIND);
+
+    if (result < 0)
+        fail_bind(queue, -result, failure);
+    else
+        queue->bound = true;
+    return result;
+}
+
+static int set_buffer(struct queue *queue, struct failure *failure) {
+    const struct queue_settings *settings = &queue->settings;
+    const int result =
+        queue_socket_set_buffer(&queue->socket, settings->receive_buffer, &queue->receive_buffer);
+
+    if (result < 0) {
+        failure_set_start(failure, "setsockopt(SO_RCVBUF)", -result);
+        return result;
+    }
+    if (queue->receive_buffer >= settings->receive_buffer)
+        return 0;
+    if (settings->receive_buffer_required) {
+        failure_set(failure, LOG_EXIT_BUFFER,
+                    "the kernel gives a receive buffer of %u bytes where --receive-buffer asks "
+                    "for %u: raise net.core.rmem_max or ask for less",
+                    queue->receive_buffer, settings->receive_buffer);
+        return -ENOBUFS;
+    }
+    log_warn("the receive buffer is %u of %u bytes: raise net.core.rmem_max, "
+             "or losses come earlier",
+             queue->receive_buffer, settings->receive_buffer);
+    return 0;
+}
+
+static int must_request(struct queue *queue, enum queue_request request, struct failure *failure) {
+    const int result = queue->backend->request(queue, request);
+
+    if (result < 0)
+        failure_set_start(failure, request_names[request], -result);
+    return result;
+}
+
+static int set_length(struct queue *queue, struct failure *failure) {
+    return must_request(queue, QUEUE_LENGTH, failure);
+}
+
+static int request_flags(struct queue *queue, uint32_t flags) {
+    queue->flags = flags;
+    return flags == 0 ? 0 : queue->backend->request(queue, QUEUE_FLAGS);
+}
+
+static int set_flags(struct queue *queue, struct failure *failure) {
+    const uint32_t fail_open = queue->settings.fail_open ? NFQA_CFG_F_FAIL_OPEN : 0;
+    const uint32_t gso = queue->settings.gso ? NFQA_CFG_F_GSO : 0;
+    int result = request_flags(queue, fail_open | gso);
+
+    if ((result == -EOPNOTSUPP || result == -EINVAL) && gso) {
+        log_warn("this kernel does not take GSO packets: the queue gets segments");
+        result = request_flags(queue, fail_open);
+    }
+    if (result < 0)
+        failure_set_start(failure, request_names[QUEUE_FLAGS], -result);
+    return result;
+}
+
+static int set_mode(struct queue *queue, struct failure *failure) {
+    return must_request(queue, QUEUE_MODE, failure);
+}
+
+int queue_open(struct queue *queue, const struct queue_settings *settings,
+               struct failure *failure) {
+    int (*const steps[])(struct queue *, struct failure *) = {
+        make_buffers, open_socket, bind_queue, set_buffer, set_length, set_flags, set_mode,
+    };
+
+    *queue = (struct queue){
+        .settings = *settings,
+        .backend = backends[settings->kind],
+        .socket.fd = -1,
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const int result = steps[i](queue, failure);
+
+        if (result < 0) {
+            queue_close(queue);
+            return result;
+        }
+    }
+    return 0;
+}
+
+/// Parses a message of the arena and counts it.
+static void take_message(struct queue *queue, uint32_t index, struct queue_received *received) {
+    const struct queue_message message = queue_socket_message(&queue->socket, index);
+    struct queue_packet *packet = &queue->packets[received->packets];
+    const int parsed = message.truncated
+                           ? queue_truncated(message.bytes, message.received, packet)
+                           : queue->backend->parse(queue, message.bytes, message.received, packet);
+
+    received->messages++;
+    if (parsed == QUEUE_PARSED_PACKET)
+        received->packets++;
+    else if (parsed == QUEUE_PARSED_MALFORMED)
+        received->malformed++;
+    else if (parsed < 0)
+        received->refused++;
+}
+
+/// How many messages there are to take: those that came while configuring, else what the socket
+/// gives.
+static int next_messages(struct queue *queue) {
+    const int pending = (int)queue->pending;
+
+    queue->pending = 0;
+    return pending > 0 ? pending : queue_socket_receive(&queue->socket, false);
+}
+
+int queue_receive(struct queue *queue, struct queue_received *received) {
+    struct queue_received got = {.overruns = queue->pending_overruns};
+    int count = next_messages(queue);
+
+    if (count == -ENOBUFS) {
+        got.overruns++;
+        count = 0;
+    }
+    if (count < 0) {
+        queue->failed_call = queue_socket_receive_call(&queue->socket);
+        return count;
+    }
+    queue->pending_overruns = 0;
+    for (uint32_t i = 0; i < (uint32_t)count; i++)
+        take_message(queue, i, &got);
+    *received = got;
+    return 0;
+}
+
+int queue_verdict(struct queue *queue, const struct verdict_batch *batch) {
+    const int result = batch->count > 0 ? queue->backend->verdict(queue, batch) : 0;
+
+    if (result < 0)
+        queue->failed_call = queue->backend->verdict_call;
+    return result;
+}
+
+int queue_fd(const struct queue *queue) { return queue->socket.fd; }
+
+void queue_close(struct queue *queue) {
+    if (!queue->backend)
+        return;
+    if (queue->bound)
+        queue->backend->request(queue, QUEUE_UNBIND);
+    queue->backend->close(queue);
+    queue_socket_free(&queue->socket);
+    free(queue->packets);
+    free(queue->verdicts);
+    *queue = (struct queue){.socket.fd = -1};
+}

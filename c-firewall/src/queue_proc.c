@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queue_proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/netlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PATH_BYTES = 64,         // "/proc/PID/fd/FD" and shorter
+    LINE_BYTES = 256,        // the longest line has about 100
+    READ_STEP_BYTES = 65536, // by which the text of a file grows
+};
+
+/// Takes a line off the text. Returns false at its end. What doesn't fit is left out.
+static bool take_line(const char **text, char line[static LINE_BYTES]) {
+    const size_t length = strcspn(*text, "\n");
+
+    if (**text == '\0')
+        return false;
+    snprintf(line, LINE_BYTES, "%.*s", (int)length, *text);
+    *text += length + ((*text)[length] == '\n');
+    return true;
+}
+
+int queue_proc_parse_figures(const char *text, uint16_t number, struct queue_figures *figures) {
+    char line[LINE_BYTES];
+
+    while (take_line(&text, line)) {
+        struct queue_figures read;
+        uint32_t queue;
+
+        // queue, portid, waiting, copy mode, copy range, queue full, user drop, id sequence
+        if (sscanf(line, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%*u %*u %" SCNu32 "%" SCNu32 "%" SCNu32,
+                   &queue, &read.portid, &read.waiting, &read.queue_full, &read.user_drop,
+                   &read.offered) == 6 &&
+            queue == number) {
+            *figures = read;
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode) {
+    char line[LINE_BYTES];
+
+    while (take_line(&text, line)) {
+        uint32_t protocol, read_portid;
+        uint64_t read;
+
+        // sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
+        if (sscanf(line, "%*s %" SCNu32 "%" SCNu32 "%*s %*s %*s %*s %*s %*s %" SCNu64, &protocol,
+                   &read_portid, &read) == 3 &&
+            protocol == NETLINK_NETFILTER && read_portid == portid) {
+            *inode = read;
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+bool queue_proc_is_socket(const char *link, uint64_t inode) {
+    char wanted[PATH_BYTES];
+
+    snprintf(wanted, sizeof wanted, "socket:[%" PRIu64 "]", inode);
+    return strcmp(link, wanted) == 0;
+}
+
+/// Reads a whole file as a string that the caller frees. Returns 0 or -errno, *text untouched.
+static int read_text(const char *path, char **text) {
+    char *read_text = NULL;
+    size_t length = 0;
+    ssize_t got = 1;
+    int result = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    while (got > 0) {
+        char *grown = realloc(read_text, length + READ_STEP_BYTES + 1);
+
+        if (!grown) {
+            result = -ENOMEM;
+            goto cleanup;
+        }
+        read_text = grown;
+        got = read(fd, read_text + length, READ_STEP_BYTES);
+        if (got < 0) {
+            result = -errno;
+            goto cleanup;
+        }
+        length += (size_t)got;
+    }
+    read_text[length] = '\0';
+    *text = read_text;
+    read_text = NULL;
+
+cleanup:
+    free(read_text);
+    close(fd);
+    return result;
+}
+
+int queue_proc_figures(uint16_t number, struct queue_figures *figures) {
+    char *text;
+    int result = read_text(QUEUE_PROC_QUEUES, &text);
+
+    if (result < 0)
+        return result;
+    result = queue_proc_parse_figures(text, number, figures);
+    free(text);
+    return result;
+}
+
+/// Whether a process has the socket open. One that may not be looked at has not.
+static bool process_has_socket(const char *pid, uint64_t inode) {
+    char path[PATH_BYTES];
+    const struct dirent *entry;
+    bool found = false;
+    DIR *directory;
+
+    snprintf(path, sizeof path, "/proc/%.16s/fd", pid);
+    directory = opendir(path);
+    if (!directory)
+        return false;
+    while (!found && (entry = readdir(directory))) {
+        char link[PATH_BYTES];
+        const ssize_t length = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
+
+        if (length < 0)
+            continue;
+        link[length] = '\0';
+        found = queue_proc_is_socket(link, inode);
+    }
+    closedir(directory);
+    return found;
+}
+
+static void read_comm(const char *pid, char comm[static QUEUE_PROC_COMM_BYTES]) {
+    char path[PATH_BYTES];
+    char *text;
+
+    snprintf(path, sizeof path, "/proc/%.16s/comm", pid);
+    if (read_text(path, &text) < 0) {
+        snprintf(comm, QUEUE_PROC_COMM_BYTES, "?");
+        return;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    snprintf(comm, QUEUE_PROC_COMM_BYTES, "%s", text);
+    for (char *at = comm; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    free(text);
+}
+
+/// Finds the process that has the socket open. Returns 0, -ENOENT or the -errno of reading.
+static int find_process(uint64_t inode, struct queue_owner *owner) {
+    const struct dirent *entry;
+    int result = -ENOENT;
+    DIR *processes = opendir("/proc");
+
+    if (!processes)
+        return -errno;
+    while (result < 0 && (entry = readdir(processes))) {
+        if (strspn(entry->d_name, "0123456789") != strlen(entry->d_name) ||
+            !process_has_socket(entry->d_name, inode))
+            continue;
+        owner->pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        read_comm(entry->d_name, owner->comm);
+        result = 0;
+    }
+    closedir(processes);
+    return result;
+}
+
+int queue_proc_owner(uint32_t portid, struct queue_owner *owner) {
+    uint64_t inode;
+    char *text;
+    int result = read_text(QUEUE_PROC_NETLINK, &text);
+
+    if (result < 0)
+        return result;
+    result = queue_proc_parse_inode(text, portid, &inode);
+    free(text);
+    return result < 0 ? result : find_process(inode, owner);
+}
