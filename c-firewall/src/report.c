@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "log.h"
+
+static const char *const reason_names[] = {
+    [REPORT_INTERVAL] = "interval", [REPORT_SIGNAL] = "signal", [REPORT_EXIT] = "exit"};
+
+static const char *fail_name(const struct options *options) {
+    return options->fail_open ? "open" : "closed";
+}
+
+static void print_start(FILE *out, const struct options *options, uint32_t receive_buffer) {
+    fprintf(out, "ready: queue %u", options->queue_first);
+    if (options->queue_last > options->queue_first)
+        fprintf(out, ":%u", options->queue_last);
+    fprintf(out,
+            ", backend %s, profile %s, copy %u bytes, batch %u, receive buffer %u bytes, "
+            "queue length %u, gso %s, spin ",
+            options_backend_name(options->backend), options_profile_name(options->profile),
+            options->copy_bytes, options->batch, receive_buffer, options->queue_length,
+            options->gso ? "on" : "off");
+    if (options->profile == OPTIONS_PAPER)
+        fprintf(out, "always");
+    else
+        fprintf(out, "%u us", options->spin_us);
+    fprintf(out, ", coalesce %u us, fail %s, default %s\n", options->coalesce_us,
+            fail_name(options), verdict_name(options->default_verdict));
+}
+
+/// The reasons with a count, in the order of the enum, messages without a packet last.
+static void print_malformed(FILE *out, const struct stats *stats) {
+    const char *separator = "";
+
+    fprintf(out, "  malformed: ");
+    for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++) {
+        if (stats->malformed[i] == 0)
+            continue;
+        fprintf(out, "%s%s %" PRIu64, separator, packet_status_name((enum packet_status)i),
+                stats->malformed[i]);
+        separator = ", ";
+    }
+    if (stats->netlink > 0)
+        fprintf(out, "%snetlink %" PRIu64, separator, stats->netlink);
+    else if (*separator == '\0')
+        fprintf(out, "none");
+    fprintf(out, "\n");
+}
+
+/// What follows the name of the queue, or "total".
+static void print_ledger(FILE *out, const struct ledger *ledger) {
+    const struct stats *stats = &ledger->stats;
+
+    fprintf(out, ": received %" PRIu64 " packets, %" PRIu64 " bytes\n  verdicts: ", stats->received,
+            stats->bytes);
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        fprintf(out, "%s%s %" PRIu64, i > 0 ? ", " : "", verdict_name((enum verdict)i),
+                stats->verdicts[i]);
+    fprintf(out, "; refused by the kernel %" PRIu64 "\n", stats->refused);
+    print_malformed(out, stats);
+    fprintf(out, "  cut %" PRIu64 ", truncated %" PRIu64 ", overruns %" PRIu64 "\n", stats->cut,
+            stats->truncated, stats->overruns);
+    fprintf(out,
+            "  kernel: offered %" PRIu64 ", waiting %" PRIu64 ", queue full %" PRIu64
+            ", user drop %" PRIu64 ", unseen %" PRIu64 "\n",
+            ledger->offered, ledger->waiting, ledger->queue_full, ledger->user_drop,
+            ledger->unseen);
+    if (ledger->reconciled)
+        fprintf(out, "  ledger: reconciled, lost %" PRIu64 "\n", ledger->lost);
+    else
+        fprintf(out, "  ledger: NOT RECONCILED, difference %" PRIu64 ", lost %" PRIu64 "\n",
+                ledger->difference, ledger->lost);
+}
+
+static struct ledger sum_of(const struct ledger *ledgers, size_t count) {
+    struct ledger sum = {.reconciled = true};
+
+    for (size_t i = 0; i < count; i++)
+        ledger_add(&sum, &ledgers[i]);
+    return sum;
+}
+
+static void print_ledgers(FILE *out, const struct ledger *ledgers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "queue %u", ledgers[i].number);
+        print_ledger(out, &ledgers[i]);
+    }
+    if (count > 1) {
+        const struct ledger sum = sum_of(ledgers, count);
+
+        fprintf(out, "total");
+        print_ledger(out, &sum);
+    }
+}
+
+static void put_number(json_t *object, const char *key, uint64_t value) {
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void put_string(json_t *object, const char *key, const char *value) {
+    json_object_set_new(object, key, json_string(value));
+}
+
+static json_t *start_object(const struct options *options, uint32_t receive_buffer,
+                            uint64_t time_ms) {
+    json_t *object = json_object();
+    json_t *queues = json_array();
+
+    for (unsigned int number = options->queue_first; number <= options->queue_last; number++)
+        json_array_append_new(queues, json_integer(number));
+    put_string(object, "event", "start");
+    put_string(object, "program", OPTIONS_PROGRAM);
+    put_string(object, "version", OPTIONS_VERSION);
+    put_number(object, "time_ms", time_ms);
+    json_object_set_new(object, "queues", queues);
+    put_string(object, "backend", options_backend_name(options->backend));
+    put_string(object, "profile", options_profile_name(options->profile));
+    put_number(object, "copy_bytes", options->copy_bytes);
+    put_number(object, "batch", options->batch);
+    put_number(object, "receive_buffer", receive_buffer);
+    put_number(object, "queue_length", options->queue_length);
+    json_object_set_new(object, "gso", json_boolean(options->gso));
+    json_object_set_new(object, "spin_us",
+                        options->profile == OPTIONS_PAPER ? json_null()
+                                                          : json_integer(options->spin_us));
+    put_number(object, "coalesce_us", options->coalesce_us);
+    put_string(object, "fail", fail_name(options));
+    put_string(object, "default", verdict_name(options->default_verdict));
+    return object;
+}
+
+static json_t *verdicts_object(const struct stats *stats) {
+    json_t *object = json_object();
+
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        put_number(object, verdict_name((enum verdict)i), stats->verdicts[i]);
+    return object;
+}
+
+static json_t *malformed_object(const struct stats *stats) {
+    json_t *object = json_object();
+
+    for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++)
+        put_number(object, packet_status_name((enum packet_status)i), stats->malformed[i]);
+    put_number(object, "netlink", stats->netlink);
+    return object;
+}
+
+static json_t *kernel_object(const struct ledger *ledger) {
+    json_t *object = json_object();
+
+    put_number(object, "offered", ledger->offered);
+    put_number(object, "waiting", ledger->waiting);
+    put_number(object, "queue_full", ledger->queue_full);
+    put_number(object, "user_drop", ledger->user_drop);
+    put_number(object, "unseen", ledger->unseen);
+    return object;
+}
+
+/// object: as it begins, with the number of the queue or empty.
+static json_t *put_ledger(json_t *object, const struct ledger *ledger) {
+    const struct stats *stats = &ledger->stats;
+
+    put_number(object, "received", stats->received);
+    put_number(object, "bytes", stats->bytes);
+    json_object_set_new(object, "verdicts", verdicts_object(stats));
+    put_number(object, "refused", stats->refused);
+    json_object_set_new(object, "malformed", malformed_object(stats));
+    put_number(object, "cut", stats->cut);
+    put_number(object, "truncated", stats->truncated);
+    put_number(object, "overruns", stats->overruns);
+    json_object_set_new(object, "kernel", kernel_object(ledger));
+    put_number(object, "lost", ledger->lost);
+    put_number(object, "difference", ledger->difference);
+    json_object_set_new(object, "reconciled", json_boolean(ledger->reconciled));
+    return object;
+}
+
+static json_t *ledger_object(enum report_reason reason, uint64_t time_ms,
+                             const struct ledger *ledgers, size_t count) {
+    const struct ledger sum = sum_of(ledgers, count);
+    json_t *object = json_object();
+    json_t *queues = json_array();
+
+    for (size_t i = 0; i < count; i++) {
+        json_t *queue = json_object();
+
+        put_number(queue, "queue", ledgers[i].number);
+        json_array_append_new(queues, put_ledger(queue, &ledgers[i]));
+    }
+    put_string(object, "event", "stats");
+    put_string(object, "program", OPTIONS_PROGRAM);
+    put_number(object, "time_ms", time_ms);
+    put_string(object, "reason", reason_names[reason]);
+    json_object_set_new(object, "queues", queues);
+    json_object_set_new(object, "total", put_ledger(json_object(), &sum));
+    json_object_set_new(object, "reconciled", json_boolean(sum.reconciled));
+    return object;
+}
+
+/// One line of JSON. Takes the object over, which is incomplete at worst if there was no memory.
+static char *line_of(json_t *object) {
+    char *text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char *line = NULL;
+
+    json_decref(object);
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    free(text);
+    return line;
+}
+
+char *report_start(const struct options *options, uint32_t receive_buffer, uint64_t time_ms) {
+    char *report = NULL;
+    size_t length;
+    FILE *out;
+
+    if (options->json)
+        return line_of(start_object(options, receive_buffer, time_ms));
+    out = open_memstream(&report, &length);
+    if (!out)
+        return NULL;
+    print_start(out, options, receive_buffer);
+    fclose(out);
+    return report;
+}
+
+char *report_ledger(const struct options *options, enum report_reason reason, uint64_t time_ms,
+                    const struct ledger *ledgers, size_t count) {
+    char *report = NULL;
+    size_t length;
+    FILE *out;
+
+    if (options->json)
+        return line_of(ledger_object(reason, time_ms, ledgers, count));
+    out = open_memstream(&report, &length);
+    if (!out)
+        return NULL;
+    print_ledgers(out, ledgers, count);
+    fclose(out);
+    return report;
+}
+
+void report_print(char *report) {
+    if (!report) {
+        log_warn("there is no memory for a report");
+        return;
+    }
+    fputs(report, stdout);
+    fflush(stdout);
+    free(report);
+}
+
+uint64_t report_time(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
