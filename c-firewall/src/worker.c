@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "worker.h"
+
+#include <errno.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "packet.h"
+#include "queue_proc.h"
+
+static bool is_stopped(const struct worker *worker) {
+    return __atomic_load_n(&worker->stop, __ATOMIC_RELAXED);
+}
+
+/// Notes the call that ended the loop. error: -errno. Returns it.
+static int fail(struct worker *worker, const char *call, int error) {
+    worker->failed_call = call;
+    worker->error = -error;
+    return error;
+}
+
+/// Receives, and counts what needs no verdict.
+static int receive(struct worker *worker, struct queue_received *received) {
+    const int result = queue_receive(&worker->queue, received);
+
+    if (result < 0)
+        return fail(worker, worker->queue.failed_call, result);
+    stats_add(&worker->stats.received, received->packets);
+    stats_add(&worker->stats.netlink, received->malformed);
+    stats_add(&worker->stats.refused, received->refused);
+    stats_add(&worker->stats.overruns, received->overruns);
+    return 0;
+}
+
+/// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
+/// copy.
+static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet) {
+    struct packet parsed;
+    enum packet_status status = PACKET_CUT;
+
+    if (worker->settings.copy_bytes > 0)
+        status =
+            packet_parse(packet->payload, packet->payload_bytes, packet->original_bytes, &parsed);
+    if (packet_is_malformed(status))
+        stats_add(&worker->stats.malformed[status], 1);
+    else if (status == PACKET_CUT)
+        stats_add(&worker->stats.cut, 1);
+    return status;
+}
+
+/// What happens with a packet.
+static enum verdict judge(struct worker *worker, const struct queue_packet *packet) {
+    enum packet_status status = PACKET_OK;
+
+    stats_add(&worker->stats.bytes, packet->original_bytes);
+    if (packet->truncated)
+        stats_add(&worker->stats.truncated, 1);
+    if (worker->paper)
+        return VERDICT_ACCEPT;
+    if (!packet->truncated)
+        status = inspect(worker, packet);
+    return decide(&worker->decide, status, packet->truncated);
+}
+
+/// Gives every packet its verdict. Those count as soon as the kernel has them.
+static int answer(struct worker *worker, uint32_t packets) {
+    uint64_t verdicts[VERDICT_COUNT] = {0};
+    int result;
+
+    verdict_batch_clear(&worker->batch);
+    for (uint32_t i = 0; i < packets; i++) {
+        const struct queue_packet *packet = &worker->queue.packets[i];
+        const enum verdict verdict = judge(worker, packet);
+
+        // Can't fail: there are no more packets than runs.
+        verdict_batch_add(&worker->batch, packet->id, verdict, 0);
+        verdicts[verdict]++;
+    }
+    result = queue_verdict(&worker->queue, &worker->batch);
+    if (result < 0)
+        return fail(worker, worker->queue.failed_call, result);
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        if (verdicts[i] > 0)
+            stats_add(&worker->stats.verdicts[i], verdicts[i]);
+    return 0;
+}
+
+static int sleep_for(struct worker *worker, uint64_t duration_ns) {
+    const struct timespec duration = {.tv_nsec = (long)duration_ns};
+    const int error = clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
+
+    return error == 0 || error == EINTR ? 0 : fail(worker, "clock_nanosleep", -error);
+}
+
+static int sleep_in_poll(struct worker *worker) {
+    struct pollfd sources[] = {
+        {.fd = queue_fd(&worker->queue), .events = POLLIN},
+        {.fd = worker->stop_fd, .events = POLLIN},
+    };
+
+    if (poll(sources, sizeof sources / sizeof *sources, -1) < 0 && errno != EINTR)
+        return fail(worker, "poll", -errno);
+    wait_woken(&worker->wait, wait_clock());
+    return 0;
+}
+
+static int rest(struct worker *worker, enum wait_action action) {
+    switch (action) {
+    case WAIT_AGAIN:
+        break;
+    case WAIT_YIELD:
+        sched_yield();
+        break;
+    case WAIT_SLEEP:
+        return sleep_for(worker, worker->wait.coalesce_ns);
+    case WAIT_POLL:
+        return sleep_in_poll(worker);
+    }
+    return 0;
+}
+
+/// The loop of --profile fast. Verdicts are sent before the stop flag is looked at.
+static int run_fast(struct worker *worker) {
+    wait_init(&worker->wait, worker->settings.batch, worker->spin_us, worker->coalesce_us,
+              wait_clock());
+    while (!is_stopped(worker)) {
+        struct queue_received received;
+        int result = receive(worker, &received);
+
+        if (result == 0 && received.packets > 0)
+            result = answer(worker, received.packets);
+        if (result == 0 && received.overruns == 0)
+            result = rest(worker, wait_next(&worker->wait, wait_clock(), received.messages));
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+/// The loop of --profile paper: never sleeps.
+static int run_paper(struct worker *worker) {
+    while (!is_stopped(worker)) {
+        struct queue_received received;
+        int result = receive(worker, &received);
+
+        if (result == 0 && received.packets > 0)
+            result = answer(worker, received.packets);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+/// Binds the calling thread to the worker's CPU: the n-th of those that the process may use, in
+/// turn.
+static int pin(struct worker *worker) {
+    int nth = worker->cpu;
+    cpu_set_t allowed, own;
+
+    if (worker->cpu < 0)
+        return 0;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+        return fail(worker, "sched_getaffinity", -errno);
+    nth %= CPU_COUNT(&allowed);
+    CPU_ZERO(&own);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && nth-- == 0)
+            CPU_SET(cpu, &own);
+    if (sched_setaffinity(0, sizeof own, &own) < 0)
+        return fail(worker, "sched_setaffinity", -errno);
+    return 0;
+}
+
+static void *run(void *argument) {
+    struct worker *worker = argument;
+    int result = pin(worker);
+
+    if (result == 0)
+        result = worker->paper ? run_paper(worker) : run_fast(worker);
+    worker_ledger(worker, false, &worker->ledger);
+    queue_close(&worker->queue);
+    if (result < 0)
+        kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+int worker_open(struct worker *worker, const struct options *options, uint32_t index,
+                struct failure *failure) {
+    const uint16_t number = (uint16_t)(options->queue_first + index);
+    int result;
+
+    *worker = (struct worker){
+        .settings = options_queue(options, number),
+        .decide = {.default_verdict = options->default_verdict, .fail_open = options->fail_open},
+        .paper = options->profile == OPTIONS_PAPER,
+        .spin_us = options->spin_us,
+        .coalesce_us = options->coalesce_us,
+        .cpu = options->pin ? (int)index : -1,
+        .stop_fd = -1,
+    };
+    result = queue_open(&worker->queue, &worker->settings, failure);
+    if (result < 0)
+        return result;
+    worker->settings.receive_buffer = worker->queue.receive_buffer;
+    worker->settings.gso = worker->queue.flags & NFQA_CFG_F_GSO;
+    worker->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (worker->stop_fd < 0) {
+        result = -errno;
+        failure_set_start(failure, "eventfd", -result);
+        worker_close(worker);
+    }
+    return result;
+}
+
+int worker_start(struct worker *worker, struct failure *failure) {
+    const int error = pthread_create(&worker->thread, NULL, run, worker);
+
+    if (error != 0) {
+        failure_set_start(failure, "pthread_create", error);
+        return -error;
+    }
+    worker->started = true;
+    return 0;
+}
+
+void worker_stop(struct worker *worker) {
+    __atomic_store_n(&worker->stop, true, __ATOMIC_RELAXED);
+    eventfd_write(worker->stop_fd, 1);
+}
+
+void worker_join(struct worker *worker) {
+    if (worker->started)
+        pthread_join(worker->thread, NULL);
+    worker->started = false;
+}
+
+void worker_close(struct worker *worker) {
+    queue_close(&worker->queue);
+    if (worker->stop_fd >= 0)
+        close(worker->stop_fd);
+    worker->stop_fd = -1;
+}
+
+/// One reading, in the order that struct stats_reading asks for. Returns 0 or the -errno of
+/// reading.
+static int take_reading(const struct worker *worker, struct stats_reading *reading) {
+    int result;
+
+    *reading = (struct stats_reading){.received_before = stats_received(&worker->stats)};
+    result = queue_proc_figures(worker->settings.number, &reading->figures);
+    stats_snapshot(&worker->stats, &reading->after);
+    return result;
+}
+
+static uint64_t unexplained(const struct ledger *ledger) {
+    return ledger->difference + ledger->unseen;
+}
+
+void worker_ledger(const struct worker *worker, bool running, struct ledger *ledger) {
+    const struct queue_settings *settings = &worker->settings;
+    struct ledger best;
+
+    for (int i = 0; i < STATS_READINGS_MAX; i++) {
+        struct stats_reading reading;
+        const int result = take_reading(worker, &reading);
+        struct ledger taken;
+
+        ledger_make(&reading, settings->number, running ? settings->batch : 0, settings->fail_open,
+                    &taken);
+        if (i == 0 || unexplained(&taken) < unexplained(&best))
+            best = taken;
+        if (result < 0)
+            log_warn("%s: %s: the ledger lacks the kernel's figures", QUEUE_PROC_QUEUES,
+                     strerror(-result));
+        if (result < 0 || unexplained(&best) == 0)
+            break;
+    }
+    *ledger = best;
+}
+
+int workers_start(struct workers *workers, const struct options *options, struct failure *failure) {
+    const uint32_t count = options->queue_last - options->queue_first + 1U;
+    int result = 0;
+
+    *workers = (struct workers){
+        .all = aligned_alloc(STATS_ALIGN, count * sizeof *workers->all),
+        .ledgers = calloc(count, sizeof *workers->ledgers),
+    };
+    if (!workers->all || !workers->ledgers) {
+        failure_set_start(failure, "malloc", ENOMEM);
+        result = -ENOMEM;
+    }
+    while (result == 0 && workers->count < count) {
+        result = worker_open(&workers->all[workers->count], options, workers->count, failure);
+        if (result == 0)
+            workers->count++;
+    }
+    for (uint32_t i = 0; result == 0 && i < count; i++)
+        result = worker_start(&workers->all[i], failure);
+    if (result < 0) {
+        workers_stop(workers);
+        workers_free(workers);
+    }
+    return result;
+}
+
+const struct worker *workers_stop(struct workers *workers) {
+    const struct worker *failed = NULL;
+
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_stop(&workers->all[i]);
+    for (uint32_t i = 0; i < workers->count; i++) {
+        worker_join(&workers->all[i]);
+        worker_close(&workers->all[i]);
+        if (!failed && workers->all[i].error != 0)
+            failed = &workers->all[i];
+    }
+    return failed;
+}
+
+void workers_ledgers(struct workers *workers, bool running) {
+    for (uint32_t i = 0; i < workers->count; i++) {
+        if (running)
+            worker_ledger(&workers->all[i], true, &workers->ledgers[i]);
+        else
+            workers->ledgers[i] = workers->all[i].ledger;
+    }
+}
+
+void workers_free(struct workers *workers) {
+    free(workers->all);
+    free(workers->ledgers);
+}
