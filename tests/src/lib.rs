@@ -8,6 +8,7 @@ pub mod case;
 pub mod firewall;
 pub mod ledger;
 pub mod overload;
+pub mod owner;
 pub mod packets;
 pub mod place;
 pub mod proc;

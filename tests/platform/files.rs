@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The twins have the same files; what differs stands in tests/exemptions, and what stands there differs.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{ensure, Context};
+use twinwall_tests::case::Case;
+use twinwall_tests::twin::root;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("files/same-modules", 10, same_modules),
+        Case::new(
+            "files/every-c-file-has-its-header",
+            10,
+            every_c_file_has_its_header,
+        ),
+        Case::new("files/no-file-too-long", 10, no_file_too_long),
+        Case::new(
+            "files/unsafe-only-in-queue-modules",
+            10,
+            unsafe_only_in_queue_modules,
+        ),
+    ]
+}
+
+/// Lines that a source file may have at most (docs/STYLE.md).
+const LINES_MAX: usize = 800;
+
+/// The stems of files with an ending in a folder of the repository.
+fn stems(folder: &str, ending: &str) -> anyhow::Result<BTreeSet<String>> {
+    let mut stems = BTreeSet::new();
+    for entry in fs::read_dir(root().join(folder)).with_context(|| folder.to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|found| found == ending) {
+            let stem = path
+                .file_stem()
+                .expect("a file with an extension has a stem");
+            stems.insert(stem.to_string_lossy().into_owned());
+        }
+    }
+    Ok(stems)
+}
+
+fn exemptions() -> anyhow::Result<BTreeSet<String>> {
+    let text = fs::read_to_string(root().join("tests/exemptions"))?;
+    let mut paths = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (path, reason) = line
+            .split_once(' ')
+            .context("an exemption without a reason")?;
+        ensure!(
+            !reason.trim().is_empty(),
+            "an exemption without a reason: {path}"
+        );
+        paths.insert(path.to_string());
+    }
+    Ok(paths)
+}
+
+fn same_modules() -> anyhow::Result<()> {
+    let (rust, c) = (
+        stems("rust-firewall/src", "rs")?,
+        stems("c-firewall/src", "c")?,
+    );
+    ensure!(
+        rust.contains("main") && c.contains("main"),
+        "there is no main"
+    );
+    let rust_alone = rust
+        .difference(&c)
+        .map(|stem| format!("rust-firewall/src/{stem}.rs"));
+    let c_alone = c
+        .difference(&rust)
+        .map(|stem| format!("c-firewall/src/{stem}.c"));
+    let alone: BTreeSet<String> = rust_alone.chain(c_alone).collect();
+    let exempt = exemptions()?;
+    ensure!(
+        alone == exempt,
+        "files without a twin: {alone:?}, exempt: {exempt:?}"
+    );
+    Ok(())
+}
+
+fn every_c_file_has_its_header() -> anyhow::Result<()> {
+    let (mut code, headers) = (stems("c-firewall/src", "c")?, stems("c-firewall/src", "h")?);
+    code.remove("main");
+    ensure!(code == headers, "code {code:?}, headers {headers:?}");
+    Ok(())
+}
+
+fn no_file_too_long() -> anyhow::Result<()> {
+    for (folder, ending) in [
+        ("rust-firewall/src", "rs"),
+        ("c-firewall/src", "c"),
+        ("c-firewall/src", "h"),
+    ] {
+        for stem in stems(folder, ending)? {
+            let path = format!("{folder}/{stem}.{ending}");
+            let lines = fs::read_to_string(root().join(&path))?.lines().count();
+            ensure!(
+                lines <= LINES_MAX,
+                "{path} has {lines} lines, {LINES_MAX} are allowed"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn unsafe_only_in_queue_modules() -> anyhow::Result<()> {
+    for stem in stems("rust-firewall/src", "rs")? {
+        let text = fs::read_to_string(root().join(format!("rust-firewall/src/{stem}.rs")))?;
+        let code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        let has_unsafe = code
+            .clone()
+            .any(|line| line.contains("unsafe {") || line.contains("unsafe fn"));
+        ensure!(
+            !has_unsafe || stem.starts_with("queue_"),
+            "rust-firewall/src/{stem}.rs has unsafe code"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The ledger as text and as JSON: byte for byte what the documents say, in both twins.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use harness::netns::Namespace;
+use twinwall_tests::case::{until, Case};
+use twinwall_tests::firewall::Firewall;
+use twinwall_tests::ledger::Stats;
+use twinwall_tests::packets::{ipv4, tcp, RawSender};
+use twinwall_tests::place::{namespace_with, restore};
+use twinwall_tests::proc;
+use twinwall_tests::traffic::{udp_client, udp_send, UdpServer};
+use twinwall_tests::twin::{Twin, TWINS};
+
+type Body = fn(Twin) -> anyhow::Result<()>;
+
+pub fn cases() -> Vec<Case> {
+    let bodies: [(&str, Body); 6] = [
+        ("text", text),
+        ("text-of-two-queues", text_of_two_queues),
+        ("json", json),
+        ("interval", interval),
+        ("after-overload", after_overload),
+        ("no-waking-when-idle", no_waking_when_idle),
+    ];
+    let mut cases = Vec::new();
+    for (name, body) in bodies {
+        for twin in TWINS {
+            let name = format!("reports/{name}/{}", twin.name());
+            cases.push(Case::new(name, 30, move || body(twin)));
+        }
+    }
+    cases
+}
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SMALL: [&str; 2] = ["--receive-buffer", "1048576"];
+const SENT: u64 = 100;
+/// 18 of payload, 8 of UDP, 20 of IPv4.
+const PACKET_BYTES: u64 = 46;
+
+fn send(namespace: &Namespace) -> anyhow::Result<()> {
+    udp_send(&udp_client(namespace, LOCALHOST)?, SENT, 18)
+}
+
+/// 100 datagrams, and a TCP packet whose header says that it is longer than the packet.
+fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
+    restore(namespace, "iptables", "-A TWINWALL -p tcp -j NFQUEUE")?;
+    let malformed = ipv4(libc::IPPROTO_TCP as u8, 0, &tcp(15));
+    RawSender::new(namespace, LOCALHOST)?.send(&malformed)?;
+    send(namespace)?;
+    Ok(malformed.len() as u64)
+}
+
+/// Asks for reports until one says that so many packets were received; gives its lines.
+fn lines_with_received(
+    firewall: &Firewall,
+    received: u64,
+    lines: usize,
+) -> anyhow::Result<Vec<String>> {
+    let wanted = format!("received {received} packets");
+    let mut report = Vec::new();
+    until(&wanted, Duration::from_secs(10), || {
+        proc::signal(firewall.pid, libc::SIGUSR1);
+        report = (0..lines)
+            .map(|_| firewall.line())
+            .collect::<anyhow::Result<_>>()?;
+        Ok(report[lines - 6].contains(&wanted))
+    })?;
+    Ok(report)
+}
+
+fn check_lines(found: &[String], expected: &str) -> anyhow::Result<()> {
+    let found = found
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect::<String>();
+    ensure!(
+        found == expected,
+        "the report is\n{found}and should be\n{expected}"
+    );
+    Ok(())
+}
+
+fn text(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let firewall = Firewall::start_under(&namespace, &[], twin, &SMALL)?;
+    let bytes = send_with_one_malformed(&namespace)? + SENT * PACKET_BYTES;
+    let expected = format!(
+        "queue 0: received 101 packets, {bytes} bytes\n\
+         \x20 verdicts: accept 100, drop 1, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
+         \x20 malformed: tcp-data-offset 1\n\
+         \x20 cut 0, truncated 0, overruns 0\n\
+         \x20 kernel: offered 101, waiting 0, queue full 0, user drop 0, unseen 0\n\
+         \x20 ledger: reconciled, lost 0\n"
+    );
+    check_lines(&lines_with_received(&firewall, 101, 6)?, &expected)?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    check_lines(&ended.lines, &expected)
+}
+
+fn text_of_two_queues(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    restore(
+        &namespace,
+        "iptables",
+        "-A TWINWALL -p icmp -j NFQUEUE --queue-num 1",
+    )?;
+    let arguments = ["--queue", "0:1", "--default", "drop", SMALL[0], SMALL[1]];
+    let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
+    send(&namespace)?;
+    let block = |title: &str, packets: u64| {
+        format!(
+            "{title}: received {packets} packets, {} bytes\n\
+             \x20 verdicts: accept 0, drop {packets}, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
+             \x20 malformed: none\n\
+             \x20 cut 0, truncated 0, overruns 0\n\
+             \x20 kernel: offered {packets}, waiting 0, queue full 0, user drop 0, unseen 0\n\
+             \x20 ledger: reconciled, lost 0\n",
+            packets * PACKET_BYTES
+        )
+    };
+    let expected = block("queue 0", SENT) + &block("queue 1", 0) + &block("total", SENT);
+    check_lines(&lines_with_received(&firewall, SENT, 18)?, &expected)?;
+    let ended = firewall.end_by(libc::SIGINT)?;
+    check_lines(&ended.lines, &expected)
+}
+
+fn json(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let firewall = Firewall::start(&namespace, twin, &SMALL)?;
+    let bytes = send_with_one_malformed(&namespace)? + SENT * PACKET_BYTES;
+    let time_ms = firewall.settled_ledger()?.time_ms;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    let line = ended.lines.last().context("no ledger at exit")?;
+    let stats = Stats::parse(line)?;
+    ensure!(
+        stats.time_ms >= time_ms,
+        "time_ms goes back from {time_ms} to {}",
+        stats.time_ms
+    );
+
+    let names = "empty version ipv4-short ipv4-header-length ipv4-total-length ipv4-fragment-overflow ipv6-short \
+                 ipv6-payload-length ipv6-extension-short ipv6-extension-limit ipv6-fragment-overflow tcp-short \
+                 tcp-data-offset udp-short udp-length icmp-short icmpv6-short netlink";
+    let count = |name| u64::from(name == "tcp-data-offset");
+    let malformed = names
+        .split(' ')
+        .map(|name| format!("\"{name}\":{}", count(name)));
+    let malformed = malformed.collect::<Vec<_>>().join(",");
+    let ledger = format!(
+        "\"received\":101,\"bytes\":{bytes},\"verdicts\":{{\"accept\":100,\"drop\":1,\"reject\":0,\"mark\":0,\
+         \"repeat\":0,\"requeue\":0}},\"refused\":0,\"malformed\":{{{malformed}}},\"cut\":0,\"truncated\":0,\
+         \"overruns\":0,\"kernel\":{{\"offered\":101,\"waiting\":0,\"queue_full\":0,\"user_drop\":0,\"unseen\":0}},\
+         \"lost\":0,\"difference\":0,\"reconciled\":true}}"
+    );
+    let expected = format!(
+        "{{\"event\":\"stats\",\"program\":\"{}\",\"time_ms\":{},\"reason\":\"exit\",\"queues\":[{{\"queue\":0,\
+         {ledger}],\"total\":{{{ledger},\"reconciled\":true}}",
+        twin.program(),
+        stats.time_ms
+    );
+    ensure!(
+        *line == expected,
+        "the report is\n{line}\nand should be\n{expected}"
+    );
+    Ok(())
+}
+
+/// --stats prints by itself, once a second.
+fn interval(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let arguments = ["--stats", "1", SMALL[0], SMALL[1]];
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
+    send(&namespace)?;
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let stats = Stats::parse(&firewall.line()?)?;
+        ensure!(stats.reason == "interval", "reason {}", stats.reason);
+        ensure!(
+            stats.total.received == SENT,
+            "received {}",
+            stats.total.received
+        );
+        times.push(stats.time_ms);
+        // A report on request does not move the next one.
+        proc::signal(firewall.pid, libc::SIGUSR1);
+        let stats = Stats::parse(&firewall.line()?)?;
+        ensure!(stats.reason == "signal", "reason {}", stats.reason);
+    }
+    for pair in times.windows(2) {
+        let apart_ms = pair[1] - pair[0];
+        ensure!(
+            (500..1500).contains(&apart_ms),
+            "reports {apart_ms} ms apart"
+        );
+    }
+    firewall.stop()?.total.check_clean()
+}
+
+/// Losses are in the text, too, and known losses are no difference.
+fn after_overload(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let arguments = ["--queue-length", "10", SMALL[0], SMALL[1]];
+    let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
+    let server = UdpServer::start(&namespace, LOCALHOST, false)?;
+    twinwall_tests::overload::send_while_stopped(&namespace, &firewall, SENT)?;
+    until("what fitted is delivered", Duration::from_secs(10), || {
+        Ok(server.count() == 10)
+    })?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(
+        ended.stderr.is_empty() && ended.code == Some(0),
+        "{:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    let expected = format!(
+        "queue 0: received 10 packets, {} bytes\n\
+         \x20 verdicts: accept 10, drop 0, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
+         \x20 malformed: none\n\
+         \x20 cut 0, truncated 0, overruns 0\n\
+         \x20 kernel: offered 10, waiting 0, queue full 90, user drop 0, unseen 0\n\
+         \x20 ledger: reconciled, lost 90\n",
+        10 * PACKET_BYTES
+    );
+    check_lines(&ended.lines, &expected)
+}
+
+/// Without packets the firewall sleeps: no thread of it wakes up, and it uses no CPU.
+fn no_waking_when_idle(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1", SMALL[0], SMALL[1]])?;
+    send(&namespace)?;
+    firewall.settled_ledger()?;
+    let asleep = || -> anyhow::Result<bool> {
+        let workers = proc::threads(firewall.pid)?
+            .into_iter()
+            .filter(|thread| *thread != firewall.pid);
+        Ok(workers
+            .into_iter()
+            .all(|thread| proc::sleeps_in(firewall.pid, thread, libc::SYS_poll)))
+    };
+    until("the workers sleep in poll", Duration::from_secs(5), asleep)?;
+    let before = (proc::sleeps(firewall.pid)?, proc::ticks(firewall.pid)?);
+    std::thread::sleep(Duration::from_secs(1));
+    let after = (proc::sleeps(firewall.pid)?, proc::ticks(firewall.pid)?);
+    ensure!(
+        before == after,
+        "(sleeps, ticks) went from {before:?} to {after:?} within an idle second"
+    );
+    firewall.stop()?.total.check_clean()
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Command lines that are taken: the start line says what is in effect, in both twins the same.
+
+use anyhow::{ensure, Context};
+use twinwall_tests::case::Case;
+use twinwall_tests::firewall::Firewall;
+use twinwall_tests::place::namespace;
+use twinwall_tests::proc;
+use twinwall_tests::twin::{Twin, TWINS};
+
+pub fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = GOOD.iter().map(good).collect();
+    for twin in TWINS {
+        let name = format!("start/{}/pin-binds-each-worker", twin.name());
+        cases.push(Case::new(name, 30, move || pin_binds_each_worker(twin)));
+        let name = format!("start/{}/256-queues", twin.name());
+        cases.push(Case::new(name, 60, move || many_queues(twin)));
+    }
+    cases
+}
+
+/// A command line, the text that the start line then has behind "ready: ", and a part of the JSON.
+struct Good {
+    line: &'static str,
+    ready: &'static str,
+    json: &'static str,
+}
+
+const GOOD: &[Good] = &[
+    Good {
+        line: "",
+        ready: "queue 0, backend raw, profile fast, copy 128 bytes, batch 64, receive buffer 67108864 bytes, \
+                queue length 131072, gso on, spin 50 us, coalesce 60 us, fail closed, default accept",
+        json: r#""queues":[0],"backend":"raw","profile":"fast","copy_bytes":128,"batch":64,"receive_buffer":67108864,"queue_length":131072,"gso":true,"spin_us":50,"coalesce_us":60,"fail":"closed","default":"accept"}"#,
+    },
+    Good {
+        line: "--queue 7:9 --backend mnl --copy-bytes 65535 --batch 1024 --receive-buffer 1048576 \
+               --queue-length 1000 --gso off --spin 1000 --coalesce 1000 --default drop --fail open --stats 86400",
+        ready: "queue 7:9, backend mnl, profile fast, copy 65535 bytes, batch 1024, receive buffer 1048576 bytes, \
+                queue length 1000, gso off, spin 1000 us, coalesce 1000 us, fail open, default drop",
+        json: r#""queues":[7,8,9],"backend":"mnl","profile":"fast","copy_bytes":65535,"batch":1024,"receive_buffer":1048576,"queue_length":1000,"gso":false,"spin_us":1000,"coalesce_us":1000,"fail":"open","default":"drop"}"#,
+    },
+    Good {
+        line: "--profile paper --receive-buffer 65536",
+        ready: "queue 0, backend classic, profile paper, copy 65535 bytes, batch 1, receive buffer 65536 bytes, \
+                queue length 1024, gso off, spin always, coalesce 0 us, fail closed, default accept",
+        json: r#""backend":"classic","profile":"paper","copy_bytes":65535,"batch":1,"receive_buffer":65536,"queue_length":1024,"gso":false,"spin_us":null,"coalesce_us":0,"fail":"closed","default":"accept"}"#,
+    },
+    Good {
+        line: "--profile paper --backend raw --batch 1 --gso on --default accept --receive-buffer 65536",
+        ready: "queue 0, backend raw, profile paper, copy 65535 bytes, batch 1, receive buffer 65536 bytes, \
+                queue length 1024, gso on, spin always, coalesce 0 us, fail closed, default accept",
+        json: r#""backend":"raw","profile":"paper""#,
+    },
+    Good {
+        line: "--backend classic --batch 1 --spin 0 --coalesce 0 --copy-bytes 0 --receive-buffer 65536",
+        ready: "queue 0, backend classic, profile fast, copy 0 bytes, batch 1, receive buffer 65536 bytes, \
+                queue length 131072, gso on, spin 0 us, coalesce 0 us, fail closed, default accept",
+        json: r#""copy_bytes":0,"batch":1"#,
+    },
+    Good {
+        line: "--queue=65535 --back=raw --receive=65536",
+        ready: "queue 65535, backend raw, profile fast, copy 128 bytes, batch 64, receive buffer 65536 bytes, \
+                queue length 131072, gso on, spin 50 us, coalesce 60 us, fail closed, default accept",
+        json: r#""queues":[65535]"#,
+    },
+    Good {
+        line: "--queue abc --queue 007 --queue-length 4294967295 --profile paper --profile fast --receive-buffer 65536",
+        ready: "queue 7, backend raw, profile fast, copy 128 bytes, batch 64, receive buffer 65536 bytes, \
+                queue length 4294967295, gso on, spin 50 us, coalesce 60 us, fail closed, default accept",
+        json: r#""queues":[7]"#,
+    },
+];
+
+fn good(good: &'static Good) -> Case {
+    Case::new(format!("start/{}", shortened(good.line)), 30, || {
+        let arguments: Vec<&str> = good.line.split_whitespace().collect();
+        for twin in TWINS {
+            check_text(twin, &arguments, good.ready).with_context(|| twin.name())?;
+            check_json(twin, &arguments, good.json).with_context(|| twin.name())?;
+        }
+        Ok(())
+    })
+}
+
+fn shortened(line: &str) -> &str {
+    match line {
+        "" => "(defaults)",
+        _ => &line[..line.len().min(60)],
+    }
+}
+
+fn check_text(twin: Twin, arguments: &[&str], ready: &str) -> anyhow::Result<()> {
+    let firewall = Firewall::start_under(&namespace()?, &[], twin, arguments)?;
+    ensure!(
+        firewall.ready == format!("ready: {ready}"),
+        "says {}",
+        firewall.ready
+    );
+    let ended = firewall.end_by(libc::SIGINT)?;
+    ensure!(
+        ended.code == Some(0) && ended.stderr.is_empty(),
+        "{:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+fn check_json(twin: Twin, arguments: &[&str], json: &str) -> anyhow::Result<()> {
+    let firewall = Firewall::start(&namespace()?, twin, arguments)?;
+    let start = firewall.start_line()?;
+    let head = format!(
+        r#"{{"event":"start","program":"{}","version":"{}","time_ms":{},"queues":["#,
+        twin.program(),
+        env!("CARGO_PKG_VERSION"),
+        start.time_ms
+    );
+    ensure!(firewall.ready.starts_with(&head), "says {}", firewall.ready);
+    ensure!(firewall.ready.contains(json), "says {}", firewall.ready);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_millis() as u64;
+    ensure!(
+        now.abs_diff(start.time_ms) < 60_000,
+        "time_ms {} where it is {now}",
+        start.time_ms
+    );
+    firewall.stop()?.total.check_clean()
+}
+
+/// The CPU list of each thread that has one of its own, and not that of the main thread.
+fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
+    let cpus = std::thread::available_parallelism()?.get();
+    let arguments = ["--queue", "0:3", "--pin", "--receive-buffer", "65536"];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    let bound_to = || -> anyhow::Result<Vec<String>> {
+        let workers = proc::threads(firewall.pid)?
+            .into_iter()
+            .filter(|thread| *thread != firewall.pid);
+        workers
+            .map(|thread| proc::status(firewall.pid, thread, "Cpus_allowed_list"))
+            .collect()
+    };
+    let expected: Vec<String> = (0..4).map(|index| (index % cpus).to_string()).collect();
+    // The start line may be printed before a worker has bound itself.
+    twinwall_tests::case::until(
+        "each worker is bound to its CPU",
+        std::time::Duration::from_secs(5),
+        || Ok(bound_to()? == expected),
+    )
+    .with_context(|| {
+        format!(
+            "bound to {:?}, expected {expected:?}",
+            bound_to().unwrap_or_default()
+        )
+    })?;
+    firewall.stop()?.total.check_clean()
+}
+
+fn many_queues(twin: Twin) -> anyhow::Result<()> {
+    let arguments = ["--queue", "1000:1255", "--receive-buffer", "65536"];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    let workers = proc::threads(firewall.pid)?.len() - 1;
+    ensure!(workers == 256, "{workers} workers for 256 queues");
+    let stats = firewall.stop()?;
+    ensure!(
+        stats.queues.len() == 256,
+        "{} ledgers for 256 queues",
+        stats.queues.len()
+    );
+    ensure!(
+        stats.queues[255].queue == Some(1255),
+        "the last is {:?}",
+        stats.queues[255].queue
+    );
+    stats.total.check_clean()
+}
