@@ -4,6 +4,7 @@
 //! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in interleaved
 //! rounds, `statistics` turns samples into intervals and words, `report` and `plot` show them.
 
+pub mod advice;
 pub mod experiment;
 pub mod firewall;
 pub mod interrupt;
@@ -22,4 +23,5 @@ pub mod schedule;
 pub mod statistics;
 pub mod store;
 pub mod subject;
+pub mod summary;
 pub mod verdict;

@@ -1,1 +1,402 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! One run: a subject under a load, on ground of its own.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail, Context, Result};
+
+use crate::experiment::{Route, RunnerName};
+use crate::firewall::{total_calls, Counter, Ended, Firewall, Reading, Ready};
+use crate::interrupt;
+use crate::netns::{Namespace, VETH_IPV4};
+use crate::process;
+use crate::rules::{self, HostRules, Target};
+use crate::runner::{Load, Metric, Outcome, Place, Runner};
+use crate::schedule::Cell;
+use crate::subject::{Kind, Subject};
+
+pub const PORT: u16 = 9999;
+
+/// Gives the runner of a name; fails if its tool is not installed. Each flow has a runner of its own.
+pub type MakeRunner<'a> = dyn Fn(RunnerName) -> Result<Box<dyn Runner>> + Sync + 'a;
+
+/// What all runs have in common.
+pub struct Site<'a> {
+    /// The repository, for its rules.
+    pub root: &'a Path,
+    pub bin_dir: &'a Path,
+    /// True: the machine's own loopback; false: fresh namespaces.
+    pub host: bool,
+    pub flows: u16,
+    pub make_runner: &'a MakeRunner<'a>,
+}
+
+/// What one run gave.
+#[derive(Default)]
+pub struct Measured {
+    pub outcome: Outcome,
+    /// What was not as it should be, in words.
+    pub incidents: Vec<String>,
+}
+
+/// The namespaces of a run.
+enum Ground {
+    One(Namespace),
+    /// Client and server, joined by a veth pair.
+    Two(Namespace, Namespace),
+}
+
+impl Ground {
+    fn new(site: &Site, route: Route) -> Result<Ground> {
+        if site.host {
+            return Ok(Ground::One(Namespace::host()));
+        }
+        match route {
+            Route::Loopback => Ok(Ground::One(Namespace::new()?)),
+            Route::Veth => {
+                let (client, server) = (Namespace::new()?, Namespace::new()?);
+                Namespace::veth_pair(&client, &server)?;
+                Ok(Ground::Two(client, server))
+            }
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        match self {
+            Ground::One(both) => Place {
+                server: both,
+                client: both,
+            },
+            Ground::Two(client, server) => Place { server, client },
+        }
+    }
+}
+
+impl Site<'_> {
+    /// The load of a cell, as the flow with this number sees it; for command lines too.
+    pub fn load(&self, cell: &Cell, flow: u16, seconds: u32) -> Load {
+        let address = match cell.route {
+            Route::Loopback => rules::loopback_address(flow),
+            Route::Veth => VETH_IPV4.1,
+        };
+        Load {
+            workload: cell.workload,
+            duration: Duration::from_secs(seconds.into()),
+            address,
+            port: PORT,
+            payload_bytes: cell.payload_bytes,
+        }
+    }
+
+    /// Measures a subject under a load.
+    pub fn measure(
+        &self,
+        subject: &Subject,
+        cell: &Cell,
+        runner: RunnerName,
+        seconds: u32,
+    ) -> Result<Measured> {
+        let ground = Ground::new(self, cell.route)?;
+        // Declared before the firewall, so that it outlives it: host rules go last.
+        let _rules = self.load_rules(&ground, subject, cell)?;
+        let Some(mut firewall) = self.start(&ground, subject)? else {
+            let outcome = self.run_load(&ground, cell, runner, seconds);
+            interrupt::check()?;
+            return Ok(Measured {
+                outcome: outcome?,
+                ..Measured::default()
+            });
+        };
+        let before = firewall.read_settled()?;
+        let outcome = self.run_load(&ground, cell, runner, seconds);
+        interrupt::check()?;
+        firewall.check_running()?;
+        let after = firewall.read_settled()?;
+        let memory = process::peak_memory_mib(firewall.pid())?;
+        let ended = firewall.stop()?;
+        let mut measured = Measured {
+            outcome: outcome?,
+            incidents: incidents(subject, &ended),
+        };
+        measured
+            .outcome
+            .metrics
+            .extend(firewall_metrics(before, after, memory)?);
+        measured
+            .outcome
+            .raw
+            .push(("firewall.json".into(), ended.stdout));
+        if !ended.stderr.is_empty() {
+            measured
+                .outcome
+                .raw
+                .push(("firewall.txt".into(), ended.stderr));
+        }
+        Ok(measured)
+    }
+
+    /// Counts the system calls of a firewall under a load. Under strace nothing else is worth measuring.
+    pub fn count_calls(
+        &self,
+        subject: &Subject,
+        cell: &Cell,
+        runner: RunnerName,
+        seconds: u32,
+        table: &Path,
+    ) -> Result<Metric> {
+        let ground = Ground::new(self, cell.route)?;
+        let _rules = self.load_rules(&ground, subject, cell)?;
+        let mut firewall = self
+            .start(&ground, subject)?
+            .context("there is no firewall to count")?;
+        let counter = Counter::attach(ground.place().server, &firewall, table)?;
+        let before = firewall.read_settled()?;
+        let outcome = self.run_load(&ground, cell, runner, seconds);
+        interrupt::check()?;
+        firewall.check_running()?;
+        outcome?;
+        let packets = packets_between(before, firewall.read_settled()?)?;
+        firewall.stop()?;
+        counter.finish()?;
+        let text = fs::read_to_string(table).with_context(|| table.display().to_string())?;
+        let calls = total_calls(&text).context("strace printed no total")?;
+        Ok(Metric {
+            name: "syscalls_per_packet",
+            unit: "calls",
+            value: calls as f64 / packets,
+        })
+    }
+
+    fn load_rules(
+        &self,
+        ground: &Ground,
+        subject: &Subject,
+        cell: &Cell,
+    ) -> Result<Option<HostRules>> {
+        let target = match subject.kind {
+            Kind::None => return Ok(None),
+            Kind::Accept => Target::Accept,
+            Kind::Twin { .. } | Kind::Peer { .. } => Target::Queues(subject.queues),
+        };
+        let name = rules::name(cell.workload, cell.route);
+        if self.host {
+            return HostRules::load(self.root, name).map(Some);
+        }
+        rules::load(ground.place().server, self.root, name, target, self.flows)?;
+        Ok(None)
+    }
+
+    fn start(&self, ground: &Ground, subject: &Subject) -> Result<Option<Firewall>> {
+        let Some(words) = subject.command_line(self.bin_dir) else {
+            return Ok(None);
+        };
+        let ready = match subject.kind {
+            Kind::Twin { .. } => Ready::Says,
+            _ => Ready::HasQueue,
+        };
+        Firewall::start(ground.place().server, &words, ready, subject.queues).map(Some)
+    }
+
+    /// Runs as many loads at once as there are flows, and adds up what they gave.
+    fn run_load(
+        &self,
+        ground: &Ground,
+        cell: &Cell,
+        runner: RunnerName,
+        seconds: u32,
+    ) -> Result<Outcome> {
+        let run = |flow: u16| -> Result<Outcome> {
+            let runner = (self.make_runner)(runner)?;
+            runner.run(&ground.place(), &self.load(cell, flow, seconds))
+        };
+        if self.flows == 1 {
+            return run(0);
+        }
+        let outcomes: Result<Vec<Outcome>> = thread::scope(|scope| {
+            let run = &run;
+            let flows: Vec<_> = (0..self.flows)
+                .map(|flow| scope.spawn(move || run(flow)))
+                .collect();
+            let joined = flows.into_iter().map(|flow| flow.join());
+            joined
+                .map(|flow| flow.map_err(|_| anyhow!("a flow panicked"))?)
+                .collect()
+        });
+        Ok(add_up(outcomes?))
+    }
+}
+
+/// Packets that the kernel offered to the firewall: its own count, the same for every program.
+fn packets_between(before: Reading, after: Reading) -> Result<f64> {
+    let packets = after.queues.offered.saturating_sub(before.queues.offered);
+    if packets == 0 {
+        bail!("no packet reached the firewall: does the rule name its queue?");
+    }
+    Ok(packets as f64)
+}
+
+fn firewall_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<[Metric; 4]> {
+    let packets = packets_between(before, after)?;
+    let cpu_us = 1e6 * (after.cpu_seconds - before.cpu_seconds);
+    let drops = after.queues.dropped.saturating_sub(before.queues.dropped);
+    Ok([
+        Metric {
+            name: "packets",
+            unit: "packets",
+            value: packets,
+        },
+        Metric {
+            name: "cpu_per_packet",
+            unit: "us",
+            value: cpu_us / packets,
+        },
+        Metric {
+            name: "rss",
+            unit: "MiB",
+            value: memory_mib,
+        },
+        Metric {
+            name: "queue_drops",
+            unit: "packets",
+            value: drops as f64,
+        },
+    ])
+}
+
+fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
+    let mut incidents = Vec::new();
+    if !matches!(subject.kind, Kind::Twin { .. }) {
+        return incidents;
+    }
+    if !ended.in_time {
+        incidents.push("it did not heed SIGTERM and was killed".to_string());
+    }
+    match ended.ledger() {
+        None => incidents.push("it printed no ledger at its end".to_string()),
+        Some(ledger) if ledger["reconciled"] != true => {
+            let difference = &ledger["total"]["difference"];
+            incidents.push(format!(
+                "its ledger does not reconcile: difference {difference}"
+            ));
+        }
+        Some(_) => {}
+    }
+    incidents
+}
+
+/// The outcome of several equal loads that ran at the same time: sums, and what follows from sums.
+fn add_up(outcomes: Vec<Outcome>) -> Outcome {
+    let mut sum = Outcome::default();
+    for (flow, outcome) in outcomes.into_iter().enumerate() {
+        for metric in outcome.metrics {
+            match sum
+                .metrics
+                .iter_mut()
+                .find(|there| there.name == metric.name)
+            {
+                Some(there) => there.value += metric.value,
+                None => sum.metrics.push(metric),
+            }
+        }
+        for (place, point) in outcome.series.into_iter().enumerate() {
+            match sum.series.get_mut(place) {
+                Some(there) => there.1 += point.1,
+                None => sum.series.push(point),
+            }
+        }
+        let names = outcome.raw.into_iter();
+        sum.raw
+            .extend(names.map(|(name, text)| (format!("flow-{flow}-{name}"), text)));
+    }
+    let value = |name: &str| sum.metrics.iter().find(|m| m.name == name).map(|m| m.value);
+    if let (Some(sent), Some(lost)) = (value("sent"), value("lost")) {
+        for metric in sum
+            .metrics
+            .iter_mut()
+            .filter(|metric| metric.name == "lost_percent")
+        {
+            metric.value = if sent > 0.0 { 100.0 * lost / sent } else { 0.0 };
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::QueueTotal;
+
+    fn outcome(values: &[(&'static str, f64)], series: &[f64]) -> Outcome {
+        let metric = |(name, value): &(&'static str, f64)| Metric {
+            name,
+            unit: "",
+            value: *value,
+        };
+        Outcome {
+            metrics: values.iter().map(metric).collect(),
+            series: series
+                .iter()
+                .enumerate()
+                .map(|(i, v)| (i as f64, *v))
+                .collect(),
+            raw: vec![("x.json".into(), String::new())],
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn flows_add_up() {
+        let sum = add_up(vec![
+            outcome(
+                &[("sent", 100.0), ("lost", 10.0), ("lost_percent", 10.0)],
+                &[1.0, 2.0],
+            ),
+            outcome(
+                &[("sent", 300.0), ("lost", 0.0), ("lost_percent", 0.0)],
+                &[10.0],
+            ),
+        ]);
+        let values: Vec<f64> = sum.metrics.iter().map(|metric| metric.value).collect();
+        assert_eq!(values, [400.0, 10.0, 2.5]);
+        assert_eq!(sum.series, [(0.0, 11.0), (1.0, 2.0)]);
+        assert_eq!(sum.raw[1].0, "flow-1-x.json");
+    }
+
+    #[test]
+    fn the_cost_of_a_packet_is_that_of_the_run_alone() {
+        let reading = |cpu_seconds, offered, dropped| Reading {
+            cpu_seconds,
+            queues: QueueTotal {
+                offered,
+                dropped,
+                waiting: 0,
+            },
+        };
+        let metrics =
+            firewall_metrics(reading(1.0, 100, 1), reading(1.5, 250_100, 4), 12.0).unwrap();
+        let values = metrics.map(|metric| metric.value);
+        assert_eq!(values, [250_000.0, 2.0, 12.0, 3.0]);
+        assert!(firewall_metrics(reading(1.0, 5, 0), reading(2.0, 5, 0), 1.0).is_err());
+    }
+
+    #[test]
+    fn an_open_ledger_is_an_incident() {
+        let ended = |stdout: &str| Ended {
+            stdout: stdout.into(),
+            stderr: String::new(),
+            in_time: true,
+        };
+        let twin: Subject = "rust-raw-fast".parse().unwrap();
+        let open = r#"{"event":"stats","total":{"difference":5},"reconciled":false}"#;
+        assert_eq!(
+            incidents(&twin, &ended(open)),
+            ["its ledger does not reconcile: difference 5"]
+        );
+        assert_eq!(incidents(&twin, &ended("")).len(), 1);
+        assert!(incidents(&twin, &ended(&open.replace("false", "true"))).is_empty());
+        assert!(incidents(&Subject::peer("x", "y").unwrap(), &ended("")).is_empty());
+    }
+}

@@ -1,1 +1,151 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! What runs now, how far it is, how long it will take: a bar on a terminal, a line a run elsewhere.
+
+use std::io::{stderr, IsTerminal};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// What a run takes beside its load: namespaces, rules, start and end of the programs.
+const OVERHEAD: Duration = Duration::from_millis(500);
+
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    /// Seconds of load of all steps, and of those that are done.
+    planned: Estimate,
+    running: String,
+}
+
+/// How long the rest will take, from what the steps so far took beyond their load.
+struct Estimate {
+    start: Instant,
+    steps: u32,
+    done: u32,
+    load: Duration,
+    load_done: Duration,
+}
+
+impl Estimate {
+    fn left(&self, now: Instant) -> Duration {
+        let elapsed = now - self.start;
+        let overhead = match self.done {
+            0 => OVERHEAD,
+            done => elapsed.saturating_sub(self.load_done) / done,
+        };
+        self.load - self.load_done + overhead * (self.steps - self.done)
+    }
+}
+
+impl Progress {
+    /// For this many runs, with so many seconds of load altogether.
+    pub fn new(steps: usize, load_seconds: u64) -> Progress {
+        let steps = steps as u32;
+        let bar = stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}");
+            ProgressBar::new(steps.into()).with_style(style.expect("a constant template"))
+        });
+        let planned = Estimate {
+            start: Instant::now(),
+            steps,
+            done: 0,
+            load: Duration::from_secs(load_seconds),
+            load_done: Duration::ZERO,
+        };
+        Progress {
+            bar,
+            planned,
+            running: String::new(),
+        }
+    }
+
+    /// How long all of it will take.
+    pub fn left(&self) -> String {
+        in_words(self.planned.left(Instant::now()))
+    }
+
+    /// A run begins.
+    pub fn begin(&mut self, what: String) {
+        self.running = what;
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{}  ({} left)", self.running, self.left()));
+            bar.tick();
+        }
+    }
+
+    /// The run has ended with this result.
+    pub fn end(&mut self, seconds: u32, result: &str) {
+        self.planned.done += 1;
+        self.planned.load_done += Duration::from_secs(seconds.into());
+        match &self.bar {
+            Some(bar) => bar.inc(1),
+            None => {
+                let (done, steps) = (self.planned.done, self.planned.steps);
+                eprintln!(
+                    "{done}/{steps}  {}  {result}  ({} left)",
+                    self.running,
+                    self.left()
+                );
+            }
+        }
+    }
+
+    /// Says something beside the bar.
+    pub fn say(&self, words: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{words}")),
+            None => eprintln!("{words}"),
+        }
+    }
+
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// `1 h 5 min`, `2 min 10 s`, `7 s`.
+pub fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64().ceil() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_in_words() {
+        let words = |seconds| in_words(Duration::from_secs(seconds));
+        assert_eq!(
+            [words(0), words(59), words(130)],
+            ["0 s", "59 s", "2 min 10 s"]
+        );
+        assert_eq!(words(3900), "1 h 5 min");
+        assert_eq!(in_words(Duration::from_millis(1200)), "2 s");
+    }
+
+    #[test]
+    fn the_estimate_learns_from_the_steps_so_far() {
+        let start = Instant::now();
+        let seconds = Duration::from_secs;
+        let mut estimate = Estimate {
+            start,
+            steps: 10,
+            done: 0,
+            load: seconds(20),
+            load_done: Duration::ZERO,
+        };
+        assert_eq!(estimate.left(start), seconds(20) + 10 * OVERHEAD);
+        // Two steps of two seconds took seven: 1.5 s beside the load each.
+        (estimate.done, estimate.load_done) = (2, seconds(4));
+        assert_eq!(
+            estimate.left(start + seconds(7)),
+            seconds(16) + 8 * Duration::from_millis(1500)
+        );
+    }
+}

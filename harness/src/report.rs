@@ -1,1 +1,304 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! A result for people: the table and the verdicts on the terminal, the same and more in report.md.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::advice::advice;
+use crate::metadata::Metadata;
+use crate::store::{CellName, PairRow, Sample, Store, Summary};
+use crate::summary::{compare, main_metric, summarize};
+
+/// A whole result, read from its folder.
+pub struct Report {
+    pub metadata: Metadata,
+    pub summaries: Vec<Summary>,
+    pub pairs: Vec<PairRow>,
+}
+
+/// One load with the rows of its table.
+struct Table {
+    cell: CellName,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Report {
+    /// Works out summary.csv and pairs.csv anew from the samples of a folder.
+    pub fn make(folder: &Path) -> Result<Report> {
+        let metadata = Metadata::read(folder)?;
+        let store = Store::open(folder);
+        let samples: Vec<Sample> = store.read()?;
+        let summaries = summarize(&samples, &metadata.baseline);
+        let pairs = compare(&samples, &metadata.compare, &metadata.subjects);
+        store.rewrite(&summaries)?;
+        store.rewrite(&pairs)?;
+        Ok(Report {
+            metadata,
+            summaries,
+            pairs,
+        })
+    }
+
+    /// For the terminal.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.metadata.title);
+        for table in self.tables() {
+            let _ = writeln!(text, "\n{}", table.cell);
+            text.push_str(&aligned(&table.head, &table.rows));
+        }
+        for (cell, lines) in self.verdicts() {
+            let _ = writeln!(text, "\n{cell}");
+            for (metric, pair) in lines {
+                let _ = writeln!(text, "  {metric}: {pair}");
+            }
+        }
+        for note in self.notes() {
+            let _ = write!(text, "\n{note}\n");
+        }
+        text
+    }
+
+    /// For report.md.
+    pub fn markdown(&self) -> String {
+        let metadata = &self.metadata;
+        let mut text = format!("# {}\n\n{}\n\n", metadata.title, metadata.question);
+        text.push_str(&self.how());
+        for table in self.tables() {
+            let _ = write!(text, "\n## {}\n\n", table.cell);
+            let _ = writeln!(text, "| {} |", table.head.join(" | "));
+            let _ = writeln!(text, "|---|{}", "--:|".repeat(table.head.len() - 1));
+            for row in &table.rows {
+                let _ = writeln!(text, "| {} |", row.join(" | "));
+            }
+        }
+        text.push_str("\n## Verdicts\n\n");
+        for (cell, lines) in self.verdicts() {
+            let _ = writeln!(text, "{cell}:\n");
+            for (metric, pair) in lines {
+                let _ = writeln!(text, "- {metric}: {pair}");
+            }
+            text.push('\n');
+        }
+        self.write_figures(&mut text);
+        let notes = self.notes();
+        if !notes.is_empty() {
+            text.push_str("## To be kept in mind\n\n");
+            for note in notes {
+                let _ = writeln!(text, "- {note}");
+            }
+        }
+        text
+    }
+
+    fn how(&self) -> String {
+        let metadata = &self.metadata;
+        let (machine, source) = (&metadata.machine, &metadata.source);
+        let place = if metadata.host {
+            "the machine's own loopback"
+        } else {
+            "network namespaces"
+        };
+        let dirty = if source.dirty { ", with changes" } else { "" };
+        let mut text = format!(
+            "Measured in {} of {} interleaved rounds of {} s a load, in {place}, after a warm-up of {} s. Each value \
+             is the median of the rounds with its 95 % bootstrap interval; a ratio is that to `{}` in the same \
+             rounds.\n\n",
+            metadata.rounds_done,
+            metadata.rounds,
+            metadata.seconds,
+            metadata.warmup_seconds,
+            metadata.baseline
+        );
+        let rows = [
+            (
+                "Processor",
+                format!("{} ({} CPUs)", machine.cpu_model, machine.cpus),
+            ),
+            ("Kernel", machine.kernel.clone()),
+            ("Governor", machine.governor.clone()),
+            ("Commit", format!("{}{dirty}", source.commit)),
+            ("Started", metadata.started.clone()),
+            (
+                "Ended",
+                metadata.ended.clone().unwrap_or("interrupted".into()),
+            ),
+        ];
+        let tools = metadata
+            .tools
+            .iter()
+            .map(|(name, version)| (name.as_str(), version.clone()));
+        text.push_str("| | |\n|---|---|\n");
+        for (name, value) in rows.into_iter().chain(tools) {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
+        text
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let mut cells: Vec<CellName> = Vec::new();
+        for summary in &self.summaries {
+            let cell = summary.cell();
+            if !cells.contains(&cell) {
+                cells.push(cell);
+            }
+        }
+        cells.into_iter().map(|cell| self.table(cell)).collect()
+    }
+
+    fn table(&self, cell: CellName) -> Table {
+        let find = |subject: &str, metric: &str| {
+            self.summaries
+                .iter()
+                .find(|s| s.subject == subject && s.metric == metric && s.cell() == cell)
+        };
+        let metric = main_metric(&cell.workload);
+        let latency = cell.workload == "tcp-latency";
+        let counted = self
+            .metadata
+            .subjects
+            .iter()
+            .any(|s| find(s, "syscalls_per_packet").is_some());
+        let mut head = vec!["subject".to_string(), metric.to_string()];
+        let ratio_head = format!("to {}", self.metadata.baseline);
+        head.extend(["95 % interval", &ratio_head].map(String::from));
+        head.extend(latency.then(|| "p99".to_string()));
+        head.extend(["lost", "CPU us/packet"].map(String::from));
+        head.extend(counted.then(|| "calls/packet".to_string()));
+        let row = |subject: &String| {
+            let main = find(subject, metric).filter(|main| main.rounds > 0);
+            let median = |metric| find(subject, metric).map(|summary| number(summary.median));
+            let mut row = vec![
+                subject.clone(),
+                main.map_or(absent(), |m| format!("{} {}", number(m.median), m.unit)),
+                main.map_or(absent(), |m| {
+                    format!("{} to {}", number(m.low), number(m.high))
+                }),
+                main.and_then(|m| m.ratio)
+                    .map_or(absent(), |ratio| format!("{ratio:.3}")),
+            ];
+            row.extend(latency.then(|| median("p99").unwrap_or(absent())));
+            let lost = find(subject, "lost_percent").or(find(subject, "queue_drops"));
+            row.push(lost.map_or(absent(), |l| format!("{} {}", number(l.median), l.unit)));
+            row.push(median("cpu_per_packet").unwrap_or(absent()));
+            row.extend(counted.then(|| median("syscalls_per_packet").unwrap_or(absent())));
+            row
+        };
+        let there = |subject: &&String| find(subject, metric).is_some();
+        let rows = self
+            .metadata
+            .subjects
+            .iter()
+            .filter(there)
+            .map(row)
+            .collect();
+        Table {
+            cell: cell.clone(),
+            head,
+            rows,
+        }
+    }
+
+    /// By load: the metric and who is what to whom.
+    fn verdicts(&self) -> Vec<(CellName, Vec<(String, String)>)> {
+        let mut verdicts: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
+        for pair in &self.pairs {
+            let cell = pair.cell();
+            let line = (
+                pair.metric.clone(),
+                format!("{} / {}: {}", pair.a, pair.b, pair.verdict),
+            );
+            match verdicts.last_mut() {
+                Some((last, lines)) if *last == cell => lines.push(line),
+                _ => verdicts.push((cell, vec![line])),
+            }
+        }
+        verdicts
+    }
+
+    /// Runner notes, incidents and advice.
+    fn notes(&self) -> Vec<String> {
+        let metadata = &self.metadata;
+        let runners = metadata.runners.iter().filter_map(|used| {
+            let note = used.note.as_ref()?;
+            Some(format!("note: {}: {note}", used.workload))
+        });
+        let incidents = metadata
+            .incidents
+            .iter()
+            .map(|what| format!("incident: {what}"));
+        runners.chain(incidents).chain(advice(self)).collect()
+    }
+
+    fn write_figures(&self, text: &mut String) {
+        if self.metadata.figures.is_empty() {
+            return;
+        }
+        text.push_str("## Figures\n\n");
+        for figure in &self.metadata.figures {
+            let _ = writeln!(text, "![{}]({}.svg)\n", figure.title, figure.name);
+        }
+    }
+}
+
+fn absent() -> String {
+    "-".into()
+}
+
+/// Three or four digits that matter.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The first column to the left, the others to the right.
+fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
+    let lines: Vec<&[String]> = std::iter::once(head)
+        .chain(rows.iter().map(|r| r.as_slice()))
+        .collect();
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let _ = write!(text, "  {:<1$}", line[0], widths[0]);
+        for (cell, width) in line[1..].iter().zip(&widths[1..]) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_the_digits_that_matter() {
+        let texts = [0.0, 0.1234, 1.234, 12.34, 1234.5].map(number);
+        assert_eq!(texts, ["0", "0.123", "1.23", "12.3", "1234"]);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        let text = aligned(
+            &row(["subject", "x"]),
+            &[row(["a", "10"]), row(["±b", "7"])],
+        );
+        assert_eq!(text, "  subject   x\n  a        10\n  ±b        7\n");
+    }
+}

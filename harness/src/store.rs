@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use rows::{PairRow, PercentileRow, RoundRow, Row, Sample, SeriesRow, Summary};
+pub use rows::{CellName, PairRow, PercentileRow, RoundRow, Row, Sample, SeriesRow, Summary};
 
 pub const METADATA: &str = "metadata.json";
 pub const RAW: &str = "raw";
@@ -83,9 +83,8 @@ impl Store {
         let Some(mut reader) = self.reader::<R>()? else {
             return Ok(Vec::new());
         };
-        reader
-            .deserialize()
-            .map(|row| Ok(row.with_context(|| self.place::<R>())?))
+        let rows = reader.deserialize();
+        rows.map(|row| row.with_context(|| self.place::<R>()))
             .collect()
     }
 
@@ -241,7 +240,7 @@ mod tests {
             noise_high: None,
             verdict: "words, with a comma; \"quoted\"".into(),
         };
-        store.rewrite(&[pair.clone()]).unwrap();
+        store.rewrite(std::slice::from_ref(&pair)).unwrap();
         assert_eq!(store.read::<PairRow>().unwrap(), [pair]);
     }
 

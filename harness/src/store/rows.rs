@@ -1,8 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The columns of the CSV files.
 
+use std::fmt;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// One load, as the rows name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellName {
+    pub workload: String,
+    pub path: String,
+    pub payload_bytes: usize,
+}
+
+impl fmt::Display for CellName {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "{} over {}, {} bytes",
+            self.workload, self.path, self.payload_bytes
+        )
+    }
+}
 
 /// A kind of row and the file that holds it.
 pub trait Row: Serialize + DeserializeOwned {
@@ -114,6 +134,22 @@ row! {
         verdict: String,
     }
 }
+
+macro_rules! cell {
+    ($($name:ident),*) => {
+        $(impl $name {
+            pub fn cell(&self) -> CellName {
+                CellName {
+                    workload: self.workload.clone(),
+                    path: self.path.clone(),
+                    payload_bytes: self.payload_bytes,
+                }
+            }
+        })*
+    };
+}
+
+cell!(Sample, SeriesRow, PercentileRow, Summary, PairRow);
 
 macro_rules! round_row {
     ($($name:ident),*) => {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a reader should know before believing a result, and what would make the next one better.
+
+use crate::metadata::UNKNOWN;
+use crate::report::Report;
+use crate::store::CellName;
+use crate::summary::main_metric;
+
+/// Below this many rounds an interval can't be wider than what was seen by chance.
+const GOOD_ROUNDS: u32 = 5;
+const HIGH_NOISE: f64 = 0.05;
+const UNSTEADY_BASELINE: f64 = 0.1;
+
+/// Warnings, each with its cure.
+pub fn advice(report: &Report) -> Vec<String> {
+    let metadata = &report.metadata;
+    let mut advice = Vec::new();
+    let mut warn = |words: String| advice.push(format!("warning: {words}"));
+    if metadata.rounds_done < metadata.rounds {
+        warn(format!(
+            "only {} of {} rounds are there: go on with --resume",
+            metadata.rounds_done, metadata.rounds
+        ));
+    } else if metadata.rounds_done < GOOD_ROUNDS {
+        warn(format!(
+            "only {} rounds: the intervals are narrower than they deserve; ask for more with --rounds",
+            metadata.rounds_done
+        ));
+    }
+    for (cell, floor) in high_noise(report) {
+        warn(format!(
+            "two copies of the same differ by up to {:.1} % under {cell}: close other programs, or ask for more rounds",
+            100.0 * floor
+        ));
+    }
+    for (cell, spread) in unsteady(report) {
+        warn(format!(
+            "{} itself varies by {:.0} % under {cell}: the machine was busy, or its CPUs are shared",
+            metadata.baseline,
+            100.0 * spread
+        ));
+    }
+    match metadata.machine.governor.as_str() {
+        UNKNOWN => warn("the CPU governor is unknown (a virtual machine?): the clock may have changed while measuring".into()),
+        "performance" => {}
+        governor => warn(format!(
+            "the CPU governor is {governor}: set it to performance with `cpupower frequency-set -g performance`"
+        )),
+    }
+    if metadata.source.dirty {
+        warn("the source had changes that are in no commit: commit them, so that others can measure the same".into());
+    }
+    if metadata.host {
+        warn("measured on the machine's own loopback: its other rules and traffic are part of the result".into());
+    }
+    advice
+}
+
+/// The loads under which the A/A pair differs too much in the main metric.
+fn high_noise(report: &Report) -> Vec<(CellName, f64)> {
+    let copies = report.pairs.iter().filter(|pair| {
+        pair.verdict.starts_with("two copies") && pair.metric == main_metric(&pair.workload)
+    });
+    copies
+        .filter_map(|pair| {
+            let floor = (pair.low? - 1.0).abs().max((pair.high? - 1.0).abs());
+            (floor > HIGH_NOISE).then(|| (pair.cell(), floor))
+        })
+        .collect()
+}
+
+/// The loads under which the baseline's own interval is wide.
+fn unsteady(report: &Report) -> Vec<(CellName, f64)> {
+    let baselines = report.summaries.iter().filter(|summary| {
+        summary.subject == report.metadata.baseline
+            && summary.metric == main_metric(&summary.workload)
+    });
+    baselines
+        .filter_map(|row| {
+            let spread = (row.high - row.low) / row.median;
+            (spread > UNSTEADY_BASELINE).then(|| (row.cell(), spread))
+        })
+        .collect()
+}
