@@ -62,7 +62,11 @@ pub(super) fn client(load: &Load) -> anyhow::Result<ConnectClient> {
             Err(_) => failed += 1,
         }
     }
-    Ok(ConnectClient { sent, failed, seconds: elapsed.as_secs_f64() })
+    Ok(ConnectClient {
+        sent,
+        failed,
+        seconds: elapsed.as_secs_f64(),
+    })
 }
 
 /// Connects, takes the server's byte and aborts the connection.

@@ -74,11 +74,15 @@ impl Count {
 
     /// Whether nothing has come for [`QUIET`], counted from `since` at the earliest.
     fn quiet(&self, since: Instant) -> bool {
-        self.span.map_or(since, |(_, last)| last.max(since)).elapsed() >= QUIET
+        self.span
+            .map_or(since, |(_, last)| last.max(since))
+            .elapsed()
+            >= QUIET
     }
 
     fn seconds(&self) -> f64 {
-        self.span.map_or(0.0, |(first, last)| (last - first).as_secs_f64())
+        self.span
+            .map_or(0.0, |(first, last)| (last - first).as_secs_f64())
     }
 }
 
@@ -128,7 +132,9 @@ pub(super) fn client(load: &Load) -> anyhow::Result<FloodClient> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(from).context("bind")?;
-    socket.connect(to).with_context(|| format!("connect to {to}"))?;
+    socket
+        .connect(to)
+        .with_context(|| format!("connect to {to}"))?;
     send_buffer(&socket, SEND_BUFFER_BYTES)?;
     let mut batch = Batch::new(BATCH, load.payload_bytes);
     let (mut sent, mut refused_calls) = (0, 0);
@@ -140,11 +146,23 @@ pub(super) fn client(load: &Load) -> anyhow::Result<FloodClient> {
             Err(error) => return Err(error).context("sendmmsg"),
         }
     }
-    Ok(FloodClient { sent, refused_calls, seconds: start.elapsed().as_secs_f64() })
+    Ok(FloodClient {
+        sent,
+        refused_calls,
+        seconds: start.elapsed().as_secs_f64(),
+    })
 }
 
 /// No buffer is free, a rule drops what this host sends, or nobody listens: the next call may go well.
 fn refusal(error: &io::Error) -> bool {
-    let refusals = [libc::ENOBUFS, libc::EAGAIN, libc::EINTR, libc::EPERM, libc::ECONNREFUSED];
-    error.raw_os_error().is_some_and(|code| refusals.contains(&code))
+    let refusals = [
+        libc::ENOBUFS,
+        libc::EAGAIN,
+        libc::EINTR,
+        libc::EPERM,
+        libc::ECONNREFUSED,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|code| refusals.contains(&code))
 }

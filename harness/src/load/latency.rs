@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use hdrhistogram::Histogram;
@@ -67,8 +67,8 @@ pub(super) fn client(load: &Load) -> anyhow::Result<LatencyClient> {
     let mut stream = TcpStream::connect_timeout(&to, CONNECT_TIMEOUT)
         .with_context(|| format!("connect to {to}"))?;
     prepare(&stream)?;
-    let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
-        .context("histogram")?;
+    let mut histogram =
+        Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).context("histogram")?;
     let mut message = vec![b'x'; load.payload_bytes];
     let mut unfinished = 0;
     let start = Instant::now();
@@ -76,7 +76,9 @@ pub(super) fn client(load: &Load) -> anyhow::Result<LatencyClient> {
     while now - start < load.duration {
         let asked = now;
         stream.write_all(&message).context("send")?;
-        let answered = receive(&mut stream, &mut message, || start.elapsed() >= load.duration)?;
+        let answered = receive(&mut stream, &mut message, || {
+            start.elapsed() >= load.duration
+        })?;
         now = Instant::now();
         unfinished += u64::from(!answered);
         histogram.saturating_record((now - asked).as_nanos() as u64);
@@ -123,7 +125,7 @@ fn receive(
 }
 
 fn microseconds(nanoseconds: u64) -> f64 {
-    Duration::from_nanos(nanoseconds).as_secs_f64() * 1e6
+    nanoseconds as f64 / 1e3
 }
 
 /// Points at equal steps of log10(100 / (100 - percentile)) and at 50 %. The same steps in every round,
@@ -136,7 +138,9 @@ fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     rests.retain(|rest| histogram.len() as f64 * rest >= 1.0);
     let point = |rest: f64| (1.0 - rest, histogram.value_at_quantile(1.0 - rest));
     let points = rests.into_iter().map(point);
-    points.map(|(quantile, ns)| (round(quantile * 100.0), microseconds(ns))).collect()
+    points
+        .map(|(quantile, ns)| (round(quantile * 100.0), microseconds(ns)))
+        .collect()
 }
 
 /// To nine places: 99.9 and not 99.90000000000001.

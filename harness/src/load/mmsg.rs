@@ -22,13 +22,22 @@ pub struct Batch {
 impl Batch {
     /// `slot_bytes` is the size of each datagram to send, or the space for each to receive.
     pub fn new(count: usize, slot_bytes: usize) -> Batch {
-        let mut arena: Vec<u8> = (0..count * slot_bytes).map(|at| b'0' + (at % 10) as u8).collect();
+        let mut arena: Vec<u8> = (0..count * slot_bytes)
+            .map(|at| b'0' + (at % 10) as u8)
+            .collect();
         let mut vectors: Vec<libc::iovec> = arena
             .chunks_exact_mut(slot_bytes)
-            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
+            .map(|slot| libc::iovec {
+                iov_base: slot.as_mut_ptr().cast(),
+                iov_len: slot.len(),
+            })
             .collect();
         let headers = vectors.iter_mut().map(header).collect();
-        Batch { headers, _vectors: vectors, _arena: arena }
+        Batch {
+            headers,
+            _vectors: vectors,
+            _arena: arena,
+        }
     }
 
     /// Sends all datagrams to where `socket` is connected; gives how many the kernel took.
@@ -63,7 +72,11 @@ impl Batch {
 
     /// How many of the first `received` datagrams of the last [`Batch::receive`] have `bytes` bytes.
     pub fn of_size(&self, received: usize, bytes: usize) -> usize {
-        let sizes = self.headers.iter().take(received).map(|header| header.msg_len as usize);
+        let sizes = self
+            .headers
+            .iter()
+            .take(received)
+            .map(|header| header.msg_len as usize);
         sizes.filter(|size| *size == bytes).count()
     }
 }

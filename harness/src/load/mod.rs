@@ -125,7 +125,9 @@ fn to_line(report: &impl Serialize) -> anyhow::Result<String> {
 
 fn say(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).context("standard output")
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .context("standard output")
 }
 
 fn workload(name: &str) -> Result<Workload, String> {
@@ -153,7 +155,9 @@ impl Control {
         let (tell, sent) = channel();
         thread::spawn(move || {
             for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-                let count = line.strip_prefix("sent ").and_then(|number| number.parse().ok());
+                let count = line
+                    .strip_prefix("sent ")
+                    .and_then(|number| number.parse().ok());
                 if count.is_some_and(|count| tell.send(count).is_err()) {
                     return;
                 }

@@ -20,7 +20,11 @@ pub fn listen(address: SocketAddr, look_up: Duration) -> anyhow::Result<TcpListe
 
 /// SO_RCVTIMEO; it bounds accept(2) too (socket(7)).
 pub fn receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
-    Ok(socket::setsockopt(socket, sockopt::ReceiveTimeout, &time_value(after))?)
+    Ok(socket::setsockopt(
+        socket,
+        sockopt::ReceiveTimeout,
+        &time_value(after),
+    )?)
 }
 
 /// Asks for a receive buffer past net.core.rmem_max, or for as much as that allows without CAP_NET_ADMIN.
@@ -41,7 +45,10 @@ pub fn send_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
 
 /// Makes close(2) abort the connection with a RST: no data is left to send, no port rests in TIME_WAIT.
 pub fn abort_on_close(socket: &impl AsFd) -> io::Result<()> {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
     Ok(socket::setsockopt(socket, sockopt::Linger, &linger)?)
 }
 
@@ -69,7 +76,10 @@ pub fn timed_out(error: &io::Error) -> bool {
 /// Whether the other end has gone away.
 pub fn gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+    )
 }
 
 /// Zero means "never" to the kernel, so it is raised to one microsecond.

@@ -11,7 +11,13 @@ const SECONDS: f64 = 0.5;
 
 fn load(workload: Workload, address: IpAddr, payload_bytes: usize) -> Load {
     let duration = Duration::from_secs_f64(SECONDS);
-    Load { workload, duration, address, port: 9999, payload_bytes }
+    Load {
+        workload,
+        duration,
+        address,
+        port: 9999,
+        payload_bytes,
+    }
 }
 
 fn loopbacks() -> [IpAddr; 2] {
@@ -31,7 +37,10 @@ where
     let namespace = Namespace::new().unwrap();
     let (tell, told) = channel();
     let (listening, listens) = sync_channel(1);
-    let control = Control { ready: Box::new(move || listening.send(()).unwrap()), sent: told };
+    let control = Control {
+        ready: Box::new(move || listening.send(()).unwrap()),
+        sent: told,
+    };
     thread::scope(|scope| {
         let server = scope.spawn(|| namespace.enter(|| server(load, control)));
         listens.recv().expect("the server listens");
@@ -48,11 +57,20 @@ fn stream_counts_what_arrives() {
         let load = load(Workload::TcpStream, address, 128 << 10);
         let (server, client) = run(&load, stream::server, stream::client, |c| c.sent);
         assert_eq!(server.interval_bytes.len(), 5);
-        assert_eq!(server.received_bytes, server.interval_bytes.iter().sum::<u64>());
+        assert_eq!(
+            server.received_bytes,
+            server.interval_bytes.iter().sum::<u64>()
+        );
         assert!(server.received_bytes > 1_000_000, "{server:?}");
-        assert!(server.received_bytes <= client.sent, "{server:?} {client:?}");
+        assert!(
+            server.received_bytes <= client.sent,
+            "{server:?} {client:?}"
+        );
         // What the sockets hold at the end was sent and did not arrive in time.
-        assert!(client.sent - server.received_bytes < 32 << 20, "{server:?} {client:?}");
+        assert!(
+            client.sent - server.received_bytes < 32 << 20,
+            "{server:?} {client:?}"
+        );
         assert_eq!(server.seconds, SECONDS);
     }
 }
@@ -67,8 +85,18 @@ fn latency_counts_agree_and_the_curve_rises() {
         assert!(client.p50_us <= client.p99_us && client.p99_us <= client.p999_us);
         assert!(client.p999_us <= client.max_us);
         let curve = &client.percentiles;
-        assert!(curve.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1), "{curve:?}");
-        let at = |percentile| curve.iter().find(|(p, _)| *p == percentile).map(|(_, us)| *us);
+        assert!(
+            curve
+                .windows(2)
+                .all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1),
+            "{curve:?}"
+        );
+        let at = |percentile| {
+            curve
+                .iter()
+                .find(|(p, _)| *p == percentile)
+                .map(|(_, us)| *us)
+        };
         assert_eq!(at(50.0), Some(client.p50_us));
         assert_eq!(at(99.0), Some(client.p99_us));
     }
@@ -80,7 +108,9 @@ fn every_connection_is_accepted_and_none_rests_in_time_wait() {
         let load = load(Workload::TcpConnect, address, 1);
         let rests = |client: &ConnectClient| {
             let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
-            let text = tables.map(|table| std::fs::read_to_string(table).unwrap()).concat();
+            let text = tables
+                .map(|table| std::fs::read_to_string(table).unwrap())
+                .concat();
             // The fourth column is the state; 06 is TIME_WAIT (include/net/tcp_states.h).
             let waits = |line: &&str| line.split_whitespace().nth(3) == Some("06");
             assert_eq!(text.lines().filter(waits).count(), 0);
@@ -95,7 +125,10 @@ fn every_connection_is_accepted_and_none_rests_in_time_wait() {
         assert_eq!(client.failed, 0);
         assert!(client.sent > 100, "{client:?}");
         // The last connection may be cut off by the end of the time.
-        assert!((client.sent..=client.sent + 1).contains(&server.accepted), "{server:?} {client:?}");
+        assert!(
+            (client.sent..=client.sent + 1).contains(&server.accepted),
+            "{server:?} {client:?}"
+        );
     }
 }
 
@@ -106,9 +139,18 @@ fn flood_counts_are_exact() {
         let (server, client) = run(&load, flood::server, flood::client, |c| c.sent);
         assert!(client.sent > 1000, "{client:?}");
         assert_eq!((server.sent, server.delivered), (client.sent, client.sent));
-        assert_eq!((server.lost, server.foreign, server.receiver_drops), (0, 0, 0));
-        assert_eq!(server.interval_packets.iter().sum::<u64>(), server.delivered);
-        assert!(server.seconds > 0.5 * SECONDS && server.seconds < 2.0 * SECONDS, "{server:?}");
+        assert_eq!(
+            (server.lost, server.foreign, server.receiver_drops),
+            (0, 0, 0)
+        );
+        assert_eq!(
+            server.interval_packets.iter().sum::<u64>(),
+            server.delivered
+        );
+        assert!(
+            server.seconds > 0.5 * SECONDS && server.seconds < 2.0 * SECONDS,
+            "{server:?}"
+        );
     }
 }
 
@@ -163,8 +205,13 @@ fn a_server_whose_client_never_came_says_so() {
     let namespace = Namespace::new().unwrap();
     let (tell, sent) = channel();
     tell.send(0).unwrap();
-    let control = Control { ready: Box::new(|| ()), sent };
-    let error = namespace.enter(|| stream::server(&load, control)).unwrap_err();
+    let control = Control {
+        ready: Box::new(|| ()),
+        sent,
+    };
+    let error = namespace
+        .enter(|| stream::server(&load, control))
+        .unwrap_err();
     assert_eq!(error.to_string(), "the client ended without a connection");
 }
 
@@ -172,7 +219,10 @@ fn a_server_whose_client_never_came_says_so() {
 fn the_command_line_of_a_load_is_taken_back() {
     let load = load(Workload::UdpFlood, Ipv6Addr::LOCALHOST.into(), 18);
     let taken = Arguments::try_parse_from(arguments("server", &load)).unwrap();
-    assert_eq!((taken.end.as_str(), taken.workload), ("server", load.workload));
+    assert_eq!(
+        (taken.end.as_str(), taken.workload),
+        ("server", load.workload)
+    );
     assert_eq!((taken.address, taken.port), (load.address, load.port));
     assert_eq!((taken.duration_ms, taken.payload_bytes), (500, 18));
 }

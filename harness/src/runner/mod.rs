@@ -3,6 +3,11 @@
 //!
 //! All runners stand behind one trait, so that an experiment names a workload and not a tool.
 
+pub mod builtin;
+mod child;
+pub mod ethr;
+pub mod iperf3;
+
 use std::net::IpAddr;
 use std::time::Duration;
 

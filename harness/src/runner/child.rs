@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A program that makes traffic: started, listened to, and killed when it does not end in time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{self, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, bail, Context};
+
+use crate::netns::Namespace;
+
+/// How often something is looked at that tells of no change by itself.
+const LOOK_UP: Duration = Duration::from_millis(10);
+/// How much of a program's words an error quotes, in characters.
+const QUOTED: usize = 300;
+
+/// What a program gave.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A running program. It is killed when this is dropped.
+pub struct Child {
+    name: String,
+    child: process::Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+impl Child {
+    /// Starts `command`; `cure` says what to do when there is no such program.
+    pub fn spawn(mut command: Command, cure: &str) -> anyhow::Result<Child> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| anyhow!("{name} could not be started ({error}): {cure}"))?;
+        let stdout = Lines::of(child.stdout.take().expect("stdout is piped"));
+        let stderr = Lines::of(child.stderr.take().expect("stderr is piped"));
+        Ok(Child {
+            name,
+            child,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Waits until standard output has a line for which `wanted` holds.
+    pub fn wait_for_line(
+        &mut self,
+        at_most: Duration,
+        wanted: impl Fn(&str) -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + at_most;
+        match self.stdout.read_until(deadline, wanted) {
+            Got::Wanted => Ok(()),
+            Got::End | Got::Timeout => Err(self.failure("did not become ready")),
+        }
+    }
+
+    /// Takes in standard error until `wanted` holds for a line, it ends, or the time is over.
+    pub fn listen_to_stderr(&mut self, at_most: Duration, wanted: impl FnMut(&str) -> bool) {
+        self.stderr.read_until(Instant::now() + at_most, wanted);
+    }
+
+    /// Writes a line to its standard input, which stays open.
+    pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+        let stdin: &mut ChildStdin = self.child.stdin.as_mut().expect("stdin is piped");
+        writeln!(stdin, "{line}")
+            .and_then(|()| stdin.flush())
+            .map_err(|_| self.failure("ended too early"))
+    }
+
+    /// Waits for its end until `deadline`; then it is killed, and that is an error.
+    pub fn wait(mut self, deadline: Instant) -> anyhow::Result<Ended> {
+        // Both pipes end with the program, so no timer has to wake up while the load is measured.
+        let ends = [&mut self.stdout, &mut self.stderr]
+            .map(|lines| lines.read_until(deadline, |_| false))
+            .into_iter()
+            .all(|got| got == Got::End);
+        let status = if ends { self.reap(deadline)? } else { None };
+        match status {
+            Some(status) => Ok(self.ended(status)),
+            None => Err(self.failure("did not end in time and was killed")),
+        }
+    }
+
+    /// Ends it now, for a server that serves forever.
+    pub fn stop(mut self) -> anyhow::Result<Ended> {
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        let deadline = Instant::now() + Duration::from_secs(1);
+        for lines in [&mut self.stdout, &mut self.stderr] {
+            lines.read_until(deadline, |_| false);
+        }
+        Ok(self.ended(status))
+    }
+
+    /// Its exit status, unless it goes on beyond the deadline with its pipes closed.
+    fn reap(&mut self, deadline: Instant) -> anyhow::Result<Option<ExitStatus>> {
+        loop {
+            let status = self.child.try_wait()?;
+            if status.is_some() || Instant::now() >= deadline {
+                return Ok(status);
+            }
+            thread::sleep(LOOK_UP);
+        }
+    }
+
+    fn ended(&mut self, status: ExitStatus) -> Ended {
+        Ended {
+            status,
+            stdout: std::mem::take(&mut self.stdout.text),
+            stderr: std::mem::take(&mut self.stderr.text),
+        }
+    }
+
+    /// Kills it and says what went wrong, with its last words.
+    fn failure(&mut self, what: &str) -> anyhow::Error {
+        // It may have ended by itself: then there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        for lines in [&mut self.stdout, &mut self.stderr] {
+            lines.read_until(deadline, |_| false);
+        }
+        let words = last_words(&self.stderr.text, &self.stdout.text);
+        anyhow!("{} (pid {}) {what}{words}", self.name, self.child.id())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Both fail only when it has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// The error of a program that ended otherwise than with status 0.
+    pub fn check(self, name: &str) -> anyhow::Result<Ended> {
+        if self.status.success() {
+            return Ok(self);
+        }
+        let words = last_words(&self.stderr, &self.stdout);
+        Err(anyhow!("{name}: {}{words}", self.status))
+    }
+}
+
+/// The end of what a program said, for an error message; standard error counts first.
+fn last_words(stderr: &str, stdout: &str) -> String {
+    let said = [stderr, stdout]
+        .into_iter()
+        .map(str::trim)
+        .find(|text| !text.is_empty());
+    let Some(said) = said else {
+        return String::new();
+    };
+    let skipped = said.chars().count().saturating_sub(QUOTED);
+    let last: String = said.chars().skip(skipped).collect();
+    format!(": {}", last.replace('\n', " | "))
+}
+
+/// Lines that a thread reads, so that no pipe fills up, and what has been taken in of them.
+struct Lines {
+    lines: Receiver<String>,
+    text: String,
+}
+
+#[derive(PartialEq)]
+enum Got {
+    Wanted,
+    End,
+    Timeout,
+}
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Lines {
+        let (send, lines) = channel();
+        thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                if send
+                    .send(String::from_utf8_lossy(&line).into_owned())
+                    .is_err()
+                {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        Lines {
+            lines,
+            text: String::new(),
+        }
+    }
+
+    fn read_until(&mut self, deadline: Instant, mut wanted: impl FnMut(&str) -> bool) -> Got {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    self.text.push_str(&line);
+                    if wanted(line.trim_end()) {
+                        return Got::Wanted;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Got::End,
+                Err(RecvTimeoutError::Timeout) => return Got::Timeout,
+            }
+        }
+    }
+}
+
+/// Waits until something in `namespace` listens on a TCP port: tools tell that too early or not at all.
+pub fn wait_for_listener(
+    namespace: &Namespace,
+    port: u16,
+    server: &mut Child,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !namespace.enter(|| listens(port))? {
+        if Instant::now() >= deadline || server.child.try_wait()?.is_some() {
+            bail!(server.failure(&format!("does not listen on port {port}")));
+        }
+        thread::sleep(LOOK_UP);
+    }
+    Ok(())
+}
+
+/// Whether some TCP socket in this thread's namespace listens on `port`.
+fn listens(port: u16) -> anyhow::Result<bool> {
+    for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
+        let text = std::fs::read_to_string(table).context(table)?;
+        if text.lines().skip(1).any(|line| is_listener(line, port)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// One line of /proc/net/tcp: number, local address:port, remote address:port, state, all but the first hex.
+/// State 0A is TCP_LISTEN (include/net/tcp_states.h).
+fn is_listener(line: &str, port: u16) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().take(4).collect();
+    let [_, local, _, "0A"] = fields[..] else {
+        return false;
+    };
+    local.ends_with(&format!(":{port:04X}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Child::spawn(command, "install a shell").unwrap()
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(300)
+    }
+
+    #[test]
+    fn both_outputs_are_kept() {
+        let child = shell("echo one; echo two >&2; read line; echo $line");
+        let mut child = child;
+        child.tell("three").unwrap();
+        let ended = child.wait(soon() + GRACE).unwrap().check("sh").unwrap();
+        assert_eq!(
+            (ended.stdout.as_str(), ended.stderr.as_str()),
+            ("one\nthree\n", "two\n")
+        );
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_quoted() {
+        for script in [
+            "echo stuck >&2; exec sleep 60",
+            "echo stuck >&2; exec >&- 2>&-; exec sleep 60",
+        ] {
+            let child = shell(script);
+            let pid = child.child.id();
+            let error = child.wait(soon()).unwrap_err().to_string();
+            assert!(error.contains("was killed: stuck"), "{error}");
+            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_dropped_is_killed() {
+        let child = shell("exec sleep 60");
+        let pid = child.child.id();
+        drop(child);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn failing_and_missing_programs_say_why() {
+        let ended = shell("echo bad luck; exit 3").wait(soon() + GRACE).unwrap();
+        let error = ended.check("tool").unwrap_err().to_string();
+        assert_eq!(error, "tool: exit status: 3: bad luck");
+        let missing = Child::spawn(Command::new("no-such-tool"), "install it");
+        let error = missing.err().unwrap().to_string();
+        assert!(error.starts_with("no-such-tool could not be started"));
+        assert!(error.ends_with(": install it"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_ends_before_it_is_ready_says_so() {
+        let mut child = shell("echo no; exit 1");
+        let error = child
+            .wait_for_line(GRACE, |line| line == "ready")
+            .unwrap_err();
+        assert!(
+            error.to_string().ends_with("did not become ready: no"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_listener_is_seen() {
+        let namespace = Namespace::new().unwrap();
+        let listens = || namespace.enter(|| super::listens(9999).unwrap());
+        assert!(!listens());
+        let _listener = namespace.enter(|| std::net::TcpListener::bind("[::1]:9999").unwrap());
+        assert!(listens());
+    }
+
+    const GRACE: Duration = Duration::from_secs(10);
+}

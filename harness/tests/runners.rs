@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whole loads of one second by each runner, in namespaces of their own. Needs root.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use harness::runner::builtin::Builtin;
+use harness::runner::ethr::Ethr;
+use harness::runner::iperf3::Iperf3;
+use harness::runner::{Load, Outcome, Place, Runner, Workload};
+
+const LOOPBACK_IPV4: &str = "127.0.0.1";
+const LOOPBACK_IPV6: &str = "::1";
+
+fn load(workload: Workload, address: IpAddr) -> Load {
+    let payload_bytes = match workload {
+        Workload::TcpStream => 128 << 10,
+        Workload::TcpLatency => 64,
+        Workload::TcpConnect => 1,
+        Workload::UdpFlood => 18,
+    };
+    Load {
+        workload,
+        // The shortest that ethr and iperf3 take.
+        duration: Duration::from_secs(1),
+        address,
+        port: 9999,
+        payload_bytes,
+    }
+}
+
+fn over_loopback(runner: &dyn Runner, load: &Load) -> anyhow::Result<Outcome> {
+    let namespace = Namespace::new()?;
+    let place = Place {
+        server: &namespace,
+        client: &namespace,
+    };
+    runner.run(&place, load)
+}
+
+fn over_veth(runner: &dyn Runner, load: &Load) -> anyhow::Result<Outcome> {
+    let (client, server) = (Namespace::new()?, Namespace::new()?);
+    Namespace::veth_pair(&client, &server)?;
+    let place = Place {
+        server: &server,
+        client: &client,
+    };
+    runner.run(&place, load)
+}
+
+fn builtin() -> Builtin {
+    Builtin::new(env!("CARGO_BIN_EXE_harness").into())
+}
+
+fn value(outcome: &Outcome, name: &str) -> f64 {
+    let found = outcome.metrics.iter().find(|metric| metric.name == name);
+    found
+        .unwrap_or_else(|| panic!("no {name} in {:?}", outcome.metrics))
+        .value
+}
+
+/// The names and units that every CSV and figure relies on, and values that traffic must have.
+fn check(load: &Load, outcome: &Outcome) {
+    let metrics: Vec<_> = outcome.metrics.iter().map(|m| (m.name, m.unit)).collect();
+    match load.workload {
+        Workload::TcpStream => {
+            assert_eq!(metrics, [("throughput", "Gbit/s")]);
+            assert!(value(outcome, "throughput") > 0.05, "{outcome:?}");
+            let (end, _) = outcome.series.last().unwrap();
+            assert!((end - 1.0).abs() < 0.05, "{end}");
+        }
+        Workload::TcpLatency => {
+            let wanted = [
+                ("p50", "us"),
+                ("p99", "us"),
+                ("p999", "us"),
+                ("rate", "1/s"),
+            ];
+            assert_eq!(metrics, wanted);
+            assert!(value(outcome, "p50") > 1.0 && value(outcome, "rate") > 50.0);
+            assert!(outcome.percentiles.len() > 10);
+        }
+        Workload::TcpConnect => {
+            assert_eq!(metrics, [("connections", "1/s")]);
+            assert!(value(outcome, "connections") > 50.0, "{outcome:?}");
+        }
+        Workload::UdpFlood => {
+            let wanted = [
+                ("sent", "packets"),
+                ("delivered", "packets"),
+                ("delivered_rate", "kpps"),
+                ("lost", "packets"),
+                ("lost_percent", "%"),
+            ];
+            assert_eq!(metrics, wanted);
+            let sum = value(outcome, "delivered") + value(outcome, "lost");
+            assert_eq!(sum, value(outcome, "sent"));
+            assert!(value(outcome, "delivered_rate") > 1.0, "{outcome:?}");
+        }
+    }
+    assert_eq!(outcome.raw.len(), 2);
+    assert!(outcome.raw.iter().all(|(_, text)| !text.is_empty()));
+}
+
+const ALL: [Workload; 4] = [
+    Workload::TcpStream,
+    Workload::TcpLatency,
+    Workload::TcpConnect,
+    Workload::UdpFlood,
+];
+
+#[test]
+fn builtin_makes_every_workload_over_both_protocols() {
+    for workload in ALL {
+        for address in [LOOPBACK_IPV4, LOOPBACK_IPV6] {
+            let load = load(workload, address.parse().unwrap());
+            check(&load, &over_loopback(&builtin(), &load).unwrap());
+        }
+        for address in [VETH_IPV4.1, VETH_IPV6.1] {
+            let load = load(workload, address);
+            check(&load, &over_veth(&builtin(), &load).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_flood_over_loopback_loses_nothing() {
+    let load = load(Workload::UdpFlood, LOOPBACK_IPV4.parse().unwrap());
+    let outcome = over_loopback(&builtin(), &load).unwrap();
+    assert_eq!(value(&outcome, "lost"), 0.0, "{outcome:?}");
+}
+
+#[test]
+fn a_flood_that_nothing_lets_through_is_all_lost() {
+    let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    Namespace::veth_pair(&client, &server).unwrap();
+    let mut iptables = server.command("iptables");
+    iptables.args(["--wait", "-A", "INPUT", "-p", "udp", "-j", "DROP"]);
+    let status = iptables.status().unwrap();
+    assert!(status.success());
+    let place = Place {
+        server: &server,
+        client: &client,
+    };
+    let load = load(Workload::UdpFlood, VETH_IPV4.1);
+    let outcome = builtin().run(&place, &load).unwrap();
+    assert!(value(&outcome, "sent") > 0.0);
+    assert_eq!(value(&outcome, "lost"), value(&outcome, "sent"));
+    assert_eq!(value(&outcome, "delivered_rate"), 0.0);
+}
+
+#[test]
+fn a_connection_that_does_not_come_about_is_an_error_in_time() {
+    let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    // No link joins the two.
+    let place = Place {
+        server: &server,
+        client: &client,
+    };
+    let load = load(Workload::TcpStream, LOOPBACK_IPV4.parse().unwrap());
+    let start = Instant::now();
+    for runner in [&builtin() as &dyn Runner, &Iperf3::find().unwrap()] {
+        let error = runner.run(&place, &load).unwrap_err();
+        assert!(format!("{error:#}").contains("refused"), "{error:#}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn iperf3_makes_what_it_supports() {
+    let iperf3 = Iperf3::find().unwrap();
+    assert!(
+        iperf3.version().starts_with("iperf 3"),
+        "{}",
+        iperf3.version()
+    );
+    for workload in ALL.into_iter().filter(|w| iperf3.supports(*w)) {
+        for address in [LOOPBACK_IPV4, LOOPBACK_IPV6] {
+            let load = load(workload, address.parse().unwrap());
+            check(&load, &over_loopback(&iperf3, &load).unwrap());
+        }
+        let load = load(workload, VETH_IPV4.1);
+        check(&load, &over_veth(&iperf3, &load).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs ethr, which no Debian package has: ETHR=PATH cargo test -- --ignored"]
+fn ethr_makes_a_stream() {
+    let path = std::env::var_os("ETHR").expect("ETHR is the file of ethr");
+    let ethr = Ethr::find(Some(path.into())).unwrap();
+    for address in [LOOPBACK_IPV4, LOOPBACK_IPV6] {
+        let load = load(Workload::TcpStream, address.parse().unwrap());
+        check(&load, &over_loopback(&ethr, &load).unwrap());
+    }
+    let load = load(Workload::TcpStream, VETH_IPV4.1);
+    check(&load, &over_veth(&ethr, &load).unwrap());
+}
