@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The packet parser against the vectors that both twins share.
+
+mod vectors;
+
+use rust_firewall::packet::{self, Packet};
+use vectors::{number, Block};
+
+/// What the parser says of a block, in the words of its `expect` line.
+fn parse(block: &Block) -> String {
+    let bytes = block.bytes();
+    let original = block.value("original").map_or(bytes.len() as u32, number);
+    let mut packet = Packet::default();
+    let status = packet::parse(&bytes, original, &mut packet);
+    assert_eq!(packet.bytes, bytes);
+    assert_eq!(
+        packet.original,
+        original.max(bytes.len() as u32),
+        "{}",
+        block.name()
+    );
+    let ports = match packet.has_ports {
+        true => format!("{}>{}", packet.source_port, packet.destination_port),
+        false => "-".to_owned(),
+    };
+    let flags = match packet.has_tcp_flags {
+        true => format!("0x{:02x}", packet.tcp_flags),
+        false => "-".to_owned(),
+    };
+    let icmp = match packet.has_icmp {
+        true => format!("{}/{}", packet.icmp_type, packet.icmp_code),
+        false => "-".to_owned(),
+    };
+    format!(
+        "status={} version={} protocol={} fragment={} later={} l4={} end={} ports={ports} \
+         flags={flags} icmp={icmp}",
+        packet::status_name(status),
+        packet.version,
+        packet.protocol,
+        u8::from(packet.fragment),
+        u8::from(packet.later_fragment),
+        packet.l4_offset,
+        packet.end,
+    )
+}
+
+#[test]
+fn every_vector_gives_what_it_expects() {
+    let blocks = vectors::read("packets.txt");
+    assert!(blocks.len() > 100, "only {} vectors", blocks.len());
+    for block in &blocks {
+        assert_eq!(
+            Some(parse(block).as_str()),
+            block.value("expect"),
+            "{}",
+            block.name()
+        );
+    }
+}
+
+#[test]
+fn every_status_is_met_by_a_vector() {
+    let blocks = vectors::read("packets.txt");
+    for status in packet::STATUSES {
+        let expected = format!("status={} ", packet::status_name(status));
+        let met = blocks
+            .iter()
+            .any(|block| block.value("expect").unwrap().starts_with(&expected));
+        assert!(met, "no vector for {}", packet::status_name(status));
+    }
+}
+
+/// Cutting a packet shorter than it is may hide a header, but never makes it malformed in a new way.
+#[test]
+fn fewer_captured_bytes_only_cut() {
+    for block in &vectors::read("packets.txt") {
+        let bytes = block.bytes();
+        let original = block.value("original").map_or(bytes.len() as u32, number);
+        let mut packet = Packet::default();
+        let whole = packet::parse(&bytes, original.max(bytes.len() as u32), &mut packet);
+        for captured in 0..bytes.len() {
+            let original = original.max(bytes.len() as u32);
+            let status = packet::parse(&bytes[..captured], original, &mut packet);
+            let name = block.name();
+            assert!(
+                status == whole || status == packet::PacketStatus::Cut,
+                "{name} at {captured}"
+            );
+        }
+    }
+}
+
+#[test]
+fn malformed_begins_after_cut() {
+    let malformed = packet::STATUSES
+        .iter()
+        .filter(|status| packet::is_malformed(**status))
+        .count();
+    assert_eq!(malformed, packet::STATUS_COUNT - 2);
+    assert!(!packet::is_malformed(packet::PacketStatus::Ok));
+    assert!(!packet::is_malformed(packet::PacketStatus::Cut));
+    assert!(packet::is_malformed(packet::PacketStatus::Empty));
+}
