@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How the program ends when it cannot start or go on: one line "error: CAUSE: CURE" on stderr and
+//! an exit code of its own. Nothing of this is called on the packet path; there things are counted.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use nix::errno::Errno;
+
+/// Exit codes; the text of --help names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LogExit {
+    /// By SIGINT or SIGTERM, or --help, --version.
+    Stopped = 0,
+    /// A system call failed.
+    Call = 1,
+    /// Bad command line.
+    Usage = 2,
+    /// No CAP_NET_ADMIN.
+    Capability = 3,
+    /// Kernel without NFQUEUE.
+    Kernel = 4,
+    /// Queue owned by another process.
+    Owned = 5,
+    /// Receive buffer refused.
+    Buffer = 6,
+}
+
+/// Why the program cannot start or go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: LogExit,
+    /// "CAUSE: CURE", without "error: " and without a line end.
+    pub text: String,
+}
+
+/// A failure of this code and text.
+pub fn failure_set(code: LogExit, text: impl Display) -> Failure {
+    Failure {
+        code,
+        text: text.to_string(),
+    }
+}
+
+/// A call failed at start for none of the reasons that have a code of their own (exit code 1).
+/// call: its name as in the manual.
+pub fn failure_set_start(call: &str, error: Errno) -> Failure {
+    let text = strerror(error);
+    failure_set(
+        LogExit::Call,
+        format_args!("{call}: {text}: this is not a fault of the command line, please report it"),
+    )
+}
+
+/// A call failed while packets were running (exit code 1); the ledger is printed before this.
+/// call: its name as in the manual.
+pub fn failure_set_running(call: &str, error: Errno) -> Failure {
+    let text = strerror(error);
+    failure_set(
+        LogExit::Call,
+        format_args!("{call}: {text}: the ledger above tells what was lost"),
+    )
+}
+
+/// Prints "error: TEXT" as one line on stderr. Returns the failure's exit code.
+pub fn fail(failure: &Failure) -> LogExit {
+    print(format_args!("error: {}", failure.text));
+    failure.code
+}
+
+/// Prints "warning: TEXT" as one line on stderr.
+pub fn warn(text: impl Display) {
+    print(format_args!("warning: {text}"));
+}
+
+/// A line on stderr. Nobody may be reading there any more, which is no reason to end.
+fn print(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The C library's text for an errno: the standard library adds the number, which is cut here.
+pub fn strerror(error: Errno) -> String {
+    let text = io::Error::from(error).to_string();
+    let number = format!(" (os error {})", error as i32);
+    text.strip_suffix(&number)
+        .map_or(text.clone(), str::to_owned)
+}
