@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What /proc says of a queue: the kernel's own counters, and who owns it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use sys_bindings::NETLINK_NETFILTER;
+
+pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
+pub const NETLINK: &str = "/proc/net/netlink";
+
+/// By which the text of a file grows.
+const READ_STEP_BYTES: usize = 65536;
+
+/// A line of QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and
+/// wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    /// Netlink port of the owner.
+    pub portid: u32,
+    /// Packets given to the owner, without a verdict yet (queue_total).
+    pub waiting: u32,
+    /// Packets dropped because the queue was at its length (queue_dropped).
+    pub queue_full: u32,
+    /// Packets dropped because the owner's socket was full (user_dropped).
+    pub user_drop: u32,
+    /// Id of the last packet (id_sequence): all that were meant for the owner's socket.
+    pub offered: u32,
+}
+
+/// A process that owns a netlink socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueOwner {
+    pub pid: u32,
+    /// Bytes that are not printable are shown as '?'.
+    pub comm: String,
+}
+
+/// Finds a queue in the text of QUEUES. Lines that are not understood are skipped.
+/// Fails with ENOENT if it is not listed.
+pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
+    text.lines()
+        .filter_map(figures_of_line)
+        .find(|(queue, _)| *queue == u32::from(number))
+        .map(|(_, figures)| figures)
+        .ok_or(Errno::ENOENT)
+}
+
+/// The queue and the figures of a line of QUEUES.
+fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
+    let mut fields = line.split_whitespace().map(str::parse::<u32>);
+    let mut field = || fields.next()?.ok();
+    let queue = field()?;
+    let portid = field()?;
+    let waiting = field()?;
+    let _copy_mode = field()?;
+    let _copy_range = field()?;
+    let queue_full = field()?;
+    let user_drop = field()?;
+    let offered = field()?;
+    Some((
+        queue,
+        QueueFigures {
+            portid,
+            waiting,
+            queue_full,
+            user_drop,
+            offered,
+        },
+    ))
+}
+
+/// Finds the inode of the NETLINK_NETFILTER socket with this port in the text of NETLINK.
+/// Fails with ENOENT if it is not listed.
+pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
+    text.lines()
+        .filter_map(socket_of_line)
+        .find(|(protocol, port, _)| *protocol == NETLINK_NETFILTER && *port == portid)
+        .map(|(_, _, inode)| inode)
+        .ok_or(Errno::ENOENT)
+}
+
+/// The protocol, port and inode of a line of NETLINK.
+fn socket_of_line(line: &str) -> Option<(u32, u32, u64)> {
+    // sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
+    let mut fields = line.split_whitespace().skip(1);
+    let protocol = fields.next()?.parse().ok()?;
+    let portid = fields.next()?.parse().ok()?;
+    let inode = fields.nth(6)?.parse().ok()?;
+    Some((protocol, portid, inode))
+}
+
+/// Whether a link of /proc/PID/fd (e.g. "socket:\[1234\]") is the socket with this inode.
+pub fn is_socket(link: &OsStr, inode: u64) -> bool {
+    link == OsStr::new(&format!("socket:[{inode}]"))
+}
+
+/// Reads a whole file.
+fn read_text(path: &Path) -> Result<Vec<u8>, Errno> {
+    let mut file = File::open(path).map_err(errno_of)?;
+    let mut text = Vec::new();
+    let mut length = 0;
+    loop {
+        text.resize(length + READ_STEP_BYTES, 0);
+        let step = text.get_mut(length..).unwrap_or_default();
+        match file.read(step) {
+            Ok(0) => break,
+            Ok(got) => length += got,
+            Err(error) => return Err(errno_of(error)),
+        }
+    }
+    text.truncate(length);
+    Ok(text)
+}
+
+fn errno_of(error: io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
+}
+
+/// Reads a queue's figures in this network namespace. Fails with ENOENT if no one is bound to it, or
+/// with the errno of reading.
+pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
+    let text = read_text(Path::new(QUEUES))?;
+    parse_figures(&String::from_utf8_lossy(&text), number)
+}
+
+/// Whether a process has the socket open. One that may not be looked at has not.
+fn process_has_socket(process: &Path, inode: u64) -> bool {
+    let Ok(entries) = fs::read_dir(process.join("fd")) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|link| is_socket(link.as_os_str(), inode))
+}
+
+fn read_comm(process: &Path) -> String {
+    let Ok(text) = read_text(&process.join("comm")) else {
+        return "?".to_owned();
+    };
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.iter()
+        .map(|byte| {
+            if (b' '..=b'~').contains(byte) {
+                char::from(*byte)
+            } else {
+                '?'
+            }
+        })
+        .collect()
+}
+
+/// Finds the process that has the socket open. Fails with ENOENT or the errno of reading.
+fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
+    for entry in fs::read_dir("/proc").map_err(errno_of)?.flatten() {
+        let Some(pid) = pid_of(&entry.file_name()) else {
+            continue;
+        };
+        if process_has_socket(&entry.path(), inode) {
+            return Ok(QueueOwner {
+                pid,
+                comm: read_comm(&entry.path()),
+            });
+        }
+    }
+    Err(Errno::ENOENT)
+}
+
+/// The pid that a name in /proc stands for.
+fn pid_of(name: &OsStr) -> Option<u32> {
+    let digits = name.as_bytes().iter().all(u8::is_ascii_digit);
+    name.to_str().filter(|_| digits)?.parse().ok()
+}
+
+/// Finds the process that holds the netlink port. Fails with ENOENT if it is not to be seen (another
+/// PID namespace, not permitted), or with the errno of reading.
+pub fn owner(portid: u32) -> Result<QueueOwner, Errno> {
+    let text = read_text(Path::new(NETLINK))?;
+    find_process(parse_inode(&String::from_utf8_lossy(&text), portid)?)
+}
