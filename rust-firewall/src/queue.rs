@@ -1,0 +1,710 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The queue as the rest of the program sees it: open, receive, answer, close. Three backends do the
+//! same in three ways behind it (queue_classic, queue_mnl, queue_raw); what a message's frame must
+//! be like is looked at here, before any library sees it.
+//!
+//! Theory of operation: `open` sends, in this order, BIND, (the receive buffer is set here,) the
+//! queue's length, the flags, and last the copy mode. Packets flow from the copy mode on, so only
+//! its acknowledgement can be met among packets; a packet that comes first proves that the request
+//! was taken, and stays in the arena for the first `receive`. The late acknowledgement is then
+//! ignored as any other.
+
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use sys_bindings::{
+    nfgenmsg, nfqnl_msg_packet_hdr, nfqnl_msg_packet_hw, nfqnl_msg_packet_timestamp, nlattr,
+    nlmsgerr, nlmsghdr, NFNL_SUBSYS_QUEUE, NFQA_CAP_LEN, NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_GSO,
+    NFQA_GID, NFQA_HWADDR, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_IFINDEX_PHYSINDEV,
+    NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_SKB_INFO, NFQA_TIMESTAMP, NFQA_UID,
+    NFQNL_MSG_PACKET, NLA_ALIGNTO, NLA_HDRLEN, NLA_TYPE_MASK, NLMSG_ERROR, NLMSG_HDRLEN,
+};
+
+use crate::log::{failure_set, failure_set_start, warn, Failure, LogExit};
+use crate::queue_classic::{self, ClassicLibrary};
+use crate::queue_mnl::{self, MnlLibrary};
+use crate::queue_proc;
+use crate::queue_raw::{self, RawSocket};
+use crate::queue_socket::{self, QueueSocket};
+use crate::verdict::VerdictBatch;
+
+/// Room in a slot for all attributes but the payload.
+pub const OVERHEAD_BYTES: u64 = 512;
+/// nlmsghdr and nfgenmsg, with which every message begins.
+pub const MESSAGE_BYTES: usize = 20;
+/// Room for a configuration request.
+pub const REQUEST_BYTES: usize = 64;
+/// Of a verdict message with a mark.
+pub const VERDICT_BYTES: usize = 40;
+
+/// A uid or gid that the kernel didn't tell.
+pub const UNKNOWN: u32 = u32::MAX;
+
+/// The backends, in the order of --help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    Classic,
+    Mnl,
+    Raw,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    pub number: u16,
+    pub kind: QueueKind,
+    /// Of a packet to copy; 0 = metadata only.
+    pub copy_bytes: u32,
+    /// Messages a receive call can yield, 1..verdict::RUNS_MAX.
+    pub batch: u32,
+    /// Of the arena, see `queue_socket::slot_bytes`.
+    pub slot_bytes: u64,
+    /// Bytes; 0 = the kernel's default.
+    pub receive_buffer: u32,
+    /// A smaller one is a failure, not a warning.
+    pub receive_buffer_required: bool,
+    /// Packets.
+    pub queue_length: u32,
+    /// NFQA_CFG_F_GSO.
+    pub gso: bool,
+    /// NFQA_CFG_F_FAIL_OPEN.
+    pub fail_open: bool,
+}
+
+/// A packet as the kernel tells of it. The payload lies in the arena until the next `receive`:
+/// `payload` gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePacket {
+    /// Counts up by one with each packet offered to the queue, and wraps.
+    pub id: u32,
+    /// Host order.
+    pub ethertype: u16,
+    /// NF_INET_*.
+    pub hook: u8,
+    /// The message did not fit its slot: only id, ethertype and hook are known.
+    pub truncated: bool,
+    /// 0 = none.
+    pub mark: u32,
+    /// Interface index; 0 = none.
+    pub indev: u32,
+    /// Interface index; 0 = none.
+    pub outdev: u32,
+    /// Of the socket that sent it; UNKNOWN.
+    pub uid: u32,
+    /// UNKNOWN.
+    pub gid: u32,
+    /// NFQA_SKB_* bits.
+    pub skb_info: u32,
+    /// Where the payload begins, from the IP header on: in bytes from the message's start as the
+    /// parsers give it, from the arena's start once received. Without meaning if there is none.
+    pub payload_offset: usize,
+    /// That can be read of it.
+    pub payload_bytes: u32,
+    /// Of the packet in the kernel; never a bound.
+    pub original_bytes: u32,
+}
+
+impl Default for QueuePacket {
+    fn default() -> Self {
+        QueuePacket {
+            id: 0,
+            ethertype: 0,
+            hook: 0,
+            truncated: false,
+            mark: 0,
+            indev: 0,
+            outdev: 0,
+            uid: UNKNOWN,
+            gid: UNKNOWN,
+            skb_info: 0,
+            payload_offset: 0,
+            payload_bytes: 0,
+            original_bytes: 0,
+        }
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueParsed {
+    Packet,
+    /// Neither a packet nor an error, or an acknowledgement.
+    Ignored,
+    /// And no verdict is possible.
+    Malformed,
+    /// The kernel refused a verdict (ENOENT: it has no such id).
+    Refused(Errno),
+}
+
+/// What a receive call yielded. All zero: the socket is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueReceived {
+    /// All of them; a message that did not count as anything else was ignored.
+    pub messages: u32,
+    /// In `packets`.
+    pub packets: u32,
+    /// Messages without a usable packet.
+    pub malformed: u32,
+    /// Verdicts that the kernel refused.
+    pub refused: u32,
+    /// 1 if the call told of lost packets (ENOBUFS).
+    pub overruns: u32,
+}
+
+/// Configuration requests, each acknowledged by the kernel except `Unbind`, whose acknowledgement
+/// would have to be looked for behind all packets that wait in the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueRequest {
+    /// NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND.
+    Bind,
+    /// NFQA_CFG_QUEUE_MAXLEN: settings.queue_length.
+    Length,
+    /// NFQA_CFG_FLAGS and, with the same value, NFQA_CFG_MASK: queue.flags; left out if 0.
+    Flags,
+    /// NFQA_CFG_PARAMS: settings.copy_bytes, NFQNL_COPY_PACKET or, for 0, NFQNL_COPY_META.
+    Mode,
+    /// NFQA_CFG_CMD: NFQNL_CFG_CMD_UNBIND.
+    Unbind,
+}
+
+/// A backend with what it holds open.
+pub enum QueueBackend {
+    Closed,
+    Classic(ClassicLibrary),
+    Mnl(MnlLibrary),
+    Raw(RawSocket),
+}
+
+/// A queue. It is given up when dropped.
+pub struct Queue {
+    pub settings: QueueSettings,
+    pub backend: QueueBackend,
+    pub socket: QueueSocket,
+    /// Netlink port of the socket.
+    pub portid: u32,
+    /// NFQA_CFG_F_* that are asked for.
+    pub flags: u32,
+    /// Bytes that the kernel gives.
+    pub receive_buffer: u32,
+    /// Messages in the arena that came while configuring.
+    pub pending: u32,
+    /// ENOBUFS met while configuring.
+    pub pending_overruns: u32,
+    /// The kernel knows us as the owner.
+    pub bound: bool,
+    /// settings.batch of them.
+    pub packets: Vec<QueuePacket>,
+    /// VERDICT_BYTES * settings.batch, for mnl and raw.
+    pub verdicts: Vec<u8>,
+    /// The call that made `receive` or `verdict` fail.
+    pub failed_call: &'static str,
+}
+
+const PACKET_TYPE: u16 = (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET) as u16;
+const PACKET_HDR_BYTES: usize = size_of::<nfqnl_msg_packet_hdr>();
+const _: () = assert!(
+    size_of::<nlmsghdr>() + size_of::<nfgenmsg>() == MESSAGE_BYTES,
+    "a message begins with 20 bytes"
+);
+const _: () = assert!(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
+const _: () = assert!(
+    size_of::<nlmsgerr>() == 20,
+    "an errno and the header of the request"
+);
+
+/// What the value of an attribute must be like.
+enum AttributeRule {
+    Any,
+    /// At least so many bytes.
+    Least(usize),
+    /// And no more (mnl_attr_validate in nfq_nlmsg_parse refuses longer ones).
+    Exact(usize),
+}
+
+fn attribute_rule(kind: u16) -> AttributeRule {
+    match u32::from(kind) {
+        NFQA_PACKET_HDR => AttributeRule::Least(PACKET_HDR_BYTES),
+        NFQA_TIMESTAMP => AttributeRule::Exact(size_of::<nfqnl_msg_packet_timestamp>()),
+        NFQA_HWADDR => AttributeRule::Exact(size_of::<nfqnl_msg_packet_hw>()),
+        NFQA_MARK
+        | NFQA_IFINDEX_INDEV
+        | NFQA_IFINDEX_OUTDEV
+        | NFQA_IFINDEX_PHYSINDEV
+        | NFQA_IFINDEX_PHYSOUTDEV => AttributeRule::Exact(size_of::<u32>()),
+        NFQA_CAP_LEN | NFQA_SKB_INFO | NFQA_UID | NFQA_GID => {
+            AttributeRule::Least(size_of::<u32>())
+        }
+        _ => AttributeRule::Any,
+    }
+}
+
+/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes.
+pub fn attribute_fits(kind: u16, value_bytes: usize) -> bool {
+    match attribute_rule(kind) {
+        AttributeRule::Any => true,
+        AttributeRule::Least(bytes) => value_bytes >= bytes,
+        AttributeRule::Exact(bytes) => value_bytes == bytes,
+    }
+}
+
+/// The fields of a message's header that are looked at, in host order.
+pub(crate) struct Header {
+    pub nlmsg_len: u32,
+    pub nlmsg_type: u16,
+}
+const _: () =
+    assert!(offset_of!(nlmsghdr, nlmsg_len) == 0 && offset_of!(nlmsghdr, nlmsg_type) == 4);
+
+/// The header that a message begins with; zero if the bytes end before.
+pub(crate) fn header_of(bytes: &[u8]) -> Header {
+    match bytes.first_chunk() {
+        Some([a, b, c, d, e, f]) => Header {
+            nlmsg_len: u32::from_ne_bytes([*a, *b, *c, *d]),
+            nlmsg_type: u16::from_ne_bytes([*e, *f]),
+        },
+        None => Header {
+            nlmsg_len: 0,
+            nlmsg_type: 0,
+        },
+    }
+}
+
+/// An attribute, and where its value begins and the next attribute.
+pub(crate) struct Attribute<'a> {
+    /// Without its flag bits.
+    pub kind: u16,
+    pub value: &'a [u8],
+    /// In bytes from the message's start.
+    pub value_offset: usize,
+    /// Beyond the message if this is the last one and unpadded.
+    pub next_offset: usize,
+}
+const _: () = assert!(offset_of!(nlattr, nla_len) == 0 && offset_of!(nlattr, nla_type) == 2);
+
+/// The attribute at an offset of a message, or nothing if its header or its value doesn't lie within
+/// the message, or the value's length isn't one of its type.
+pub(crate) fn attribute_at(message: &[u8], offset: usize) -> Option<Attribute<'_>> {
+    let left = message.get(offset..)?;
+    let [a, b, c, d] = left.first_chunk::<{ NLA_HDRLEN as usize }>()?;
+    let nla_len = usize::from(u16::from_ne_bytes([*a, *b]));
+    let kind = u16::from_ne_bytes([*c, *d]) & NLA_TYPE_MASK as u16;
+    let value = left.get(NLA_HDRLEN as usize..nla_len)?;
+    attribute_fits(kind, value.len()).then_some(Attribute {
+        kind,
+        value,
+        value_offset: offset + NLA_HDRLEN as usize,
+        next_offset: offset + nla_len.next_multiple_of(NLA_ALIGNTO as usize),
+    })
+}
+
+/// A whole message, as far as its header says; `frame` found that it lies in the bytes.
+pub(crate) fn message_of(bytes: &[u8]) -> &[u8] {
+    bytes
+        .get(..header_of(bytes).nlmsg_len as usize)
+        .unwrap_or_default()
+}
+
+/// The 32 bits in network order that a value begins with; 0 if it is shorter.
+pub(crate) fn be32_of(value: &[u8]) -> u32 {
+    value
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Takes the fields of an NFQA_PACKET_HDR, if the value is long enough to be one.
+pub(crate) fn take_packet_hdr(value: &[u8], packet: &mut QueuePacket) {
+    if let Some([a, b, c, d, e, f, g]) = value.first_chunk::<PACKET_HDR_BYTES>() {
+        packet.id = u32::from_be_bytes([*a, *b, *c, *d]);
+        packet.ethertype = u16::from_be_bytes([*e, *f]);
+        packet.hook = *g;
+    }
+}
+
+/// What an NLMSG_ERROR that lies wholly in its bytes says: an acknowledgement, or a refusal.
+fn frame_error(message: &[u8]) -> QueueParsed {
+    let body = message.get(NLMSG_HDRLEN as usize..).unwrap_or_default();
+    match body.first_chunk() {
+        Some(error) if body.len() >= size_of::<nlmsgerr>() => match i32::from_ne_bytes(*error) {
+            0 => QueueParsed::Ignored,
+            error => QueueParsed::Refused(Errno::from_raw(error.wrapping_abs())),
+        },
+        _ => QueueParsed::Malformed,
+    }
+}
+
+/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells. Returns `Packet` with
+/// packet filled in (truncated set, no payload), or `Malformed`.
+pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
+    const NEEDED: usize = MESSAGE_BYTES + NLA_HDRLEN as usize + PACKET_HDR_BYTES;
+    let header = header_of(bytes);
+    if bytes.len() < NEEDED
+        || (header.nlmsg_len as usize) < NEEDED
+        || header.nlmsg_type != PACKET_TYPE
+    {
+        return QueueParsed::Malformed;
+    }
+    match attribute_at(bytes, MESSAGE_BYTES) {
+        Some(first) if u32::from(first.kind) == NFQA_PACKET_HDR => {
+            *packet = QueuePacket {
+                truncated: true,
+                ..QueuePacket::default()
+            };
+            take_packet_hdr(first.value, packet);
+            QueueParsed::Packet
+        }
+        _ => QueueParsed::Malformed,
+    }
+}
+
+/// Looks at a message's frame, before anything of it is parsed.
+/// bytes: what was received of one message as it came from the socket (nfnetlink_queue sends one a
+/// datagram). Returns `Packet` if it is a packet message that lies wholly in the bytes: its
+/// attributes may then be parsed, within nlmsg_len. Otherwise what it is. packet is filled in only
+/// for a truncated one (nlmsg_len beyond the bytes) whose first attribute is a complete
+/// NFQA_PACKET_HDR: `Packet` with packet.truncated set. Otherwise packet.truncated is cleared.
+pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
+    packet.truncated = false;
+    let header = header_of(bytes);
+    if bytes.len() < MESSAGE_BYTES || (header.nlmsg_len as usize) < MESSAGE_BYTES {
+        return QueueParsed::Malformed;
+    }
+    if header.nlmsg_len as usize > bytes.len() {
+        return truncated(bytes, packet);
+    }
+    if u32::from(header.nlmsg_type) == NLMSG_ERROR {
+        return frame_error(message_of(bytes));
+    }
+    match header.nlmsg_type {
+        PACKET_TYPE => QueueParsed::Packet,
+        _ => QueueParsed::Ignored,
+    }
+}
+
+/// Checks the attributes of a whole packet message, as what the libraries take on trust: every
+/// header and every value lies within nlmsg_len, no fixed-size value is shorter than its type (or,
+/// for those that libnetfilter_queue insists on, longer), and there is an NFQA_PACKET_HDR. Unknown
+/// attributes are skipped. bytes: a message that `frame` found whole. Returns NFQA_CAP_LEN in host
+/// order, if there is one. Fails with EBADMSG.
+pub fn check_attributes(bytes: &[u8]) -> Result<Option<u32>, Errno> {
+    let message = message_of(bytes);
+    let mut offset = MESSAGE_BYTES;
+    let mut cap_len = None;
+    let mut has_packet_hdr = false;
+    while offset < message.len() {
+        let attribute = attribute_at(message, offset).ok_or(Errno::EBADMSG)?;
+        match u32::from(attribute.kind) {
+            NFQA_PACKET_HDR => has_packet_hdr = true,
+            NFQA_CAP_LEN => cap_len = Some(be32_of(attribute.value)),
+            _ => {}
+        }
+        offset = attribute.next_offset;
+    }
+    if has_packet_hdr {
+        Ok(cap_len)
+    } else {
+        Err(Errno::EBADMSG)
+    }
+}
+
+/// For backends that wait for acknowledgements themselves: receives until the last request is
+/// answered. Fails with the errno of the answer, or ETIMEDOUT.
+pub fn await_answer(queue: &mut Queue) -> Result<(), Errno> {
+    let count = match queue_socket::receive(&mut queue.socket, true) {
+        Err(Errno::ENOBUFS) => {
+            // Only packets can have filled the buffer, and they flow only once `Mode` was taken.
+            queue.pending_overruns += 1;
+            return Ok(());
+        }
+        count => count?,
+    };
+    if count == 0 {
+        return Err(Errno::ETIMEDOUT);
+    }
+    for index in 0..count {
+        let message = queue_socket::message(&queue.socket, index);
+        match frame(message.bytes, &mut QueuePacket::default()) {
+            QueueParsed::Packet => queue.pending = count,
+            QueueParsed::Refused(error) => return Err(error),
+            QueueParsed::Ignored | QueueParsed::Malformed => {}
+        }
+    }
+    Ok(())
+}
+
+fn request_name(request: QueueRequest) -> &'static str {
+    match request {
+        QueueRequest::Bind => "NFQNL_CFG_CMD_BIND",
+        QueueRequest::Length => "NFQA_CFG_QUEUE_MAXLEN",
+        QueueRequest::Flags => "NFQA_CFG_FLAGS",
+        QueueRequest::Mode => "NFQA_CFG_PARAMS",
+        QueueRequest::Unbind => "NFQNL_CFG_CMD_UNBIND",
+    }
+}
+
+fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
+    match queue.settings.kind {
+        QueueKind::Classic => queue_classic::request(queue, request),
+        QueueKind::Mnl => queue_mnl::request(queue, request),
+        QueueKind::Raw => queue_raw::request(queue, request),
+    }
+}
+
+fn fail_owned(queue: &Queue, portid: u32) -> Failure {
+    let number = queue.settings.number;
+    let owner = match queue_proc::owner(portid) {
+        Ok(owner) => format!("pid {} ({})", owner.pid, owner.comm),
+        Err(_) => format!("another process (netlink port {portid})"),
+    };
+    let text =
+        format!("queue {number} is owned by {owner}: stop it or choose another with --queue");
+    failure_set(LogExit::Owned, text)
+}
+
+fn fail_no_nfqueue() -> Failure {
+    failure_set(
+        LogExit::Kernel,
+        "this kernel has no NFQUEUE: use a kernel with CONFIG_NETFILTER_NETLINK_QUEUE, \
+         or load the module nfnetlink_queue",
+    )
+}
+
+/// Tells why BIND failed. The kernel answers EPERM both without CAP_NET_ADMIN and for another's
+/// queue.
+fn fail_bind(queue: &Queue, error: Errno) -> Failure {
+    let owner = match queue_proc::figures(queue.settings.number) {
+        Ok(figures) if figures.portid != queue.portid => Some(figures.portid),
+        _ => None,
+    };
+    match (error, owner) {
+        (Errno::EPERM | Errno::EBUSY, Some(portid)) => fail_owned(queue, portid),
+        (Errno::EPERM, None) => failure_set(
+            LogExit::Capability,
+            "CAP_NET_ADMIN is missing: run as root or with sudo, \
+             or give the program the capability (setcap cap_net_admin+ep)",
+        ),
+        (Errno::EINVAL | Errno::EOPNOTSUPP, _) => fail_no_nfqueue(),
+        _ => failure_set_start(request_name(QueueRequest::Bind), error),
+    }
+}
+
+fn make_queue(settings: &QueueSettings) -> Result<Queue, Failure> {
+    let socket = queue_socket::init(settings.batch, settings.slot_bytes)
+        .map_err(|error| failure_set_start("calloc", error))?;
+    Ok(Queue {
+        settings: settings.clone(),
+        backend: QueueBackend::Closed,
+        socket,
+        portid: 0,
+        flags: 0,
+        receive_buffer: 0,
+        pending: 0,
+        pending_overruns: 0,
+        bound: false,
+        packets: vec![QueuePacket::default(); settings.batch as usize],
+        verdicts: vec![0; settings.batch as usize * VERDICT_BYTES],
+        failed_call: "",
+    })
+}
+
+fn open_socket(queue: &mut Queue) -> Result<(), Failure> {
+    let opened = match queue.settings.kind {
+        QueueKind::Classic => queue_classic::open(queue),
+        QueueKind::Mnl => queue_mnl::open(queue),
+        QueueKind::Raw => queue_raw::open(queue),
+    };
+    match opened {
+        Ok(()) => {}
+        Err(Errno::EPROTONOSUPPORT | Errno::EAFNOSUPPORT) => return Err(fail_no_nfqueue()),
+        Err(error) => return Err(failure_set_start("socket", error)),
+    }
+    queue_socket::bound_wait(&queue.socket)
+        .map_err(|error| failure_set_start("setsockopt(SO_RCVTIMEO)", error))
+}
+
+fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
+    request(queue, QueueRequest::Bind).map_err(|error| fail_bind(queue, error))?;
+    queue.bound = true;
+    Ok(())
+}
+
+fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
+    let wanted = queue.settings.receive_buffer;
+    let given = queue_socket::set_buffer(&queue.socket, wanted)
+        .map_err(|error| failure_set_start("setsockopt(SO_RCVBUF)", error))?;
+    queue.receive_buffer = given;
+    if given >= wanted {
+        return Ok(());
+    }
+    if queue.settings.receive_buffer_required {
+        return Err(failure_set(
+            LogExit::Buffer,
+            format_args!(
+                "the kernel gives a receive buffer of {given} bytes where --receive-buffer asks \
+                 for {wanted}: raise net.core.rmem_max or ask for less"
+            ),
+        ));
+    }
+    warn(format_args!(
+        "the receive buffer is {given} of {wanted} bytes: raise net.core.rmem_max, \
+         or losses come earlier"
+    ));
+    Ok(())
+}
+
+fn set_length(queue: &mut Queue) -> Result<(), Failure> {
+    request(queue, QueueRequest::Length)
+        .map_err(|error| failure_set_start(request_name(QueueRequest::Length), error))
+}
+
+fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
+    queue.flags = flags;
+    if flags == 0 {
+        return Ok(());
+    }
+    request(queue, QueueRequest::Flags)
+}
+
+fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
+    let fail_open = if queue.settings.fail_open {
+        NFQA_CFG_F_FAIL_OPEN
+    } else {
+        0
+    };
+    let gso = if queue.settings.gso {
+        NFQA_CFG_F_GSO
+    } else {
+        0
+    };
+    let mut result = request_flags(queue, fail_open | gso);
+    if matches!(result, Err(Errno::EOPNOTSUPP | Errno::EINVAL)) && gso != 0 {
+        warn("this kernel does not take GSO packets: the queue gets segments");
+        result = request_flags(queue, fail_open);
+    }
+    result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
+}
+
+fn set_mode(queue: &mut Queue) -> Result<(), Failure> {
+    request(queue, QueueRequest::Mode)
+        .map_err(|error| failure_set_start(request_name(QueueRequest::Mode), error))
+}
+
+/// Opens and configures a queue, so that packets flow. After a failure everything is closed.
+pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
+    let mut queue = make_queue(settings)?;
+    for step in [
+        open_socket,
+        bind_queue,
+        set_buffer,
+        set_length,
+        set_flags,
+        set_mode,
+    ] {
+        step(&mut queue)?;
+    }
+    Ok(queue)
+}
+
+/// Parses a message of the arena and counts it.
+fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
+    let message = queue_socket::message(&queue.socket, index);
+    let Some(packet) = queue.packets.get_mut(received.packets as usize) else {
+        return; // can't be: there is one for each message
+    };
+    let parsed = match &mut queue.backend {
+        _ if message.truncated => truncated(message.bytes, packet),
+        QueueBackend::Classic(library) => queue_classic::parse(library, message.bytes, packet),
+        QueueBackend::Mnl(_) => queue_mnl::parse(message.bytes, packet),
+        QueueBackend::Raw(_) => queue_raw::parse(message.bytes, packet),
+        QueueBackend::Closed => QueueParsed::Ignored,
+    };
+    received.messages += 1;
+    match parsed {
+        QueueParsed::Packet => {
+            packet.payload_offset += queue_socket::slot_offset(&queue.socket, index);
+            received.packets += 1;
+        }
+        QueueParsed::Ignored => {}
+        QueueParsed::Malformed => received.malformed += 1,
+        QueueParsed::Refused(_) => received.refused += 1,
+    }
+}
+
+/// How many messages there are to take: those that came while configuring, else what the socket
+/// gives.
+fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
+    match std::mem::take(&mut queue.pending) {
+        0 => queue_socket::receive(&mut queue.socket, false),
+        pending => Ok(pending),
+    }
+}
+
+/// Receives what is there, at most settings.batch messages, without blocking. The packets stand in
+/// queue.packets until the next call. Fails with queue.failed_call set.
+pub fn receive(queue: &mut Queue) -> Result<QueueReceived, Errno> {
+    let mut received = QueueReceived {
+        overruns: queue.pending_overruns,
+        ..QueueReceived::default()
+    };
+    let count = match next_messages(queue) {
+        Ok(count) => count,
+        Err(Errno::ENOBUFS) => {
+            received.overruns += 1;
+            0
+        }
+        Err(error) => {
+            queue.failed_call = queue_socket::receive_call(&queue.socket);
+            return Err(error);
+        }
+    };
+    queue.pending_overruns = 0;
+    for index in 0..count {
+        take_message(queue, index, &mut received);
+    }
+    Ok(received)
+}
+
+/// The bytes that were copied of a packet of the last `receive`, from its IP header on.
+pub fn payload<'a>(queue: &'a Queue, packet: &QueuePacket) -> &'a [u8] {
+    queue_socket::arena(&queue.socket, packet.payload_offset, packet.payload_bytes)
+}
+
+/// Sends every run of the batch, in order: in one system call, or one a run with the classic
+/// backend. Fails with queue.failed_call set.
+pub fn verdict(queue: &mut Queue, batch: &VerdictBatch) -> Result<(), Errno> {
+    if batch.count == 0 {
+        return Ok(());
+    }
+    let (result, call) = match queue.settings.kind {
+        QueueKind::Classic => (
+            queue_classic::verdict(queue, batch),
+            queue_classic::VERDICT_CALL,
+        ),
+        QueueKind::Mnl => (queue_mnl::verdict(queue, batch), queue_mnl::VERDICT_CALL),
+        QueueKind::Raw => (queue_raw::verdict(queue, batch), queue_raw::VERDICT_CALL),
+    };
+    if result.is_err() {
+        queue.failed_call = call;
+    }
+    result
+}
+
+/// The file descriptor to poll for reading. Fails with EBADF once the queue is closed.
+pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
+    queue_socket::fd(&queue.socket)
+}
+
+/// Gives the queue up: unbinds (the kernel drops what waits) and closes.
+pub fn close(queue: &mut Queue) {
+    if std::mem::take(&mut queue.bound) {
+        // Nothing is left to do about a failure: closing unbinds as well.
+        let _ = request(queue, QueueRequest::Unbind);
+    }
+    queue_socket::forget_fd(&mut queue.socket);
+    queue.backend = QueueBackend::Closed;
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        close(self);
+    }
+}
