@@ -3,4 +3,22 @@
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod decide;
+pub mod log;
+pub mod options;
 pub mod packet;
+pub mod queue;
+#[allow(unsafe_code)]
+pub mod queue_classic;
+#[allow(unsafe_code)]
+pub mod queue_mnl;
+pub mod queue_proc;
+#[allow(unsafe_code)]
+pub mod queue_raw;
+#[allow(unsafe_code)]
+pub mod queue_socket;
+pub mod report;
+pub mod stats;
+pub mod verdict;
+pub mod wait;
+pub mod worker;
