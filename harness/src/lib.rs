@@ -5,6 +5,7 @@
 //! rounds, `statistics` turns samples into intervals and words, `report` and `plot` show them.
 
 pub mod advice;
+pub mod commands;
 pub mod experiment;
 pub mod firewall;
 pub mod interrupt;
@@ -12,6 +13,7 @@ pub mod load;
 pub mod measure;
 pub mod metadata;
 pub mod netns;
+pub mod plan;
 pub mod plot;
 pub mod process;
 pub mod progress;

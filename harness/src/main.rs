@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The program: which command was asked for, and how its failure is said.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use harness::{commands, interrupt, load};
 
-/// Measures the firewalls against each other and against no firewall
+/// Measures the firewalls against each other and against no firewall.
+///
+/// An experiment runs in interleaved rounds, each run in network namespaces of its own, and leaves a folder with raw
+/// output, samples, summaries, figures and a report. Needs root.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -15,6 +20,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show the shipped experiments: the question that each answers, and how long it takes
+    List,
+    /// Run an experiment, then show its table, verdicts and figures
+    Run(commands::RunArguments),
+    /// Draw the figures of a result folder from its saved data
+    Plot {
+        /// The result folder [default: all folders in result/]
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+    /// Show the table and the verdicts of a result folder and write its report.md
+    Report {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// One end of the embedded load; started by a run
     #[command(hide = true, disable_help_flag = true)]
     Load {
@@ -23,15 +43,22 @@ enum Command {
     },
 }
 
+/// As a shell says it of a program that SIGINT has ended.
+const INTERRUPTED: u8 = 130;
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Load { arguments } => harness::load::command(&arguments),
+        Command::List => commands::list(),
+        Command::Run(arguments) => commands::run_experiment(arguments),
+        Command::Plot { folder } => commands::plot(folder.as_deref()),
+        Command::Report { folder } => commands::report(&folder),
+        Command::Load { arguments } => load::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(if interrupt::interrupted() { INTERRUPTED } else { 1 })
         }
     }
 }

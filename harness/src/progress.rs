@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::schedule::Amount;
+
 /// What a run takes beside its load: namespaces, rules, start and end of the programs.
-const OVERHEAD: Duration = Duration::from_millis(500);
+const OVERHEAD: Duration = Duration::from_millis(300);
 
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -25,6 +27,11 @@ struct Estimate {
     load_done: Duration,
 }
 
+/// How long so much will take on a machine of which nothing is known yet.
+pub fn expected(amount: Amount) -> Duration {
+    Duration::from_secs(amount.load_seconds.into()) + OVERHEAD * amount.runs
+}
+
 impl Estimate {
     fn left(&self, now: Instant) -> Duration {
         let elapsed = now - self.start;
@@ -37,9 +44,8 @@ impl Estimate {
 }
 
 impl Progress {
-    /// For this many runs, with so many seconds of load altogether.
-    pub fn new(steps: usize, load_seconds: u64) -> Progress {
-        let steps = steps as u32;
+    pub fn new(amount: Amount) -> Progress {
+        let steps = amount.runs;
         let bar = stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}");
             ProgressBar::new(steps.into()).with_style(style.expect("a constant template"))
@@ -48,7 +54,7 @@ impl Progress {
             start: Instant::now(),
             steps,
             done: 0,
-            load: Duration::from_secs(load_seconds),
+            load: Duration::from_secs(amount.load_seconds.into()),
             load_done: Duration::ZERO,
         };
         Progress {

@@ -55,8 +55,9 @@ impl Report {
                 let _ = writeln!(text, "  {metric}: {pair}");
             }
         }
-        for note in self.notes() {
-            let _ = write!(text, "\n{note}\n");
+        let notes = self.notes();
+        if !notes.is_empty() {
+            let _ = write!(text, "\n{}\n", notes.join("\n"));
         }
         text
     }
@@ -164,7 +165,7 @@ impl Report {
         let mut head = vec!["subject".to_string(), metric.to_string()];
         let ratio_head = format!("to {}", self.metadata.baseline);
         head.extend(["95 % interval", &ratio_head].map(String::from));
-        head.extend(latency.then(|| "p99".to_string()));
+        head.extend(latency.then(|| "p99 us".to_string()));
         head.extend(["lost", "CPU us/packet"].map(String::from));
         head.extend(counted.then(|| "calls/packet".to_string()));
         let row = |subject: &String| {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -134,7 +135,9 @@ impl HostRules {
 
 impl Drop for HostRules {
     fn drop(&mut self) {
-        if let Err(error) = make(&self.root, &["unrules"]) {
+        // A signal that ends the run ends its children too, and so perhaps the first attempt.
+        let undo = || make(&self.root, &["unrules"]);
+        if let Err(error) = undo().or_else(|_| undo()) {
             eprintln!("warning: {error:#}: run `make unrules` by hand");
         }
     }
@@ -147,6 +150,8 @@ fn make(root: &Path, arguments: &[&str]) -> Result<()> {
         .arg(root)
         .args(arguments)
         .stdin(Stdio::null())
+        // A Ctrl-C on the terminal is for the run and not for what cleans up behind it.
+        .process_group(0)
         .output()
         .context("make could not be started")?;
     if !output.status.success() {

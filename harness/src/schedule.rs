@@ -54,6 +54,35 @@ pub fn round(round: u32, cells: usize, subjects: usize) -> Vec<Step> {
         .collect()
 }
 
+/// How much there is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    pub runs: u32,
+    /// Of all runs together.
+    pub load_seconds: u32,
+}
+
+/// What so many rounds need: a warm-up, the rounds, and with `counted` a run of each firewall under strace.
+pub fn amount(experiment: &Experiment, rounds: u32, counted: bool) -> Amount {
+    let cells = cells(experiment).len() as u32;
+    let subjects = experiment.subjects.len() as u32;
+    let firewalls = experiment
+        .subjects
+        .iter()
+        .filter(|s| s.has_firewall())
+        .count() as u32;
+    let warmups = if rounds > 0 && experiment.warmup_seconds > 0 {
+        subjects
+    } else {
+        0
+    };
+    let timed = rounds * cells * subjects + if counted { cells * firewalls } else { 0 };
+    Amount {
+        runs: warmups + timed,
+        load_seconds: warmups * experiment.warmup_seconds + timed * experiment.seconds,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +139,34 @@ mod tests {
             ["tcp-stream loopback 65536", "tcp-stream veth 65536"]
         );
         assert_eq!(loads.len(), 6);
+    }
+
+    #[test]
+    fn the_amount_is_what_will_be_run() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        let mut backends = Experiment::read(&folder.join("backends.toml")).unwrap();
+        (backends.seconds, backends.warmup_seconds) = (3, 1);
+        // 2 loads, 8 subjects, 7 of them firewalls.
+        assert_eq!(
+            amount(&backends, 5, false),
+            Amount {
+                runs: 88,
+                load_seconds: 8 + 80 * 3
+            }
+        );
+        assert_eq!(
+            amount(&backends, 5, true),
+            Amount {
+                runs: 102,
+                load_seconds: 8 + 94 * 3
+            }
+        );
+        assert_eq!(
+            amount(&backends, 0, false),
+            Amount {
+                runs: 0,
+                load_seconds: 0
+            }
+        );
     }
 }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The commands of the program: list, run, plot, report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+
+use crate::experiment::{files, Experiment, RunnerName};
+use crate::interrupt;
+use crate::metadata::Metadata;
+use crate::plan::Request;
+use crate::plot;
+use crate::progress::{expected, in_words};
+use crate::report::Report;
+use crate::run::run;
+use crate::runner::builtin::Builtin;
+use crate::runner::ethr::Ethr;
+use crate::runner::iperf3::Iperf3;
+use crate::runner::Runner;
+use crate::schedule::amount;
+use crate::store::{Store, METADATA};
+
+const EXPERIMENTS: &str = "harness/experiments";
+const RESULTS: &str = "result";
+const REPORT: &str = "report.md";
+
+#[derive(Args)]
+pub struct RunArguments {
+    /// The name of a shipped experiment (`harness list`), or an experiment's file
+    experiment: String,
+    /// Rounds, in place of the experiment's [1..1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Seconds of each load, in place of the experiment's [1..3600]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: Option<u32>,
+    /// The result folder [default: result/EXPERIMENT]; an earlier result in it is replaced
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The folder of rust-firewall and c-firewall [default: build]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// The ethr program, if PATH doesn't lead to it
+    #[arg(long, value_name = "PATH")]
+    ethr: Option<PathBuf>,
+    /// Make all traffic with this runner, whatever the experiment prefers
+    #[arg(long, value_name = "NAME")]
+    runner: Option<RunnerName>,
+    /// Measure one more program beside ours; may be repeated. It is run without a shell, {queue} becomes the
+    /// queue's number, and it must accept every packet
+    #[arg(long = "subject", value_name = "NAME=COMMAND LINE")]
+    subjects: Vec<String>,
+    /// Measure on the machine's own loopback with `make rules`, not in network namespaces
+    #[arg(long)]
+    host: bool,
+    /// Go on with the rounds of an interrupted run in the result folder
+    #[arg(long)]
+    resume: bool,
+}
+
+/// Shows the shipped experiments.
+pub fn list() -> Result<()> {
+    for file in files(&root()?.join(EXPERIMENTS))? {
+        let experiment = Experiment::read(&file)?;
+        println!("{:<10} {}", experiment.name, experiment.question);
+        let amount = amount(&experiment, experiment.rounds, experiment.count_syscalls);
+        println!("{:<10} about {}", "", in_words(expected(amount)));
+    }
+    Ok(())
+}
+
+/// Runs an experiment and shows its result, also when it was interrupted after some rounds.
+pub fn run_experiment(arguments: RunArguments) -> Result<()> {
+    let root = root()?;
+    let mut experiment = Experiment::read(&experiment_file(&root, &arguments.experiment)?)?;
+    experiment.rounds = arguments.rounds.unwrap_or(experiment.rounds);
+    experiment.seconds = arguments.seconds.unwrap_or(experiment.seconds);
+    for subject in &arguments.subjects {
+        experiment.add_peer(subject)?;
+    }
+    let ethr = arguments.ethr;
+    if ethr.is_some() {
+        // A path that was given and is wrong is an error; only an ethr that nobody promised may be missing.
+        Ethr::find(ethr.clone())?;
+    }
+    let make_runner = |name| -> Result<Box<dyn Runner>> {
+        Ok(match name {
+            RunnerName::Builtin => Box::new(Builtin::find()?),
+            RunnerName::Ethr => Box::new(Ethr::find(ethr.clone())?),
+            RunnerName::Iperf3 => Box::new(Iperf3::find()?),
+        })
+    };
+    let out = arguments
+        .out
+        .unwrap_or(root.join(RESULTS).join(&experiment.name));
+    let request = Request {
+        experiment,
+        bin_dir: arguments.bin_dir.unwrap_or(root.join("build")),
+        root,
+        out: out.clone(),
+        host: arguments.host,
+        resume: arguments.resume,
+        runner: arguments.runner,
+        make_runner: &make_runner,
+    };
+    interrupt::watch()?;
+    let Err(error) = run(&request) else {
+        return show(&out);
+    };
+    let kept = Metadata::read(&out).map_or(0, |metadata| metadata.rounds_done);
+    if interrupt::interrupted() {
+        if kept > 0 {
+            show(&out)?;
+        }
+        return Err(error.context(format!(
+            "{kept} of {} rounds are kept in {}: the same command with --resume goes on",
+            request.experiment.rounds,
+            out.display()
+        )));
+    }
+    Err(error)
+}
+
+/// Works out a result anew, prints it and writes report.md.
+pub fn report(folder: &Path) -> Result<()> {
+    let report = Report::make(folder)?;
+    Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
+    print!("{}", report.text());
+    Ok(())
+}
+
+/// Draws the figures of a result, or of all of them.
+pub fn plot(folder: Option<&Path>) -> Result<()> {
+    let folders = match folder {
+        Some(folder) => vec![folder.to_path_buf()],
+        None => results(&root()?.join(RESULTS))?,
+    };
+    for folder in folders {
+        draw(&folder)?;
+    }
+    Ok(())
+}
+
+fn show(folder: &Path) -> Result<()> {
+    report(folder)?;
+    println!();
+    draw(folder)
+}
+
+fn draw(folder: &Path) -> Result<()> {
+    for figure in plot::draw_all(folder)? {
+        println!("{}", figure.display());
+    }
+    Ok(())
+}
+
+/// All result folders, in the order of their names.
+fn results(folder: &Path) -> Result<Vec<PathBuf>> {
+    let cure = || {
+        format!(
+            "{}: there are no results yet: harness run demo",
+            folder.display()
+        )
+    };
+    let entries = fs::read_dir(folder).with_context(cure)?;
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.retain(|folder| folder.join(METADATA).is_file());
+    folders.sort();
+    Ok(folders)
+}
+
+fn experiment_file(root: &Path, name: &str) -> Result<PathBuf> {
+    if name.ends_with(".toml") {
+        return Ok(name.into());
+    }
+    let file = root.join(EXPERIMENTS).join(format!("{name}.toml"));
+    if !file.is_file() {
+        let known = files(&root.join(EXPERIMENTS))?;
+        let names: Vec<_> = known
+            .iter()
+            .filter_map(|file| file.file_stem()?.to_str())
+            .collect();
+        bail!(
+            "there is no experiment {name:?}: expected one of {}, or a file",
+            names.join(", ")
+        );
+    }
+    Ok(file)
+}
+
+/// The repository: above the current folder, or above this program.
+fn root() -> Result<PathBuf> {
+    let starts = [std::env::current_dir(), std::env::current_exe()];
+    let is_root =
+        |folder: &&Path| folder.join(EXPERIMENTS).is_dir() && folder.join("rules").is_dir();
+    starts
+        .iter()
+        .flatten()
+        .find_map(|start| start.ancestors().find(is_root).map(Path::to_path_buf))
+        .context("the repository was not found: start this inside of it")
+}

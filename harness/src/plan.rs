@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What will be run, decided before anything runs: which subjects and loads, by which runners, with which programs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
+use serde_json::json;
+
+use crate::experiment::{Experiment, Route, RunnerName, WorkloadPlan};
+use crate::measure::{MakeRunner, Site};
+use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Source};
+use crate::runner::Runner;
+use crate::schedule::{cells, Cell};
+use crate::subject::{Kind, Subject};
+
+/// What the command line asks for.
+pub struct Request<'a> {
+    pub experiment: Experiment,
+    /// The repository.
+    pub root: PathBuf,
+    pub bin_dir: PathBuf,
+    /// The result folder.
+    pub out: PathBuf,
+    /// On the machine's own loopback, not in namespaces.
+    pub host: bool,
+    pub resume: bool,
+    /// In place of what the experiment prefers.
+    pub runner: Option<RunnerName>,
+    pub make_runner: &'a MakeRunner<'a>,
+}
+
+/// An experiment, ready to be run.
+pub struct Plan<'a> {
+    pub experiment: Experiment,
+    pub cells: Vec<Cell>,
+    /// The runner of each cell.
+    pub runners: Vec<RunnerName>,
+    pub site: Site<'a>,
+    /// As it is written before the first round.
+    pub metadata: Metadata,
+    /// What was left out and why.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Plan<'a> {
+    pub fn new(request: &'a Request<'a>) -> Result<Plan<'a>> {
+        let mut experiment = request.experiment.clone();
+        let mut notes = Vec::new();
+        if request.host {
+            notes = fit_to_host(&mut experiment)?;
+        }
+        let programs = programs(&experiment.subjects, &request.bin_dir)?;
+        let mut uses = Vec::new();
+        let mut tools = BTreeMap::new();
+        for workload in &mut experiment.workloads {
+            let (name, runner, note) = choose_runner(workload, request)?;
+            tools.insert(name.to_string(), runner.version());
+            uses.push(RunnerUse {
+                workload: workload.name.to_string(),
+                runner: name.to_string(),
+                note,
+            });
+            workload.runner = vec![name];
+        }
+        let cells = cells(&experiment);
+        let runners = cells.iter().map(|cell| cell.runners[0]).collect();
+        let site = Site {
+            root: &request.root,
+            bin_dir: &request.bin_dir,
+            host: request.host,
+            flows: experiment.flows,
+            make_runner: request.make_runner,
+        };
+        tools.extend(tool_versions(experiment.count_syscalls));
+        let metadata = Metadata {
+            experiment: experiment.name.clone(),
+            title: experiment.title.clone(),
+            question: experiment.question.clone(),
+            source: Source::of(&request.root),
+            machine: Machine::here(),
+            tools,
+            commands: commands(&experiment, &cells, &site)?,
+            config_hash: config_hash(&experiment, &programs, request.host),
+            started: now(),
+            ended: None,
+            rounds: experiment.rounds,
+            rounds_done: 0,
+            warmup_seconds: experiment.warmup_seconds,
+            seconds: experiment.seconds,
+            host: request.host,
+            subjects: experiment.subjects.iter().map(Subject::name).collect(),
+            baseline: experiment.baseline.clone(),
+            compare: experiment.compare.clone(),
+            runners: uses,
+            figures: experiment.figures.clone(),
+            references: experiment.references.clone(),
+            incidents: Vec::new(),
+        };
+        Ok(Plan {
+            experiment,
+            cells,
+            runners,
+            site,
+            metadata,
+            notes,
+        })
+    }
+}
+
+/// Leaves out what the machine's own loopback doesn't give.
+fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
+    if experiment.flows > 1 {
+        bail!("--host: the rules of the machine lead to one queue; leave --host out to measure several");
+    }
+    let mut notes = Vec::new();
+    let subjects = experiment.subjects.len();
+    experiment
+        .subjects
+        .retain(|subject| subject.kind != Kind::Accept);
+    if experiment.subjects.len() < subjects {
+        notes.push("`accept` is left out: make rules has no such rule".to_string());
+    }
+    for workload in &mut experiment.workloads {
+        let paths = workload.path.len();
+        workload.path.retain(|route| *route == Route::Loopback);
+        if workload.path.len() < paths {
+            notes.push(format!(
+                "{} over veth is left out: it needs namespaces",
+                workload.name
+            ));
+        }
+    }
+    experiment
+        .workloads
+        .retain(|workload| !workload.path.is_empty());
+    if experiment.workloads.is_empty() {
+        bail!("--host: nothing of this experiment is measured over loopback: leave --host out");
+    }
+    let names: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+    experiment
+        .compare
+        .retain(|pair| names.contains(&pair.a) && names.contains(&pair.b));
+    experiment
+        .figures
+        .retain(|figure| figure.path == Route::Loopback);
+    Ok(notes)
+}
+
+/// The first runner of those asked for that is there and can make the workload, and in words why it isn't the first.
+fn choose_runner(
+    workload: &WorkloadPlan,
+    request: &Request,
+) -> Result<(RunnerName, Box<dyn Runner>, Option<String>)> {
+    let asked = match request.runner {
+        Some(runner) => vec![runner],
+        None => workload.runner.clone(),
+    };
+    let mut reasons = Vec::new();
+    for name in asked {
+        match (request.make_runner)(name) {
+            Ok(runner) if runner.supports(workload.name) => {
+                let used = match name {
+                    RunnerName::Builtin => "embedded runner used".to_string(),
+                    other => format!("{other} used"),
+                };
+                let note = (!reasons.is_empty()).then(|| format!("{}: {used}", reasons.join(", ")));
+                return Ok((name, runner, note));
+            }
+            Ok(_) => reasons.push(format!("{name} does not make {}", workload.name)),
+            Err(error) if request.runner.is_some() => return Err(error),
+            Err(_) => reasons.push(format!("{name} was not found")),
+        }
+    }
+    bail!("{}: use --runner builtin", reasons.join(", "));
+}
+
+/// The hash of each program's file, by subject.
+fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, String>> {
+    let mut hashes = BTreeMap::new();
+    for subject in subjects {
+        let Some(program) = subject.program(bin_dir) else {
+            continue;
+        };
+        let cure = match subject.kind {
+            Kind::Peer { .. } => "install it, or give its path",
+            _ => "build it with make build, or name its folder with --bin-dir",
+        };
+        let missing = || {
+            format!(
+                "{subject}: there is no program {}: {cure}",
+                program.display()
+            )
+        };
+        let file = in_path(&program).with_context(missing)?;
+        let bytes = fs::read(&file).with_context(missing)?;
+        hashes.insert(subject.name(), hash(&bytes));
+    }
+    Ok(hashes)
+}
+
+/// A name without a slash is looked for in PATH.
+fn in_path(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return Some(program.into());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Of all that must be the same in every round. Rounds, pairs and figures may change: they don't touch a sample.
+fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, host: bool) -> String {
+    let config = json!({
+        "seconds": experiment.seconds,
+        "warmup_seconds": experiment.warmup_seconds,
+        "flows": experiment.flows,
+        "count_syscalls": experiment.count_syscalls,
+        "subjects": experiment.subjects.iter().map(Subject::name).collect::<Vec<_>>(),
+        "kinds": experiment.subjects.iter().map(|subject| &subject.kind).collect::<Vec<_>>(),
+        "workloads": experiment.workloads,
+        "programs": programs,
+        "host": host,
+    });
+    hash(config.to_string().as_bytes())
+}
+
+fn tool_versions(counted: bool) -> BTreeMap<String, String> {
+    let mut tools = vec![
+        ("iptables", "--version"),
+        ("rustc", "--version"),
+        ("cc", "--version"),
+    ];
+    if counted {
+        tools.push(("strace", "--version"));
+    }
+    tools
+        .into_iter()
+        .map(|(tool, flag)| (tool.to_string(), version_of(tool, flag)))
+        .collect()
+}
+
+/// Every command line once, with paths inside the repository as seen from its root.
+fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
+    let mut commands: Vec<String> = Vec::new();
+    let firewalls = experiment
+        .subjects
+        .iter()
+        .filter_map(|s| s.command_line(site.bin_dir));
+    commands.extend(firewalls.map(|words| words.join(" ")));
+    for cell in cells {
+        let runner = (site.make_runner)(cell.runners[0])?;
+        for flow in 0..experiment.flows {
+            commands.extend(runner.command_lines(&site.load(cell, flow, experiment.seconds)));
+        }
+    }
+    let root = format!("{}/", site.root.display());
+    let mut seen = Vec::new();
+    for command in commands {
+        let command = command.replace(&root, "");
+        if !seen.contains(&command) {
+            seen.push(command);
+        }
+    }
+    Ok(seen)
+}

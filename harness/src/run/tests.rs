@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use super::*;
+use crate::experiment::{Experiment, Pair, Route, RunnerName, WorkloadPlan};
+use crate::report::Report;
+use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
+
+/// Counts its runs and gives their number as throughput; fails from a number on.
+struct Fake {
+    runs: Arc<AtomicU32>,
+    fails_from: u32,
+}
+
+impl Runner for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn version(&self) -> String {
+        "1".into()
+    }
+
+    fn supports(&self, workload: Workload) -> bool {
+        workload == Workload::TcpStream
+    }
+
+    fn command_lines(&self, load: &Load) -> Vec<String> {
+        vec![format!("fake {}", load.address)]
+    }
+
+    fn run(&self, _place: &Place, _load: &Load) -> Result<Outcome> {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        if run >= self.fails_from {
+            bail!("the traffic stopped");
+        }
+        Ok(Outcome {
+            metrics: vec![Metric {
+                name: "throughput",
+                unit: "Gbit/s",
+                value: run.into(),
+            }],
+            series: vec![(0.5, 1.0), (1.0, 2.0)],
+            percentiles: Vec::new(),
+            raw: vec![("out.json".into(), "{}".into())],
+        })
+    }
+}
+
+/// A result folder that is gone with its value, and the runs that were made for it.
+struct Bench {
+    folder: PathBuf,
+    runs: Arc<AtomicU32>,
+}
+
+impl Bench {
+    fn new(name: &str) -> Bench {
+        let folder =
+            std::env::temp_dir().join(format!("twinwall-run-{}-{name}", std::process::id()));
+        Bench {
+            folder,
+            runs: Arc::default(),
+        }
+    }
+
+    fn run(&self, experiment: Experiment, resume: bool, fails_from: u32) -> Result<()> {
+        let make_runner = |name| -> Result<Box<dyn Runner>> {
+            match name {
+                RunnerName::Ethr => bail!("not installed"),
+                _ => Ok(Box::new(Fake {
+                    runs: self.runs.clone(),
+                    fails_from,
+                })),
+            }
+        };
+        run(&Request {
+            experiment,
+            root: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".."),
+            bin_dir: "/no/such/folder".into(),
+            out: self.folder.clone(),
+            host: false,
+            resume,
+            runner: None,
+            make_runner: &make_runner,
+        })
+    }
+
+    fn runs(&self) -> u32 {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        Store::open(&self.folder).read().unwrap()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn experiment(rounds: u32) -> Experiment {
+    Experiment {
+        name: "x".into(),
+        title: "X".into(),
+        question: "Which?".into(),
+        rounds,
+        warmup_seconds: 1,
+        seconds: 1,
+        baseline: "none".into(),
+        subjects: ["none", "accept", "none#2"]
+            .map(|name| name.parse().unwrap())
+            .to_vec(),
+        flows: 1,
+        workloads: vec![WorkloadPlan {
+            name: Workload::TcpStream,
+            runner: vec![RunnerName::Ethr, RunnerName::Builtin],
+            path: vec![Route::Loopback, Route::Veth],
+            payload_bytes: vec![100],
+        }],
+        compare: vec![Pair {
+            a: "accept".into(),
+            b: "none".into(),
+        }],
+        figures: Vec::new(),
+        references: Vec::new(),
+        count_syscalls: false,
+    }
+}
+
+#[test]
+fn a_run_leaves_samples_in_the_order_of_the_schedule() {
+    let bench = Bench::new("whole");
+    bench.run(experiment(3), false, u32::MAX).unwrap();
+    // Three for the warm-up, six a round.
+    assert_eq!(bench.runs(), 3 + 3 * 6);
+    let samples = bench.samples();
+    let order: Vec<&str> = samples
+        .iter()
+        .map(|sample| sample.subject.as_str())
+        .collect();
+    assert_eq!(order[..3], ["none", "accept", "none#2"]);
+    assert_eq!(order[6..9], ["accept", "none#2", "none"]);
+    assert_eq!(samples[0].value, 4.0);
+    assert_eq!(
+        (samples[5].position, samples[6].position, samples[6].round),
+        (6, 1, 2)
+    );
+    assert_eq!(
+        (samples[3].path.as_str(), samples[3].unit.as_str()),
+        ("veth", "Gbit/s")
+    );
+    let series: Vec<SeriesRow> = Store::open(&bench.folder).read().unwrap();
+    assert_eq!((series.len(), series[1].second), (36, 1.0));
+    let raw = bench
+        .folder
+        .join("raw/001-tcp-stream-loopback-100-none#2-out.json");
+    assert_eq!(fs::read_to_string(raw).unwrap(), "{}");
+}
+
+#[test]
+fn metadata_and_report_name_the_runner_that_was_used() {
+    let bench = Bench::new("runner");
+    bench.run(experiment(3), false, u32::MAX).unwrap();
+    let metadata = Metadata::read(&bench.folder).unwrap();
+    let note = metadata.runners[0].note.as_deref();
+    assert_eq!(note, Some("ethr was not found: embedded runner used"));
+    assert_eq!(metadata.commands, ["fake 127.0.0.1", "fake 10.77.0.2"]);
+    assert!(metadata.ended.is_some());
+    let report = Report::make(&bench.folder).unwrap();
+    for text in [report.text(), report.markdown()] {
+        assert!(
+            text.contains("ethr was not found: embedded runner used"),
+            "{text}"
+        );
+        assert!(text.contains("only 3 rounds"), "{text}");
+    }
+    assert_eq!(report.pairs.len(), 4);
+}
+
+#[test]
+fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
+    let bench = Bench::new("resume");
+    // It fails in the second round: three runs in a row, and the round is not kept.
+    let error = bench.run(experiment(3), false, 3 + 6 + 2).unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        "3 runs in a row failed: the traffic stopped"
+    );
+    assert_eq!(Metadata::read(&bench.folder).unwrap().rounds_done, 1);
+    assert_eq!(bench.samples().len(), 6);
+    // What a kill in the middle of writing leaves behind.
+    let file = bench.folder.join("samples.csv");
+    let text = fs::read_to_string(&file).unwrap() + "2,1,accept,tcp-str";
+    fs::write(&file, text).unwrap();
+    bench.run(experiment(4), true, u32::MAX).unwrap();
+    let rounds: Vec<u32> = bench.samples().iter().map(|sample| sample.round).collect();
+    assert_eq!(rounds.len(), 24);
+    assert!((1..=4).all(|round| rounds.iter().filter(|r| **r == round).count() == 6));
+    assert_eq!(Metadata::read(&bench.folder).unwrap().rounds_done, 4);
+}
+
+#[test]
+fn a_single_failure_is_an_incident_and_costs_one_sample() {
+    let bench = Bench::new("incident");
+    bench.run(experiment(1), false, 3 + 6).unwrap();
+    assert_eq!(bench.samples().len(), 5);
+    let incidents = Metadata::read(&bench.folder).unwrap().incidents;
+    assert_eq!(
+        incidents,
+        ["round 1, none#2, tcp-stream over veth, 100 bytes: the traffic stopped"]
+    );
+}
+
+#[test]
+fn a_failing_warm_up_ends_the_run() {
+    let bench = Bench::new("warm-up");
+    let error = bench.run(experiment(1), false, 1).unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        "none, tcp-stream over loopback, 100 bytes: the traffic stopped"
+    );
+}
+
+#[test]
+fn another_configuration_is_not_resumed() {
+    let bench = Bench::new("hash");
+    bench.run(experiment(1), false, u32::MAX).unwrap();
+    let mut other = experiment(2);
+    other.seconds = 2;
+    let error = bench.run(other, true, u32::MAX).unwrap_err().to_string();
+    assert!(
+        error.contains("are not those of its 1 rounds: leave --resume out"),
+        "{error}"
+    );
+    assert_eq!(bench.samples().len(), 6);
+    // Pairs and words may change: they touch no sample.
+    let mut same = experiment(1);
+    same.compare.clear();
+    same.title = "Y".into();
+    bench.run(same, true, u32::MAX).unwrap();
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_is_touched() {
+    let bench = Bench::new("refused");
+    let mut experiment = experiment(1);
+    experiment.subjects.push("c-raw-fast".parse().unwrap());
+    let error = bench
+        .run(experiment.clone(), false, u32::MAX)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("there is no program /no/such/folder/c-firewall: build it"),
+        "{error}"
+    );
+    experiment.subjects.pop();
+    experiment.workloads[0].name = Workload::UdpFlood;
+    let error = bench
+        .run(experiment.clone(), false, u32::MAX)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "ethr was not found, builtin does not make udp-flood: use --runner builtin"
+    );
+    experiment.workloads[0].name = Workload::TcpStream;
+    let error = bench
+        .run(experiment.clone(), true, u32::MAX)
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("there is nothing to resume"), "{error}");
+    assert!(!bench.folder.exists());
+    fs::create_dir(&bench.folder).unwrap();
+    fs::write(bench.folder.join("thesis.txt"), "x").unwrap();
+    let error = bench
+        .run(experiment, false, u32::MAX)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("holds something else than a result"),
+        "{error}"
+    );
+}
