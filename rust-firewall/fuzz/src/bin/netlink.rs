@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `queue_raw::parse` and `queue_mnl::parse` on any bytes: they never panic, never read past what
+//! was received, and say the same, field by field, whatever the packet held before.
+//!
+//! Input: one netlink message as the socket gives it.
+#![no_main]
+
+use std::cell::RefCell;
+
+use libfuzzer_sys::fuzz_target;
+use rust_firewall::queue::{QueuePacket, QueueParsed};
+use rust_firewall::{queue_mnl, queue_raw};
+use rust_firewall_fuzz::guarded::Guarded;
+
+/// nlmsghdr and nfgenmsg.
+const MESSAGE_BYTES: usize = 20;
+/// Of a message whose one attribute is NFQA_PACKET_HDR, unpadded.
+const SHORTEST_PACKET_BYTES: usize = MESSAGE_BYTES + 4 + 7;
+/// libmnl reads headers in place.
+const MNL_ALIGNMENT: usize = 4;
+
+/// What a parser made of a message: the packet only where there is one.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    parsed: QueueParsed,
+    packet: Option<QueuePacket>,
+}
+
+thread_local! {
+    static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new());
+}
+
+fuzz_target!(|input: &[u8]| {
+    MEMORY.with_borrow_mut(|memory| {
+        let raw = {
+            let bytes = memory.copy(input, 1);
+            let raw = outcome(queue_raw::parse, bytes, QueuePacket::default());
+            check_packet(&raw, bytes);
+            raw
+        };
+        let bytes = memory.copy(input, MNL_ALIGNMENT);
+        let mnl = outcome(queue_mnl::parse, bytes, used_packet());
+        assert_eq!(raw, mnl, "raw and mnl differ");
+    });
+});
+
+type Parse = fn(&[u8], &mut QueuePacket) -> QueueParsed;
+
+fn outcome(parse: Parse, bytes: &[u8], mut packet: QueuePacket) -> Outcome {
+    let parsed = parse(bytes, &mut packet);
+    if packet.payload_bytes == 0 {
+        // Has no meaning then.
+        packet.payload_offset = 0;
+    }
+    let packet = (parsed == QueueParsed::Packet).then_some(packet);
+    Outcome { parsed, packet }
+}
+
+/// A packet as the message before it could have left it.
+fn used_packet() -> QueuePacket {
+    QueuePacket {
+        id: 0x0101_0101,
+        ethertype: 0x0202,
+        hook: 3,
+        truncated: true,
+        mark: 4,
+        indev: 5,
+        outdev: 6,
+        uid: 7,
+        gid: 8,
+        skb_info: 9,
+        payload_offset: 10,
+        payload_bytes: 11,
+        original_bytes: 12,
+    }
+}
+
+/// The payload lies within the message, a truncated packet has none, and the id can have been read.
+fn check_packet(outcome: &Outcome, bytes: &[u8]) {
+    let Some(packet) = &outcome.packet else {
+        return;
+    };
+    assert!(bytes.len() >= SHORTEST_PACKET_BYTES);
+    let nlmsg_len = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+    assert_eq!(packet.truncated, nlmsg_len > bytes.len());
+    if packet.payload_bytes > 0 {
+        let end = packet.payload_offset + packet.payload_bytes as usize;
+        assert!(
+            packet.payload_offset >= MESSAGE_BYTES + 4 && end <= nlmsg_len && end <= bytes.len()
+        );
+    }
+    if packet.truncated {
+        let QueuePacket {
+            id,
+            ethertype,
+            hook,
+            ..
+        } = *packet;
+        let bare = QueuePacket {
+            id,
+            ethertype,
+            hook,
+            truncated: true,
+            ..QueuePacket::default()
+        };
+        assert_eq!(*packet, bare);
+    }
+}
