@@ -14,8 +14,8 @@ struct decide_settings {
 };
 
 /// The verdict for a packet: --default for PACKET_OK and PACKET_CUT, the --fail mode (accept if
-/// open, drop if closed) for malformed and truncated ones. truncated: the netlink message did not
-/// fit its slot; status is not looked at then.
+/// open, drop if closed) for malformed and truncated ones.
+/// - truncated: the netlink message did not fit its slot; status is not looked at then.
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);
 

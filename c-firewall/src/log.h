@@ -30,14 +30,17 @@ void failure_set(struct failure *failure, enum log_exit code, const char *format
     __attribute__((format(printf, 3, 4)));
 
 /// A call failed at start for none of the reasons that have a code of their own (exit code 1).
-/// call: its name as in the manual; error: the positive errno.
+/// - call: its name as in the manual.
+/// - error: the positive errno.
 void failure_set_start(struct failure *failure, const char *call, int error);
 
 /// A call failed while packets were running (exit code 1); the ledger is printed before this.
-/// call: its name as in the manual; error: the positive errno.
+/// - call: its name as in the manual.
+/// - error: the positive errno.
 void failure_set_running(struct failure *failure, const char *call, int error);
 
-/// Prints "error: TEXT" as one line on stderr. Returns the failure's exit code.
+/// Prints "error: TEXT" as one line on stderr.
+/// - Returns the failure's exit code.
 int log_fail(const struct failure *failure);
 
 /// Prints "warning: TEXT" as one line on stderr, from a printf format.

@@ -58,8 +58,8 @@ enum options_action {
 extern const char options_help[];
 
 /// Parses a command line. argv[0] is the program's name and not looked at.
-/// Returns an enum options_action, options filled in for OPTIONS_ACTION_RUN; or -EINVAL with
-/// failure filled in and options untouched.
+/// - Returns an enum options_action, options filled in for OPTIONS_ACTION_RUN; or -EINVAL with
+///   failure filled in and options untouched.
 int options_parse(int argc, char **argv, struct options *options, struct failure *failure);
 
 /// Makes the settings of one of the queues.

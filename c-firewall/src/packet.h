@@ -44,7 +44,8 @@ enum packet_status {
     PACKET_STATUS_COUNT
 };
 
-/// The fields of a packet. Those read before a problem was met stay filled in, the others are 0.
+/// The fields of a packet. Those read before a problem was met stay filled in, the others are
+/// 0.
 struct packet {
     const uint8_t *bytes; // from the IP header on; borrowed
     uint32_t captured;    // bytes that can be read at `bytes`
@@ -66,10 +67,11 @@ struct packet {
 };
 
 /// Parses a packet.
-/// bytes: from the IP header on, captured bytes long; may be NULL if captured is 0.
-/// original: the packet's length in the kernel, in bytes; less than captured is taken as captured.
-/// Always fills in packet (the caller keeps bytes alive). Cannot fail: the status says what was
-/// found.
+/// - bytes: from the IP header on, captured bytes long; may be NULL if captured is 0.
+/// - original: the packet's length in the kernel, in bytes; less than captured is taken as
+///   captured.
+/// - Always fills in packet (the caller keeps bytes alive).
+/// - Cannot fail: the status says what was found.
 enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_t original,
                                 struct packet *packet);
 

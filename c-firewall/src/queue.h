@@ -62,7 +62,8 @@ struct queue_packet {
     uint32_t original_bytes; // of the packet in the kernel; never a bound
 };
 
-/// What a message is. Negative: the kernel refused a verdict, -errno (-ENOENT: it has no such id).
+/// What a message is. Negative: the kernel refused a verdict, -errno (-ENOENT: it has no such
+/// id).
 enum queue_parsed {
     QUEUE_PARSED_PACKET,
     QUEUE_PARSED_IGNORED,   // neither a packet nor an error, or an acknowledgement
@@ -124,16 +125,17 @@ struct queue {
 };
 
 /// Opens and configures a queue, so that packets flow.
-/// Returns 0, or -errno with failure filled in and everything closed.
+/// - Returns 0, or -errno with failure filled in and everything closed.
 int queue_open(struct queue *queue, const struct queue_settings *settings, struct failure *failure);
 
-/// Receives what is there, at most settings.batch messages, without blocking. The packets stand in
-/// queue->packets until the next call.
-/// Returns 0, or -errno with queue->failed_call set, *received untouched.
+/// Receives what is there, at most settings.batch messages, without blocking. The packets stand
+/// in queue->packets until the next call.
+/// - Returns 0, or -errno with queue->failed_call set, *received untouched.
 int queue_receive(struct queue *queue, struct queue_received *received);
 
 /// Sends every run of the batch, in order: in one system call, or one a run with the classic
-/// backend. Returns 0, or -errno with queue->failed_call set.
+/// backend.
+/// - Returns 0, or -errno with queue->failed_call set.
 int queue_verdict(struct queue *queue, const struct verdict_batch *batch);
 
 /// The file descriptor to poll for reading.
@@ -143,31 +145,36 @@ int queue_fd(const struct queue *queue);
 void queue_close(struct queue *queue);
 
 /// Looks at a message's frame, before anything of it is parsed.
-/// bytes: received bytes of one message as it came from the socket (nfnetlink_queue sends one a
-/// datagram). Returns QUEUE_PARSED_PACKET if it is a packet message that lies wholly in the bytes:
-/// its attributes may
-///   then be parsed, within nlmsg_len. Otherwise what it is. packet is filled in only for a
-///   truncated one (nlmsg_len > received) whose first attribute is a complete NFQA_PACKET_HDR:
-///   QUEUE_PARSED_PACKET with packet->truncated set. Otherwise packet->truncated is cleared.
+/// - bytes: received bytes of one message as it came from the socket (nfnetlink_queue sends one
+///   a datagram).
+/// - packet: truncated is cleared, or all filled in as queue_truncated does if the message is
+///   longer than what was received.
+/// - Returns QUEUE_PARSED_PACKET for a packet message: if packet->truncated is not set, it lies
+///   wholly in the bytes, and its attributes may be parsed within nlmsg_len. Otherwise what
+///   enum queue_parsed says.
 int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells. Returns
-/// QUEUE_PARSED_PACKET with packet filled in (truncated set, no payload), or
-/// QUEUE_PARSED_MALFORMED.
+/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells.
+/// - Returns QUEUE_PARSED_PACKET with packet filled in (truncated set, no payload), or
+///   QUEUE_PARSED_MALFORMED.
 int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
 /// Checks the attributes of a whole packet message, as what the libraries take on trust: every
-/// header and every value lies within nlmsg_len, no fixed-size value is shorter than its type (or,
-/// for those that libnetfilter_queue insists on, longer), and there is an NFQA_PACKET_HDR. Unknown
-/// attributes are skipped. bytes: a message that queue_frame found whole. cap_len: NFQA_CAP_LEN in
-/// host order, untouched if absent. Returns 0 or -EBADMSG.
+/// header and every value lies within nlmsg_len, a value of fixed size has that size, and there
+/// is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer than 4 bytes after the last
+/// attribute are malformed too.
+/// - bytes: a message that queue_frame found whole.
+/// - cap_len: NFQA_CAP_LEN in host order, untouched if absent.
+/// - Returns 0 or -EBADMSG.
 int queue_check_attributes(const uint8_t *bytes, uint32_t *cap_len);
 
-/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes.
+/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes:
+/// those of fixed size have just that, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 insists.
 bool queue_attribute_fits(uint16_t type, size_t value_bytes);
 
 /// For backends that wait for acknowledgements themselves: receives until the last request is
-/// answered. Returns 0, the -errno of the answer, or -ETIMEDOUT.
+/// answered.
+/// - Returns 0, the -errno of the answer, or -ETIMEDOUT.
 int queue_await(struct queue *queue);
 
 #endif

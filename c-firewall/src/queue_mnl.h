@@ -12,13 +12,14 @@
 extern const struct queue_backend queue_mnl;
 
 /// Parses one message by nfq_nlmsg_parse, after queue_frame and queue_check_attributes. Pure.
-/// bytes: 4-byte aligned, received bytes long.
-/// Returns as enum queue_parsed says; packet is filled in for QUEUE_PARSED_PACKET, else
-/// unspecified.
+/// - bytes: 4-byte aligned, received bytes long.
+/// - Returns as enum queue_parsed says; packet is filled in for QUEUE_PARSED_PACKET, else
+///   unspecified.
 int queue_mnl_parse(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Writes the verdict messages of a batch for a queue. buffer: 4-byte aligned, QUEUE_VERDICT_BYTES
-/// a run. Returns the number of bytes written.
+/// Writes the verdict messages of a batch for a queue.
+/// - buffer: 4-byte aligned, QUEUE_VERDICT_BYTES a run.
+/// - Returns the number of bytes written.
 size_t queue_mnl_build_verdicts(uint16_t number, const struct verdict_batch *batch,
                                 uint8_t *buffer);
 

@@ -15,8 +15,8 @@ enum {
         64, // of a process' name with its final NUL (the kernel gives at most 16)
 };
 
-/// A line of QUEUE_PROC_QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32
-/// bits and wrap.
+/// A line of QUEUE_PROC_QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have
+/// 32 bits and wrap.
 struct queue_figures {
     uint32_t portid;     // netlink port of the owner
     uint32_t waiting;    // packets given to the owner, without a verdict yet (queue_total)
@@ -33,22 +33,24 @@ struct queue_owner {
 };
 
 /// Finds a queue in the text of QUEUE_PROC_QUEUES. Lines that are not understood are skipped.
-/// Returns 0, or -ENOENT, figures untouched, if it is not listed.
+/// - Returns 0, or -ENOENT, figures untouched, if it is not listed.
 int queue_proc_parse_figures(const char *text, uint16_t number, struct queue_figures *figures);
 
 /// Finds the inode of the NETLINK_NETFILTER socket with this port in the text of
-/// QUEUE_PROC_NETLINK. Returns 0, or -ENOENT, inode untouched, if it is not listed.
+/// QUEUE_PROC_NETLINK.
+/// - Returns 0, or -ENOENT, inode untouched, if it is not listed.
 int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode);
 
 /// Whether a link of /proc/PID/fd (e.g. "socket:[1234]") is the socket with this inode.
 bool queue_proc_is_socket(const char *link, uint64_t inode);
 
-/// Reads a queue's figures in this network namespace. Returns 0, -ENOENT if no one is bound to it,
-/// or the -errno of reading.
+/// Reads a queue's figures in this network namespace.
+/// - Returns 0, -ENOENT if no one is bound to it, or the -errno of reading.
 int queue_proc_figures(uint16_t number, struct queue_figures *figures);
 
-/// Finds the process that holds the netlink port. Returns 0, -ENOENT if it is not to be seen
-/// (another PID namespace, not permitted), or the -errno of reading.
+/// Finds the process that holds the netlink port.
+/// - Returns 0, -ENOENT if it is not to be seen (another PID namespace, not permitted), or the
+///   -errno of reading.
 int queue_proc_owner(uint32_t portid, struct queue_owner *owner);
 
 #endif

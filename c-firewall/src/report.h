@@ -13,12 +13,13 @@
 /// Why a ledger is printed.
 enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_EXIT };
 
-/// The start line, as options->json says. receive_buffer: bytes that the kernel really gives the
-/// first queue. time_ms: UNIX time.
+/// The start line, as options->json says.
+/// - receive_buffer: bytes that the kernel really gives the first queue.
+/// - time_ms: UNIX time.
 char *report_start(const struct options *options, uint32_t receive_buffer, uint64_t time_ms);
 
-/// The ledgers of all queues (count >= 1), and their sum: in text only if there is more than one
-/// queue.
+/// The ledgers of all queues (count >= 1), and their sum: in text only if there is more than
+/// one queue.
 char *report_ledger(const struct options *options, enum report_reason reason, uint64_t time_ms,
                     const struct ledger *ledgers, size_t count);
 

@@ -21,8 +21,8 @@ enum {
     STATS_READINGS_MAX = 16, // of a queue's figures before a difference is believed
 };
 
-/// Distance by which (offered - user_drop) may lie behind received and still be told from a 32-bit
-/// wrap.
+/// Distance by which (offered - user_drop) may lie behind received and still be told from a
+/// 32-bit wrap.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
 /// The counters of a worker. Only 64-bit words: stats_snapshot copies them one by one in this
@@ -72,9 +72,10 @@ struct ledger {
     bool reconciled;     // difference is 0
 };
 
-/// Makes the ledger of one queue. in_flight: how many received packets may still be without a
-/// verdict: the batch of a running worker, 0 at exit. With fail_open, unseen packets passed
-/// uninspected as they should and are no difference.
+/// Makes the ledger of one queue.
+/// - in_flight: how many received packets may still be without a verdict: the batch of a
+///   running worker, 0 at exit. With fail_open, unseen packets passed uninspected as they
+///   should and are no difference.
 void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
                  bool fail_open, struct ledger *ledger);
 

@@ -23,8 +23,8 @@ enum verdict {
 };
 
 /// Packets of ascending ids that share a verdict: one netlink message. A batch verdict of the
-/// kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the runs of a batch must be
-/// sent in order.
+/// kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the runs of a batch must
+/// be sent in order.
 struct verdict_run {
     uint32_t kernel; // NF_* value, host order
     bool has_mark;
@@ -43,17 +43,18 @@ struct verdict_batch {
 /// The verdict's name in reports, e.g. "accept".
 const char *verdict_name(enum verdict verdict);
 
-/// The kernel's value (linux/netfilter.h). argument: the queue number for VERDICT_REQUEUE, else
-/// ignored.
+/// The kernel's value (linux/netfilter.h).
+/// - argument: the queue number for VERDICT_REQUEUE, else ignored.
 uint32_t verdict_kernel(enum verdict verdict, uint32_t argument);
 
 /// Empties the batch.
 void verdict_batch_clear(struct verdict_batch *batch);
 
-/// Adds a packet's verdict: to the last run if verdict and mark are the same and the id is later (a
-/// 32-bit counter that wraps), else as a new run.
-/// argument: the mark (host order) for VERDICT_MARK, the queue number for VERDICT_REQUEUE, else
-/// ignored. Fails with -ENOBUFS, the batch untouched, if VERDICT_RUNS_MAX runs are there.
+/// Adds a packet's verdict: to the last run if verdict and mark are the same and the id is
+/// later (a 32-bit counter that wraps), else as a new run.
+/// - argument: the mark (host order) for VERDICT_MARK, the queue number for VERDICT_REQUEUE,
+///   else ignored.
+/// - Fails with -ENOBUFS, the batch untouched, if VERDICT_RUNS_MAX runs are there.
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
                       uint32_t argument);
 

@@ -41,12 +41,14 @@ struct wait {
     bool spinning;            // WAIT_YIELD was given, and no message has come since
 };
 
-/// Starts. spin_us, coalesce_us: 0 = never.
+/// Starts.
+/// - spin_us, coalesce_us: 0 = never.
 void wait_init(struct wait *wait, uint32_t batch, uint32_t spin_us, uint32_t coalesce_us,
                uint64_t now_ns);
 
 /// What to do after a receive call that yielded `messages` (0..batch), called when they have been
-/// answered: WAIT_AGAIN if it filled the batch; otherwise the socket was empty after it, and
+/// answered. Filling the batch means WAIT_AGAIN. Otherwise the socket was empty after it, and it
+/// means
 /// 1. WAIT_SLEEP during a flood, unless the sleep before brought nothing, which ends the flood;
 /// 2. WAIT_YIELD while fewer than budget_ns have passed since the last message;
 /// 3. WAIT_POLL.

@@ -44,39 +44,42 @@ struct workers {
     struct ledger *ledgers; // one a worker, as workers_ledgers took them
 };
 
-/// Opens the queue and the eventfd. index: the worker's place, which is added to the first queue's
-/// number. Returns 0, or -errno with failure filled in and everything closed.
+/// Opens the queue and the eventfd.
+/// - index: the worker's place, which is added to the first queue's number.
+/// - Returns 0, or -errno with failure filled in and everything closed.
 int worker_open(struct worker *worker, const struct options *options, uint32_t index,
                 struct failure *failure);
 
 /// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
-/// Returns 0, or -errno with failure filled in.
+/// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
-/// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its queue
-/// itself.
+/// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its
+/// queue itself.
 void worker_stop(struct worker *worker);
 
-/// Waits for the thread's end, if it was started; worker->ledger and worker->error are valid then.
+/// Waits for the thread's end, if it was started; worker->ledger and worker->error are valid
+/// then.
 void worker_join(struct worker *worker);
 
 /// Closes what worker_open opened, as far as the thread has not.
 void worker_close(struct worker *worker);
 
-/// Takes the ledger of a worker: of up to STATS_READINGS_MAX readings the one with the least left
-/// unexplained. running: its thread runs, so a batch may be in flight. Warns if /proc can't be
-/// read.
+/// Takes the ledger of a worker: of up to STATS_READINGS_MAX readings the one with the least
+/// left unexplained.
+/// - running: its thread runs, so a batch may be in flight. Warns if /proc can't be read.
 void worker_ledger(const struct worker *worker, bool running, struct ledger *ledger);
 
 /// Opens all queues in order, then starts their threads.
-/// Returns 0, or -errno with failure filled in, everything stopped and freed.
+/// - Returns 0, or -errno with failure filled in, everything stopped and freed.
 int workers_start(struct workers *workers, const struct options *options, struct failure *failure);
 
-/// Stops the threads and waits for them. Returns the first worker whose loop ended by an error, or
-/// NULL.
+/// Stops the threads and waits for them.
+/// - Returns the first worker whose loop ended by an error, or NULL.
 const struct worker *workers_stop(struct workers *workers);
 
-/// Fills in workers->ledgers: taken now if the threads are running, else those that they took last.
+/// Fills in workers->ledgers: taken now if the threads are running, else those that they took
+/// last.
 void workers_ledgers(struct workers *workers, bool running);
 
 /// Frees what workers_start made, once the threads are stopped.
