@@ -24,34 +24,29 @@ static_assert(sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg) == QUEUE_MESSAGE
 static_assert(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
 static_assert(sizeof(struct nlmsgerr) == 20, "an errno and the header of the request");
 
-/// What the value of an attribute must be like.
-struct attribute_rule {
-    uint8_t bytes; // at least so many; 0 = of any length
-    bool exact;    // and no more (mnl_attr_validate in nfq_nlmsg_parse refuses longer ones)
-};
-
-static const struct attribute_rule attribute_rules[] = {
-    [NFQA_PACKET_HDR] = {PACKET_HDR_BYTES, false},
-    [NFQA_MARK] = {sizeof(uint32_t), true},
-    [NFQA_TIMESTAMP] = {sizeof(struct nfqnl_msg_packet_timestamp), true},
-    [NFQA_IFINDEX_INDEV] = {sizeof(uint32_t), true},
-    [NFQA_IFINDEX_OUTDEV] = {sizeof(uint32_t), true},
-    [NFQA_IFINDEX_PHYSINDEV] = {sizeof(uint32_t), true},
-    [NFQA_IFINDEX_PHYSOUTDEV] = {sizeof(uint32_t), true},
-    [NFQA_HWADDR] = {sizeof(struct nfqnl_msg_packet_hw), true},
-    [NFQA_CAP_LEN] = {sizeof(uint32_t), false},
-    [NFQA_SKB_INFO] = {sizeof(uint32_t), false},
-    [NFQA_UID] = {sizeof(uint32_t), false},
-    [NFQA_GID] = {sizeof(uint32_t), false},
+// Bytes of a value of fixed size; 0 = of any length. What nfq_nlmsg_parse insists on all backends
+// do: so for NFQA_SECCTX, a string that the library takes for a number, and that no one asks for.
+static const uint8_t attribute_bytes[] = {
+    [NFQA_PACKET_HDR] = PACKET_HDR_BYTES,
+    [NFQA_MARK] = sizeof(uint32_t),
+    [NFQA_TIMESTAMP] = sizeof(struct nfqnl_msg_packet_timestamp),
+    [NFQA_IFINDEX_INDEV] = sizeof(uint32_t),
+    [NFQA_IFINDEX_OUTDEV] = sizeof(uint32_t),
+    [NFQA_IFINDEX_PHYSINDEV] = sizeof(uint32_t),
+    [NFQA_IFINDEX_PHYSOUTDEV] = sizeof(uint32_t),
+    [NFQA_HWADDR] = sizeof(struct nfqnl_msg_packet_hw),
+    [NFQA_CT_INFO] = sizeof(uint32_t),
+    [NFQA_CAP_LEN] = sizeof(uint32_t),
+    [NFQA_SKB_INFO] = sizeof(uint32_t),
+    [NFQA_UID] = sizeof(uint32_t),
+    [NFQA_GID] = sizeof(uint32_t),
+    [NFQA_SECCTX] = sizeof(uint32_t),
 };
 
 bool queue_attribute_fits(uint16_t type, size_t value_bytes) {
-    const struct attribute_rule *rule;
-
-    if (type >= sizeof attribute_rules / sizeof *attribute_rules)
+    if (type >= sizeof attribute_bytes || attribute_bytes[type] == 0)
         return true;
-    rule = &attribute_rules[type];
-    return rule->exact ? value_bytes == rule->bytes : value_bytes >= rule->bytes;
+    return value_bytes == attribute_bytes[type];
 }
 
 static struct nlmsghdr header_of(const uint8_t *bytes) {
@@ -203,8 +198,7 @@ static void fail_no_nfqueue(struct failure *failure) {
                 "or load the module nfnetlink_queue");
 }
 
-/// Tells why BIND failed. The kernel answers EPERM both without CAP_NET_ADMIN and for another's
-/// queue.
+/// Tells why BIND failed: EPERM stands for a missing capability and for a queue of another's.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
     const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;
@@ -293,10 +287,6 @@ static int must_request(struct queue *queue, enum queue_request request, struct 
     return result;
 }
 
-static int set_length(struct queue *queue, struct failure *failure) {
-    return must_request(queue, QUEUE_LENGTH, failure);
-}
-
 static int request_flags(struct queue *queue, uint32_t flags) {
     queue->flags = flags;
     return flags == 0 ? 0 : queue->backend->request(queue, QUEUE_FLAGS);
@@ -316,30 +306,31 @@ static int set_flags(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-static int set_mode(struct queue *queue, struct failure *failure) {
-    return must_request(queue, QUEUE_MODE, failure);
-}
-
 int queue_open(struct queue *queue, const struct queue_settings *settings,
                struct failure *failure) {
-    int (*const steps[])(struct queue *, struct failure *) = {
-        make_buffers, open_socket, bind_queue, set_buffer, set_length, set_flags, set_mode,
-    };
+    int result;
 
     *queue = (struct queue){
         .settings = *settings,
         .backend = backends[settings->kind],
         .socket.fd = -1,
     };
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const int result = steps[i](queue, failure);
-
-        if (result < 0) {
-            queue_close(queue);
-            return result;
-        }
-    }
-    return 0;
+    result = make_buffers(queue, failure);
+    if (result == 0)
+        result = open_socket(queue, failure);
+    if (result == 0)
+        result = bind_queue(queue, failure);
+    if (result == 0)
+        result = set_buffer(queue, failure);
+    if (result == 0)
+        result = must_request(queue, QUEUE_LENGTH, failure);
+    if (result == 0)
+        result = set_flags(queue, failure);
+    if (result == 0)
+        result = must_request(queue, QUEUE_MODE, failure);
+    if (result < 0)
+        queue_close(queue);
+    return result;
 }
 
 /// Parses a message of the arena and counts it.
@@ -359,8 +350,7 @@ static void take_message(struct queue *queue, uint32_t index, struct queue_recei
         received->refused++;
 }
 
-/// How many messages there are to take: those that came while configuring, else what the socket
-/// gives.
+/// How many messages there are to take: those kept while configuring, else what the socket gives.
 static int next_messages(struct queue *queue) {
     const int pending = (int)queue->pending;
 

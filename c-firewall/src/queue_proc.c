@@ -72,47 +72,45 @@ bool queue_proc_is_socket(const char *link, uint64_t inode) {
     return strcmp(link, wanted) == 0;
 }
 
-/// Reads a whole file as a string that the caller frees. Returns 0 or -errno, *text untouched.
-static int read_text(const char *path, char **text) {
-    char *read_text = NULL;
+/// Reads a whole file as a string that the caller frees. Returns NULL with errno set if it fails.
+static char *read_text(const char *path) {
+    char *text = NULL;
     size_t length = 0;
     ssize_t got = 1;
-    int result = 0;
+    int error;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return -errno;
+        return NULL;
     while (got > 0) {
-        char *grown = realloc(read_text, length + READ_STEP_BYTES + 1);
+        char *grown = realloc(text, length + READ_STEP_BYTES + 1);
 
-        if (!grown) {
-            result = -ENOMEM;
+        if (!grown)
             goto cleanup;
-        }
-        read_text = grown;
-        got = read(fd, read_text + length, READ_STEP_BYTES);
-        if (got < 0) {
-            result = -errno;
+        text = grown;
+        got = read(fd, text + length, READ_STEP_BYTES);
+        if (got < 0)
             goto cleanup;
-        }
         length += (size_t)got;
     }
-    read_text[length] = '\0';
-    *text = read_text;
-    read_text = NULL;
+    text[length] = '\0';
+    close(fd);
+    return text;
 
 cleanup:
-    free(read_text);
+    error = errno;
+    free(text);
     close(fd);
-    return result;
+    errno = error;
+    return NULL;
 }
 
 int queue_proc_figures(uint16_t number, struct queue_figures *figures) {
-    char *text;
-    int result = read_text(QUEUE_PROC_QUEUES, &text);
+    char *text = read_text(QUEUE_PROC_QUEUES);
+    int result;
 
-    if (result < 0)
-        return result;
+    if (!text)
+        return -errno;
     result = queue_proc_parse_figures(text, number, figures);
     free(text);
     return result;
@@ -147,7 +145,8 @@ static void read_comm(const char *pid, char comm[static QUEUE_PROC_COMM_BYTES]) 
     char *text;
 
     snprintf(path, sizeof path, "/proc/%.16s/comm", pid);
-    if (read_text(path, &text) < 0) {
+    text = read_text(path);
+    if (!text) {
         snprintf(comm, QUEUE_PROC_COMM_BYTES, "?");
         return;
     }
@@ -180,12 +179,12 @@ static int find_process(uint64_t inode, struct queue_owner *owner) {
 }
 
 int queue_proc_owner(uint32_t portid, struct queue_owner *owner) {
+    char *text = read_text(QUEUE_PROC_NETLINK);
     uint64_t inode;
-    char *text;
-    int result = read_text(QUEUE_PROC_NETLINK, &text);
+    int result;
 
-    if (result < 0)
-        return result;
+    if (!text)
+        return -errno;
     result = queue_proc_parse_inode(text, portid, &inode);
     free(text);
     return result < 0 ? result : find_process(inode, owner);
