@@ -157,13 +157,12 @@ static enum packet_status parse_ipv4(struct packet *packet) {
 
     flags_offset = be16(ip + 6);
     fragment_offset = (flags_offset & IPV4_OFFSET_MASK) * 8;
+    if (fragment_offset > 0 && fragment_offset + (packet->end - header_bytes) > PACKET_LENGTH_MAX)
+        return PACKET_IPV4_FRAGMENT_OVERFLOW;
     packet->fragment = fragment_offset > 0 || (flags_offset & IPV4_MORE_FRAGMENTS);
     packet->later_fragment = fragment_offset > 0;
-    if (packet->later_fragment) {
-        if (fragment_offset + (packet->end - header_bytes) > PACKET_LENGTH_MAX)
-            return PACKET_IPV4_FRAGMENT_OVERFLOW;
+    if (packet->later_fragment)
         return PACKET_OK;
-    }
     if (!header_at(packet, 0, header_bytes))
         return PACKET_CUT;
     return parse_l4(packet, header_bytes);
@@ -198,9 +197,9 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
         packet->fragment = true;
     if (fragment_offset == 0)
         return PACKET_OK;
-    packet->later_fragment = true;
     if (fragment_offset + fragment_bytes > PACKET_LENGTH_MAX)
         return PACKET_IPV6_FRAGMENT_OVERFLOW;
+    packet->later_fragment = true;
     packet->protocol = extension[0];
     return PACKET_OK;
 }
@@ -210,7 +209,6 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
 static enum packet_status walk_extensions(struct packet *packet, uint32_t *offset) {
     for (int extensions = 0; is_extension(packet->protocol); extensions++) {
         const uint8_t *extension = header_at(packet, *offset, PACKET_IPV6_EXTENSION_BYTES);
-        enum packet_status status;
         uint32_t bytes;
 
         if (extensions == PACKET_IPV6_EXTENSIONS_MAX)
@@ -223,7 +221,8 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
         if (!fits(packet, *offset, bytes))
             return PACKET_IPV6_EXTENSION_SHORT;
         if (packet->protocol == IPPROTO_FRAGMENT) {
-            status = parse_ipv6_fragment(packet, *offset);
+            const enum packet_status status = parse_ipv6_fragment(packet, *offset);
+
             if (status != PACKET_OK || packet->later_fragment)
                 return status;
         }
