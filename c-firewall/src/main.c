@@ -13,6 +13,8 @@
 #include "wait.h"
 #include "worker.h"
 
+#define NS_PER_SECOND UINT64_C(1000000000)
+
 /// Blocks the signals that the main thread waits for, in all threads started later.
 static void block_signals(sigset_t *signals) {
     sigemptyset(signals);
@@ -32,14 +34,15 @@ static void print_ledgers(struct workers *workers, const struct options *options
 /// Prints ledgers until a signal says to stop.
 static void supervise(struct workers *workers, const struct options *options,
                       const sigset_t *signals) {
-    const uint64_t interval_ns = options->stats_s * UINT64_C(1000000000);
+    const uint64_t interval_ns = options->stats_s * NS_PER_SECOND;
     uint64_t due_ns = wait_clock() + interval_ns;
     int signal = 0;
 
     while (signal != SIGINT && signal != SIGTERM) {
         const uint64_t now_ns = wait_clock();
         const uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : 0;
-        const struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
+        const struct timespec left = {(time_t)(left_ns / NS_PER_SECOND),
+                                      (long)(left_ns % NS_PER_SECOND)};
 
         signal = sigtimedwait(signals, NULL, interval_ns > 0 ? &left : NULL);
         if (signal == SIGUSR1)

@@ -93,7 +93,7 @@ struct given {
 static const char *quote(const char *text, char quoted[static QUOTED_BYTES]) {
     char *at = quoted;
 
-    for (size_t i = 0; text[i] && i < OPTIONS_QUOTE_BYTES; i++) {
+    for (size_t i = 0; i < OPTIONS_QUOTE_BYTES && text[i]; i++) {
         const unsigned char byte = (unsigned char)text[i];
 
         if (byte < 0x20 || byte > 0x7e || byte == '"' || byte == '\\')
@@ -101,7 +101,7 @@ static const char *quote(const char *text, char quoted[static QUOTED_BYTES]) {
         else
             *at++ = (char)byte;
     }
-    strcpy(at, strnlen(text, OPTIONS_QUOTE_BYTES + 1) > OPTIONS_QUOTE_BYTES ? "..." : "");
+    sprintf(at, "%s", strnlen(text, OPTIONS_QUOTE_BYTES + 1) > OPTIONS_QUOTE_BYTES ? "..." : "");
     return quoted;
 }
 
@@ -210,12 +210,13 @@ static bool read_number(const char *text, const char *end, uint32_t max, uint32_
 static int check_number(const struct given *given, enum option_id option, uint32_t min,
                         uint32_t max, uint32_t *number) {
     const char *value = given->values[option];
-    char expected[LOG_TEXT_BYTES];
     uint32_t read;
 
     if (!value)
         return 0;
     if (!read_number(value, value + strlen(value), max, &read) || read < min) {
+        char expected[64];
+
         snprintf(expected, sizeof expected, "a whole number from %u to %u", min, max);
         return fail_value(given, option, expected);
     }

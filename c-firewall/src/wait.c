@@ -3,18 +3,17 @@
 
 #include <time.h>
 
-enum {
-    NS_PER_US = 1000,
-};
 #define NS_PER_SECOND UINT64_C(1000000000)
+
+static uint64_t us_to_ns(uint32_t us) { return us * UINT64_C(1000); }
 
 void wait_init(struct wait *wait, uint32_t batch, uint32_t spin_us, uint32_t coalesce_us,
                uint64_t now_ns) {
     *wait = (struct wait){
         .batch = batch,
-        .spin_ns = (uint64_t)spin_us * NS_PER_US,
-        .coalesce_ns = (uint64_t)coalesce_us * NS_PER_US,
-        .budget_ns = (uint64_t)spin_us * NS_PER_US,
+        .spin_ns = us_to_ns(spin_us),
+        .coalesce_ns = us_to_ns(coalesce_us),
+        .budget_ns = us_to_ns(spin_us),
         .last_ns = now_ns,
         .window_ns = now_ns,
     };

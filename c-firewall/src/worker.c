@@ -266,23 +266,22 @@ static uint64_t unexplained(const struct ledger *ledger) {
 
 void worker_ledger(const struct worker *worker, bool running, struct ledger *ledger) {
     const struct queue_settings *settings = &worker->settings;
-    struct ledger best;
+    const uint64_t in_flight = running ? settings->batch : 0;
+    struct ledger best = {.difference = UINT64_MAX};
+    int result = 0;
 
-    for (int i = 0; i < STATS_READINGS_MAX; i++) {
+    for (int i = 0; i < STATS_READINGS_MAX && result == 0 && unexplained(&best) > 0; i++) {
         struct stats_reading reading;
-        const int result = take_reading(worker, &reading);
         struct ledger taken;
 
-        ledger_make(&reading, settings->number, running ? settings->batch : 0, settings->fail_open,
-                    &taken);
-        if (i == 0 || unexplained(&taken) < unexplained(&best))
+        result = take_reading(worker, &reading);
+        ledger_make(&reading, settings->number, in_flight, settings->fail_open, &taken);
+        if (unexplained(&taken) < unexplained(&best))
             best = taken;
-        if (result < 0)
-            log_warn("%s: %s: the ledger lacks the kernel's figures", QUEUE_PROC_QUEUES,
-                     strerror(-result));
-        if (result < 0 || unexplained(&best) == 0)
-            break;
     }
+    if (result < 0)
+        log_warn("%s: %s: the ledger lacks the kernel's figures", QUEUE_PROC_QUEUES,
+                 strerror(-result));
     *ledger = best;
 }
 
