@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A netlink message as it comes from the socket: the raw parser and the one over libmnl must say
+// the same, and neither may read beyond what was received (the input lies in a block of just its
+// size).
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue_mnl.h"
+#include "queue_raw.h"
+
+static void must(int condition) {
+    if (!condition)
+        abort();
+}
+
+static void must_be_equal(const struct queue_packet *raw, const struct queue_packet *mnl) {
+    must(raw->id == mnl->id);
+    must(raw->ethertype == mnl->ethertype);
+    must(raw->hook == mnl->hook);
+    must(raw->truncated == mnl->truncated);
+    must(raw->mark == mnl->mark);
+    must(raw->indev == mnl->indev);
+    must(raw->outdev == mnl->outdev);
+    must(raw->uid == mnl->uid);
+    must(raw->gid == mnl->gid);
+    must(raw->skb_info == mnl->skb_info);
+    must(raw->payload == mnl->payload);
+    must(raw->payload_bytes == mnl->payload_bytes);
+    must(raw->original_bytes == mnl->original_bytes);
+}
+
+/// The payload lies wholly within what was received.
+static void must_be_within(const struct queue_packet *packet, const uint8_t *bytes,
+                           size_t received) {
+    if (!packet->payload)
+        return;
+    must(packet->payload >= bytes && packet->payload <= bytes + received);
+    must(packet->payload_bytes <= (size_t)(bytes + received - packet->payload));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *bytes = malloc(size ? size : 1);
+    struct queue_packet raw, mnl;
+    int raw_parsed, mnl_parsed;
+
+    memcpy(bytes, data, size);
+    raw_parsed = queue_raw_parse(bytes, size, &raw);
+    mnl_parsed = queue_mnl_parse(bytes, size, &mnl);
+    must(raw_parsed == mnl_parsed);
+    if (raw_parsed == QUEUE_PARSED_PACKET) {
+        must_be_equal(&raw, &mnl);
+        must_be_within(&raw, bytes, size);
+    }
+    free(bytes);
+    return 0;
+}

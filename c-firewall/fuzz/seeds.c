@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME and
+// FOLDER/packet/NAME in the form that each target reads.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "vectors.h"
+
+static FILE *create(const char *folder, const char *target, const char *name) {
+    char path[4096];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s/%s", folder, target, name);
+    file = fopen(path, "w");
+    if (!file) {
+        perror(path);
+        exit(EXIT_FAILURE);
+    }
+    return file;
+}
+
+static void make_folder(const char *folder, const char *target) {
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/%s", folder, target);
+    mkdir(path, 0777);
+}
+
+static void write_netlink(const char *folder, const struct vector *vector) {
+    FILE *file = create(folder, "netlink", vector->name);
+
+    fwrite(vector->bytes, 1, vector->received, file);
+    fclose(file);
+}
+
+static void write_packet(const char *folder, const struct vector *vector) {
+    const size_t more =
+        vector->original > vector->length ? (vector->original - vector->length) / 4 : 0;
+    const uint8_t prefix[] = {0, 0, (uint8_t)more, (uint8_t)(more >> 8)};
+    FILE *file = create(folder, "packet", vector->name);
+
+    fwrite(prefix, 1, sizeof prefix, file);
+    fwrite(vector->bytes, 1, vector->length, file);
+    fclose(file);
+}
+
+static void write_all(const char *folder, const char *target, const char *name,
+                      void (*write_one)(const char *, const struct vector *)) {
+    FILE *file = vectors_open(name);
+    struct vector vector = {0};
+
+    make_folder(folder, target);
+    while (vectors_next(file, &vector))
+        write_one(folder, &vector);
+    free(vector.bytes);
+    fclose(file);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fputs("usage: seeds FOLDER\n", stderr);
+        return EXIT_FAILURE;
+    }
+    mkdir(argv[1], 0777);
+    write_all(argv[1], "netlink", "netlink.txt", write_netlink);
+    write_all(argv[1], "packet", "packets.txt", write_packet);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "messages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include "vectors.h"
+
+enum { VECTORS_LEAST = 50 };
+
+// clang-format off
+const uint8_t messages_full[96] = {
+    96, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // nlmsghdr
+    10, 0, 0, 0,                                    // nfgenmsg
+    11, 0, 1, 0, 1, 2, 3, 4, 0x86, 0xdd, 2, 0,      // NFQA_PACKET_HDR
+    8, 0, 3, 0, 0, 0, 0, 5,                         // NFQA_MARK
+    8, 0, 5, 0, 0, 0, 0, 6,                         // NFQA_IFINDEX_INDEV
+    8, 0, 6, 0, 0, 0, 0, 7,                         // NFQA_IFINDEX_OUTDEV
+    8, 0, 13, 0, 0, 0, 1, 0,                        // NFQA_CAP_LEN
+    8, 0, 14, 0, 0, 0, 0, 3,                        // NFQA_SKB_INFO
+    8, 0, 16, 0, 0, 0, 3, 0xe8,                     // NFQA_UID
+    8, 0, 17, 0, 0, 0, 3, 0xe9,                     // NFQA_GID
+    8, 0, 10, 0, 0x60, 1, 2, 3,                     // NFQA_PAYLOAD
+};
+// clang-format on
+
+void messages_assert_full(messages_parse *parse) {
+    static const uint8_t payload[] = {0x60, 1, 2, 3};
+    struct queue_packet packet;
+
+    assert_int_equal(parse(messages_full, sizeof messages_full, &packet), QUEUE_PARSED_PACKET);
+    assert_int_equal(packet.id, 0x01020304);
+    assert_int_equal(packet.ethertype, 0x86dd);
+    assert_int_equal(packet.hook, 2);
+    assert_false(packet.truncated);
+    assert_int_equal(packet.mark, 5);
+    assert_int_equal(packet.indev, 6);
+    assert_int_equal(packet.outdev, 7);
+    assert_int_equal(packet.uid, 1000);
+    assert_int_equal(packet.gid, 1001);
+    assert_int_equal(packet.skb_info, 3);
+    assert_int_equal(packet.payload_bytes, 4);
+    assert_memory_equal(packet.payload, payload, sizeof payload);
+    assert_int_equal(packet.original_bytes, 256);
+}
+
+/// Parses the first bytes of a message out of a block of just their size.
+static int parse_first(messages_parse *parse, const uint8_t *bytes, size_t received,
+                       struct queue_packet *packet) {
+    uint8_t *block = malloc(received ? received : 1);
+    int parsed;
+
+    memcpy(block, bytes, received);
+    parsed = parse(block, received, packet);
+    free(block);
+    packet->payload = NULL;
+    return parsed;
+}
+
+/// The message in the words of "expect".
+static void describe(int parsed, const struct queue_packet *packet,
+                     char text[static VECTOR_EXPECT_BYTES]) {
+    if (parsed == QUEUE_PARSED_IGNORED)
+        snprintf(text, VECTOR_EXPECT_BYTES, "result=ignored");
+    else if (parsed == QUEUE_PARSED_MALFORMED)
+        snprintf(text, VECTOR_EXPECT_BYTES, "result=malformed");
+    else if (parsed < 0)
+        snprintf(text, VECTOR_EXPECT_BYTES, "result=refused errno=%u", 0U - (unsigned int)parsed);
+    else
+        snprintf(text, VECTOR_EXPECT_BYTES,
+                 "result=packet id=%u ethertype=0x%04x hook=%u mark=%u indev=%u outdev=%u "
+                 "payload=%u original=%u truncated=%d",
+                 packet->id, packet->ethertype, packet->hook, packet->mark, packet->indev,
+                 packet->outdev, packet->payload_bytes, packet->original_bytes, packet->truncated);
+}
+
+/// How many shorter receives of a message give a packet with another id.
+static int count_wrong_cuts(messages_parse *parse, const struct vector *vector) {
+    struct queue_packet whole, packet;
+    const int parsed = parse_first(parse, vector->bytes, vector->received, &whole);
+    int wrong = 0;
+
+    for (size_t received = 0; received < vector->received; received++)
+        if (parse_first(parse, vector->bytes, received, &packet) == QUEUE_PARSED_PACKET &&
+            parsed == QUEUE_PARSED_PACKET && packet.id != whole.id)
+            wrong++;
+    return wrong;
+}
+
+void messages_assert_vectors(messages_parse *parse) {
+    FILE *file = vectors_open("netlink.txt");
+    struct vector vector = {0};
+    int vectors = 0, wrong = 0;
+
+    for (; vectors_next(file, &vector); vectors++) {
+        struct queue_packet packet;
+        char got[VECTOR_EXPECT_BYTES];
+
+        describe(parse_first(parse, vector.bytes, vector.received, &packet), &packet, got);
+        wrong += count_wrong_cuts(parse, &vector);
+        if (strcmp(got, vector.expect) == 0)
+            continue;
+        print_error("%s\n  expected %s\n  got      %s\n", vector.name, vector.expect, got);
+        wrong++;
+    }
+    free(vector.bytes);
+    fclose(file);
+    assert_int_equal(wrong, 0);
+    assert_true(vectors >= VECTORS_LEAST);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Reads the vectors of ../tests/vectors, whose form is in the README there.
+#ifndef VECTORS_H
+#define VECTORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    VECTOR_NAME_BYTES = 128,
+    VECTOR_EXPECT_BYTES = 512,
+};
+
+struct vector {
+    char name[VECTOR_NAME_BYTES];
+    uint8_t *bytes; // in a block of just this size, so that a sanitizer sees a read beyond it;
+                    // freed by the next vectors_next
+    size_t length;
+    size_t original; // = length if not given
+    size_t received; // = length if not given
+    char expect[VECTOR_EXPECT_BYTES];
+};
+
+/// Opens a file of vectors by its name. Ends the test program if there is none.
+FILE *vectors_open(const char *name);
+
+/// Reads the next vector; *vector is zeroed before the first. Returns whether there was one. Ends
+/// the test program on a line that is not understood.
+int vectors_next(FILE *file, struct vector *vector);
+
+#endif
