@@ -7,6 +7,7 @@
 //! and what it has sent; this way does not lead through the firewall that is measured.
 
 mod connect;
+mod cpu;
 mod flood;
 mod latency;
 mod mmsg;
@@ -93,6 +94,7 @@ pub fn command(arguments: &[String]) -> anyhow::Result<()> {
         port: asked.port,
         payload_bytes: asked.payload_bytes,
     };
+    cpu::bind(&asked.end)?;
     end_if_hung(CONNECT_TIMEOUT + load.duration + GRACE);
     let report = match asked.end.as_str() {
         "server" => server(&load, Control::of_process())?,
