@@ -182,6 +182,8 @@ mod tests {
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
         assert!(within_noise.verdict().contains("noise floor ±5.0 %"));
+        // Far from 1, but so uncertain that 1 is in the interval.
+        assert!(!compare("throughput", (1.05, 0.99, 1.08), (0.99, 1.01)).shows_difference());
     }
 
     #[test]

@@ -9,10 +9,10 @@ use crate::experiment::{Experiment, Pair, Route, RunnerName, WorkloadPlan};
 use crate::report::Report;
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 
-/// Counts its runs and gives their number as throughput; fails from a number on.
+/// Counts its runs and gives their number as throughput; some fail.
 struct Fake {
     runs: Arc<AtomicU32>,
-    fails_from: u32,
+    fails: fn(u32) -> bool,
 }
 
 impl Runner for Fake {
@@ -34,7 +34,7 @@ impl Runner for Fake {
 
     fn run(&self, _place: &Place, _load: &Load) -> Result<Outcome> {
         let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
-        if run >= self.fails_from {
+        if (self.fails)(run) {
             bail!("the traffic stopped");
         }
         Ok(Outcome {
@@ -66,13 +66,13 @@ impl Bench {
         }
     }
 
-    fn run(&self, experiment: Experiment, resume: bool, fails_from: u32) -> Result<()> {
+    fn run(&self, experiment: Experiment, resume: bool, fails: fn(u32) -> bool) -> Result<()> {
         let make_runner = |name| -> Result<Box<dyn Runner>> {
             match name {
                 RunnerName::Ethr => bail!("not installed"),
                 _ => Ok(Box::new(Fake {
                     runs: self.runs.clone(),
-                    fails_from,
+                    fails,
                 })),
             }
         };
@@ -95,6 +95,11 @@ impl Bench {
     fn samples(&self) -> Vec<Sample> {
         Store::open(&self.folder).read().unwrap()
     }
+}
+
+/// No run fails.
+fn never(_: u32) -> bool {
+    false
 }
 
 impl Drop for Bench {
@@ -135,7 +140,7 @@ fn experiment(rounds: u32) -> Experiment {
 #[test]
 fn a_run_leaves_samples_in_the_order_of_the_schedule() {
     let bench = Bench::new("whole");
-    bench.run(experiment(3), false, u32::MAX).unwrap();
+    bench.run(experiment(3), false, never).unwrap();
     // Three for the warm-up, six a round.
     assert_eq!(bench.runs(), 3 + 3 * 6);
     let samples = bench.samples();
@@ -165,7 +170,7 @@ fn a_run_leaves_samples_in_the_order_of_the_schedule() {
 #[test]
 fn metadata_and_report_name_the_runner_that_was_used() {
     let bench = Bench::new("runner");
-    bench.run(experiment(3), false, u32::MAX).unwrap();
+    bench.run(experiment(3), false, never).unwrap();
     let metadata = Metadata::read(&bench.folder).unwrap();
     let note = metadata.runners[0].note.as_deref();
     assert_eq!(note, Some("ethr was not found: embedded runner used"));
@@ -186,7 +191,9 @@ fn metadata_and_report_name_the_runner_that_was_used() {
 fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
     let bench = Bench::new("resume");
     // It fails in the second round: three runs in a row, and the round is not kept.
-    let error = bench.run(experiment(3), false, 3 + 6 + 2).unwrap_err();
+    let error = bench
+        .run(experiment(3), false, |run| run >= 3 + 6 + 2)
+        .unwrap_err();
     assert_eq!(
         format!("{error:#}"),
         "3 runs in a row failed: the traffic stopped"
@@ -197,7 +204,7 @@ fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
     let file = bench.folder.join("samples.csv");
     let text = fs::read_to_string(&file).unwrap() + "2,1,accept,tcp-str";
     fs::write(&file, text).unwrap();
-    bench.run(experiment(4), true, u32::MAX).unwrap();
+    bench.run(experiment(4), true, never).unwrap();
     let rounds: Vec<u32> = bench.samples().iter().map(|sample| sample.round).collect();
     assert_eq!(rounds.len(), 24);
     assert!((1..=4).all(|round| rounds.iter().filter(|r| **r == round).count() == 6));
@@ -207,7 +214,7 @@ fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
 #[test]
 fn a_single_failure_is_an_incident_and_costs_one_sample() {
     let bench = Bench::new("incident");
-    bench.run(experiment(1), false, 3 + 6).unwrap();
+    bench.run(experiment(1), false, |run| run == 3 + 6).unwrap();
     assert_eq!(bench.samples().len(), 5);
     let incidents = Metadata::read(&bench.folder).unwrap().incidents;
     assert_eq!(
@@ -217,9 +224,20 @@ fn a_single_failure_is_an_incident_and_costs_one_sample() {
 }
 
 #[test]
+fn failures_that_are_not_in_a_row_do_not_end_a_run() {
+    let bench = Bench::new("scattered");
+    bench
+        .run(experiment(1), false, |run| [4, 5, 7, 8].contains(&run))
+        .unwrap();
+    let values: Vec<f64> = bench.samples().iter().map(|sample| sample.value).collect();
+    assert_eq!(values, [6.0, 9.0]);
+    assert_eq!(Metadata::read(&bench.folder).unwrap().incidents.len(), 4);
+}
+
+#[test]
 fn a_failing_warm_up_ends_the_run() {
     let bench = Bench::new("warm-up");
-    let error = bench.run(experiment(1), false, 1).unwrap_err();
+    let error = bench.run(experiment(1), false, |_| true).unwrap_err();
     assert_eq!(
         format!("{error:#}"),
         "none, tcp-stream over loopback, 100 bytes: the traffic stopped"
@@ -229,10 +247,10 @@ fn a_failing_warm_up_ends_the_run() {
 #[test]
 fn another_configuration_is_not_resumed() {
     let bench = Bench::new("hash");
-    bench.run(experiment(1), false, u32::MAX).unwrap();
+    bench.run(experiment(1), false, never).unwrap();
     let mut other = experiment(2);
     other.seconds = 2;
-    let error = bench.run(other, true, u32::MAX).unwrap_err().to_string();
+    let error = bench.run(other, true, never).unwrap_err().to_string();
     assert!(
         error.contains("are not those of its 1 rounds: leave --resume out"),
         "{error}"
@@ -242,7 +260,7 @@ fn another_configuration_is_not_resumed() {
     let mut same = experiment(1);
     same.compare.clear();
     same.title = "Y".into();
-    bench.run(same, true, u32::MAX).unwrap();
+    bench.run(same, true, never).unwrap();
 }
 
 #[test]
@@ -251,7 +269,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_touched() {
     let mut experiment = experiment(1);
     experiment.subjects.push("c-raw-fast".parse().unwrap());
     let error = bench
-        .run(experiment.clone(), false, u32::MAX)
+        .run(experiment.clone(), false, never)
         .unwrap_err()
         .to_string();
     assert!(
@@ -261,7 +279,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_touched() {
     experiment.subjects.pop();
     experiment.workloads[0].name = Workload::UdpFlood;
     let error = bench
-        .run(experiment.clone(), false, u32::MAX)
+        .run(experiment.clone(), false, never)
         .unwrap_err()
         .to_string();
     assert_eq!(
@@ -270,17 +288,14 @@ fn what_cannot_be_run_is_refused_before_anything_is_touched() {
     );
     experiment.workloads[0].name = Workload::TcpStream;
     let error = bench
-        .run(experiment.clone(), true, u32::MAX)
+        .run(experiment.clone(), true, never)
         .unwrap_err()
         .to_string();
     assert!(error.starts_with("there is nothing to resume"), "{error}");
     assert!(!bench.folder.exists());
     fs::create_dir(&bench.folder).unwrap();
     fs::write(bench.folder.join("thesis.txt"), "x").unwrap();
-    let error = bench
-        .run(experiment, false, u32::MAX)
-        .unwrap_err()
-        .to_string();
+    let error = bench.run(experiment, false, never).unwrap_err().to_string();
     assert!(
         error.contains("holds something else than a result"),
         "{error}"
