@@ -3,46 +3,43 @@
 #![deny(unsafe_code)]
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use nix::errno::Errno;
-use nix::poll::{ppoll, PollFd, PollFlags};
 use nix::sys::prctl::set_timerslack;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{SigEvent, SigSet, SigevNotify, Signal};
 use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
+use nix::time::ClockId;
 
 use rust_firewall::log::{self, failure_set_running, failure_set_start, Failure, LogExit};
 use rust_firewall::options::{self, Options, OptionsAction};
 use rust_firewall::report::{self, ReportReason};
-use rust_firewall::wait;
 use rust_firewall::worker::{self, WorkerError, Workers};
 
-/// Blocks the signals that the main thread waits for, in all threads started later.
-/// (SIGPIPE is ignored by the runtime: a report that no one reads any more is no reason to stop.)
-fn block_signals() -> Result<SignalFd, Failure> {
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGINT);
-    signals.add(Signal::SIGTERM);
-    signals.add(Signal::SIGUSR1);
+/// Blocks the signals that the main thread waits for, in all threads started later. SIGALRM ends an
+/// interval: there is no safe sigtimedwait. (The runtime ignores SIGPIPE: a report that no one reads
+/// any more is no reason to stop.)
+fn block_signals(options: &Options) -> Result<SigSet, Failure> {
+    let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1]);
+    if options.stats_s > 0 {
+        signals.add(Signal::SIGALRM);
+    }
     signals
         .thread_block()
         .map_err(|error| failure_set_start("pthread_sigmask", error))?;
-    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-        .map_err(|error| failure_set_start("signalfd", error))
+    Ok(signals)
 }
 
-/// The next signal, or none when the time is over. No time: as long as it takes.
-fn wait_for_signal(signals: &SignalFd, left_ns: Option<u64>) -> Result<Option<Signal>, Errno> {
-    let mut sources = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-    ppoll(
-        &mut sources,
-        left_ns.map(|left_ns| TimeSpec::nanoseconds(left_ns as i64)),
-        None,
-    )?;
-    let signal = signals.read_signal()?;
-    Ok(signal.and_then(|signal| Signal::try_from(signal.ssi_signo as i32).ok()))
+/// Has SIGALRM sent every interval, until dropped; an interval of 0 never ends.
+fn start_interval(options: &Options) -> nix::Result<Timer> {
+    let signal = SigevNotify::SigevSignal {
+        signal: Signal::SIGALRM,
+        si_value: 0,
+    };
+    let interval = TimeSpec::seconds(options.stats_s.into());
+    let mut timer = Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(signal))?;
+    timer.set(Expiration::Interval(interval), TimerSetTimeFlags::empty())?;
+    Ok(timer)
 }
 
 fn print_ledgers(workers: &mut Workers, options: &Options, reason: ReportReason) {
@@ -56,19 +53,12 @@ fn print_ledgers(workers: &mut Workers, options: &Options, reason: ReportReason)
 }
 
 /// Prints ledgers until a signal says to stop.
-fn supervise(workers: &mut Workers, options: &Options, signals: &SignalFd) {
-    let interval_ns = u64::from(options.stats_s) * 1_000_000_000;
-    let mut due_ns = wait::clock() + interval_ns;
+fn supervise(workers: &mut Workers, options: &Options, signals: &SigSet) {
     loop {
-        let left_ns = due_ns.saturating_sub(wait::clock());
-        match wait_for_signal(signals, (interval_ns > 0).then_some(left_ns)) {
-            Ok(Some(Signal::SIGINT | Signal::SIGTERM)) => break,
-            Ok(Some(Signal::SIGUSR1)) => print_ledgers(workers, options, ReportReason::Signal),
-            Ok(None) if interval_ns > 0 => {
-                print_ledgers(workers, options, ReportReason::Interval);
-                due_ns += interval_ns;
-            }
-            _ => {}
+        match signals.wait() {
+            Ok(Signal::SIGUSR1) => print_ledgers(workers, options, ReportReason::Signal),
+            Ok(Signal::SIGALRM) => print_ledgers(workers, options, ReportReason::Interval),
+            _ => break,
         }
     }
 }
@@ -82,14 +72,17 @@ fn finish(workers: &mut Workers, options: &Options, failed: Option<WorkerError>)
             "the ledger does not reconcile: {difference} packets are unaccounted for"
         ));
     }
-    match failed {
-        None => LogExit::Stopped,
-        Some(failed) => log::fail(&failure_set_running(failed.failed_call, failed.error)),
-    }
+    failed.map_or(LogExit::Stopped, |failed| {
+        log::fail(&failure_set_running(failed.failed_call, failed.error))
+    })
 }
 
 /// Filters until a signal says to stop.
-fn run(options: &mut Options, signals: &SignalFd) -> Result<LogExit, Failure> {
+fn run(options: &mut Options, signals: &SigSet) -> Result<LogExit, Failure> {
+    let interval = (options.stats_s > 0)
+        .then(|| start_interval(options))
+        .transpose();
+    let _interval = interval.map_err(|error| failure_set_start("timer_create", error))?;
     let mut workers = worker::workers_start(options)?;
     if let Some(first) = workers.all.first().map(worker::settings) {
         options.gso = first.gso;
@@ -107,20 +100,17 @@ fn run(options: &mut Options, signals: &SignalFd) -> Result<LogExit, Failure> {
 fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
     match options::parse(arguments)? {
         OptionsAction::Run(mut options) => {
-            let signals = block_signals()?;
-            // A nanosecond: the coalescing sleep is short; threads inherit it.
-            set_timerslack(1).map_err(|error| failure_set_start("prctl", error))?;
-            run(&mut options, &signals)
+            let signals = block_signals(&options)?;
+            // A nanosecond: the coalescing sleep is short; threads inherit it. It can't fail.
+            let _ = set_timerslack(1);
+            return run(&mut options, &signals);
         }
-        OptionsAction::Help => {
-            report::print(options::HELP);
-            Ok(LogExit::Stopped)
-        }
+        OptionsAction::Help => report::print(options::HELP),
         OptionsAction::Version => {
             report::print(&format!("{} {}\n", options::PROGRAM, options::VERSION));
-            Ok(LogExit::Stopped)
         }
     }
+    Ok(LogExit::Stopped)
 }
 
 fn main() -> ExitCode {
