@@ -9,8 +9,7 @@ export IPTABLES ?= iptables
 
 RUST := deps/with-rust
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-SCRIPTS := deps/install deps/with-rust deps/check-root rules/load rules/unload tests/run .ci/run \
-	sys-bindings/regenerate rust-firewall/fuzz/run
+SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
 .PHONY: help deps build test check-root fuzz bench demo plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell

@@ -39,7 +39,7 @@ fn default_drop(subject: &Subject) -> anyhow::Result<()> {
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     udp_send(&udp_client(&namespace, LOCALHOST)?, SENT, 18)?;
     ensure!(!connects(&namespace), "a TCP connection was made");
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     ledger.check_clean()?;
     // The SYN, and perhaps its repetition, beside the datagrams.
     ensure!(ledger.received > SENT, "received {}", ledger.received);
@@ -77,7 +77,7 @@ fn killed_with_plain_rules(subject: &Subject) -> anyhow::Result<()> {
         connects(&namespace),
         "traffic does not pass after a new start"
     );
-    again.stop()?.total.check_reconciled()
+    again.finish()?.total.check_reconciled()
 }
 
 fn killed_with_bypass_rules(subject: &Subject) -> anyhow::Result<()> {
@@ -115,7 +115,7 @@ fn second_on_the_same_queue(subject: &Subject) -> anyhow::Result<()> {
     ensure!(first.is_running()?, "the first firewall ended");
     let _server = UdpServer::start(&namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&namespace, LOCALHOST)?, REQUESTS)?;
-    let ledger = first.stop()?.total;
+    let ledger = first.finish()?.total;
     ledger.check_clean()?;
     ensure!(
         ledger.received == REQUESTS,

@@ -52,7 +52,7 @@ fn check_normal_traffic(
     before: &Ledger,
 ) -> anyhow::Result<()> {
     udp_exchange(&udp_client(namespace, LOCALHOST)?, AFTERWARDS)?;
-    let after = firewall.stop()?.total;
+    let after = firewall.finish()?.total;
     after.check_reconciled()?;
     ensure!(
         after.received == before.received + AFTERWARDS,

@@ -103,7 +103,7 @@ fn play(subject: &Subject, mode: &'static str, verdict: &str) -> anyhow::Result<
     RawSender::new(&namespace, localhost)?.send(&well_formed())?;
     let [tcp, udp] = receivers.map(|receiver| receiver.drain(VAIN).map(|packets| packets.len()));
 
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     ledger.check_reconciled()?;
     let found = ledger.malformed_reasons();
     ensure!(found == expected, "counted {found:?}, sent {expected:?}");

@@ -46,7 +46,7 @@ fn tcp_256_mib(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999")?;
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&[]))?;
     tcp_transfer(&namespace, &namespace, LOCALHOST, BYTES)?;
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     ensure!(
         ledger.bytes > BYTES,
@@ -62,7 +62,7 @@ fn udp(subject: &Subject) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&[]))?;
     let _server = UdpServer::start(&namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&namespace, LOCALHOST)?, REQUESTS)?;
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     ensure!(
         ledger.received == REQUESTS,
@@ -93,7 +93,7 @@ fn icmp(subject: &Subject) -> anyhow::Result<()> {
         text.contains(&format!("{REQUESTS} received")),
         "ping: {text}"
     );
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     ensure!(
         ledger.received == REQUESTS,
@@ -108,7 +108,7 @@ fn ipv6(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-ipv6")?;
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&[]))?;
     tcp_transfer(&namespace, &namespace, Ipv6Addr::LOCALHOST.into(), BYTES)?;
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     ensure!(
         ledger.bytes > BYTES,
@@ -130,7 +130,7 @@ fn veth_both_protocols(subject: &Subject) -> anyhow::Result<()> {
         ensure!(seen == REQUESTS, "{address}: received {seen} of {REQUESTS}");
         tcp_transfer(&client, &server, address, 4 << 20)?;
     }
-    check_all_accepted(&firewall.stop()?.total)
+    check_all_accepted(&firewall.finish()?.total)
 }
 
 /// Bytes a packet of a stream over veth, as the firewall sees it.
@@ -139,7 +139,7 @@ fn stream_packet_bytes(subject: &Subject, gso: &str) -> anyhow::Result<f64> {
     let (client, server) = veth()?;
     let firewall = Firewall::start(&server, subject.twin, &subject.with(&["--gso", gso]))?;
     tcp_transfer(&client, &server, VETH_IPV4.1, BYTES)?;
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     ensure!(
         ledger.bytes > BYTES,
@@ -175,7 +175,7 @@ fn balanced_over_two_queues(subject: &Subject) -> anyhow::Result<()> {
         let mut stream = tcp_connect_from(&namespace, from, LOCALHOST).context("connect")?;
         tcp_ask(&mut stream)?;
     }
-    let stats = firewall.stop()?;
+    let stats = firewall.finish()?;
     ensure!(
         stats.queues.len() == 2,
         "{} ledgers for two queues",
@@ -210,7 +210,7 @@ fn ten_thousand_connections(subject: &Subject) -> anyhow::Result<()> {
         }
         Ok(())
     })?;
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     // SYN, ACK, a byte, FIN go to the server; the ACK of the echo may ride on the FIN.
     ensure!(
@@ -234,7 +234,7 @@ fn ledger_against_the_truth(subject: &Subject) -> anyhow::Result<()> {
     }
     let running = firewall.settled_ledger()?.total;
     running.check_clean()?;
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     for (name, value) in [
         ("received", ledger.received),
@@ -272,7 +272,7 @@ fn profile_paper(subject: &Subject) -> anyhow::Result<()> {
     );
     check_some_tcp(&client, &server)?;
     // A burst may overflow the kernel's default buffer, as in the published experiment: known loss, but no other.
-    let ledger = firewall.stop()?.total;
+    let ledger = firewall.finish()?.total;
     ledger.check_reconciled()?;
     ensure!(ledger.received > REQUESTS, "received {}", ledger.received);
     ensure!(

@@ -9,7 +9,7 @@ use twinwall_tests::firewall::{run_to_end, Ended, Firewall};
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::owner::Owner;
 use twinwall_tests::place::{namespace, namespace_with};
-use twinwall_tests::traffic::{udp_client, udp_send};
+use twinwall_tests::traffic::{udp_client, udp_send, UdpServer};
 use twinwall_tests::twin::{Twin, BACKENDS, TWINS};
 
 type Body = fn(Twin, &'static str) -> anyhow::Result<()>;
@@ -234,7 +234,9 @@ fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Resu
         SMALL[1],
     ];
     let firewall = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
-    let client = udp_client(&namespace, "127.0.0.1".parse()?)?;
+    let localhost = "127.0.0.1".parse()?;
+    let _server = UdpServer::start(&namespace, localhost, false)?;
+    let client = udp_client(&namespace, localhost)?;
     let pid = firewall.pid;
     until(
         "the failing call ends the firewall",

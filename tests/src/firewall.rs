@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context};
 use harness::netns::Namespace;
@@ -18,6 +18,8 @@ use crate::twin::Twin;
 
 /// Within which a firewall starts, answers SIGUSR1 and ends. It takes milliseconds; a tracer makes it slower.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// After which no further packet of a connection that was closed is expected.
+const QUIET: Duration = Duration::from_millis(60);
 
 /// A firewall that has said that it is ready. Dropping it kills it.
 pub struct Firewall {
@@ -117,24 +119,38 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Asks until everything that was offered has been received and answered.
+    /// Asks until everything that was offered has been received and answered, and nothing new has come for a while: a
+    /// connection that its ends have closed has packets to send, still.
     pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
         let mut stats = self.ledger()?;
+        let mut since = Instant::now();
         until(
             "the firewall has answered everything that was offered",
             PATIENCE,
             || {
-                let total = &stats.total;
-                let kernel = &total.kernel;
+                let next = self.ledger()?;
+                let (total, kernel) = (&next.total, &next.total.kernel);
                 let settled = total.received == total.verdict_sum()
-                    && kernel.offered == total.received + kernel.user_drop + kernel.unseen;
+                    && kernel.offered
+                        == total.received
+                            + total.malformed["netlink"]
+                            + kernel.user_drop
+                            + kernel.unseen
+                    && kernel.offered == stats.total.kernel.offered;
                 if !settled {
-                    stats = self.ledger()?;
+                    since = Instant::now();
                 }
-                Ok(settled)
+                stats = next;
+                Ok(since.elapsed() > QUIET)
             },
         )?;
         Ok(stats)
+    }
+
+    /// Stops it when it has nothing to do any more; gives the last ledger.
+    pub fn finish(self) -> anyhow::Result<Stats> {
+        self.settled_ledger()?;
+        self.stop()
     }
 
     pub fn is_running(&mut self) -> anyhow::Result<bool> {

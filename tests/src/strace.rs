@@ -39,12 +39,12 @@ impl Trace {
         ]
     }
 
-    /// The calls of the thread that polls, from its first poll on and up to its last: what it does for packets, and
-    /// not what it does to start or, being told to in the last poll, to end.
+    /// The calls of the worker, from its first poll on and up to its last: what it does for packets, and not what it
+    /// does to start or, being told to in the last poll, to end.
     pub fn calls_between_polls(&self) -> anyhow::Result<Calls> {
         let text =
             std::fs::read_to_string(&self.path).with_context(|| self.path.display().to_string())?;
-        calls_between_polls(&text).context("no thread of the firewall called poll")
+        calls_between_polls(&text).context("no thread of the firewall received and polled")
     }
 
     pub fn path(&self) -> &Path {
@@ -62,9 +62,9 @@ impl Drop for Trace {
 /// `PID <... name resumed>`, of which only the first begins a call.
 fn calls_between_polls(text: &str) -> Option<Calls> {
     let calls: Vec<(&str, &str)> = text.lines().filter_map(begun_call).collect();
-    let is_poll = |call: &(&str, &str)| matches!(call.1, "poll" | "ppoll");
-    let (thread, _) = *calls.iter().find(|call| is_poll(call))?;
+    let thread = busiest_receiver(&calls)?;
     let calls: Vec<_> = calls.into_iter().filter(|call| call.0 == thread).collect();
+    let is_poll = |call: &(&str, &str)| matches!(call.1, "poll" | "ppoll");
     let first = calls.iter().position(is_poll)?;
     let last = calls.iter().rposition(is_poll)?;
     let mut counts = Calls::new();
@@ -72,6 +72,20 @@ fn calls_between_polls(text: &str) -> Option<Calls> {
         *counts.entry(name.to_string()).or_default() += 1;
     }
     Some(counts)
+}
+
+/// The main thread receives too, answers to configuration requests, but the worker receives most.
+fn busiest_receiver<'a>(calls: &[(&'a str, &str)]) -> Option<&'a str> {
+    let mut received = BTreeMap::<&str, u64>::new();
+    for (thread, name) in calls {
+        if name.starts_with("recv") {
+            *received.entry(thread).or_default() += 1;
+        }
+    }
+    received
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(thread, _)| thread)
 }
 
 fn begun_call(line: &str) -> Option<(&str, &str)> {
@@ -89,8 +103,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_polling_thread_between_its_polls_counts() {
+    fn only_the_worker_between_its_polls_counts() {
         let text = "\
+10 poll([], 3, 0) = 0
+10 recvmmsg(4, [], 64, MSG_WAITFORONE, NULL) = 1
 10 rt_sigtimedwait([INT], NULL, NULL, 8 <unfinished ...>
 11 recvmmsg(4, [], 64, MSG_DONTWAIT, NULL) = -1 EAGAIN (Resource temporarily unavailable)
 11 poll([], 2, -1 <unfinished ...>
