@@ -3,8 +3,10 @@
 
 use crate::metadata::UNKNOWN;
 use crate::report::Report;
+use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
+use crate::verdict::noise_floor;
 
 /// Below this many rounds an interval can't be wider than what was seen by chance.
 const GOOD_ROUNDS: u32 = 5;
@@ -23,7 +25,7 @@ pub fn advice(report: &Report) -> Vec<String> {
         ));
     } else if metadata.rounds_done < GOOD_ROUNDS {
         warn(format!(
-            "only {} rounds: the intervals are narrower than they deserve; ask for more with --rounds",
+            "the intervals rest on only {} rounds and are narrower than they deserve: ask for more with --rounds",
             metadata.rounds_done
         ));
     }
@@ -63,7 +65,12 @@ fn high_noise(report: &Report) -> Vec<(CellName, f64)> {
     });
     copies
         .filter_map(|pair| {
-            let floor = (pair.low? - 1.0).abs().max((pair.high? - 1.0).abs());
+            let (low, high) = (pair.low?, pair.high?);
+            let floor = noise_floor(Interval {
+                estimate: pair.ratio?,
+                low,
+                high,
+            });
             (floor > HIGH_NOISE).then(|| (pair.cell(), floor))
         })
         .collect()

@@ -12,7 +12,9 @@ use crate::plan::{Plan, Request};
 use crate::progress::Progress;
 use crate::report::number;
 use crate::schedule::{self, Cell, Step};
-use crate::store::{PercentileRow, Round, Sample, SeriesRow, Store, METADATA, RAW, UNTIMED};
+use crate::store::{
+    CellName, PercentileRow, Round, Sample, SeriesRow, Store, METADATA, RAW, UNTIMED,
+};
 use crate::subject::Subject;
 use crate::summary::main_metric;
 
@@ -144,7 +146,7 @@ impl<'a> Session<'a> {
                 .plan
                 .site
                 .measure(subject, cell, self.plan.runners[0], seconds);
-            let measured = measured.with_context(|| format!("{subject}, {}", describe(cell)))?;
+            let measured = measured.with_context(|| format!("{subject}, {}", cell.name()))?;
             self.progress.end(seconds, &main_result(cell, &measured));
         }
         Ok(())
@@ -158,7 +160,7 @@ impl<'a> Session<'a> {
         for (cell, runner) in plan.cells.iter().zip(&plan.runners) {
             for subject in plan.experiment.subjects.iter().filter(|s| s.has_firewall()) {
                 self.progress
-                    .begin(format!("counting calls  {subject}  {}", describe(cell)));
+                    .begin(format!("counting calls  {subject}  {}", cell.name()));
                 let table = self.store.folder().join(RAW).join(file_name(
                     UNTIMED,
                     subject,
@@ -168,9 +170,7 @@ impl<'a> Session<'a> {
                 let metric = plan
                     .site
                     .count_calls(subject, cell, *runner, seconds, &table)
-                    .with_context(|| {
-                        format!("counting the calls of {subject}, {}", describe(cell))
-                    })?;
+                    .with_context(|| format!("counting the calls of {subject}, {}", cell.name()))?;
                 self.progress.end(
                     seconds,
                     &format!("{} {}", number(metric.value), metric.name),
@@ -214,9 +214,9 @@ impl<'a> Session<'a> {
         let rounds = plan.experiment.rounds;
         self.progress.begin(format!(
             "round {round}/{rounds}  {subject}  {}",
-            describe(cell)
+            cell.name()
         ));
-        let what = format!("round {round}, {subject}, {}", describe(cell));
+        let what = format!("round {round}, {subject}, {}", cell.name());
         match plan
             .site
             .measure(subject, cell, plan.runners[step.cell], seconds)
@@ -259,13 +259,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn describe(cell: &Cell) -> String {
-    format!(
-        "{} over {}, {} bytes",
-        cell.workload, cell.route, cell.payload_bytes
-    )
-}
-
 fn main_result(cell: &Cell, measured: &Measured) -> String {
     let name = main_metric(&cell.workload.to_string());
     let metric = measured
@@ -294,59 +287,85 @@ struct SampleOf<'a> {
 
 impl SampleOf<'_> {
     fn sample(&self, metric: &str, unit: &str, value: f64) -> Sample {
+        let CellName {
+            workload,
+            path,
+            payload_bytes,
+        } = self.cell.name();
+        let (round, position, subject) = (self.round, self.position, self.subject.name());
+        let (metric, unit) = (metric.to_string(), unit.to_string());
         Sample {
-            round: self.round,
-            position: self.position,
-            subject: self.subject.name(),
-            workload: self.cell.workload.to_string(),
-            path: self.cell.route.to_string(),
-            payload_bytes: self.cell.payload_bytes,
-            metric: metric.into(),
-            unit: unit.into(),
+            round,
+            position,
+            subject,
+            workload,
+            path,
+            payload_bytes,
+            metric,
+            unit,
             value,
+        }
+    }
+
+    fn second(&self, second: f64, value: f64, unit: &str) -> SeriesRow {
+        let CellName {
+            workload,
+            path,
+            payload_bytes,
+        } = self.cell.name();
+        let (round, subject, unit) = (self.round, self.subject.name(), unit.to_string());
+        SeriesRow {
+            round,
+            subject,
+            workload,
+            path,
+            payload_bytes,
+            second,
+            value,
+            unit,
+        }
+    }
+
+    fn percentile(&self, percentile: f64, value: f64) -> PercentileRow {
+        let CellName {
+            workload,
+            path,
+            payload_bytes,
+        } = self.cell.name();
+        let (round, subject, unit) = (self.round, self.subject.name(), "us".to_string());
+        PercentileRow {
+            round,
+            subject,
+            workload,
+            path,
+            payload_bytes,
+            percentile,
+            value,
+            unit,
         }
     }
 
     fn keep(&self, measured: &Measured, rows: &mut Round) {
         let outcome = &measured.outcome;
-        let samples = outcome
-            .metrics
-            .iter()
-            .map(|m| self.sample(m.name, m.unit, m.value));
-        rows.samples.extend(samples);
         let main = main_metric(&self.cell.workload.to_string());
         let unit = outcome
             .metrics
             .iter()
             .find(|m| m.name == main)
             .map_or("", |m| m.unit);
+        let samples = outcome
+            .metrics
+            .iter()
+            .map(|m| self.sample(m.name, m.unit, m.value));
+        rows.samples.extend(samples);
         rows.series
-            .extend(outcome.series.iter().map(|&(second, value)| SeriesRow {
-                round: self.round,
-                subject: self.subject.name(),
-                workload: self.cell.workload.to_string(),
-                path: self.cell.route.to_string(),
-                payload_bytes: self.cell.payload_bytes,
-                second,
-                value,
-                unit: unit.into(),
-            }));
-        rows.percentiles
-            .extend(
-                outcome
-                    .percentiles
-                    .iter()
-                    .map(|&(percentile, value)| PercentileRow {
-                        round: self.round,
-                        subject: self.subject.name(),
-                        workload: self.cell.workload.to_string(),
-                        path: self.cell.route.to_string(),
-                        payload_bytes: self.cell.payload_bytes,
-                        percentile,
-                        value,
-                        unit: "us".into(),
-                    }),
-            );
+            .extend(outcome.series.iter().map(|&(x, y)| self.second(x, y, unit)));
+        rows.percentiles.extend(
+            outcome
+                .percentiles
+                .iter()
+                .map(|&(x, y)| self.percentile(x, y)),
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::experiment::{Experiment, Route, RunnerName};
 use crate::runner::Workload;
+use crate::store::CellName;
 
 /// One load of the experiment: a workload over one route in one size.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,17 @@ pub struct Cell {
     pub payload_bytes: usize,
     /// The preferred one first.
     pub runners: Vec<RunnerName>,
+}
+
+impl Cell {
+    /// As rows and people name it.
+    pub fn name(&self) -> CellName {
+        CellName {
+            workload: self.workload.to_string(),
+            path: self.route.to_string(),
+            payload_bytes: self.payload_bytes,
+        }
+    }
 }
 
 /// One run: a subject under a load.

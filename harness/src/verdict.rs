@@ -24,10 +24,9 @@ pub struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// How far from 1 two copies of the same were seen, as a part of 1.
+    /// See [`noise_floor`].
     pub fn noise_floor(&self) -> Option<f64> {
-        self.noise
-            .map(|noise| (noise.low - 1.0).abs().max((noise.high - 1.0).abs()))
+        self.noise.map(noise_floor)
     }
 
     /// Whether a difference was shown: the interval leaves out 1, and the estimate is further from 1 than two copies of
@@ -35,7 +34,7 @@ impl Comparison<'_> {
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()
-                .is_none_or(|floor| (ratio.estimate - 1.0).abs() > floor)
+                .is_none_or(|floor| distance(ratio.estimate) > floor)
         };
         self.rounds >= LEAST_ROUNDS
             && self
@@ -107,6 +106,17 @@ impl Comparison<'_> {
         written.expect("writing to a string");
         words
     }
+}
+
+/// How far two copies of the same were seen from each other: 0.05 if one may be 5 % above the other. `noise` is the
+/// interval of their ratio.
+pub fn noise_floor(noise: Interval) -> f64 {
+    distance(noise.low).max(distance(noise.high))
+}
+
+/// By what part the larger of two values is above the smaller, from their ratio: the same for 2 and for 1/2.
+fn distance(ratio: f64) -> f64 {
+    ratio.max(1.0 / ratio) - 1.0
 }
 
 /// A ratio as the difference from 1 in percent.
@@ -184,6 +194,15 @@ mod tests {
         assert!(within_noise.verdict().contains("noise floor ±5.0 %"));
         // Far from 1, but so uncertain that 1 is in the interval.
         assert!(!compare("throughput", (1.05, 0.99, 1.08), (0.99, 1.01)).shows_difference());
+    }
+
+    #[test]
+    fn noise_hides_as_much_below_as_above() {
+        let shows = |ratio: f64| {
+            compare("rate", (ratio, 0.99 * ratio, 1.01 * ratio), (0.9, 2.5)).shows_difference()
+        };
+        assert_eq!([2.4, 2.6].map(shows), [false, true]);
+        assert_eq!([1.0 / 2.4, 1.0 / 2.6].map(shows), [false, true]);
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn a_single_failure_is_an_incident_and_costs_one_sample() {
     let incidents = Metadata::read(&bench.folder).unwrap().incidents;
     assert_eq!(
         incidents,
-        ["round 1, none#2, tcp-stream over veth, 100 bytes: the traffic stopped"]
+        ["round 1, none#2, tcp-stream over veth, payload 100 B: the traffic stopped"]
     );
 }
 
@@ -240,7 +240,7 @@ fn a_failing_warm_up_ends_the_run() {
     let error = bench.run(experiment(1), false, |_| true).unwrap_err();
     assert_eq!(
         format!("{error:#}"),
-        "none, tcp-stream over loopback, 100 bytes: the traffic stopped"
+        "none, tcp-stream over loopback, payload 100 B: the traffic stopped"
     );
 }
 

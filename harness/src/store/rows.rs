@@ -18,7 +18,7 @@ impl fmt::Display for CellName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(
             f,
-            "{} over {}, {} bytes",
+            "{} over {}, payload {} B",
             self.workload, self.path, self.payload_bytes
         )
     }
