@@ -78,8 +78,12 @@ pub struct RunnerUse {
 impl Metadata {
     pub fn read(folder: &Path) -> Result<Metadata> {
         let file = folder.join(METADATA);
-        let text = fs::read_to_string(&file)
-            .with_context(|| format!("{}: this is no result folder", file.display()))?;
+        let text = fs::read_to_string(&file).ok().with_context(|| {
+            format!(
+                "{} holds no result: there is no {METADATA}",
+                folder.display()
+            )
+        })?;
         serde_json::from_str(&text).with_context(|| file.display().to_string())
     }
 

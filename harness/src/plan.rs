@@ -194,7 +194,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
             )
         };
         let file = in_path(&program).with_context(missing)?;
-        let bytes = fs::read(&file).with_context(missing)?;
+        let bytes = fs::read(&file).ok().with_context(missing)?;
         hashes.insert(subject.name(), hash(&bytes));
     }
     Ok(hashes)
