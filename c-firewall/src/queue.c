@@ -110,14 +110,15 @@ int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *pack
     return header.nlmsg_type == PACKET_TYPE ? QUEUE_PARSED_PACKET : QUEUE_PARSED_IGNORED;
 }
 
-int queue_check_attributes(const uint8_t *bytes, uint32_t *cap_len) {
+int queue_check_attributes(const uint8_t *bytes, int64_t *cap_len) {
     const uint32_t nlmsg_len = header_of(bytes).nlmsg_len;
     size_t offset = QUEUE_MESSAGE_BYTES;
-    uint32_t found_cap_len = *cap_len;
     bool has_packet_hdr = false;
+    int64_t found = -1;
 
     while (offset < nlmsg_len) {
         struct nlattr attribute;
+        uint32_t value;
         uint16_t type;
 
         if (nlmsg_len - offset < NLA_HDRLEN)
@@ -127,17 +128,16 @@ int queue_check_attributes(const uint8_t *bytes, uint32_t *cap_len) {
         if (attribute.nla_len < NLA_HDRLEN || attribute.nla_len > nlmsg_len - offset ||
             !queue_attribute_fits(type, attribute.nla_len - NLA_HDRLEN))
             return -EBADMSG;
-        if (type == NFQA_PACKET_HDR)
-            has_packet_hdr = true;
+        has_packet_hdr = has_packet_hdr || type == NFQA_PACKET_HDR;
         if (type == NFQA_CAP_LEN) {
-            memcpy(&found_cap_len, bytes + offset + NLA_HDRLEN, sizeof found_cap_len);
-            found_cap_len = ntohl(found_cap_len);
+            memcpy(&value, bytes + offset + NLA_HDRLEN, sizeof value);
+            found = ntohl(value);
         }
         offset += NLA_ALIGN(attribute.nla_len); // beyond nlmsg_len if the last one is unpadded
     }
     if (!has_packet_hdr)
         return -EBADMSG;
-    *cap_len = found_cap_len;
+    *cap_len = found;
     return 0;
 }
 

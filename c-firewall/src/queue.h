@@ -164,9 +164,9 @@ int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *
 /// is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer than 4 bytes after the last
 /// attribute are malformed too.
 /// - bytes: a message that queue_frame found whole.
-/// - cap_len: NFQA_CAP_LEN in host order, untouched if absent.
-/// - Returns 0 or -EBADMSG.
-int queue_check_attributes(const uint8_t *bytes, uint32_t *cap_len);
+/// - cap_len: NFQA_CAP_LEN in host order, -1 if absent.
+/// - Returns 0, or -EBADMSG with *cap_len untouched.
+int queue_check_attributes(const uint8_t *bytes, int64_t *cap_len);
 
 /// Whether an attribute of this type (without its flag bits) may have a value of so many bytes:
 /// those of fixed size have just that, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 insists.

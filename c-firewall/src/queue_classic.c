@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum {
+    CALLBACK_FAIL = -1, // makes nfq_handle_packet fail
     CALLBACK_STOP = 0, // ends nfnl_catch, which waits for an acknowledgement, and nfq_handle_packet
     // Room for the largest message that can come before the acknowledgement of QUEUE_MODE: the
     // library puts it on the stack. The kernel copies at most 65531 bytes.
@@ -44,7 +45,10 @@ static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, stru
         keep_pending(queue, message);
         return CALLBACK_STOP;
     }
-    packet_hdr = nfq_get_msg_packet_hdr(data); // queue_check_attributes has seen it
+    packet_hdr = nfq_get_msg_packet_hdr(data);
+    if (!packet_hdr)
+        return CALLBACK_FAIL; // it has a flag that the library doesn't know and the kernel doesn't
+                              // set
     *packet = (struct queue_packet){
         .id = ntohl(packet_hdr->packet_id),
         .ethertype = ntohs(packet_hdr->hw_protocol),
@@ -69,7 +73,7 @@ static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, stru
 static int classic_parse(struct queue *queue, const uint8_t *bytes, size_t received,
                          struct queue_packet *packet) {
     const int framed = queue_frame(bytes, received, packet);
-    uint32_t cap_len = QUEUE_UNKNOWN;
+    int64_t cap_len;
     struct nlmsghdr header;
     int result;
 
@@ -82,8 +86,8 @@ static int classic_parse(struct queue *queue, const uint8_t *bytes, size_t recei
     result = nfq_handle_packet(queue->library, (char *)bytes, (int)header.nlmsg_len);
     queue->filling = NULL;
     if (result < 0)
-        return QUEUE_PARSED_MALFORMED; // for another queue number
-    packet->original_bytes = cap_len == QUEUE_UNKNOWN ? packet->payload_bytes : cap_len;
+        return QUEUE_PARSED_MALFORMED; // no callback for this queue number, or CALLBACK_FAIL
+    packet->original_bytes = cap_len < 0 ? packet->payload_bytes : (uint32_t)cap_len;
     return QUEUE_PARSED_PACKET;
 }
 

@@ -47,7 +47,7 @@ static void take_attributes(struct nlattr *const *attributes, struct queue_packe
 int queue_mnl_parse(const uint8_t *bytes, size_t received, struct queue_packet *packet) {
     struct nlattr *attributes[ATTRIBUTES_MAX] = {NULL};
     const int framed = queue_frame(bytes, received, packet);
-    uint32_t cap_len = 0;
+    int64_t cap_len;
 
     if (framed != QUEUE_PARSED_PACKET || packet->truncated)
         return framed;

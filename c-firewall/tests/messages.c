@@ -89,7 +89,7 @@ static int count_wrong_cuts(messages_parse *parse, const struct vector *vector) 
     return wrong;
 }
 
-void messages_assert_vectors(messages_parse *parse) {
+void messages_assert_vectors(messages_parse *parse, const char *except) {
     FILE *file = vectors_open("netlink.txt");
     struct vector vector = {0};
     int vectors = 0, wrong = 0;
@@ -100,7 +100,7 @@ void messages_assert_vectors(messages_parse *parse) {
 
         describe(parse_first(parse, vector.bytes, vector.received, &packet), &packet, got);
         wrong += count_wrong_cuts(parse, &vector);
-        if (strcmp(got, vector.expect) == 0)
+        if (strcmp(got, vector.expect) == 0 || (except && strcmp(vector.name, except) == 0))
             continue;
         print_error("%s\n  expected %s\n  got      %s\n", vector.name, vector.expect, got);
         wrong++;

@@ -75,7 +75,7 @@ static void an_error_is_a_refusal_whatever_its_sign(void **state) {
 }
 
 static void attributes_tell_the_original_length(void **state) {
-    uint32_t cap_len = 1;
+    int64_t cap_len = 1;
 
     (void)state;
     assert_int_equal(queue_check_attributes(messages_full, &cap_len), 0);
@@ -84,7 +84,7 @@ static void attributes_tell_the_original_length(void **state) {
 
 static void bad_attributes_leave_it(void **state) {
     uint8_t message[sizeof messages_full];
-    uint32_t cap_len = 1;
+    int64_t cap_len = 1;
 
     (void)state;
     memcpy(message, messages_full, sizeof message);

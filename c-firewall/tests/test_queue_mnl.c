@@ -9,7 +9,7 @@
 
 static void vectors_parse_as_expected(void **state) {
     (void)state;
-    messages_assert_vectors(queue_mnl_parse);
+    messages_assert_vectors(queue_mnl_parse, NULL);
 }
 
 static void every_field_is_taken(void **state) {
