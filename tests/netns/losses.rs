@@ -40,7 +40,7 @@ fn overload(subject: &Subject, arguments: &[&'static str]) -> anyhow::Result<Ove
     let server = UdpServer::start(&namespace, LOCALHOST, true)?;
     send_while_stopped(&namespace, &firewall, SENT)?;
     let ledger = firewall.settled_ledger()?.total;
-    let delivered = server.settled_count();
+    let delivered = server.settled()?;
     ledger.check_reconciled()?;
     check_normal_traffic(&namespace, firewall, &ledger)?;
     Ok(Overload { ledger, delivered })

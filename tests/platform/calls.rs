@@ -116,7 +116,7 @@ fn flood(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     until(
         "the flood has reached the server",
         Duration::from_secs(40),
-        || Ok(server.count() > PACKETS),
+        || Ok(server.arrived()? > PACKETS),
     )?;
     flood.stop();
     let ledger = firewall.settled_ledger()?.total;

@@ -204,7 +204,7 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     twinwall_tests::overload::send_while_stopped(&namespace, &firewall, SENT)?;
     until("what fitted is delivered", Duration::from_secs(10), || {
-        Ok(server.count() == 10)
+        Ok(server.arrived()? == 10)
     })?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(

@@ -186,25 +186,23 @@ impl UdpServer {
         Ok(server)
     }
 
-    /// Datagrams that have arrived.
-    pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+    /// Datagrams that have arrived, also those that the server's own socket had no room for.
+    pub fn arrived(&self) -> anyhow::Result<u64> {
+        let dropped = crate::packets::socket_drops(self.socket.as_raw_fd())?;
+        Ok(self.count.load(Ordering::Relaxed) + u64::from(dropped))
     }
 
-    /// Datagrams that have arrived when no further one comes.
-    pub fn settled_count(&self) -> u64 {
+    /// The same, when no further one comes.
+    pub fn settled(&self) -> anyhow::Result<u64> {
+        let mut before = self.arrived()?;
         loop {
-            let before = self.count();
             thread::sleep(Duration::from_millis(50));
-            if self.count() == before {
-                return before;
+            let now = self.arrived()?;
+            if now == before {
+                return Ok(now);
             }
+            before = now;
         }
-    }
-
-    /// Datagrams that the kernel dropped because the server's own socket was full.
-    pub fn dropped(&self) -> anyhow::Result<u32> {
-        crate::packets::socket_drops(self.socket.as_raw_fd())
     }
 }
 
