@@ -25,35 +25,51 @@ pub fn advice(report: &Report) -> Vec<String> {
         ));
     } else if metadata.rounds_done < GOOD_ROUNDS {
         warn(format!(
-            "the intervals rest on only {} rounds and are narrower than they deserve: ask for more with --rounds",
+            "the intervals rest on only {} rounds and are narrower than they deserve: \
+             ask for more with --rounds",
             metadata.rounds_done
         ));
     }
     for (cell, floor) in high_noise(report) {
         warn(format!(
-            "two copies of the same differ by up to {:.1} % under {cell}: close other programs, or ask for more rounds",
+            "two copies of the same differ by up to {:.1} % under {cell}: \
+             close other programs, or ask for more rounds",
             100.0 * floor
         ));
     }
     for (cell, spread) in unsteady(report) {
         warn(format!(
-            "{} itself varies by {:.0} % under {cell}: the machine was busy, or its CPUs are shared",
+            "{} itself varies by {:.0} % under {cell}: \
+             the machine was busy, or its CPUs are shared",
             metadata.baseline,
             100.0 * spread
         ));
     }
     match metadata.machine.governor.as_str() {
-        UNKNOWN => warn("the CPU governor is unknown (a virtual machine?): the clock may have changed while measuring".into()),
+        UNKNOWN => warn(
+            "the CPU governor is unknown (a virtual machine?): \
+             the clock may have changed while measuring"
+                .into(),
+        ),
         "performance" => {}
         governor => warn(format!(
-            "the CPU governor is {governor}: set it to performance with `cpupower frequency-set -g performance`"
+            "the CPU governor is {governor}: \
+             set it to performance with `cpupower frequency-set -g performance`"
         )),
     }
     if metadata.source.dirty {
-        warn("the source had changes that are in no commit: commit them, so that others can measure the same".into());
+        warn(
+            "the source had changes that are in no commit: \
+             commit them, so that others can measure the same"
+                .into(),
+        );
     }
     if metadata.host {
-        warn("measured on the machine's own loopback: its other rules and traffic are part of the result".into());
+        warn(
+            "measured on the machine's own loopback: \
+             its other rules and traffic are part of the result"
+                .into(),
+        );
     }
     advice
 }

@@ -48,8 +48,8 @@ pub struct RunArguments {
     /// Make all traffic with this runner, whatever the experiment prefers
     #[arg(long, value_name = "NAME")]
     runner: Option<RunnerName>,
-    /// Measure one more program beside ours; may be repeated. It is run without a shell, {queue} becomes the
-    /// queue's number, and it must accept every packet
+    /// Measure one more program beside ours; may be repeated. It is run without a shell, {queue}
+    /// becomes the queue's number, and it must accept every packet
     #[arg(long = "subject", value_name = "NAME=COMMAND LINE")]
     subjects: Vec<String>,
     /// Measure on the machine's own loopback with `make rules`, not in network namespaces
@@ -82,7 +82,8 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     }
     let ethr = arguments.ethr;
     if ethr.is_some() {
-        // A path that was given and is wrong is an error; only an ethr that nobody promised may be missing.
+        // A path that was given and is wrong is an error; only an ethr that nobody promised may be
+        // missing.
         Ethr::find(ethr.clone())?;
     }
     let make_runner = |name| -> Result<Box<dyn Runner>> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments as files: what is asked, of whom, under which load. Nothing about how is decided here.
+//! Experiments as files: what is asked, of whom, under which load. Nothing about how is decided
+//! here.
 //!
 //! Every refusal names the file, the place in it and what was expected there.
 
@@ -124,7 +125,8 @@ pub struct Experiment {
     pub baseline: String,
     /// Expanded: each twin once for each number of queues.
     pub subjects: Vec<Subject>,
-    /// Loads that run at the same time, to one address each: as many as the largest number of queues.
+    /// Loads that run at the same time, to one address each: as many as the largest number of
+    /// queues.
     pub flows: u16,
     pub workloads: Vec<WorkloadPlan>,
     pub compare: Vec<Pair>,

@@ -5,13 +5,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
-use nix::sys::signal::{kill, Signal};
+use nix::sys::signal::{kill, killpg, Signal};
 use nix::unistd::Pid;
 
 use crate::interrupt;
@@ -50,14 +49,14 @@ pub struct Ended {
     pub in_time: bool,
 }
 
-/// A running program. Its process group is its own, so that a Ctrl-C reaches it through us only and its last ledger
-/// is not lost. It is killed if this value goes without [`Firewall::stop`].
+/// A running program. Its process group is its own, so that a Ctrl-C reaches it through us only and
+/// its last ledger is not lost. It is killed if this value goes without [`Firewall::stop`].
 pub struct Firewall {
     child: Child,
     name: String,
     queues: u16,
-    stdout: Arc<Mutex<String>>,
-    readers: Vec<JoinHandle<String>>,
+    stdout: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
 }
 
 impl Firewall {
@@ -68,7 +67,6 @@ impl Firewall {
         ready: Ready,
         queues: u16,
     ) -> Result<Firewall> {
-        let name = words.join(" ");
         let mut child = namespace
             .command(&words[0])
             .args(&words[1..])
@@ -77,35 +75,16 @@ impl Firewall {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .with_context(|| format!("{} could not be started: build it with make build, or name its folder with --bin-dir", words[0]))?;
+            .with_context(|| format!("{} could not be started", words[0]))?;
         let (lines, seen) = channel();
-        let stdout = Arc::new(Mutex::new(String::new()));
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let kept = stdout.clone();
-        let out = thread::spawn(move || {
-            for line in BufReader::new(out.expect("stdout is piped"))
-                .lines()
-                .map_while(Result::ok)
-            {
-                let mut kept = kept.lock().expect("no panic while it is held");
-                kept.push_str(&line);
-                kept.push('\n');
-                // Nobody listens any more once the program is ready.
-                let _ = lines.send(line);
-            }
-            String::new()
-        });
-        let err = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = err.expect("stderr is piped").read_to_end(&mut bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
-        });
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr = child.stderr.take().expect("stderr is piped");
         let mut firewall = Firewall {
             child,
-            name,
+            name: words.join(" "),
             queues,
-            stdout,
-            readers: vec![out, err],
+            stdout: Some(thread::spawn(move || keep_lines(stdout, lines))),
+            stderr: Some(thread::spawn(move || keep(stderr))),
         };
         firewall.wait_until_ready(ready, seen)?;
         Ok(firewall)
@@ -123,7 +102,7 @@ impl Firewall {
             let found = match ready {
                 Ready::Says => match lines.recv_timeout(LOOK_AGAIN) {
                     Ok(line) => line.contains("\"event\":\"start\"") || line.starts_with("ready"),
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => false,
+                    Err(_) => false,
                 },
                 Ready::HasQueue => {
                     thread::sleep(LOOK_AGAIN);
@@ -146,17 +125,8 @@ impl Firewall {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
         };
-        let words = self
-            .readers
-            .pop()
-            .and_then(|reader| reader.join().ok())
-            .unwrap_or_default();
-        let last = words
-            .trim()
-            .lines()
-            .last()
-            .unwrap_or("it said nothing")
-            .to_string();
+        let words = joined(&mut self.stderr);
+        let last = words.trim().lines().last().unwrap_or("it said nothing");
         bail!("{} has ended ({status}): {last}", self.name);
     }
 
@@ -184,29 +154,50 @@ impl Firewall {
     pub fn stop(mut self) -> Result<Ended> {
         kill(Pid::from_raw(self.pid() as i32), Signal::SIGTERM)?;
         let in_time = wait_for_end(&mut self.child, STOPPED_WITHIN)?;
-        if !in_time {
-            self.child.kill()?;
-            self.child.wait()?;
-        }
-        let mut words = String::new();
-        for reader in self.readers.drain(..) {
-            words.push_str(&reader.join().unwrap_or_default());
-        }
-        let stdout = self.stdout.lock().expect("the reader has ended").clone();
+        self.end();
         Ok(Ended {
-            stdout,
-            stderr: words,
+            stdout: joined(&mut self.stdout),
+            stderr: joined(&mut self.stderr),
             in_time,
         })
+    }
+
+    /// Leaves nothing of it: a child of its own would keep the pipes open, and their readers waiting.
+    fn end(&mut self) {
+        // Each fails, rightly, if there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = killpg(Pid::from_raw(self.pid() as i32), Signal::SIGKILL);
     }
 }
 
 impl Drop for Firewall {
     fn drop(&mut self) {
-        // Both fail, rightly, if it has been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
+}
+
+/// Keeps what a program prints and passes each line on as long as somebody listens.
+fn keep_lines(from: impl Read, lines: Sender<String>) -> String {
+    let mut kept = String::new();
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        kept.push_str(&line);
+        kept.push('\n');
+        let _ = lines.send(line);
+    }
+    kept
+}
+
+fn keep(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    // What was read before a failure is kept.
+    let _ = from.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn joined(reader: &mut Option<JoinHandle<String>>) -> String {
+    let kept = reader.take().and_then(|reader| reader.join().ok());
+    kept.unwrap_or_default()
 }
 
 impl Ended {
@@ -296,7 +287,7 @@ mod tests {
     fn a_program_is_started_and_stopped_and_its_words_are_kept() {
         let script =
             "trap 'echo \"{\\\"event\\\":\\\"stats\\\",\\\"reconciled\\\":true}\"; exit 0' TERM; \
-             echo 'ready: queue 0'; echo warning >&2; while :; do sleep 0.01; done";
+             echo warning >&2; echo 'ready: queue 0'; while :; do sleep 0.01; done";
         let ended = start(script).unwrap().stop().unwrap();
         assert!(ended.in_time);
         assert!(ended.stdout.starts_with("ready: queue 0\n"));
@@ -314,6 +305,16 @@ mod tests {
             words.contains("exit status: 5") && words.ends_with("error: queue 0 is owned"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn a_program_that_heeds_nothing_is_killed_with_its_children() {
+        let script = "trap '' TERM; echo ready; sleep 60 & wait; wait; sleep 60";
+        let mut firewall = start(script).unwrap();
+        let start = Instant::now();
+        firewall.end();
+        assert_eq!(joined(&mut firewall.stdout), "ready\n");
+        assert!(start.elapsed() < Duration::from_secs(10));
     }
 
     #[test]

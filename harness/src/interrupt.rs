@@ -16,13 +16,14 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// The writing end of the pipe that wakes the watching thread.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// From now on the three signals don't end the process but are found by [`check`]. Children that run at that moment
-/// get SIGTERM, so that a load of a minute isn't waited for.
+/// From now on the three signals don't end the process but are found by [`check`]. Children that
+/// run at that moment get SIGTERM, so that a load of a minute isn't waited for.
 pub fn watch() -> Result<()> {
     let (read, write) = pipe()?;
     WAKE.store(write.into_raw_fd(), Ordering::Relaxed);
     thread::spawn(move || end_children(read));
-    // A handler and no mask: a mask would be inherited by the children, and they would not see their signals.
+    // A handler and no mask: a mask would be inherited by the children, and they would not see
+    // their signals.
     let action = SigAction::new(
         SigHandler::Handler(on_signal),
         SaFlags::SA_RESTART,
@@ -45,7 +46,8 @@ fn end_children(wake: OwnedFd) {
     let mut wake = std::fs::File::from(wake);
     while wake.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
         for pid in children(std::process::id()) {
-            // A child that has ended meanwhile has not been waited for, so its number can't be another's yet.
+            // A child that has ended meanwhile has not been waited for, so its number can't be
+            // another's yet.
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGTERM);
         }
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The measuring harness: it belongs to neither twin, because neither may own the judge.
 //!
-//! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in interleaved
-//! rounds, `statistics` turns samples into intervals and words, `report` and `plot` show them.
+//! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in
+//! interleaved rounds, `statistics` turns samples into intervals and words, `report` and `plot`
+//! show them.
 
 pub mod advice;
 pub mod commands;

@@ -9,8 +9,8 @@ use harness::{commands, interrupt, load};
 
 /// Measures the firewalls against each other and against no firewall.
 ///
-/// An experiment runs in interleaved rounds, each run in network namespaces of its own, and leaves a folder with raw
-/// output, samples, summaries, figures and a report. Needs root.
+/// An experiment runs in interleaved rounds, each run in network namespaces of its own, and leaves
+/// a folder with raw output, samples, summaries, figures and a report. Needs root.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

@@ -20,7 +20,8 @@ use crate::subject::{Kind, Subject};
 
 pub const PORT: u16 = 9999;
 
-/// Gives the runner of a name; fails if its tool is not installed. Each flow has a runner of its own.
+/// Gives the runner of a name; fails if its tool is not installed. Each flow has a runner of its
+/// own.
 pub type MakeRunner<'a> = dyn Fn(RunnerName) -> Result<Box<dyn Runner>> + Sync + 'a;
 
 /// What all runs have in common.
@@ -138,7 +139,8 @@ impl Site<'_> {
         Ok(measured)
     }
 
-    /// Counts the system calls of a firewall under a load. Under strace nothing else is worth measuring.
+    /// Counts the system calls of a firewall under a load. Under strace nothing else is worth
+    /// measuring.
     pub fn count_calls(
         &self,
         subject: &Subject,

@@ -28,7 +28,8 @@ pub struct Metadata {
     pub tools: BTreeMap<String, String>,
     /// Full command lines: of the firewalls and of what the runners start.
     pub commands: Vec<String>,
-    /// SHA-256 of all that must not change between the rounds of one result, the programs' files included.
+    /// SHA-256 of all that must not change between the rounds of one result, the programs' files
+    /// included.
     pub config_hash: String,
     /// UTC.
     pub started: String,
@@ -175,7 +176,8 @@ pub fn now() -> String {
         .map_or(0, |since| since.as_secs()))
 }
 
-/// Seconds since 1970 as a date (Hinnant, "chrono-compatible low-level date algorithms": civil_from_days).
+/// Seconds since 1970 as a date (Hinnant, "chrono-compatible low-level date algorithms":
+/// civil_from_days).
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, so that the leap day is the last of a year.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Network namespaces without a name: they vanish with their last process and file descriptor.
 //!
-//! A namespace is held by an open file descriptor only. Whatever ends this process, SIGKILL too, ends the
-//! namespace with its rules, links and queues; nothing is left under /run/netns to clean up.
+//! A namespace is held by an open file descriptor only. Whatever ends this process, SIGKILL too,
+//! ends the namespace with its rules, links and queues; nothing is left under /run/netns to clean
+//! up.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -53,15 +54,15 @@ impl Namespace {
         Namespace { file: None }
     }
 
-    /// Runs `work` on a thread inside the namespace and gives back what it gives. Sockets and files that
-    /// it opens stay in the namespace when they leave it.
+    /// Runs `work` on a thread inside the namespace and gives back what it gives. Sockets and files
+    /// that it opens stay in the namespace when they leave it.
     ///
-    /// Inside, /proc/net belongs to the *process*: read /proc/thread-self/net instead. A child that is
-    /// spawned inside by [`Namespace::command`] dies with this thread, so spawn it outside.
+    /// Inside, /proc/net belongs to the *process*: read /proc/thread-self/net instead. A child that
+    /// is spawned inside by [`Namespace::command`] dies with this thread, so spawn it outside.
     ///
     /// # Panics
-    /// When `work` panics, and when setns(2) refuses, which it can't to one who made the namespace unless
-    /// the process has dropped CAP_SYS_ADMIN since.
+    /// When `work` panics, and when setns(2) refuses, which it can't to one who made the namespace
+    /// unless the process has dropped CAP_SYS_ADMIN since.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         on_thread(|| {
             if let Some(file) = &self.file {
@@ -71,12 +72,13 @@ impl Namespace {
         })
     }
 
-    /// A command whose child starts in the namespace and is killed when the thread that spawned it ends
-    /// (PR_SET_PDEATHSIG), so that no end of this process leaves it behind.
+    /// A command whose child starts in the namespace and is killed when the thread that spawned it
+    /// ends (PR_SET_PDEATHSIG), so that no end of this process leaves it behind.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        // The raw number stays valid in the child: the fork copies the descriptor table, and close-on-exec
-        // acts after this closure. The duplicate belongs to the closure, so it lives as long as the command.
+        // The raw number stays valid in the child: the fork copies the descriptor table, and
+        // close-on-exec acts after this closure. The duplicate belongs to the closure, so it lives
+        // as long as the command.
         let file = self
             .file
             .as_ref()
@@ -96,8 +98,9 @@ impl Namespace {
         command
     }
 
-    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix
-    /// lengths 24 and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. Needs `ip` (iproute2).
+    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`]
+    /// (prefix lengths 24 and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second.
+    /// Needs `ip` (iproute2).
     pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
         let target = match &b.file {
             Some(file) => format!(
@@ -155,7 +158,8 @@ fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Raises `lo` in the calling thread's namespace (SIOCSIFFLAGS, netdevice(7)): no program is needed for it.
+/// Raises `lo` in the calling thread's namespace (SIOCSIFFLAGS, netdevice(7)): no program is needed
+/// for it.
 fn loopback_up() -> io::Result<()> {
     let socket = socket(
         AddressFamily::Inet,

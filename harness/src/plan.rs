@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What will be run, decided before anything runs: which subjects and loads, by which runners, with which programs.
+//! What will be run, decided before anything runs: which subjects and loads, by which runners, with
+//! which programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,7 +113,10 @@ impl<'a> Plan<'a> {
 /// Leaves out what the machine's own loopback doesn't give.
 fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     if experiment.flows > 1 {
-        bail!("--host: the rules of the machine lead to one queue; leave --host out to measure several");
+        bail!(
+            "--host: the rules of the machine lead to one queue: \
+             leave --host out to measure several"
+        );
     }
     let mut notes = Vec::new();
     let subjects = experiment.subjects.len();
@@ -148,7 +152,8 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// The first runner of those asked for that is there and can make the workload, and in words why it isn't the first.
+/// The first runner of those asked for that is there and can make the workload, and in words why it
+/// isn't the first.
 fn choose_runner(
     workload: &WorkloadPlan,
     request: &Request,
@@ -211,7 +216,8 @@ fn in_path(program: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Of all that must be the same in every round. Rounds, pairs and figures may change: they don't touch a sample.
+/// Of all that must be the same in every round. Rounds, pairs and figures may change: they don't
+/// touch a sample.
 fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, host: bool) -> String {
     let config = json!({
         "seconds": experiment.seconds,

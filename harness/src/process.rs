@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel says of a process and of the queues in its namespace. Reading and parsing are apart.
+//! What the kernel says of a process and of the queues in its namespace. Reading and parsing are
+//! apart.
 
 use std::fs;
 
@@ -76,7 +77,8 @@ fn parse_queues(text: &str) -> Vec<QueueRow> {
     text.lines().filter_map(row).collect()
 }
 
-/// CPU time of a process with all its threads, user and system, in seconds. The kernel counts in clock ticks (10 ms).
+/// CPU time of a process with all its threads, user and system, in seconds. The kernel counts in
+/// clock ticks (10 ms).
 pub fn cpu_seconds(pid: u32) -> Result<f64> {
     let file = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&file).context(file.clone())?;
@@ -85,7 +87,8 @@ pub fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(ticks as f64 / ticks_per_second as f64)
 }
 
-/// Fields 14 and 15 (utime, stime) of proc_pid_stat(5). The second field may hold spaces and brackets.
+/// Fields 14 and 15 (utime, stime) of proc_pid_stat(5). The second field may hold spaces and
+/// brackets.
 fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);

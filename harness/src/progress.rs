@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What runs now, how far it is, how long it will take: a bar on a terminal, a line a run elsewhere.
+//! What runs now, how far it is, how long it will take: a bar on a terminal, a line a run
+//! elsewhere.
 
 use std::io::{stderr, IsTerminal};
 use std::time::{Duration, Instant};

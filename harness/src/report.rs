@@ -51,8 +51,13 @@ impl Report {
         }
         for (cell, lines) in self.verdicts() {
             let _ = writeln!(text, "\n{cell}");
-            for (metric, pair) in lines {
-                let _ = writeln!(text, "  {metric}: {pair}");
+            let width = lines
+                .iter()
+                .map(|line| line.0.chars().count())
+                .max()
+                .unwrap_or(0);
+            for (asked, words) in lines {
+                let _ = writeln!(text, "  {asked:<width$}  {words}");
             }
         }
         let notes = self.notes();
@@ -78,8 +83,8 @@ impl Report {
         text.push_str("\n## Verdicts\n\n");
         for (cell, lines) in self.verdicts() {
             let _ = writeln!(text, "{cell}:\n");
-            for (metric, pair) in lines {
-                let _ = writeln!(text, "- {metric}: {pair}");
+            for (asked, words) in lines {
+                let _ = writeln!(text, "- {asked}: {words}");
             }
             text.push('\n');
         }
@@ -104,9 +109,9 @@ impl Report {
         };
         let dirty = if source.dirty { ", with changes" } else { "" };
         let mut text = format!(
-            "Measured in {} of {} interleaved rounds of {} s a load, in {place}, after a warm-up of {} s. Each value \
-             is the median of the rounds with its 95 % bootstrap interval; a ratio is that to `{}` in the same \
-             rounds.\n\n",
+            "Measured in {} of {} interleaved rounds of {} s a load, in {place}, after a warm-up of {} s. \
+             Each value is the median of the rounds with its 95 % bootstrap interval; \
+             a ratio is that to `{}` in the same rounds.\n\n",
             metadata.rounds_done,
             metadata.rounds,
             metadata.seconds,
@@ -202,15 +207,13 @@ impl Report {
         }
     }
 
-    /// By load: the metric and who is what to whom.
+    /// By load: what was asked, and the answer.
     fn verdicts(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut verdicts: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
         for pair in &self.pairs {
             let cell = pair.cell();
-            let line = (
-                pair.metric.clone(),
-                format!("{} / {}: {}", pair.a, pair.b, pair.verdict),
-            );
+            let asked = format!("{}, {} / {}", pair.metric, pair.a, pair.b);
+            let line = (asked, pair.verdict.clone());
             match verdicts.last_mut() {
                 Some((last, lines)) if *last == cell => lines.push(line),
                 _ => verdicts.push((cell, vec![line])),

@@ -41,7 +41,8 @@ pub fn loopback_address(flow: u16) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, high, low))
 }
 
-/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. It goes with the namespace.
+/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. It goes with the
+/// namespace.
 pub fn load(
     namespace: &Namespace,
     root: &Path,
@@ -64,9 +65,10 @@ fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))
 }
 
-/// Puts the target in. With several flows each rule stands once for the address of each flow, and the flows take the
-/// queues in turn: the kernel's own --queue-balance spreads by a hash of the addresses under a random key, with which
-/// two flows share a queue in one boot and not in the next.
+/// Puts the target in. With several flows each rule stands once for the address of each flow, and
+/// the flows take the queues in turn: the kernel's own --queue-balance spreads by a hash of the
+/// addresses under a random key, with which two flows share a queue in one boot and not in the
+/// next.
 fn adapt(text: &str, target: Target, flows: u16) -> String {
     let rule = |line: &str, flow: u16| {
         let target = match target {
@@ -120,7 +122,8 @@ fn path_with_sbin() -> String {
     )
 }
 
-/// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes out of scope.
+/// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes
+/// out of scope.
 pub struct HostRules {
     root: PathBuf,
 }

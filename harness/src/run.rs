@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A whole experiment: warm-up, counted calls, rounds; each round is on the disk before the next starts.
+//! A whole experiment: warm-up, counted calls, rounds; each round is on the disk before the next
+//! starts.
 
 use std::path::Path;
 
@@ -21,7 +22,8 @@ use crate::summary::main_metric;
 /// After this many failed runs in a row something is wrong that will not pass.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Runs what is asked for. Whole rounds are kept however it ends; metadata.json says how many there are.
+/// Runs what is asked for. Whole rounds are kept however it ends; metadata.json says how many there
+/// are.
 pub fn run(request: &Request) -> Result<()> {
     let mut plan = Plan::new(request)?;
     let store = match request.resume {
@@ -51,8 +53,8 @@ fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     let old = Metadata::read(folder).context("there is nothing to resume: leave --resume out")?;
     if old.config_hash != plan.metadata.config_hash {
         bail!(
-            "{}: the experiment, its options or the programs are not those of its {} rounds: leave --resume out to \
-             start anew, or choose another folder with --out",
+            "{}: the experiment, its options or the programs are not those of its {} rounds: \
+             leave --resume out to start anew, or choose another folder with --out",
             folder.display(),
             old.rounds_done
         );
@@ -132,8 +134,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs each subject once under the first load and forgets what came of it. A failure here ends the run: what
-    /// does not work at all shows now.
+    /// Runs each subject once under the first load and forgets what came of it. A failure here ends
+    /// the run: what does not work at all shows now.
     fn warm_up(&mut self) -> Result<()> {
         let seconds = self.plan.experiment.warmup_seconds;
         if seconds == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! In which order subjects are measured.
 //!
-//! Rounds are interleaved, so that drift of the machine meets all subjects; within a load the order is rotated by one
-//! with each round (A B C, B C A, C A B), so that none always comes first.
+//! Rounds are interleaved, so that drift of the machine meets all subjects; within a load the order
+//! is rotated by one with each round (A B C, B C A, C A B), so that none always comes first.
 
 use crate::experiment::{Experiment, Route, RunnerName};
 use crate::runner::Workload;
@@ -74,7 +74,8 @@ pub struct Amount {
     pub load_seconds: u32,
 }
 
-/// What so many rounds need: a warm-up, the rounds, and with `counted` a run of each firewall under strace.
+/// What so many rounds need: a warm-up, the rounds, and with `counted` a run of each firewall under
+/// strace.
 pub fn amount(experiment: &Experiment, rounds: u32, counted: bool) -> Amount {
     let cells = cells(experiment).len() as u32;
     let subjects = experiment.subjects.len() as u32;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From samples to intervals.
 //!
-//! Medians, because a disturbed round must not move the result. Intervals by the percentile bootstrap (Efron 1979),
-//! because nothing is known of the distribution. Ratios of the two values of one round, because what slows the machine
-//! down slows both.
+//! Medians, because a disturbed round must not move the result. Intervals by the percentile
+//! bootstrap (Efron 1979), because nothing is known of the distribution. Ratios of the two values
+//! of one round, because what slows the machine down slows both.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -52,8 +52,8 @@ pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50.0)
 }
 
-/// The value below which `percent` (0 to 100) of the values lie, interpolated between neighbours (type 7 of Hyndman
-/// and Fan 1996). NaN without values.
+/// The value below which `percent` (0 to 100) of the values lie, interpolated between neighbours
+/// (type 7 of Hyndman and Fan 1996). NaN without values.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -96,7 +96,8 @@ pub fn median_interval(values: &[f64]) -> Interval {
     }
 }
 
-/// The median of the ratios a / b, one for each round that has both. None without such a round, and when a b is zero.
+/// The median of the ratios a / b, one for each round that has both. None without such a round, and
+/// when a b is zero.
 pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     let meaningful = !ratios.is_empty() && ratios.iter().all(|ratio| ratio.is_finite());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of a result folder. Rows are added a round at a time and are on the disk before the next round starts.
+//! The files of a result folder. Rows are added a round at a time and are on the disk before the
+//! next round starts.
 
 mod rows;
 
@@ -30,7 +31,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts a result anew: an earlier result in the folder is removed, other files are left alone.
+    /// Starts a result anew: an earlier result in the folder is removed, other files are left
+    /// alone.
     pub fn create(folder: &Path) -> Result<Store> {
         fs::create_dir_all(folder.join(RAW)).with_context(|| folder.display().to_string())?;
         let store = Store::open(folder);
@@ -71,7 +73,8 @@ impl Store {
         self.append_rows(&round.percentiles)
     }
 
-    /// Drops what an interrupted round left behind: rows of rounds after `rounds_done`, a broken last line.
+    /// Drops what an interrupted round left behind: rows of rounds after `rounds_done`, a broken
+    /// last line.
     pub fn cut_to(&self, rounds_done: u32) -> Result<()> {
         self.cut_rows::<Sample>(rounds_done)?;
         self.cut_rows::<SeriesRow>(rounds_done)?;

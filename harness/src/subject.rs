@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is measured: no firewall, a rule without one, one of our programs in one of its forms, or a peer.
+//! What is measured: no firewall, a rule without one, one of our programs in one of its forms, or a
+//! peer.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ pub const QUEUE_PLACE: &str = "{queue}";
 const EXPECTED: &str =
     "none, accept, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy";
+const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
+const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,7 +45,8 @@ pub struct Subject {
     pub kind: Kind,
     /// How many queues it serves, numbered from 0.
     pub queues: u16,
-    /// 1 for the first; further copies are measured as if they were something else (the noise floor).
+    /// 1 for the first; further copies are measured as if they were something else (the noise
+    /// floor).
     pub copy: u16,
 }
 
@@ -53,7 +57,8 @@ impl Subject {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.parse::<Subject>().is_ok() {
             return Err(format!(
-                "the name {name:?} of a program: expected letters, digits, - _ . and no name of ours"
+                "the name {name:?} of a program: \
+                 expected letters, digits, - _ . and no name of ours"
             ));
         }
         if words.is_empty() {
@@ -164,7 +169,9 @@ impl FromStr for Subject {
         let kind = match base.split('-').collect::<Vec<_>>()[..] {
             ["none"] => Kind::None,
             ["accept"] => Kind::Accept,
-            [twin @ ("rust" | "c"), backend @ ("classic" | "mnl" | "raw"), profile @ ("paper" | "fast")] => {
+            [twin @ ("rust" | "c"), backend, profile]
+                if BACKENDS.contains(&backend) && PROFILES.contains(&profile) =>
+            {
                 Kind::Twin {
                     program: format!("{twin}-firewall"),
                     backend: backend.into(),

@@ -10,11 +10,10 @@ use crate::subject::Subject;
 use crate::verdict::Comparison;
 
 /// What pairs are compared in. Losses are not among them: a ratio of zeros says nothing.
-const COMPARED: [&str; 8] = [
+const COMPARED: [&str; 7] = [
     "throughput",
     "delivered_rate",
     "connections",
-    "rate",
     "p50",
     "p99",
     "p999",
@@ -145,7 +144,8 @@ pub fn summarize(samples: &[Sample], baseline: &str) -> Vec<Summary> {
     groups.0.iter().map(summary).collect()
 }
 
-/// Every pair that was asked for, and every copy against its original, under every load in every compared metric.
+/// Every pair that was asked for, and every copy against its original, under every load in every
+/// compared metric.
 pub fn compare(samples: &[Sample], asked: &[Pair], subjects: &[String]) -> Vec<PairRow> {
     let groups = Groups::of(samples);
     let copies = copies(subjects);

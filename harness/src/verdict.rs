@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From intervals to words: whether two subjects differ, by how much, or that this run could not show it.
+//! From intervals to words: whether two subjects differ, by how much, or that this run could not
+//! show it.
 
 use std::fmt::Write;
 
@@ -29,8 +30,8 @@ impl Comparison<'_> {
         self.noise.map(noise_floor)
     }
 
-    /// Whether a difference was shown: the interval leaves out 1, and the estimate is further from 1 than two copies of
-    /// the same program were from each other.
+    /// Whether a difference was shown: the interval leaves out 1, and the estimate is further from
+    /// 1 than two copies of the same program were from each other.
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()
@@ -63,7 +64,8 @@ impl Comparison<'_> {
             );
             match self.noise_floor() {
                 Some(floor) => format!(
-                    "no difference that this run could show (within {within}; noise floor ±{:.1} %)",
+                    "no difference that this run could show \
+                     (within {within}; noise floor ±{:.1} %)",
                     100.0 * floor
                 ),
                 None => format!("no difference that this run could show (within {within})"),
@@ -108,13 +110,14 @@ impl Comparison<'_> {
     }
 }
 
-/// How far two copies of the same were seen from each other: 0.05 if one may be 5 % above the other. `noise` is the
-/// interval of their ratio.
+/// How far two copies of the same were seen from each other: 0.05 if one may be 5 % above the
+/// other. `noise` is the interval of their ratio.
 pub fn noise_floor(noise: Interval) -> f64 {
     distance(noise.low).max(distance(noise.high))
 }
 
-/// By what part the larger of two values is above the smaller, from their ratio: the same for 2 and for 1/2.
+/// By what part the larger of two values is above the smaller, from their ratio: the same for 2 and
+/// for 1/2.
 fn distance(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }

@@ -37,7 +37,9 @@ pub trait RoundRow: Row {
 }
 
 macro_rules! row {
-    ($(#[$doc:meta])* $name:ident in $file:literal { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }) => {
+    ($(#[$doc:meta])* $name:ident in $file:literal {
+        $($(#[$field_doc:meta])* $field:ident: $kind:ty,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub struct $name {
@@ -99,7 +101,8 @@ row! {
 }
 
 row! {
-    /// The median of the rounds with its 95 % interval, and the ratio to the baseline where it has a meaning.
+    /// The median of the rounds with its 95 % interval, and the ratio to the baseline where it has
+    /// a meaning.
     Summary in "summary.csv" {
         subject: String,
         workload: String,
@@ -118,7 +121,8 @@ row! {
 }
 
 row! {
-    /// Two subjects against each other: the ratio a / b of paired rounds, the ratio of the A/A pair, and the words.
+    /// Two subjects against each other: the ratio a / b of paired rounds, the ratio of the A/A
+    /// pair, and the words.
     PairRow in "pairs.csv" {
         workload: String,
         path: String,
