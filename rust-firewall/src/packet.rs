@@ -47,29 +47,6 @@ pub enum PacketStatus {
 
 pub const STATUS_COUNT: usize = PacketStatus::Icmpv6Short as usize + 1;
 
-/// All of them, in order.
-pub const STATUSES: [PacketStatus; STATUS_COUNT] = [
-    PacketStatus::Ok,
-    PacketStatus::Cut,
-    PacketStatus::Empty,
-    PacketStatus::Version,
-    PacketStatus::Ipv4Short,
-    PacketStatus::Ipv4HeaderLength,
-    PacketStatus::Ipv4TotalLength,
-    PacketStatus::Ipv4FragmentOverflow,
-    PacketStatus::Ipv6Short,
-    PacketStatus::Ipv6PayloadLength,
-    PacketStatus::Ipv6ExtensionShort,
-    PacketStatus::Ipv6ExtensionLimit,
-    PacketStatus::Ipv6FragmentOverflow,
-    PacketStatus::TcpShort,
-    PacketStatus::TcpDataOffset,
-    PacketStatus::UdpShort,
-    PacketStatus::UdpLength,
-    PacketStatus::IcmpShort,
-    PacketStatus::Icmpv6Short,
-];
-
 /// The fields of a packet. Those read before a problem was met stay filled in, the others are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
@@ -103,43 +80,301 @@ pub struct Packet<'a> {
     pub icmp_code: u8,
 }
 
-const STATUS_NAMES: [&str; STATUS_COUNT] = [
-    "ok",
-    "cut",
-    "empty",
-    "version",
-    "ipv4-short",
-    "ipv4-header-length",
-    "ipv4-total-length",
-    "ipv4-fragment-overflow",
-    "ipv6-short",
-    "ipv6-payload-length",
-    "ipv6-extension-short",
-    "ipv6-extension-limit",
-    "ipv6-fragment-overflow",
-    "tcp-short",
-    "tcp-data-offset",
-    "udp-short",
-    "udp-length",
-    "icmp-short",
-    "icmpv6-short",
+/// All of them in order, with their names in reports.
+pub const STATUSES: [(PacketStatus, &str); STATUS_COUNT] = [
+    (PacketStatus::Ok, "ok"),
+    (PacketStatus::Cut, "cut"),
+    (PacketStatus::Empty, "empty"),
+    (PacketStatus::Version, "version"),
+    (PacketStatus::Ipv4Short, "ipv4-short"),
+    (PacketStatus::Ipv4HeaderLength, "ipv4-header-length"),
+    (PacketStatus::Ipv4TotalLength, "ipv4-total-length"),
+    (PacketStatus::Ipv4FragmentOverflow, "ipv4-fragment-overflow"),
+    (PacketStatus::Ipv6Short, "ipv6-short"),
+    (PacketStatus::Ipv6PayloadLength, "ipv6-payload-length"),
+    (PacketStatus::Ipv6ExtensionShort, "ipv6-extension-short"),
+    (PacketStatus::Ipv6ExtensionLimit, "ipv6-extension-limit"),
+    (PacketStatus::Ipv6FragmentOverflow, "ipv6-fragment-overflow"),
+    (PacketStatus::TcpShort, "tcp-short"),
+    (PacketStatus::TcpDataOffset, "tcp-data-offset"),
+    (PacketStatus::UdpShort, "udp-short"),
+    (PacketStatus::UdpLength, "udp-length"),
+    (PacketStatus::IcmpShort, "icmp-short"),
+    (PacketStatus::Icmpv6Short, "icmpv6-short"),
 ];
 
-const PROTOCOL_HOP_BY_HOP: u8 = 0;
-const PROTOCOL_ICMP: u8 = 1;
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
-const PROTOCOL_ROUTING: u8 = 43;
-const PROTOCOL_FRAGMENT: u8 = 44;
-const PROTOCOL_AH: u8 = 51;
-const PROTOCOL_ICMPV6: u8 = 58;
-const PROTOCOL_NO_NEXT: u8 = 59;
-const PROTOCOL_DESTINATION: u8 = 60;
+/// In the 16 bits of flags and offset.
+const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
+/// In units of 8 bytes.
+const IPV4_OFFSET_MASK: u16 = 0x1fff;
+/// In the 16 bits of offset and flags.
+const IPV6_MORE_FRAGMENTS: u16 = 0x0001;
+/// In bytes.
+const IPV6_OFFSET_MASK: u16 = 0xfff8;
+/// At the start of TCP and UDP headers.
+const PORTS_BYTES: u32 = 4;
+/// At the start of ICMP headers.
+const ICMP_TYPE_CODE_BYTES: u32 = 2;
+
+const HOPOPTS: u8 = libc::IPPROTO_HOPOPTS as u8;
+const ICMP: u8 = libc::IPPROTO_ICMP as u8;
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+const ROUTING: u8 = libc::IPPROTO_ROUTING as u8;
+const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
+const AH: u8 = libc::IPPROTO_AH as u8;
+const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
+const NONE: u8 = libc::IPPROTO_NONE as u8;
+const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
+
+/// The status' name in reports, e.g. "tcp-data-offset".
+pub fn status_name(status: PacketStatus) -> &'static str {
+    STATUSES[status as usize].1
+}
+
+/// Whether a status stands for a malformed packet.
+pub fn is_malformed(status: PacketStatus) -> bool {
+    status >= PacketStatus::Empty
+}
+
+fn be16(high: u8, low: u8) -> u16 {
+    u16::from_be_bytes([high, low])
+}
+
+/// Whether a header of so many bytes fits before the end that the IP header claims.
+fn fits(packet: &Packet, offset: u32, bytes: u32) -> bool {
+    offset <= packet.end && bytes <= packet.end - offset
+}
+
+/// The header at offset if all its bytes were captured.
+fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option<&'a [u8; BYTES]> {
+    packet.bytes.get(offset as usize..)?.first_chunk()
+}
+
+/// Reads the ports if their bytes are there, however short the header is otherwise.
+fn read_ports(packet: &mut Packet) {
+    let ports = header_at::<{ PORTS_BYTES as usize }>(packet, packet.l4_offset);
+    let Some(ports) = ports.filter(|_| fits(packet, packet.l4_offset, PORTS_BYTES)) else {
+        return;
+    };
+    packet.has_ports = true;
+    packet.source_port = be16(ports[0], ports[1]);
+    packet.destination_port = be16(ports[2], ports[3]);
+}
+
+fn parse_tcp(packet: &mut Packet) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let tcp = header_at::<{ TCP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
+    read_ports(packet);
+    if available < TCP_HEADER_BYTES {
+        return PacketStatus::TcpShort;
+    }
+    let Some(tcp) = tcp else {
+        return PacketStatus::Cut;
+    };
+    packet.has_tcp_flags = true;
+    packet.tcp_flags = tcp[13];
+    let header_bytes = u32::from(tcp[12] >> 4) * 4;
+    if header_bytes < TCP_HEADER_BYTES || header_bytes > available {
+        return PacketStatus::TcpDataOffset;
+    }
+    PacketStatus::Ok
+}
+
+fn parse_udp(packet: &mut Packet) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let udp = header_at::<{ UDP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
+    read_ports(packet);
+    if available < UDP_HEADER_BYTES {
+        return PacketStatus::UdpShort;
+    }
+    let Some(udp) = udp else {
+        return PacketStatus::Cut;
+    };
+    let length = u32::from(be16(udp[4], udp[5]));
+    if length == 0 && available > LENGTH_MAX {
+        return PacketStatus::Ok; // a GSO packet or a jumbogram: too long for the field
+    }
+    if length < UDP_HEADER_BYTES {
+        return PacketStatus::UdpLength;
+    }
+    if length > available && !packet.fragment {
+        return PacketStatus::UdpLength;
+    }
+    PacketStatus::Ok
+}
+
+/// ICMP and ICMPv6, which begin alike. short_status: what to call a header that is not whole.
+fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let icmp = header_at::<{ ICMP_TYPE_CODE_BYTES as usize }>(packet, packet.l4_offset);
+    if let Some(icmp) = icmp.filter(|_| available >= ICMP_TYPE_CODE_BYTES) {
+        packet.has_icmp = true;
+        packet.icmp_type = icmp[0];
+        packet.icmp_code = icmp[1];
+    }
+    if available < ICMP_HEADER_BYTES {
+        return short_status;
+    }
+    if header_at::<{ ICMP_HEADER_BYTES as usize }>(packet, packet.l4_offset).is_none() {
+        return PacketStatus::Cut;
+    }
+    PacketStatus::Ok
+}
+
+/// Parses the layer 4 header, which begins at offset <= packet.end.
+fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
+    packet.l4_offset = offset;
+    match (packet.protocol, packet.version) {
+        (TCP, _) => parse_tcp(packet),
+        (UDP, _) => parse_udp(packet),
+        (ICMP, 4) => parse_icmp(packet, PacketStatus::IcmpShort),
+        (ICMPV6, 6) => parse_icmp(packet, PacketStatus::Icmpv6Short),
+        _ => PacketStatus::Ok,
+    }
+}
+
+fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
+    let ip = header_at::<{ IPV4_HEADER_BYTES as usize }>(packet, 0);
+    if packet.original < IPV4_HEADER_BYTES {
+        return PacketStatus::Ipv4Short;
+    }
+    let Some(ip) = ip else {
+        return PacketStatus::Cut;
+    };
+
+    let header_bytes = u32::from(ip[0] & 0x0f) * 4;
+    if header_bytes < IPV4_HEADER_BYTES || header_bytes > packet.original {
+        return PacketStatus::Ipv4HeaderLength;
+    }
+    let mut total_bytes = u32::from(be16(ip[2], ip[3]));
+    if total_bytes == 0 && packet.original > LENGTH_MAX {
+        total_bytes = packet.original; // a GSO packet: too long for the field
+    }
+    if total_bytes < header_bytes || total_bytes > packet.original {
+        return PacketStatus::Ipv4TotalLength;
+    }
+    packet.end = total_bytes;
+    packet.protocol = ip[9];
+
+    let flags_offset = be16(ip[6], ip[7]);
+    let fragment_offset = u32::from(flags_offset & IPV4_OFFSET_MASK) * 8;
+    if fragment_offset > 0 && packet.end - header_bytes > LENGTH_MAX - fragment_offset {
+        return PacketStatus::Ipv4FragmentOverflow;
+    }
+    packet.fragment = fragment_offset > 0 || flags_offset & IPV4_MORE_FRAGMENTS != 0;
+    packet.later_fragment = fragment_offset > 0;
+    if packet.later_fragment {
+        return PacketStatus::Ok;
+    }
+    if packet.bytes.get(..header_bytes as usize).is_none() {
+        return PacketStatus::Cut;
+    }
+    parse_l4(packet, header_bytes)
+}
+
+fn is_extension(next_header: u8) -> bool {
+    matches!(next_header, HOPOPTS | ROUTING | FRAGMENT | AH | DSTOPTS)
+}
+
+/// An extension header as far as it must be there to know its length.
+type Extension = [u8; IPV6_EXTENSION_BYTES as usize];
+
+/// The length of an extension header from its first 8 bytes (RFC 8200 section 4, RFC 4302
+/// section 2.2).
+fn extension_bytes(kind: u8, extension: &Extension) -> u32 {
+    match kind {
+        FRAGMENT => IPV6_EXTENSION_BYTES,
+        AH => (u32::from(extension[1]) + 2) * 4,
+        _ => (u32::from(extension[1]) + 1) * 8,
+    }
+}
+
+/// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
+/// the chain follows in a later fragment.
+fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) -> PacketStatus {
+    let offset_flags = be16(extension[2], extension[3]);
+    let fragment_offset = u32::from(offset_flags & IPV6_OFFSET_MASK);
+    let fragment_bytes = packet.end - offset - IPV6_EXTENSION_BYTES;
+    // An atomic fragment (RFC 6946) is whole.
+    if fragment_offset > 0 || offset_flags & IPV6_MORE_FRAGMENTS != 0 {
+        packet.fragment = true;
+    }
+    if fragment_offset == 0 {
+        return PacketStatus::Ok;
+    }
+    if fragment_bytes > LENGTH_MAX - fragment_offset {
+        return PacketStatus::Ipv6FragmentOverflow;
+    }
+    packet.later_fragment = true;
+    packet.protocol = extension[0];
+    PacketStatus::Ok
+}
+
+/// Walks the extension headers. Ends at *offset with `Ok` at what is none, at "no next header" or at
+/// a later fragment.
+fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
+    let mut extensions = 0;
+    while is_extension(packet.protocol) {
+        if extensions == IPV6_EXTENSIONS_MAX {
+            return PacketStatus::Ipv6ExtensionLimit;
+        }
+        if !fits(packet, *offset, IPV6_EXTENSION_BYTES) {
+            return PacketStatus::Ipv6ExtensionShort;
+        }
+        let Some(extension) = header_at(packet, *offset) else {
+            return PacketStatus::Cut;
+        };
+        let bytes = extension_bytes(packet.protocol, extension);
+        if !fits(packet, *offset, bytes) {
+            return PacketStatus::Ipv6ExtensionShort;
+        }
+        if packet.protocol == FRAGMENT {
+            let status = parse_ipv6_fragment(packet, *offset, extension);
+            if status != PacketStatus::Ok || packet.later_fragment {
+                return status;
+            }
+        }
+        packet.protocol = extension[0];
+        *offset += bytes;
+        extensions += 1;
+    }
+    PacketStatus::Ok
+}
+
+fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
+    let ip = header_at::<{ IPV6_HEADER_BYTES as usize }>(packet, 0);
+    let mut offset = IPV6_HEADER_BYTES;
+    if packet.original < IPV6_HEADER_BYTES {
+        return PacketStatus::Ipv6Short;
+    }
+    let Some(ip) = ip else {
+        return PacketStatus::Cut;
+    };
+
+    let mut payload_bytes = u32::from(be16(ip[4], ip[5]));
+    if payload_bytes == 0 && packet.original > IPV6_HEADER_BYTES + LENGTH_MAX {
+        payload_bytes = packet.original - IPV6_HEADER_BYTES; // a jumbogram or BIG TCP
+    }
+    if payload_bytes > packet.original - IPV6_HEADER_BYTES {
+        return PacketStatus::Ipv6PayloadLength;
+    }
+    packet.end = IPV6_HEADER_BYTES + payload_bytes;
+    packet.protocol = ip[6];
+
+    let status = walk_extensions(packet, &mut offset);
+    if status != PacketStatus::Ok || packet.later_fragment || packet.protocol == NONE {
+        return status;
+    }
+    parse_l4(packet, offset)
+}
 
 /// Parses a packet.
-/// bytes: from the IP header on, as many as were captured.
-/// original: the packet's length in the kernel, in bytes; less than captured is taken as captured.
-/// Always fills in packet. Cannot fail: the status says what was found.
+/// - bytes: from the IP header on, as many as were captured.
+/// - original: the packet's length in the kernel, in bytes; less than captured is taken as
+///   captured.
+/// - Always fills in packet.
+/// - Cannot fail: the status says what was found.
 pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> PacketStatus {
     let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     *packet = Packet {
@@ -148,218 +383,21 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
         ..Packet::default()
     };
     let Some(first) = bytes.first() else {
-        return if original == 0 {
+        return if packet.original == 0 {
             PacketStatus::Empty
         } else {
             PacketStatus::Cut
         };
     };
     match first >> 4 {
-        4 => parse_ipv4(packet),
-        6 => parse_ipv6(packet),
+        4 => {
+            packet.version = 4;
+            parse_ipv4(packet)
+        }
+        6 => {
+            packet.version = 6;
+            parse_ipv6(packet)
+        }
         _ => PacketStatus::Version,
     }
-}
-
-/// The `N` bytes at `offset`, or nothing if they were not all copied.
-fn header<'a, const N: usize>(packet: &Packet<'a>, offset: u32) -> Option<&'a [u8; N]> {
-    packet.bytes.get(offset as usize..)?.first_chunk()
-}
-
-fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
-    packet.version = 4;
-    if packet.original < IPV4_HEADER_BYTES {
-        return PacketStatus::Ipv4Short;
-    }
-    let Some(ip) = header::<{ IPV4_HEADER_BYTES as usize }>(packet, 0) else {
-        return PacketStatus::Cut;
-    };
-    let header_length = u32::from(ip[0] & 0x0f) * 4;
-    if header_length < IPV4_HEADER_BYTES || header_length > packet.original {
-        return PacketStatus::Ipv4HeaderLength;
-    }
-    let total_length = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-    if total_length == 0 && packet.original > LENGTH_MAX {
-        packet.end = packet.original;
-    } else if total_length < header_length || total_length > packet.original {
-        return PacketStatus::Ipv4TotalLength;
-    } else {
-        packet.end = total_length;
-    }
-    packet.protocol = ip[9];
-    let fragment = u16::from_be_bytes([ip[6], ip[7]]);
-    let more = fragment & 0x2000 != 0;
-    let offset = u32::from(fragment & 0x1fff) * 8;
-    if offset > 0 && packet.end - header_length > LENGTH_MAX - offset {
-        return PacketStatus::Ipv4FragmentOverflow;
-    }
-    packet.fragment = more || offset > 0;
-    packet.later_fragment = offset > 0;
-    if packet.later_fragment {
-        return PacketStatus::Ok;
-    }
-    if (packet.bytes.len() as u64) < u64::from(header_length) {
-        return PacketStatus::Cut;
-    }
-    parse_l4(packet, header_length)
-}
-
-fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
-    packet.version = 6;
-    if packet.original < IPV6_HEADER_BYTES {
-        return PacketStatus::Ipv6Short;
-    }
-    let Some(ip) = header::<{ IPV6_HEADER_BYTES as usize }>(packet, 0) else {
-        return PacketStatus::Cut;
-    };
-    let payload_length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
-    if payload_length == 0 && packet.original > IPV6_HEADER_BYTES + LENGTH_MAX {
-        packet.end = packet.original;
-    } else if IPV6_HEADER_BYTES + payload_length > packet.original {
-        return PacketStatus::Ipv6PayloadLength;
-    } else {
-        packet.end = IPV6_HEADER_BYTES + payload_length;
-    }
-    parse_extensions(packet, ip[6])
-}
-
-/// Walks the extension headers, of which the first has the type `next`.
-fn parse_extensions(packet: &mut Packet, next: u8) -> PacketStatus {
-    let mut offset = IPV6_HEADER_BYTES;
-    let mut count = 0;
-    packet.protocol = next;
-    loop {
-        match packet.protocol {
-            PROTOCOL_HOP_BY_HOP | PROTOCOL_ROUTING | PROTOCOL_FRAGMENT | PROTOCOL_AH
-            | PROTOCOL_DESTINATION => {}
-            PROTOCOL_NO_NEXT => return PacketStatus::Ok,
-            _ => return parse_l4(packet, offset),
-        }
-        count += 1;
-        if count > IPV6_EXTENSIONS_MAX {
-            return PacketStatus::Ipv6ExtensionLimit;
-        }
-        if packet.end - offset < IPV6_EXTENSION_BYTES {
-            return PacketStatus::Ipv6ExtensionShort;
-        }
-        let Some(extension) = header::<{ IPV6_EXTENSION_BYTES as usize }>(packet, offset) else {
-            return PacketStatus::Cut;
-        };
-        let length = extension_length(packet.protocol, extension);
-        if length > packet.end - offset {
-            return PacketStatus::Ipv6ExtensionShort;
-        }
-        offset += length;
-        if packet.protocol == PROTOCOL_FRAGMENT {
-            let fragment = u16::from_be_bytes([extension[2], extension[3]]);
-            let fragment_offset = u32::from(fragment & 0xfff8);
-            packet.fragment |= fragment_offset > 0 || fragment & 1 != 0;
-            if fragment_offset > 0 && packet.end - offset > LENGTH_MAX - fragment_offset {
-                return PacketStatus::Ipv6FragmentOverflow;
-            }
-            packet.later_fragment = fragment_offset > 0;
-        }
-        packet.protocol = extension[0];
-        if packet.later_fragment {
-            return PacketStatus::Ok;
-        }
-    }
-}
-
-/// The bytes of an extension header (RFC 8200 section 4, RFC 4302 section 2.2 for AH).
-fn extension_length(kind: u8, extension: &[u8; IPV6_EXTENSION_BYTES as usize]) -> u32 {
-    match kind {
-        PROTOCOL_FRAGMENT => IPV6_EXTENSION_BYTES,
-        PROTOCOL_AH => (u32::from(extension[1]) + 2) * 4,
-        _ => (u32::from(extension[1]) + 1) * 8,
-    }
-}
-
-fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
-    packet.l4_offset = offset;
-    match (packet.protocol, packet.version) {
-        (PROTOCOL_TCP, _) => parse_tcp(packet),
-        (PROTOCOL_UDP, _) => parse_udp(packet),
-        (PROTOCOL_ICMP, 4) => parse_icmp(packet, PacketStatus::IcmpShort),
-        (PROTOCOL_ICMPV6, 6) => parse_icmp(packet, PacketStatus::Icmpv6Short),
-        _ => PacketStatus::Ok,
-    }
-}
-
-fn parse_tcp(packet: &mut Packet) -> PacketStatus {
-    parse_ports(packet);
-    let available = packet.end - packet.l4_offset;
-    if available < TCP_HEADER_BYTES {
-        return PacketStatus::TcpShort;
-    }
-    let Some(tcp) = header::<{ TCP_HEADER_BYTES as usize }>(packet, packet.l4_offset) else {
-        return PacketStatus::Cut;
-    };
-    packet.has_tcp_flags = true;
-    packet.tcp_flags = tcp[13];
-    let data_offset = u32::from(tcp[12] >> 4) * 4;
-    if data_offset < TCP_HEADER_BYTES || data_offset > available {
-        return PacketStatus::TcpDataOffset;
-    }
-    PacketStatus::Ok
-}
-
-fn parse_udp(packet: &mut Packet) -> PacketStatus {
-    parse_ports(packet);
-    let available = packet.end - packet.l4_offset;
-    if available < UDP_HEADER_BYTES {
-        return PacketStatus::UdpShort;
-    }
-    let Some(udp) = header::<{ UDP_HEADER_BYTES as usize }>(packet, packet.l4_offset) else {
-        return PacketStatus::Cut;
-    };
-    let length = u32::from(u16::from_be_bytes([udp[4], udp[5]]));
-    if length == 0 && available > LENGTH_MAX {
-        return PacketStatus::Ok;
-    }
-    // The length of a fragmented datagram is that of the whole, the bytes here are its first part.
-    if length < UDP_HEADER_BYTES || (length > available && !packet.fragment) {
-        return PacketStatus::UdpLength;
-    }
-    PacketStatus::Ok
-}
-
-/// TCP and UDP begin with the same two ports.
-fn parse_ports(packet: &mut Packet) {
-    if packet.end - packet.l4_offset < 4 {
-        return;
-    }
-    if let Some(ports) = header::<4>(packet, packet.l4_offset) {
-        packet.has_ports = true;
-        packet.source_port = u16::from_be_bytes([ports[0], ports[1]]);
-        packet.destination_port = u16::from_be_bytes([ports[2], ports[3]]);
-    }
-}
-
-fn parse_icmp(packet: &mut Packet, short: PacketStatus) -> PacketStatus {
-    let available = packet.end - packet.l4_offset;
-    if available >= 2 {
-        if let Some(icmp) = header::<2>(packet, packet.l4_offset) {
-            packet.has_icmp = true;
-            packet.icmp_type = icmp[0];
-            packet.icmp_code = icmp[1];
-        }
-    }
-    if available < ICMP_HEADER_BYTES {
-        return short;
-    }
-    if header::<{ ICMP_HEADER_BYTES as usize }>(packet, packet.l4_offset).is_none() {
-        return PacketStatus::Cut;
-    }
-    PacketStatus::Ok
-}
-
-/// Whether a status stands for a malformed packet.
-pub fn is_malformed(status: PacketStatus) -> bool {
-    status >= PacketStatus::Empty
-}
-
-/// The status' name in reports, e.g. "tcp-data-offset".
-pub fn status_name(status: PacketStatus) -> &'static str {
-    STATUS_NAMES[status as usize]
 }
