@@ -16,9 +16,10 @@ use nix::errno::Errno;
 use sys_bindings::{
     nfgenmsg, nfqnl_msg_packet_hdr, nfqnl_msg_packet_hw, nfqnl_msg_packet_timestamp, nlattr,
     nlmsgerr, nlmsghdr, NFNL_SUBSYS_QUEUE, NFQA_CAP_LEN, NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_GSO,
-    NFQA_GID, NFQA_HWADDR, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_IFINDEX_PHYSINDEV,
-    NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_SKB_INFO, NFQA_TIMESTAMP, NFQA_UID,
-    NFQNL_MSG_PACKET, NLA_ALIGNTO, NLA_HDRLEN, NLA_TYPE_MASK, NLMSG_ERROR, NLMSG_HDRLEN,
+    NFQA_CT_INFO, NFQA_GID, NFQA_HWADDR, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV,
+    NFQA_IFINDEX_PHYSINDEV, NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_SECCTX,
+    NFQA_SKB_INFO, NFQA_TIMESTAMP, NFQA_UID, NFQNL_MSG_PACKET, NLA_ALIGNTO, NLA_HDRLEN,
+    NLA_TYPE_MASK, NLMSG_ERROR, NLMSG_HDRLEN,
 };
 
 use crate::log::{failure_set, failure_set_start, warn, Failure, LogExit};
@@ -132,8 +133,9 @@ pub enum QueueParsed {
     Ignored,
     /// And no verdict is possible.
     Malformed,
-    /// The kernel refused a verdict (ENOENT: it has no such id).
-    Refused(Errno),
+    /// The kernel refused a request, with this errno: for a verdict ENOENT, it has no such id. (Not an
+    /// `Errno`: the kernel has some that user space has no name for.)
+    Refused(i32),
 }
 
 /// What a receive call yielded. All zero: the socket is empty.
@@ -212,39 +214,33 @@ const _: () = assert!(
     "an errno and the header of the request"
 );
 
-/// What the value of an attribute must be like.
-enum AttributeRule {
-    Any,
-    /// At least so many bytes.
-    Least(usize),
-    /// And no more (mnl_attr_validate in nfq_nlmsg_parse refuses longer ones).
-    Exact(usize),
-}
-
-fn attribute_rule(kind: u16) -> AttributeRule {
+/// Bytes of a value of fixed size; 0 = of any length. What nfq_nlmsg_parse insists on all backends
+/// do: so for NFQA_SECCTX, a string that the library takes for a number, and that no one asks for.
+fn attribute_bytes(kind: u16) -> usize {
     match u32::from(kind) {
-        NFQA_PACKET_HDR => AttributeRule::Least(PACKET_HDR_BYTES),
-        NFQA_TIMESTAMP => AttributeRule::Exact(size_of::<nfqnl_msg_packet_timestamp>()),
-        NFQA_HWADDR => AttributeRule::Exact(size_of::<nfqnl_msg_packet_hw>()),
+        NFQA_PACKET_HDR => PACKET_HDR_BYTES,
+        NFQA_TIMESTAMP => size_of::<nfqnl_msg_packet_timestamp>(),
+        NFQA_HWADDR => size_of::<nfqnl_msg_packet_hw>(),
         NFQA_MARK
         | NFQA_IFINDEX_INDEV
         | NFQA_IFINDEX_OUTDEV
         | NFQA_IFINDEX_PHYSINDEV
-        | NFQA_IFINDEX_PHYSOUTDEV => AttributeRule::Exact(size_of::<u32>()),
-        NFQA_CAP_LEN | NFQA_SKB_INFO | NFQA_UID | NFQA_GID => {
-            AttributeRule::Least(size_of::<u32>())
-        }
-        _ => AttributeRule::Any,
+        | NFQA_IFINDEX_PHYSOUTDEV
+        | NFQA_CT_INFO
+        | NFQA_CAP_LEN
+        | NFQA_SKB_INFO
+        | NFQA_UID
+        | NFQA_GID
+        | NFQA_SECCTX => size_of::<u32>(),
+        _ => 0,
     }
 }
 
-/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes.
+/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes:
+/// those of fixed size have just that, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 insists.
 pub fn attribute_fits(kind: u16, value_bytes: usize) -> bool {
-    match attribute_rule(kind) {
-        AttributeRule::Any => true,
-        AttributeRule::Least(bytes) => value_bytes >= bytes,
-        AttributeRule::Exact(bytes) => value_bytes == bytes,
-    }
+    let bytes = attribute_bytes(kind);
+    bytes == 0 || value_bytes == bytes
 }
 
 /// The fields of a message's header that are looked at, in host order.
@@ -326,14 +322,14 @@ fn frame_error(message: &[u8]) -> QueueParsed {
     match body.first_chunk() {
         Some(error) if body.len() >= size_of::<nlmsgerr>() => match i32::from_ne_bytes(*error) {
             0 => QueueParsed::Ignored,
-            error => QueueParsed::Refused(Errno::from_raw(error.wrapping_abs())),
+            error => QueueParsed::Refused(error.saturating_abs()),
         },
         _ => QueueParsed::Malformed,
     }
 }
 
-/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells. Returns `Packet` with
-/// packet filled in (truncated set, no payload), or `Malformed`.
+/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells.
+/// - Returns `Packet` with packet filled in (truncated set, no payload), or `Malformed`.
 pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     const NEEDED: usize = MESSAGE_BYTES + NLA_HDRLEN as usize + PACKET_HDR_BYTES;
     let header = header_of(bytes);
@@ -357,11 +353,12 @@ pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
 }
 
 /// Looks at a message's frame, before anything of it is parsed.
-/// bytes: what was received of one message as it came from the socket (nfnetlink_queue sends one a
-/// datagram). Returns `Packet` if it is a packet message that lies wholly in the bytes: its
-/// attributes may then be parsed, within nlmsg_len. Otherwise what it is. packet is filled in only
-/// for a truncated one (nlmsg_len beyond the bytes) whose first attribute is a complete
-/// NFQA_PACKET_HDR: `Packet` with packet.truncated set. Otherwise packet.truncated is cleared.
+/// - bytes: what was received of one message as it came from the socket (nfnetlink_queue sends one
+///   a datagram).
+/// - packet: truncated is cleared, or all filled in as `truncated` does if the message is longer
+///   than what was received.
+/// - Returns `Packet` for a packet message: if packet.truncated is not set, it lies wholly in the
+///   bytes, and its attributes may be parsed within nlmsg_len. Otherwise what it is.
 pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     packet.truncated = false;
     let header = header_of(bytes);
@@ -381,10 +378,11 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
 }
 
 /// Checks the attributes of a whole packet message, as what the libraries take on trust: every
-/// header and every value lies within nlmsg_len, no fixed-size value is shorter than its type (or,
-/// for those that libnetfilter_queue insists on, longer), and there is an NFQA_PACKET_HDR. Unknown
-/// attributes are skipped. bytes: a message that `frame` found whole. Returns NFQA_CAP_LEN in host
-/// order, if there is one. Fails with EBADMSG.
+/// header and every value lies within nlmsg_len, a value of fixed size has that size, and there is
+/// an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer than 4 bytes after the last attribute
+/// are malformed too.
+/// - bytes: a message that `frame` found whole.
+/// - Returns NFQA_CAP_LEN in host order, if there is one. Fails with EBADMSG.
 pub fn check_attributes(bytes: &[u8]) -> Result<Option<u32>, Errno> {
     let message = message_of(bytes);
     let mut offset = MESSAGE_BYTES;
@@ -424,7 +422,7 @@ pub fn await_answer(queue: &mut Queue) -> Result<(), Errno> {
         let message = queue_socket::message(&queue.socket, index);
         match frame(message.bytes, &mut QueuePacket::default()) {
             QueueParsed::Packet => queue.pending = count,
-            QueueParsed::Refused(error) => return Err(error),
+            QueueParsed::Refused(error) => return Err(Errno::from_raw(error)),
             QueueParsed::Ignored | QueueParsed::Malformed => {}
         }
     }
@@ -468,8 +466,7 @@ fn fail_no_nfqueue() -> Failure {
     )
 }
 
-/// Tells why BIND failed. The kernel answers EPERM both without CAP_NET_ADMIN and for another's
-/// queue.
+/// Tells why BIND failed: EPERM stands for a missing capability and for a queue of another's.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue_proc::figures(queue.settings.number) {
         Ok(figures) if figures.portid != queue.portid => Some(figures.portid),
@@ -487,7 +484,8 @@ fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     }
 }
 
-fn make_queue(settings: &QueueSettings) -> Result<Queue, Failure> {
+/// A closed queue with all its buffers.
+fn make_buffers(settings: &QueueSettings) -> Result<Queue, Failure> {
     let socket = queue_socket::init(settings.batch, settings.slot_bytes)
         .map_err(|error| failure_set_start("calloc", error))?;
     Ok(Queue {
@@ -551,9 +549,8 @@ fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_length(queue: &mut Queue) -> Result<(), Failure> {
-    request(queue, QueueRequest::Length)
-        .map_err(|error| failure_set_start(request_name(QueueRequest::Length), error))
+fn must_request(queue: &mut Queue, what: QueueRequest) -> Result<(), Failure> {
+    request(queue, what).map_err(|error| failure_set_start(request_name(what), error))
 }
 
 fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
@@ -583,24 +580,15 @@ fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
 }
 
-fn set_mode(queue: &mut Queue) -> Result<(), Failure> {
-    request(queue, QueueRequest::Mode)
-        .map_err(|error| failure_set_start(request_name(QueueRequest::Mode), error))
-}
-
 /// Opens and configures a queue, so that packets flow. After a failure everything is closed.
 pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
-    let mut queue = make_queue(settings)?;
-    for step in [
-        open_socket,
-        bind_queue,
-        set_buffer,
-        set_length,
-        set_flags,
-        set_mode,
-    ] {
-        step(&mut queue)?;
-    }
+    let mut queue = make_buffers(settings)?;
+    open_socket(&mut queue)?;
+    bind_queue(&mut queue)?;
+    set_buffer(&mut queue)?;
+    must_request(&mut queue, QueueRequest::Length)?;
+    set_flags(&mut queue)?;
+    must_request(&mut queue, QueueRequest::Mode)?;
     Ok(queue)
 }
 
@@ -629,8 +617,7 @@ fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
     }
 }
 
-/// How many messages there are to take: those that came while configuring, else what the socket
-/// gives.
+/// How many messages there are to take: those kept while configuring, else what the socket gives.
 fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
     match std::mem::take(&mut queue.pending) {
         0 => queue_socket::receive(&mut queue.socket, false),
