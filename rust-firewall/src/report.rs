@@ -63,7 +63,7 @@ fn print_start(out: &mut String, options: &Options, receive_buffer: u32) {
 fn verdict_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> + '_ {
     verdict::VERDICTS
         .into_iter()
-        .map(verdict::name)
+        .map(|(_, name)| name)
         .zip(stats.verdicts)
 }
 
@@ -72,8 +72,8 @@ fn malformed_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> 
     packet::STATUSES
         .into_iter()
         .zip(stats.malformed)
-        .filter(|(status, _)| packet::is_malformed(*status))
-        .map(|(status, count)| (packet::status_name(status), count))
+        .filter(|((status, _), _)| packet::is_malformed(*status))
+        .map(|((_, name), count)| (name, count))
         .chain([("netlink", stats.netlink)])
 }
 

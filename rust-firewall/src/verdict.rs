@@ -23,14 +23,14 @@ pub enum Verdict {
 
 pub const COUNT: usize = Verdict::Requeue as usize + 1;
 
-/// All of them, in order.
-pub const VERDICTS: [Verdict; COUNT] = [
-    Verdict::Accept,
-    Verdict::Drop,
-    Verdict::Reject,
-    Verdict::Mark,
-    Verdict::Repeat,
-    Verdict::Requeue,
+/// All of them in order, with their names in reports.
+pub const VERDICTS: [(Verdict, &str); COUNT] = [
+    (Verdict::Accept, "accept"),
+    (Verdict::Drop, "drop"),
+    (Verdict::Reject, "reject"),
+    (Verdict::Mark, "mark"),
+    (Verdict::Repeat, "repeat"),
+    (Verdict::Requeue, "requeue"),
 ];
 
 /// Packets of ascending ids that share a verdict: one netlink message. A batch verdict of the kernel
@@ -65,11 +65,9 @@ impl Default for VerdictBatch {
     }
 }
 
-const NAMES: [&str; COUNT] = ["accept", "drop", "reject", "mark", "repeat", "requeue"];
-
 /// The verdict's name in reports, e.g. "accept".
 pub fn name(verdict: Verdict) -> &'static str {
-    NAMES[verdict as usize]
+    VERDICTS[verdict as usize].1
 }
 
 /// The kernel's value (linux/netfilter.h). argument: the queue number for `Requeue`, else ignored.

@@ -17,7 +17,6 @@ pub const WINDOW_MESSAGES: u64 = 64;
 /// A budget halved to less than this becomes 0.
 pub const SPIN_LEAST_NS: u64 = 1000;
 
-const NS_PER_US: u64 = 1000;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +58,17 @@ pub struct Wait {
     pub spinning: bool,
 }
 
+fn us_to_ns(us: u32) -> u64 {
+    u64::from(us) * 1000
+}
+
 /// Starts. spin_us, coalesce_us: 0 = never.
 pub fn init(batch: u32, spin_us: u32, coalesce_us: u32, now_ns: u64) -> Wait {
     Wait {
         batch,
-        spin_ns: u64::from(spin_us) * NS_PER_US,
-        coalesce_ns: u64::from(coalesce_us) * NS_PER_US,
-        budget_ns: u64::from(spin_us) * NS_PER_US,
+        spin_ns: us_to_ns(spin_us),
+        coalesce_ns: us_to_ns(coalesce_us),
+        budget_ns: us_to_ns(spin_us),
         last_ns: now_ns,
         window_ns: now_ns,
         ..Wait::default()

@@ -365,33 +365,35 @@ fn unexplained(ledger: &Ledger) -> u64 {
 fn ledger_of(shared: &Shared, running: bool) -> Ledger {
     let settings = &shared.settings;
     let in_flight = if running { settings.batch.into() } else { 0 };
-    let mut best: Option<Ledger> = None;
+    let mut best = Ledger {
+        difference: u64::MAX,
+        ..Ledger::default()
+    };
+    let mut result = Ok(());
     for _ in 0..stats::READINGS_MAX {
-        let (reading, result) = take_reading(shared);
+        let reading;
+        (reading, result) = take_reading(shared);
         let taken = stats::ledger_make(&reading, settings.number, in_flight, settings.fail_open);
-        let done = unexplained(&taken) == 0;
-        if best
-            .as_ref()
-            .is_none_or(|best| unexplained(&taken) < unexplained(best))
-        {
-            best = Some(taken);
+        if unexplained(&taken) < unexplained(&best) {
+            best = taken;
         }
-        if let Err(error) = result {
-            log::warn(format_args!(
-                "{}: {}: the ledger lacks the kernel's figures",
-                queue_proc::QUEUES,
-                log::strerror(error)
-            ));
-        }
-        if result.is_err() || done {
+        if result.is_err() || unexplained(&best) == 0 {
             break;
         }
     }
-    best.unwrap_or_default()
+    if let Err(error) = result {
+        log::warn(format_args!(
+            "{}: {}: the ledger lacks the kernel's figures",
+            queue_proc::QUEUES,
+            log::strerror(error)
+        ));
+    }
+    best
 }
 
 /// Takes the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
-/// unexplained. running: its thread runs, so a batch may be in flight. Warns if /proc can't be read.
+/// unexplained.
+/// - running: its thread runs, so a batch may be in flight. Warns if /proc can't be read.
 pub fn ledger(worker: &Worker, running: bool) -> Ledger {
     ledger_of(&worker.shared, running)
 }
