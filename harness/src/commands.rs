@@ -126,10 +126,14 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
 
 /// Works out a result anew, prints it and writes report.md.
 pub fn report(folder: &Path) -> Result<()> {
+    print!("{}", write_report(folder)?.text());
+    Ok(())
+}
+
+fn write_report(folder: &Path) -> Result<Report> {
     let report = Report::make(folder)?;
     Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
-    print!("{}", report.text());
-    Ok(())
+    Ok(report)
 }
 
 /// Draws the figures of a result, or of all of them.
@@ -147,7 +151,9 @@ pub fn plot(folder: Option<&Path>) -> Result<()> {
 fn show(folder: &Path) -> Result<()> {
     report(folder)?;
     println!();
-    draw(folder)
+    draw(folder)?;
+    // Once more, with the figures in it.
+    write_report(folder).map(|_| ())
 }
 
 fn draw(folder: &Path) -> Result<()> {

@@ -9,6 +9,7 @@ pub mod advice;
 pub mod commands;
 pub mod experiment;
 pub mod firewall;
+pub mod flows;
 pub mod interrupt;
 pub mod load;
 pub mod measure;

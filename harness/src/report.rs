@@ -2,11 +2,13 @@
 //! A result for people: the table and the verdicts on the terminal, the same and more in report.md.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::advice::advice;
+use crate::experiment::Figure;
 use crate::metadata::Metadata;
 use crate::store::{CellName, PairRow, Sample, Store, Summary};
 use crate::summary::{compare, main_metric, summarize};
@@ -16,6 +18,8 @@ pub struct Report {
     pub metadata: Metadata,
     pub summaries: Vec<Summary>,
     pub pairs: Vec<PairRow>,
+    /// The names of the figures in the folder.
+    figures: Vec<String>,
 }
 
 /// One load with the rows of its table.
@@ -35,10 +39,12 @@ impl Report {
         let pairs = compare(&samples, &metadata.compare, &metadata.subjects);
         store.rewrite(&summaries)?;
         store.rewrite(&pairs)?;
+        let figures = drawn(folder, &metadata.figures)?;
         Ok(Report {
             metadata,
             summaries,
             pairs,
+            figures,
         })
     }
 
@@ -237,14 +243,36 @@ impl Report {
     }
 
     fn write_figures(&self, text: &mut String) {
-        if self.metadata.figures.is_empty() {
+        if self.figures.is_empty() {
             return;
         }
         text.push_str("## Figures\n\n");
-        for figure in &self.metadata.figures {
-            let _ = writeln!(text, "![{}]({}.svg)\n", figure.title, figure.name);
+        for name in &self.figures {
+            let asked = self
+                .metadata
+                .figures
+                .iter()
+                .find(|figure| figure.name == *name);
+            let title = asked.map_or(name, |figure| &figure.title);
+            let _ = writeln!(text, "![{title}]({name}.svg)\n");
         }
     }
+}
+
+/// The names of the figures that were drawn: those that were asked for in their order, then others.
+fn drawn(folder: &Path, asked: &[Figure]) -> Result<Vec<String>> {
+    let files = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let svg = |path: PathBuf| {
+        let ours = path.extension()? == "svg";
+        ours.then(|| path.file_stem()?.to_str().map(str::to_string))?
+    };
+    let mut names: Vec<String> = files
+        .flatten()
+        .filter_map(|file| svg(file.path()))
+        .collect();
+    let place = |name: &String| asked.iter().position(|figure| figure.name == *name);
+    names.sort_by_key(|name| (place(name).unwrap_or(asked.len()), name.clone()));
+    Ok(names)
 }
 
 fn absent() -> String {
