@@ -58,7 +58,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(if interrupt::interrupted() { INTERRUPTED } else { 1 })
+            ExitCode::from(if interrupt::interrupted() {
+                INTERRUPTED
+            } else {
+                1
+            })
         }
     }
 }
