@@ -1,4 +1,152 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-pub fn draw_all(_folder: &std::path::Path) -> anyhow::Result<Vec<std::path::PathBuf>> {
-    Ok(Vec::new())
+//! The figures of a result folder, drawn from its saved data only: NAME.svg and NAME.png of each.
+
+mod axis;
+mod columns;
+mod data;
+mod dots;
+mod font;
+mod frame;
+mod lines;
+mod palette;
+mod percentile;
+mod raster;
+mod scale;
+mod scene;
+mod series;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::experiment::{Figure, FigureKind};
+use crate::store::{CellName, Store};
+use crate::summary::main_metric;
+
+use data::Data;
+use scene::Scene;
+
+/// One figure that is to be drawn.
+#[derive(Clone, Debug, PartialEq)]
+struct Plan {
+    name: String,
+    title: String,
+    kind: FigureKind,
+    metric: String,
+    /// The loads that it shows; they differ in the size only.
+    cells: Vec<CellName>,
 }
+
+/// Draws the figures that the experiment asks for, or, if it asks for none, all that the data give. Gives the files
+/// that it has written; a figure without data is left out.
+pub fn draw_all(folder: &Path) -> Result<Vec<PathBuf>> {
+    let data = Data::read(folder)?;
+    let store = Store::open(folder);
+    let mut files = Vec::new();
+    for plan in plans(&data) {
+        let Some(scene) = draw(&data, &plan) else {
+            continue;
+        };
+        let contents = [("png", scene.png()), ("svg", scene.svg().into_bytes())];
+        for (ending, contents) in contents {
+            let name = format!("{}.{ending}", plan.name);
+            store.replace(&name, &contents)?;
+            files.push(folder.join(name));
+        }
+    }
+    Ok(files)
+}
+
+fn draw(data: &Data, plan: &Plan) -> Option<Scene> {
+    let cell = plan.cells.first()?;
+    match plan.kind {
+        FigureKind::Series => series::draw(data, cell, &plan.title),
+        FigureKind::Percentile => percentile::draw(data, cell, &plan.title),
+        FigureKind::Dots if plan.cells.len() > 1 || several_queues(data) => {
+            scale::draw(data, &plan.cells, &plan.metric, &plan.title)
+        }
+        FigureKind::Dots => dots::draw(data, cell, &plan.metric, &plan.title),
+    }
+}
+
+fn several_queues(data: &Data) -> bool {
+    let mut subjects = data.metadata.subjects.iter();
+    subjects.any(|subject| palette::queues(subject) > 1)
+}
+
+fn plans(data: &Data) -> Vec<Plan> {
+    let cells = data.cells();
+    match data.metadata.figures.as_slice() {
+        [] => plans_of_data(data, &cells),
+        figures => figures
+            .iter()
+            .flat_map(|figure| plans_of(figure, &cells))
+            .collect(),
+    }
+}
+
+/// A figure as it was asked for. Sizes go into one figure of dots, but into one figure each of the other kinds: the
+/// first one has the plain name.
+fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
+    let (workload, path) = (figure.workload.to_string(), figure.path.to_string());
+    let wanted = |cell: &&CellName| {
+        let size = figure
+            .payload_bytes
+            .is_none_or(|bytes| bytes == cell.payload_bytes);
+        cell.workload == workload && cell.path == path && size
+    };
+    let cells: Vec<CellName> = cells.iter().filter(wanted).cloned().collect();
+    let plan = |name: String, cells: Vec<CellName>| Plan {
+        name,
+        title: figure.title.clone(),
+        kind: figure.kind,
+        metric: figure
+            .metric
+            .clone()
+            .unwrap_or(main_metric(&workload).into()),
+        cells,
+    };
+    if figure.kind == FigureKind::Dots {
+        return vec![plan(figure.name.clone(), cells)];
+    }
+    let name = |index: usize, cell: &CellName| match index {
+        0 => figure.name.clone(),
+        _ => format!("{}-{}", figure.name, cell.payload_bytes),
+    };
+    let numbered = cells.into_iter().enumerate();
+    numbered
+        .map(|(index, cell)| plan(name(index, &cell), vec![cell]))
+        .collect()
+}
+
+/// All figures that the data give: for each workload and path one of each kind.
+fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = Vec::new();
+    for cell in cells {
+        let name = |kind: &str| format!("{}-{}-{kind}", cell.workload, cell.path);
+        let sizes = |other: &&CellName| other.workload == cell.workload && other.path == cell.path;
+        let sizes: Vec<CellName> = cells.iter().filter(sizes).cloned().collect();
+        if sizes.first() != Some(cell) {
+            continue;
+        }
+        let plan = |kind: FigureKind, word: &str, cells: Vec<CellName>| Plan {
+            name: name(word),
+            title: format!("{}: {}", data.metadata.title, cell.workload),
+            kind,
+            metric: main_metric(&cell.workload).into(),
+            cells,
+        };
+        plans.push(plan(FigureKind::Dots, "dots", sizes.clone()));
+        plans.push(plan(FigureKind::Series, "series", vec![cell.clone()]));
+        plans.push(plan(
+            FigureKind::Percentile,
+            "percentile",
+            vec![cell.clone()],
+        ));
+    }
+    plans
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Axes: from values to pixels, and where the numbers stand.
+
+use super::font;
+use super::palette::{AXIS, GRID};
+use super::scene::{Anchor, Scene, Text};
+
+pub const TICK_SIZE: f64 = 13.0;
+pub const LABEL_SIZE: f64 = 13.5;
+/// Pixels between two numbers of a linear axis, about, and how many steps it has at least and at most.
+const STEP_PIXELS: f64 = 50.0;
+const STEPS: (f64, f64) = (2.0, 7.0);
+/// Decades from which on a logarithmic axis has numbers at powers of ten only.
+const FEW_DECADES: f64 = 2.2;
+/// Percentiles with a number of their own.
+const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Linear,
+    Log,
+    /// By log10(100 / (100 - percentile)): each nine is as wide as the one before.
+    Percentile,
+}
+
+/// One axis. Values are given in the unit of its numbers.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    kind: Kind,
+    /// The transformed values at the two ends.
+    low: f64,
+    high: f64,
+    /// The pixels of the two ends.
+    from: f64,
+    to: f64,
+    ticks: Vec<Tick>,
+}
+
+/// A value with a grid line, and with a number if it has a label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    pub value: f64,
+    pub label: String,
+}
+
+impl Axis {
+    /// From 0 to at least `largest`, in round steps.
+    pub fn from_zero(largest: f64, (from, to): (f64, f64)) -> Axis {
+        let largest = if largest > 0.0 { largest } else { 1.0 };
+        let steps = ((to - from).abs() / STEP_PIXELS).clamp(STEPS.0, STEPS.1);
+        let step = round_step(largest / steps);
+        let steps = (largest / step - 1e-9).ceil();
+        let places = decimal_places(step);
+        let tick = |index: u32| {
+            let value = step * f64::from(index);
+            Tick {
+                value,
+                label: format!("{value:.places$}"),
+            }
+        };
+        Axis {
+            kind: Kind::Linear,
+            low: 0.0,
+            high: step * steps,
+            from,
+            to,
+            ticks: (0..=steps as u32).map(tick).collect(),
+        }
+    }
+
+    /// Logarithmic, with both values on it. Both are above 0.
+    pub fn log(smallest: f64, largest: f64, (from, to): (f64, f64)) -> Axis {
+        let decades = smallest.log10().floor() as i32..=largest.log10().ceil() as i32;
+        let digits = |decade: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade));
+        let all: Vec<f64> = decades.flat_map(digits).collect();
+        let below = |value: &&f64| **value <= smallest * 1.0001;
+        let low = all.iter().rev().find(below).copied().unwrap_or(smallest);
+        let above = |value: &&f64| **value >= largest * 0.9999 && **value > low;
+        let high = all.iter().find(above).copied().unwrap_or(largest);
+        let few = (high / low).log10() <= FEW_DECADES;
+        let is_power = |value: f64| (value.log10() - value.log10().round()).abs() < 1e-6;
+        let label = |value: f64| match few || is_power(value) {
+            true => plain(value),
+            false => String::new(),
+        };
+        let shown = all.into_iter().filter(|value| (low..=high).contains(value));
+        Axis {
+            kind: Kind::Log,
+            low: low.log10(),
+            high: high.log10(),
+            from,
+            to,
+            ticks: shown
+                .map(|value| Tick {
+                    value,
+                    label: label(value),
+                })
+                .collect(),
+        }
+    }
+
+    /// Logarithmic, with numbers at these values and nowhere else.
+    pub fn at_values(values: &[f64], (from, to): (f64, f64)) -> Axis {
+        let (first, last) = (values[0].log2(), values[values.len() - 1].log2());
+        // Half a step of room on both sides, so that markers don't sit on the frame.
+        let room = ((last - first) * 0.05).max(0.2);
+        let scale = std::f64::consts::LOG10_2;
+        Axis {
+            kind: Kind::Log,
+            low: (first - room) * scale,
+            high: (last + room) * scale,
+            from,
+            to,
+            ticks: values
+                .iter()
+                .map(|v| Tick {
+                    value: *v,
+                    label: plain(*v),
+                })
+                .collect(),
+        }
+    }
+
+    /// From the percentile 0 to `highest`, which is below 100; to 50 at least.
+    pub fn percentiles(highest: f64, (from, to): (f64, f64)) -> Axis {
+        let highest = highest.max(50.0);
+        let shown = PERCENTILES
+            .into_iter()
+            .filter(|percentile| *percentile <= highest + 1e-9);
+        Axis {
+            kind: Kind::Percentile,
+            low: 0.0,
+            high: nines(highest),
+            from,
+            to,
+            ticks: shown
+                .map(|value| Tick {
+                    value,
+                    label: plain(value),
+                })
+                .collect(),
+        }
+    }
+
+    /// The pixel of a value.
+    pub fn at(&self, value: f64) -> f64 {
+        let transformed = match self.kind {
+            Kind::Linear => value,
+            Kind::Log => value.log10(),
+            Kind::Percentile => nines(value),
+        };
+        self.from + (transformed - self.low) / (self.high - self.low) * (self.to - self.from)
+    }
+
+    /// Leaves out numbers that would be nearer than `room` to the next one. The largest stays.
+    pub fn thin_out(&mut self, room: f64) {
+        let (from, to) = (self.from.min(self.to), self.from.max(self.to));
+        let mut free_up_to = to + (to - from);
+        for index in (0..self.ticks.len()).rev() {
+            let tick = &self.ticks[index];
+            let half = font::width(&tick.label, TICK_SIZE, false) / 2.0;
+            let at = self.at(tick.value);
+            match at + half <= free_up_to {
+                true => free_up_to = at - half - room,
+                false => self.ticks[index].label.clear(),
+            }
+        }
+    }
+
+    /// Draws it as the horizontal axis of the area between `top` and `bottom`.
+    pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
+        for tick in &self.ticks {
+            let x = self.at(tick.value);
+            scene.line((x, top), (x, bottom), 1.0, GRID);
+            let text = Text::new(&tick.label, (x, bottom + 15.0), TICK_SIZE);
+            scene.text(text.anchor(Anchor::Middle).colour(AXIS));
+        }
+        scene.line((self.from, bottom), (self.to, bottom), 1.2, AXIS);
+        let middle = ((self.from + self.to) / 2.0, bottom + 37.0);
+        scene.text(Text::new(label, middle, LABEL_SIZE).anchor(Anchor::Middle));
+    }
+
+    /// Draws its grid lines over the area between `left` and `right`.
+    pub fn draw_grid(&self, scene: &mut Scene, (left, right): (f64, f64)) {
+        for tick in &self.ticks {
+            let y = self.at(tick.value);
+            scene.line((left, y), (right, y), 1.0, GRID);
+        }
+    }
+
+    /// Draws it as the vertical axis of the area between `left` and `right`.
+    pub fn draw_left(&self, scene: &mut Scene, (left, right): (f64, f64), label: &str) {
+        let mut widest: f64 = 0.0;
+        self.draw_grid(scene, (left, right));
+        for tick in &self.ticks {
+            let y = self.at(tick.value);
+            widest = widest.max(font::width(&tick.label, TICK_SIZE, false));
+            let text = Text::new(&tick.label, (left - 7.0, y), TICK_SIZE);
+            scene.text(text.anchor(Anchor::End).colour(AXIS));
+        }
+        let middle = (left - widest - 20.0, (self.from + self.to) / 2.0);
+        scene.text(
+            Text::new(label, middle, LABEL_SIZE)
+                .anchor(Anchor::Middle)
+                .upright(),
+        );
+    }
+}
+
+fn nines(percentile: f64) -> f64 {
+    -(1.0 - percentile / 100.0).log10()
+}
+
+/// The next 1, 2, 2.5 or 5 times a power of ten.
+fn round_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    let digits = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let digit = digits
+        .into_iter()
+        .find(|digit| digit * power >= step * 0.999_999);
+    digit.unwrap_or(10.0) * power
+}
+
+/// How many places multiples of a step need.
+fn decimal_places(step: f64) -> usize {
+    let whole = |places: &usize| {
+        let scaled = step * 10f64.powi(*places as i32);
+        (scaled - scaled.round()).abs() < 1e-6 * scaled
+    };
+    (0..9).find(whole).unwrap_or(9)
+}
+
+/// Without needless zeros.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn a_linear_axis_has_round_numbers() {
+        let axis = Axis::from_zero(31.2, (400.0, 0.0));
+        assert_eq!(
+            labels(&axis),
+            ["0", "5", "10", "15", "20", "25", "30", "35"]
+        );
+        assert_eq!(
+            (axis.at(0.0), axis.at(35.0), axis.at(17.5)),
+            (400.0, 0.0, 200.0)
+        );
+        let labels_of = |largest| {
+            let axis = Axis::from_zero(largest, (0.0, 250.0));
+            labels(&axis)
+                .iter()
+                .map(|label| label.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            labels_of(12.0),
+            ["0.0", "2.5", "5.0", "7.5", "10.0", "12.5"]
+        );
+        assert_eq!(labels_of(0.9), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels_of(120.0), ["0", "25", "50", "75", "100", "125"]);
+        assert_eq!(labels_of(390.0), ["0", "100", "200", "300", "400"]);
+        assert_eq!(labels_of(0.0).last().unwrap(), "1.0");
+    }
+
+    #[test]
+    fn a_short_axis_has_few_numbers() {
+        assert_eq!(
+            labels(&Axis::from_zero(52.0, (0.0, 90.0))),
+            ["0", "50", "100"]
+        );
+    }
+
+    #[test]
+    fn a_log_axis_holds_both_values() {
+        let axis = Axis::log(13.0, 61.0, (0.0, 100.0));
+        assert_eq!(labels(&axis), ["10", "20", "50", "100"]);
+        let axis = Axis::log(13.0, 4500.0, (0.0, 100.0));
+        assert_eq!(labels(&axis), ["10", "", "", "100", "", "", "1000", "", ""]);
+        assert_eq!((axis.at(10.0), axis.at(5000.0).round()), (0.0, 100.0));
+        assert_eq!(labels(&Axis::log(10.0, 10.0, (0.0, 100.0))), ["10", "20"]);
+    }
+
+    #[test]
+    fn each_nine_is_as_wide_as_the_one_before() {
+        let axis = Axis::percentiles(99.99, (0.0, 400.0));
+        assert_eq!(labels(&axis), ["0", "50", "90", "99", "99.9", "99.99"]);
+        for (nines, percentile) in [90.0, 99.0, 99.9, 99.99].into_iter().enumerate() {
+            assert!((axis.at(percentile) - 100.0 * (nines + 1) as f64).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn crowded_numbers_are_thinned_out() {
+        let sizes = [1.0, 2.0, 4.0, 8.0, 16.0];
+        let mut axis = Axis::at_values(&sizes, (0.0, 120.0));
+        axis.thin_out(6.0);
+        assert_eq!(labels(&axis), ["1", "2", "4", "8", "16"]);
+        let sizes = [64.0, 1400.0, 1472.0, 65507.0];
+        let mut axis = Axis::at_values(&sizes, (0.0, 400.0));
+        axis.thin_out(6.0);
+        assert_eq!(labels(&axis), ["64", "", "1472", "65507"]);
+        let mut wide = Axis::from_zero(1.0, (0.0, 600.0));
+        wide.thin_out(6.0);
+        assert_eq!(labels(&wide).len(), 6);
+        assert!(labels(&wide).iter().all(|label| !label.is_empty()));
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The font of all figures: Noto Sans (SIL Open Font License 1.1), embedded, so that none need be installed.
+
+use std::sync::OnceLock;
+
+use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont};
+
+/// Where an SVG is looked at, Noto Sans may be missing; the others have about its widths.
+pub const FAMILIES: &str = "Noto Sans, DejaVu Sans, Arial, sans-serif";
+/// Half the height of Noto's x, in ems: what `0.5ex` means in an SVG.
+pub const HALF_X_HEIGHT: f64 = 0.268;
+/// Half the height of its capitals and digits, in ems.
+pub const HALF_CAPITAL: f64 = 0.357;
+
+/// The regular or the bold face.
+fn face(bold: bool) -> &'static FontRef<'static> {
+    static FACES: OnceLock<[FontRef<'static>; 2]> = OnceLock::new();
+    let faces = FACES.get_or_init(|| {
+        [notosans::REGULAR_TTF, notosans::BOLD_TTF]
+            .map(|bytes| FontRef::try_from_slice(bytes).expect("an embedded font is a font"))
+    });
+    &faces[usize::from(bold)]
+}
+
+/// ab_glyph scales by the height of the face and not by the em.
+fn scale(face: &FontRef, em: f64) -> PxScale {
+    let units_per_em = face.units_per_em().expect("Noto Sans has it");
+    PxScale::from((em * f64::from(face.height_unscaled() / units_per_em)) as f32)
+}
+
+/// The glyphs of a text whose baseline starts at (0, 0), and its width.
+fn set(text: &str, em: f64, bold: bool) -> (Vec<Glyph>, f64) {
+    let face = face(bold).as_scaled(scale(face(bold), em));
+    let mut glyphs: Vec<Glyph> = Vec::new();
+    let mut x = 0.0;
+    for character in text.chars() {
+        let mut glyph = face.scaled_glyph(character);
+        if let Some(last) = glyphs.last() {
+            x += face.kern(last.id, glyph.id);
+        }
+        glyph.position = ab_glyph::point(x, 0.0);
+        x += face.h_advance(glyph.id);
+        glyphs.push(glyph);
+    }
+    (glyphs, f64::from(x))
+}
+
+/// The width of a text at this size (its em), in the unit of the size.
+pub fn width(text: &str, em: f64, bold: bool) -> f64 {
+    set(text, em, bold).1
+}
+
+/// Gives (x, y, coverage 0 to 1) of each pixel of a text whose baseline starts at (0, 0), y downwards.
+pub fn draw(text: &str, em: f64, bold: bool, mut pixel: impl FnMut(i32, i32, f32)) {
+    for glyph in set(text, em, bold).0 {
+        // A space has no outline.
+        let Some(outline) = face(bold).outline_glyph(glyph) else {
+            continue;
+        };
+        let bounds = outline.px_bounds();
+        let (left, top) = (bounds.min.x as i32, bounds.min.y as i32);
+        outline.draw(|x, y, coverage| pixel(left + x as i32, top + y as i32, coverage));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_that_figures_use_has_a_glyph() {
+        for character in "µ–±×≤…·%/@#".chars() {
+            for bold in [false, true] {
+                assert_ne!(face(bold).glyph_id(character).0, 0, "{character}");
+            }
+        }
+    }
+
+    #[test]
+    fn widths_grow_with_text_and_size() {
+        let short = width("12", 10.0, false);
+        assert!((width("1212", 10.0, false) - 2.0 * short).abs() < 0.01);
+        assert!((width("12", 20.0, false) - 2.0 * short).abs() < 0.01);
+        // A digit of Noto Sans is 572 of 1000 units wide.
+        assert!((short - 11.44).abs() < 0.01, "{short}");
+    }
+}

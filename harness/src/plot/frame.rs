@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is around a figure: title, workload, machine, legend.
+
+use super::font;
+use super::palette::{Dash, Look, Rgb, FAINT};
+use super::scene::{Scene, Text};
+use crate::metadata::Metadata;
+use crate::report::number;
+use crate::store::CellName;
+
+/// Between the edge of a figure and what is on it.
+pub const MARGIN: f64 = 16.0;
+/// Where the content of a figure may start.
+pub const TOP: f64 = 76.0;
+/// What the notes at the bottom take.
+pub const BOTTOM: f64 = 50.0;
+const TITLE_SIZE: f64 = 19.0;
+const SUBTITLE_SIZE: f64 = 13.0;
+const NOTE_SIZE: f64 = 11.5;
+const NAME_SIZE: f64 = 13.5;
+const DETAIL_SIZE: f64 = 12.0;
+/// An SVG may be looked at with another font; DejaVu Sans is the widest likely one.
+const WIDER_FONTS: f64 = 1.14;
+/// The length of the piece of line in a legend.
+const SAMPLE: f64 = 34.0;
+/// The hexadecimal digits of a commit that are shown.
+const COMMIT_DIGITS: usize = 10;
+
+/// An empty figure with its title, what was run, how to read it and where it was measured.
+pub fn scene(
+    (width, height): (f64, f64),
+    title: &str,
+    subtitle: &str,
+    note: &str,
+    metadata: &Metadata,
+) -> Scene {
+    let mut scene = Scene::new(width, height);
+    let room = width - 2.0 * MARGIN;
+    let fit = |text: &str, size, bold| fitting(text, room, size, bold);
+    let title = fit(title, TITLE_SIZE, true);
+    scene.text(Text::new(title, (MARGIN, 25.0), TITLE_SIZE).bold());
+    let subtitle = fit(subtitle, SUBTITLE_SIZE, false);
+    scene.text(Text::new(subtitle, (MARGIN, 49.0), SUBTITLE_SIZE).colour(FAINT));
+    for (text, up) in [(note, 32.0), (machine(metadata).as_str(), 15.0)] {
+        let text = fit(text, NOTE_SIZE, false);
+        scene.text(Text::new(text, (MARGIN, height - up), NOTE_SIZE).colour(FAINT));
+    }
+    scene
+}
+
+/// The load in words, and how often it was run.
+pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String {
+    let bytes: Vec<String> = sizes.iter().map(|bytes| bytes.to_string()).collect();
+    let bytes = bytes.join(", ");
+    let size = match cell.workload.as_str() {
+        "tcp-stream" => format!("writes of {bytes} bytes, "),
+        "tcp-latency" => format!("messages of {bytes} bytes, "),
+        "udp-flood" => format!("payload of {bytes} bytes, "),
+        _ => String::new(),
+    };
+    let runner = metadata
+        .runners
+        .iter()
+        .find(|used| used.workload == cell.workload);
+    let runner = runner.map_or(String::new(), |used| format!("runner {}, ", used.runner));
+    let rounds = counted(metadata.rounds_done as usize, "round");
+    format!(
+        "{} over {}, {size}{runner}{rounds} of {} s",
+        cell.workload, cell.path, metadata.seconds
+    )
+}
+
+/// `1 round`, `2 rounds`
+pub fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+fn machine(metadata: &Metadata) -> String {
+    let (machine, source) = (&metadata.machine, &metadata.source);
+    let commit: String = source.commit.chars().take(COMMIT_DIGITS).collect();
+    let changes = if source.dirty { " with changes" } else { "" };
+    let day = metadata.started.split('T').next().unwrap_or_default();
+    format!(
+        "{} ({}), Linux {}; commit {commit}{changes}; {day}",
+        machine.cpu_model,
+        counted(machine.cpus, "CPU"),
+        machine.kernel
+    )
+}
+
+/// The text, cut to a width if it must be.
+fn fitting(text: &str, room: f64, size: f64, bold: bool) -> String {
+    if font::width(text, size, bold) <= room {
+        return text.into();
+    }
+    let mut kept: Vec<char> = text.chars().collect();
+    loop {
+        kept.pop();
+        let cut: String = kept.iter().collect::<String>().trim_end().to_string() + "…";
+        if kept.is_empty() || font::width(&cut, size, bold) <= room {
+            return cut;
+        }
+    }
+}
+
+/// A line of a legend: how something looks, its name, and a detail in small print below.
+pub struct Entry {
+    pub name: String,
+    pub detail: String,
+    pub colour: Rgb,
+    pub dash: Dash,
+    /// None for something that has no marker.
+    pub look: Option<Look>,
+}
+
+impl Entry {
+    pub fn subject(name: &str, detail: String, look: Look) -> Entry {
+        Entry {
+            name: name.into(),
+            detail,
+            colour: look.colour,
+            dash: look.dash,
+            look: Some(look),
+        }
+    }
+}
+
+const ENTRY_HEIGHT: f64 = 38.0;
+const PLAIN_ENTRY_HEIGHT: f64 = 24.0;
+
+fn entry_height(entry: &Entry) -> f64 {
+    match entry.detail.is_empty() {
+        true => PLAIN_ENTRY_HEIGHT,
+        false => ENTRY_HEIGHT,
+    }
+}
+
+pub fn legend_width(entries: &[Entry]) -> f64 {
+    let width = |entry: &Entry| {
+        let name = font::width(&entry.name, NAME_SIZE, false);
+        name.max(font::width(&entry.detail, DETAIL_SIZE, false))
+    };
+    SAMPLE + 10.0 + WIDER_FONTS * entries.iter().map(width).fold(0.0, f64::max)
+}
+
+pub fn legend_height(entries: &[Entry]) -> f64 {
+    entries.iter().map(entry_height).sum()
+}
+
+/// Draws a legend downwards from its top left corner.
+pub fn draw_legend(scene: &mut Scene, (left, top): (f64, f64), entries: &[Entry]) {
+    let mut y = top;
+    for entry in entries {
+        let line = y + 10.0;
+        scene.path(
+            &[(left, line), (left + SAMPLE, line)],
+            2.2,
+            entry.colour,
+            entry.dash,
+        );
+        if let Some(look) = &entry.look {
+            scene.marker((left + SAMPLE / 2.0, line), 5.0, look);
+        }
+        let x = left + SAMPLE + 10.0;
+        scene.text(Text::new(&entry.name, (x, line), NAME_SIZE));
+        let detail = Text::new(&entry.detail, (x, line + 17.0), DETAIL_SIZE);
+        scene.text(detail.colour(FAINT));
+        y += entry_height(entry);
+    }
+}
+
+/// Draws entries beside each other.
+pub fn draw_legend_row(scene: &mut Scene, (left, y): (f64, f64), entries: &[&Entry]) {
+    let mut x = left;
+    for entry in entries {
+        scene.path(&[(x, y), (x + SAMPLE, y)], 1.8, entry.colour, entry.dash);
+        let text = Text::new(&entry.name, (x + SAMPLE + 8.0, y), DETAIL_SIZE);
+        x = text.bounds().2 + 26.0;
+        scene.text(text);
+    }
+}
+
+/// How a metric is called in figures, and what its unit is there.
+pub fn metric_title(metric: &str) -> &str {
+    match metric {
+        "throughput" => "throughput",
+        "delivered_rate" => "delivered",
+        "connections" => "connections",
+        "rate" => "requests",
+        "p50" => "median latency",
+        "p99" => "99th percentile of latency",
+        "p999" => "99.9th percentile of latency",
+        "lost_percent" => "lost",
+        "queue_drops" => "dropped by the queue",
+        "cpu_per_packet" => "CPU time of the firewall",
+        "rss" => "memory of the firewall",
+        "syscalls_per_packet" => "system calls of the firewall",
+        other => other,
+    }
+}
+
+pub fn unit_title<'a>(metric: &str, unit: &'a str) -> &'a str {
+    match (metric, unit) {
+        ("cpu_per_packet", "us") => "µs a packet",
+        ("syscalls_per_packet", _) => "a packet",
+        (_, "us") => "µs",
+        _ => unit,
+    }
+}
+
+/// `throughput (Gbit/s)`
+pub fn axis_title(metric: &str, unit: &str) -> String {
+    format!("{} ({})", metric_title(metric), unit_title(metric, unit))
+}
+
+/// `CPU, µs/packet`, for where there is little room.
+pub fn short_title(metric: &str, unit: &str) -> String {
+    match metric {
+        "cpu_per_packet" => "CPU, µs/packet".into(),
+        "p50" | "p99" | "p999" => format!("{metric}, {}", unit_title(metric, unit)),
+        _ => format!("{}, {}", metric_title(metric), unit_title(metric, unit)),
+    }
+}
+
+/// `12.3 Gbit/s`
+pub fn with_unit(value: f64, metric: &str, unit: &str) -> String {
+    format!("{} {}", number(value), unit_title(metric, unit))
+}

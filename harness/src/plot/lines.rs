@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What figures with lines share: the area with a legend on its right, lines, bands and markers.
+
+use super::axis::Axis;
+use super::data::{Data, Line, LinePoint};
+use super::frame::{self, Entry, BOTTOM, MARGIN, TOP};
+use super::scene::{Point, Scene};
+
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 500.0;
+/// Left of an area: its numbers and the axis label.
+const LEFT: f64 = 82.0;
+/// Below an area: its numbers and the axis label.
+const BELOW: f64 = 48.0;
+/// Of the lowest and of the uppermost line.
+const LINE_WIDTHS: (f64, f64) = (3.2, 1.7);
+const BAND_ALPHA: f64 = 0.13;
+const MARKER_RADIUS: f64 = 4.6;
+/// Markers a line has, about.
+const MARKERS: usize = 8;
+
+/// Where the lines of a figure go, in pixels.
+pub struct Area {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+}
+
+/// An empty figure with its legend, and the area for the lines.
+pub fn plot_area(
+    title: &str,
+    subtitle: &str,
+    note: &str,
+    data: &Data,
+    entries: &[Entry],
+) -> (Scene, Area) {
+    let legend = frame::legend_width(entries);
+    let height = HEIGHT.max(TOP + frame::legend_height(entries) + BELOW + BOTTOM);
+    let mut scene = frame::scene((WIDTH, height), title, subtitle, note, &data.metadata);
+    let right = WIDTH - MARGIN - legend;
+    frame::draw_legend(&mut scene, (right, TOP - 4.0), entries);
+    let area = Area {
+        left: LEFT,
+        right: right - 22.0,
+        top: TOP,
+        bottom: height - BOTTOM - BELOW,
+    };
+    (scene, area)
+}
+
+/// Draws the lines over their bands. Those further up are thinner, so that the ones that they cover show beside them.
+pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &Axis) {
+    for line in lines {
+        let edge = |value: fn(&LinePoint) -> f64| {
+            let point = move |point: &LinePoint| (x.at(point.x), y.at(value(point)));
+            line.points.iter().map(point)
+        };
+        let band: Vec<Point> = edge(|p| p.high).chain(edge(|p| p.low).rev()).collect();
+        scene.area(band, data.look(&line.subject).colour, BAND_ALPHA);
+    }
+    for (index, line) in lines.iter().enumerate() {
+        let look = data.look(&line.subject);
+        let at = |point: &LinePoint| (x.at(point.x), y.at(point.median));
+        let points: Vec<Point> = line.points.iter().map(at).collect();
+        let up = index as f64 / (lines.len() as f64 - 1.0).max(1.0);
+        let width = LINE_WIDTHS.0 + (LINE_WIDTHS.1 - LINE_WIDTHS.0) * up;
+        scene.path(&points, width, look.colour, look.dash);
+    }
+    for (index, line) in lines.iter().enumerate() {
+        let look = data.look(&line.subject);
+        // Each line has its markers elsewhere, so that those of lines that cover each other stay apart.
+        let step = line.points.len().div_ceil(MARKERS).max(1);
+        let first = index * step / lines.len();
+        for point in line.points.iter().skip(first).step_by(step) {
+            scene.marker((x.at(point.x), y.at(point.median)), MARKER_RADIUS, &look);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Figures of a made-up result: that they are there, say what they show, and that no text covers another.
+
+use std::fs;
+
+use serde_json::{json, Value};
+
+use super::scene::PNG_SCALE;
+use super::*;
+use crate::metadata::Metadata;
+use crate::store::{PercentileRow, Round, Sample, SeriesRow};
+
+const TWINS: [&str; 6] = [
+    "none",
+    "accept",
+    "rust-raw-fast",
+    "c-raw-fast",
+    "rust-raw-fast#2",
+    "c-classic-paper",
+];
+const ROUNDS: u32 = 3;
+/// What falls apart under a stream: the value of the published programs, in Gbit/s.
+const FALLEN: f64 = 0.0231;
+
+/// A result folder that goes with its test.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Three rounds of every workload.
+struct Made<'a> {
+    subjects: &'a [&'a str],
+    payload_bytes: &'a [usize],
+    figures: Value,
+    references: Value,
+}
+
+impl Made<'_> {
+    fn metadata(&self) -> Metadata {
+        let made = json!({
+            "experiment": "test", "title": "A test", "question": "?",
+            "source": {"commit": "0123456789abcdef", "dirty": true},
+            "machine": {"kernel": "6.1.0", "cpu_model": "A CPU", "cpus": 2, "governor": "unknown"},
+            "tools": {}, "commands": [], "config_hash": "", "started": "2026-01-31T00:00:00Z",
+            "ended": null, "rounds": ROUNDS, "rounds_done": ROUNDS, "warmup_seconds": 0,
+            "seconds": 1, "host": false, "subjects": self.subjects, "baseline": "none",
+            "compare": [], "incidents": [], "figures": self.figures,
+            "references": self.references,
+            "runners": [{"workload": "tcp-stream", "runner": "ethr", "note": null}],
+        });
+        serde_json::from_value(made).unwrap()
+    }
+
+    fn write(&self, name: &str) -> Folder {
+        let place = format!("twinwall-plot-{}-{name}", std::process::id());
+        let folder = Folder(std::env::temp_dir().join(place));
+        let store = Store::create(&folder.0).unwrap();
+        self.metadata().write(&store).unwrap();
+        for round in 1..=ROUNDS {
+            store.append(&self.round(round)).unwrap();
+        }
+        folder
+    }
+
+    fn round(&self, round: u32) -> Round {
+        let mut rows = Round::default();
+        for (position, subject) in self.subjects.iter().enumerate() {
+            for payload_bytes in self.payload_bytes {
+                let scale = 1.0 + 0.01 * f64::from(round) + 0.03 * position as f64;
+                let load = OneLoad {
+                    round,
+                    subject,
+                    payload_bytes: *payload_bytes,
+                    scale,
+                };
+                load.add(&mut rows);
+            }
+        }
+        rows
+    }
+}
+
+struct OneLoad<'a> {
+    round: u32,
+    subject: &'a str,
+    payload_bytes: usize,
+    scale: f64,
+}
+
+impl OneLoad<'_> {
+    fn add(&self, rows: &mut Round) {
+        let paper = self.subject.ends_with("paper");
+        let throughput = if paper { FALLEN } else { 12.0 * self.scale };
+        rows.samples
+            .push(self.sample("tcp-stream", "throughput", "Gbit/s", throughput));
+        rows.samples
+            .push(self.sample("tcp-latency", "p50", "us", 13.4 * self.scale));
+        rows.samples
+            .push(self.sample("tcp-latency", "p99", "us", 60.2 * self.scale));
+        rows.samples
+            .push(self.sample("udp-flood", "delivered_rate", "kpps", 240.0 * self.scale));
+        let lost = if paper { 52.4 } else { 0.0 };
+        rows.samples
+            .push(self.sample("udp-flood", "lost_percent", "%", lost));
+        if !["none", "accept"].contains(&self.subject) {
+            for workload in ["tcp-stream", "tcp-latency", "udp-flood"] {
+                rows.samples
+                    .push(self.sample(workload, "cpu_per_packet", "us", 2.07 * self.scale));
+            }
+        }
+        let tenths = (1..=10).map(|tenth| f64::from(tenth) / 10.0);
+        rows.series.extend(tenths.map(|second| SeriesRow {
+            round: self.round,
+            subject: self.subject.into(),
+            workload: "tcp-stream".into(),
+            path: "loopback".into(),
+            payload_bytes: self.payload_bytes,
+            second,
+            value: throughput,
+            unit: "Gbit/s".into(),
+        }));
+        let curve = [
+            (0.0, 9.0),
+            (50.0, 13.4),
+            (90.0, 20.0),
+            (99.0, 60.2),
+            (99.9, 400.0),
+            (99.99, 3200.0),
+        ];
+        rows.percentiles
+            .extend(curve.map(|(percentile, value)| PercentileRow {
+                round: self.round,
+                subject: self.subject.into(),
+                workload: "tcp-latency".into(),
+                path: "loopback".into(),
+                payload_bytes: self.payload_bytes,
+                percentile,
+                value: value * self.scale,
+                unit: "us".into(),
+            }));
+    }
+
+    fn sample(&self, workload: &str, metric: &str, unit: &str, value: f64) -> Sample {
+        Sample {
+            round: self.round,
+            position: 1,
+            subject: self.subject.into(),
+            workload: workload.into(),
+            path: "loopback".into(),
+            payload_bytes: self.payload_bytes,
+            metric: metric.into(),
+            unit: unit.into(),
+            value,
+        }
+    }
+}
+
+fn twins() -> Made<'static> {
+    Made {
+        subjects: &TWINS,
+        payload_bytes: &[64],
+        figures: json!([]),
+        references: json!([]),
+    }
+}
+
+fn figure(name: &str, kind: &str, workload: &str) -> Value {
+    let title = format!("A figure called {name}");
+    json!({"name": name, "kind": kind, "title": title, "workload": workload, "path": "loopback"})
+}
+
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
+    files.iter().map(name).collect()
+}
+
+/// All figures of a folder, by name.
+fn scenes(folder: &Folder) -> Vec<(String, Scene)> {
+    let data = Data::read(&folder.0).unwrap();
+    let plans = plans(&data);
+    let drawn = plans
+        .iter()
+        .filter_map(|plan| Some((plan.name.clone(), draw(&data, plan)?)));
+    drawn.collect()
+}
+
+fn scene(folder: &Folder, name: &str) -> Scene {
+    let found = scenes(folder).into_iter().find(|(other, _)| other == name);
+    found.unwrap_or_else(|| panic!("no figure {name}")).1
+}
+
+fn says(scene: &Scene, wanted: &str) -> bool {
+    scene.texts().any(|text| text.text == wanted)
+}
+
+/// No text leaves the picture or touches another one.
+fn check_texts(name: &str, scene: &Scene) {
+    let texts: Vec<_> = scene.texts().collect();
+    for (index, text) in texts.iter().enumerate() {
+        let (left, top, right, bottom) = text.bounds();
+        let inside = left >= 0.0 && top >= 0.0 && right <= scene.width && bottom <= scene.height;
+        assert!(inside, "{name}: {:?} leaves the picture", text.text);
+        for other in &texts[..index] {
+            let (l, t, r, b) = other.bounds();
+            let apart = right < l || r < left || bottom < t || b < top;
+            assert!(apart, "{name}: {:?} covers {:?}", text.text, other.text);
+        }
+    }
+}
+
+#[test]
+fn without_wishes_all_that_the_data_give_is_drawn() {
+    let folder = twins().write("all");
+    let files = draw_all(&folder.0).unwrap();
+    let wanted = [
+        "tcp-stream-loopback-dots.png",
+        "tcp-stream-loopback-dots.svg",
+        "tcp-stream-loopback-series.png",
+        "tcp-stream-loopback-series.svg",
+        "tcp-latency-loopback-dots.png",
+        "tcp-latency-loopback-dots.svg",
+        "tcp-latency-loopback-percentile.png",
+        "tcp-latency-loopback-percentile.svg",
+        "udp-flood-loopback-dots.png",
+        "udp-flood-loopback-dots.svg",
+    ];
+    assert_eq!(names(&files), wanted);
+    for (name, scene) in scenes(&folder) {
+        check_texts(&name, &scene);
+    }
+}
+
+#[test]
+fn files_hold_what_the_figure_says() {
+    let mut made = twins();
+    made.figures = json!([figure("over-time", "series", "tcp-stream")]);
+    let folder = made.write("files");
+    let files = draw_all(&folder.0).unwrap();
+    assert_eq!(names(&files), ["over-time.png", "over-time.svg"]);
+    let svg = fs::read_to_string(&files[1]).unwrap();
+    for wanted in [
+        "A figure called over-time",
+        "throughput (Gbit/s)",
+        "time since the start of the load (s)",
+        "writes of 64 bytes, runner ethr, 3 rounds of 1 s",
+        "A CPU (2 CPUs), Linux 6.1.0; commit 0123456789 with changes; 2026-01-31",
+    ] {
+        assert!(svg.contains(wanted), "{wanted}");
+    }
+    assert!(TWINS.iter().all(|subject| svg.contains(subject)));
+    let png = fs::read(&files[0]).unwrap();
+    let mut reader = png::Decoder::new(std::io::Cursor::new(png))
+        .read_info()
+        .unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    let scene = scene(&folder, "over-time");
+    let size = [scene.width, scene.height].map(|length| (length * PNG_SCALE) as u32);
+    assert_eq!([info.width, info.height], size);
+    let ink = pixels
+        .chunks(3)
+        .filter(|pixel| *pixel != [255, 255, 255])
+        .count();
+    assert!(ink > pixels.len() / 3 / 50, "{ink} pixels are not white");
+}
+
+#[test]
+fn values_that_no_axis_shows_stand_in_numbers() {
+    let folder = twins().write("numbers");
+    let dots = scene(&folder, "tcp-stream-loopback-dots");
+    assert!(says(&dots, "0.023 [0.023–0.023]"));
+    assert!(says(
+        &scene(&folder, "tcp-stream-loopback-series"),
+        "0.023 Gbit/s"
+    ));
+    let flood = scene(&folder, "udp-flood-loopback-dots");
+    assert!(says(&flood, "52.4") && says(&flood, "lost, %"));
+    // Without a firewall there is no CPU time of one.
+    assert_eq!(flood.texts().filter(|text| text.text == "–").count(), 2);
+}
+
+#[test]
+fn latency_has_an_axis_of_nines() {
+    let folder = twins().write("nines");
+    let scene = scene(&folder, "tcp-latency-loopback-percentile");
+    let nines = ["0", "50", "90", "99", "99.9", "99.99"];
+    assert!(nines.iter().all(|nine| says(&scene, nine)));
+    assert!(says(&scene, "latency (µs)"));
+}
+
+#[test]
+fn references_are_named_with_their_values() {
+    let mut made = twins();
+    made.references = json!([
+        {"label": "published", "workload": "tcp-stream", "metric": "throughput", "value": 31.2},
+        {"label": "elsewhere", "workload": "tcp-stream", "metric": "throughput", "value": 30.72},
+    ]);
+    let folder = made.write("references");
+    assert!(says(
+        &scene(&folder, "tcp-stream-loopback-dots"),
+        "published (31.2 Gbit/s)"
+    ));
+    let series = scene(&folder, "tcp-stream-loopback-series");
+    assert!(says(&series, "elsewhere") && says(&series, "30.7 Gbit/s"));
+    assert!(!says(
+        &scene(&folder, "udp-flood-loopback-dots"),
+        "published (31.2 Gbit/s)"
+    ));
+    for (name, scene) in scenes(&folder) {
+        check_texts(&name, &scene);
+    }
+}
+
+#[test]
+fn sizes_and_queues_make_a_figure_of_their_own() {
+    let made = Made {
+        subjects: &[
+            "none",
+            "rust-raw-fast",
+            "rust-raw-fast@2",
+            "rust-raw-fast@4",
+            "c-raw-fast",
+            "c-raw-fast@2",
+        ],
+        payload_bytes: &[64, 512, 1472, 8192, 65507],
+        figures: json!([
+            figure("delivered", "dots", "udp-flood"),
+            figure("latency", "percentile", "tcp-latency"),
+        ]),
+        references: json!([]),
+    };
+    let folder = made.write("scale");
+    let scene = scene(&folder, "delivered");
+    for wanted in [
+        "queues",
+        "payload of a datagram or write (bytes)",
+        "1472 bytes",
+        "c-raw-fast@2",
+    ] {
+        assert!(says(&scene, wanted), "{wanted}");
+    }
+    let drawn = scenes(&folder);
+    for (name, scene) in &drawn {
+        check_texts(name, scene);
+    }
+    // Sizes of the other kinds have a figure each, and the first one has the plain name.
+    let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
+    let sizes = [
+        "latency",
+        "latency-512",
+        "latency-1472",
+        "latency-8192",
+        "latency-65507",
+    ];
+    assert_eq!(names[1..], sizes);
+}
+
+#[test]
+fn a_figure_without_data_is_left_out() {
+    let mut made = twins();
+    made.figures = json!([
+        figure("connections", "dots", "tcp-connect"),
+        figure("curve", "percentile", "udp-flood"),
+        figure("delivered", "dots", "udp-flood"),
+    ]);
+    let folder = made.write("without");
+    let files = draw_all(&folder.0).unwrap();
+    assert_eq!(names(&files), ["delivered.png", "delivered.svg"]);
+}
+
+#[test]
+fn long_names_and_many_subjects_find_room() {
+    let long: Vec<String> = (0..14)
+        .map(|n| format!("a-firewall-with-a-long-name-{n}"))
+        .collect();
+    let subjects: Vec<&str> = ["none"]
+        .into_iter()
+        .chain(long.iter().map(|name| name.as_str()))
+        .collect();
+    let made = Made {
+        subjects: &subjects,
+        payload_bytes: &[64],
+        figures: json!([]),
+        references: json!([]),
+    };
+    let folder = made.write("long");
+    for (name, scene) in scenes(&folder) {
+        check_texts(&name, &scene);
+    }
+}
