@@ -267,21 +267,24 @@ static uint64_t unexplained(const struct ledger *ledger) {
 void worker_ledger(const struct worker *worker, bool running, struct ledger *ledger) {
     const struct queue_settings *settings = &worker->settings;
     const uint64_t in_flight = running ? settings->batch : 0;
-    struct ledger best = {.difference = UINT64_MAX};
+    struct ledger taken = {0}, best = {.difference = UINT64_MAX};
     int result = 0;
 
-    for (int i = 0; i < STATS_READINGS_MAX && result == 0 && unexplained(&best) > 0; i++) {
+    // The kernel gives the list of queues a page at a time: one that goes away meanwhile can hide
+    // ours, so that even a missing queue is looked for again.
+    for (int i = 0; i < STATS_READINGS_MAX && unexplained(&best) > 0; i++) {
         struct stats_reading reading;
-        struct ledger taken;
 
         result = take_reading(worker, &reading);
         ledger_make(&reading, settings->number, in_flight, settings->fail_open, &taken);
-        if (unexplained(&taken) < unexplained(&best))
+        if (result == 0 && unexplained(&taken) < unexplained(&best))
             best = taken;
     }
-    if (result < 0)
+    if (best.difference == UINT64_MAX) {
         log_warn("%s: %s: the ledger lacks the kernel's figures", QUEUE_PROC_QUEUES,
                  strerror(-result));
+        best = taken;
+    }
     *ledger = best;
 }
 
