@@ -24,7 +24,7 @@ deps: ## install what is missing of deps/debian.txt (asks sudo if you are not ro
 
 build: ## build/rust-firewall, build/c-firewall and build/harness
 	@$(RUST) cargo build --release --locked --package rust-firewall --package harness
-	@$(MAKE) --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
+	@$(MAKE) --silent --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
 	@install -D -t build $(CARGO_TARGET_DIR)/release/rust-firewall $(CARGO_TARGET_DIR)/release/harness build/c/c-firewall
 	@echo "built: build/rust-firewall build/c-firewall build/harness"
 
@@ -68,8 +68,8 @@ lint-rust:
 	@$(RUST) cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
 
 lint-format:
-	@$(RUST) cargo fmt --all --check
-	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml --check
+	@$(RUST) cargo fmt --all --check -- --color never
+	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml --check -- --color never
 
 lint-c:
 	@$(MAKE) --no-print-directory -C c-firewall lint BUILD=$(CURDIR)/build/c

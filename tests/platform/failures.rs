@@ -122,17 +122,31 @@ fn owned_by_a_foreign_process(twin: Twin, backend: &'static str) -> anyhow::Resu
     check_failed(&ended, 5, &error)
 }
 
+/// A process that sees only processes of its own PID namespace.
+const PID_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// Skips the case where a wrapper can't be used, as in a container or a chroot.
+fn need(wrapper: &[&str]) -> anyhow::Result<()> {
+    let mut command = namespace()?.command(wrapper[0]);
+    let output = command.args(&wrapper[1..]).arg("true").output()?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(skip(format!(
+            "{} does not work here: {}",
+            wrapper.join(" "),
+            words.trim()
+        )));
+    }
+    Ok(())
+}
+
 /// An owner whose process can't be seen: it lives outside of the firewall's PID namespace.
 fn owned_by_a_hidden_process(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
+    need(&PID_NAMESPACE)?;
     let namespace = namespace()?;
     let owner = Owner::of(&namespace, 7)?;
-    let wrapper = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let ended = run_to_end(
-        &namespace,
-        &wrapper,
-        twin,
-        &["--queue", "7", "--backend", backend],
-    )?;
+    let arguments = ["--queue", "7", "--backend", backend];
+    let ended = run_to_end(&namespace, &PID_NAMESPACE, twin, &arguments)?;
     let error = format!(
         "queue 7 is owned by another process (netlink port {}): stop it or choose another with --queue",
         owner.port()
@@ -165,14 +179,7 @@ const USER_NAMESPACE: [&str; 4] = ["unshare", "--user", "--map-root-user", "--ne
 
 /// net.core.rmem_max in bytes. Skips the case where there are no user namespaces, or the limit is too generous.
 fn buffer_limit() -> anyhow::Result<u32> {
-    let possible = namespace()?
-        .command(USER_NAMESPACE[0])
-        .args(&USER_NAMESPACE[1..])
-        .arg("true")
-        .output()?;
-    if !possible.status.success() {
-        return Err(skip("user namespaces can't be made here"));
-    }
+    need(&USER_NAMESPACE)?;
     let limit: u32 = fs::read_to_string("/proc/sys/net/core/rmem_max")?
         .trim()
         .parse()?;
