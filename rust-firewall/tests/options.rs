@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use rust_firewall::log::LogExit;
-use rust_firewall::options::{parse, queue, Options, OptionsAction, OptionsProfile, HELP};
+use rust_firewall::options::{
+    backend_name, parse, profile_name, queue, Options, OptionsAction, OptionsProfile, HELP,
+};
 use rust_firewall::queue::QueueKind;
 use rust_firewall::verdict::Verdict;
 
@@ -117,6 +119,32 @@ fn every_option_is_taken() {
         json: true,
     };
     assert_eq!(good(&words), expected);
+}
+
+#[test]
+fn every_choice_is_taken() {
+    for (kind, name) in [
+        (QueueKind::Classic, "classic"),
+        (QueueKind::Mnl, "mnl"),
+        (QueueKind::Raw, "raw"),
+    ] {
+        assert_eq!(good(&["--backend", name]).backend, kind);
+        assert_eq!(backend_name(kind), name);
+    }
+    for (profile, name) in [
+        (OptionsProfile::Fast, "fast"),
+        (OptionsProfile::Paper, "paper"),
+    ] {
+        assert_eq!(good(&["--profile", name]).profile, profile);
+        assert_eq!(profile_name(profile), name);
+    }
+    assert!(good(&["--gso", "on"]).gso && !good(&["--gso", "off"]).gso);
+    assert!(good(&["--fail", "open"]).fail_open && !good(&["--fail", "closed"]).fail_open);
+    assert_eq!(
+        good(&["--default", "accept"]).default_verdict,
+        Verdict::Accept
+    );
+    assert_eq!(good(&["--default", "drop"]).default_verdict, Verdict::Drop);
 }
 
 #[test]

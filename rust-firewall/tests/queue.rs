@@ -123,6 +123,29 @@ fn a_truncated_message_gives_its_id_and_nothing_else() {
 }
 
 #[test]
+fn a_truncated_message_that_says_it_has_no_room_for_an_id_has_none() {
+    let mut bytes = packet_message(&[PACKET_HDR, (PAYLOAD, &[0x45; 40])]);
+    for nlmsg_len in 0..32_u32 {
+        bytes[..4].copy_from_slice(&nlmsg_len.to_ne_bytes());
+        let expected = if nlmsg_len < 31 {
+            QueueParsed::Malformed
+        } else {
+            QueueParsed::Packet
+        };
+        assert_eq!(
+            truncated(&bytes, &mut QueuePacket::default()),
+            expected,
+            "{nlmsg_len}"
+        );
+    }
+    bytes[4..6].copy_from_slice(&0x0301_u16.to_ne_bytes());
+    assert_eq!(
+        truncated(&bytes, &mut QueuePacket::default()),
+        QueueParsed::Malformed
+    );
+}
+
+#[test]
 fn a_message_marked_as_truncated_is_not_trusted_to_be_whole() {
     let bytes = packet_message(&[PACKET_HDR, (PAYLOAD, &[0x45; 40])]);
     let mut packet = QueuePacket::default();

@@ -2,9 +2,13 @@
 //! The files of /proc, as texts that kernels wrote.
 
 use std::ffi::OsStr;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 
 use nix::errno::Errno;
+use nix::sys::socket::{
+    bind, getsockname, socket, AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType,
+};
 use rust_firewall::queue_proc::{is_socket, owner, parse_figures, parse_inode, QueueFigures};
 
 const QUEUES: &str = "    0   4242     3 2   128     7     9 4294967295  1
@@ -79,4 +83,25 @@ fn a_link_is_the_socket_if_it_is_exactly_that() {
 #[test]
 fn nobody_owns_a_port_that_is_not_there() {
     assert_eq!(owner(u32::MAX), Err(Errno::ENOENT));
+}
+
+#[test]
+fn the_owner_of_a_port_is_the_process_that_holds_its_socket() {
+    let socket = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkNetFilter,
+    )
+    .unwrap();
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0)).unwrap();
+    let portid = getsockname::<NetlinkAddr>(socket.as_raw_fd())
+        .unwrap()
+        .pid();
+    let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let owner = owner(portid).unwrap();
+    assert_eq!(
+        (owner.pid, owner.comm.as_str()),
+        (std::process::id(), comm.trim_end())
+    );
 }

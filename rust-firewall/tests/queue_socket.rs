@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The arena, and receiving from a socket that is no netlink socket.
 
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
 use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, sockopt};
+use rust_firewall::queue_socket::QueueSocket;
 use rust_firewall::queue_socket::{
-    arena, fd, init, keep, message, receive, receive_call, slot_bytes, slot_offset, SLOT_ALIGN,
+    arena, bound_wait, fd, forget_fd, init, keep, message, receive, receive_call, set_buffer,
+    set_fd, slot_bytes, slot_offset, SLOT_ALIGN,
 };
 
 #[test]
@@ -51,6 +58,86 @@ fn without_a_file_descriptor_nothing_is_received() {
         assert_eq!(fd(&socket).unwrap_err(), Errno::EBADF);
         assert_eq!(receive(&mut socket, false), Err(Errno::EBADF));
     }
+}
+
+/// A socket that receives what is sent to the first of these.
+fn connected(batch: u32, slot_bytes: u64) -> (UnixDatagram, UnixDatagram, QueueSocket) {
+    let (sender, receiver) = UnixDatagram::pair().unwrap();
+    let mut socket = init(batch, slot_bytes).unwrap();
+    // SAFETY: the caller holds the receiver, the second of three, as long as the third: it drops
+    // them together.
+    unsafe { set_fd(&mut socket, receiver.as_raw_fd()) };
+    (sender, receiver, socket)
+}
+
+#[test]
+fn each_message_stands_in_its_slot() {
+    let (sender, _receiver, mut socket) = connected(3, 64);
+    for datagram in [&[1; 10][..], &[2; 64], &[3; 65], &[4; 1]] {
+        sender.send(datagram).unwrap();
+    }
+    assert_eq!(receive(&mut socket, false), Ok(3));
+    let told = [0, 1, 2].map(|index| {
+        let message = message(&socket, index);
+        (message.bytes.to_vec(), message.truncated)
+    });
+    assert_eq!(
+        told,
+        [
+            (vec![1; 10], false),
+            (vec![2; 64], false),
+            (vec![3; 64], true)
+        ]
+    );
+    assert_eq!(arena(&socket, slot_offset(&socket, 1), 64), [2; 64]);
+    assert_eq!(receive(&mut socket, true), Ok(1));
+    assert_eq!(message(&socket, 0).bytes, [4]);
+    assert_eq!(receive(&mut socket, false), Ok(0));
+}
+
+#[test]
+fn a_batch_of_one_receives_one_by_one() {
+    let (sender, _receiver, mut socket) = connected(1, 64);
+    for datagram in [[1; 10], [2; 10]] {
+        sender.send(&datagram).unwrap();
+    }
+    assert_eq!(receive(&mut socket, false), Ok(1));
+    assert_eq!(message(&socket, 0).bytes, [1; 10]);
+    assert_eq!(receive(&mut socket, true), Ok(1));
+    assert_eq!(message(&socket, 0).bytes, [2; 10]);
+    assert_eq!(receive(&mut socket, false), Ok(0));
+}
+
+#[test]
+fn waiting_for_an_answer_ends_after_a_second() {
+    for batch in [1, 2] {
+        let (_sender, _receiver, mut socket) = connected(batch, 64);
+        bound_wait(&socket).unwrap();
+        let start = Instant::now();
+        assert_eq!(receive(&mut socket, true), Ok(0));
+        assert!((900..3000).contains(&start.elapsed().as_millis()));
+        let start = Instant::now();
+        assert_eq!(receive(&mut socket, false), Ok(0));
+        assert!(start.elapsed() < Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn the_buffer_is_told_as_it_was_asked_for() {
+    let (_sender, receiver, socket) = connected(1, 64);
+    let default = getsockopt(&receiver, sockopt::RcvBuf).unwrap();
+    assert_eq!(set_buffer(&socket, 0), Ok(default as u32 / 2));
+    assert_eq!(getsockopt(&receiver, sockopt::RcvBuf).unwrap(), default);
+    assert_eq!(set_buffer(&socket, 100_000), Ok(100_000));
+    assert_eq!(getsockopt(&receiver, sockopt::RcvBuf).unwrap(), 200_000);
+}
+
+#[test]
+fn a_forgotten_file_descriptor_is_none() {
+    let (_sender, receiver, mut socket) = connected(1, 64);
+    assert_eq!(fd(&socket).unwrap().as_raw_fd(), receiver.as_raw_fd());
+    forget_fd(&mut socket);
+    assert_eq!(fd(&socket).unwrap_err(), Errno::EBADF);
 }
 
 #[test]
