@@ -64,8 +64,10 @@ bindings: ## make sys-bindings/src/bindings.rs from the C headers
 
 lint: lint-rust lint-format lint-c lint-bindings lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, shellcheck
 
+# The lints named here are on in Rust 1.85, the oldest that we build with, and were found wanting and taken off since.
 lint-rust:
-	@$(RUST) cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
+	@$(RUST) cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings --allow clippy::precedence \
+		--allow clippy::format_collect --allow clippy::comparison_chain --allow clippy::needless_lifetimes
 
 lint-format:
 	@$(RUST) cargo fmt --all --check -- --color never

@@ -2,14 +2,16 @@
 //! More than there is room for: what is lost is known, by count, and the firewall goes on.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use anyhow::ensure;
 use harness::netns::Namespace;
+use twinwall_tests::case::until;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::ledger::Ledger;
 use twinwall_tests::overload::send_while_stopped;
 use twinwall_tests::place::namespace_with;
-use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
+use twinwall_tests::traffic::{udp_client, udp_exchange, UdpFlood, UdpServer};
 
 use crate::{Row, Subject};
 
@@ -18,6 +20,8 @@ pub const ROWS: &[Row] = &[
     ("buffer-full", 30, buffer_full),
     ("queue-full-fail-open", 30, queue_full_fail_open),
     ("buffer-full-fail-open", 30, buffer_full_fail_open),
+    ("flood-beyond-the-queue", 60, flood_beyond_the_queue),
+    ("flood-beyond-the-buffer", 60, flood_beyond_the_buffer),
 ];
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -137,5 +141,48 @@ fn buffer_full_fail_open(subject: &Subject) -> anyhow::Result<()> {
         ledger.received
     );
     ensure!(ledger.lost == 0, "lost {} with --fail open", ledger.lost);
+    Ok(())
+}
+
+/// A flood, without help from SIGSTOP, until some of it is lost; then normal traffic.
+fn flood_beyond(subject: &Subject, arguments: &[&'static str]) -> anyhow::Result<Ledger> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let mut firewall = Firewall::start(&namespace, subject.twin, &subject.with(arguments))?;
+    let server = UdpServer::start(&namespace, LOCALHOST, true)?;
+    let flood = UdpFlood::start(udp_client(&namespace, LOCALHOST)?);
+    let lost = until("the flood is too much", Duration::from_secs(30), || {
+        let ledger = firewall.ledger()?.total;
+        Ok(ledger.lost >= 100 && ledger.received >= 1000)
+    });
+    flood.stop();
+    lost?;
+    ensure!(firewall.is_running()?, "the firewall ended");
+    let ledger = firewall.settled_ledger()?.total;
+    ledger.check_reconciled()?;
+    let (accepted, arrived) = (ledger.verdict("accept"), server.settled()?);
+    ensure!(
+        arrived == accepted,
+        "{accepted} accepted, {arrived} arrived"
+    );
+    check_normal_traffic(&namespace, firewall, &ledger)?;
+    Ok(ledger)
+}
+
+fn flood_beyond_the_queue(subject: &Subject) -> anyhow::Result<()> {
+    let ledger = flood_beyond(subject, &["--queue-length", "1"])?;
+    ensure!(
+        ledger.kernel.queue_full == ledger.lost,
+        "lost elsewhere: {ledger:?}"
+    );
+    Ok(())
+}
+
+fn flood_beyond_the_buffer(subject: &Subject) -> anyhow::Result<()> {
+    let ledger = flood_beyond(subject, &SMALL_BUFFER)?;
+    ensure!(
+        ledger.kernel.user_drop == ledger.lost,
+        "lost elsewhere: {ledger:?}"
+    );
+    ensure!(ledger.overruns > 0, "no receive call told of the overrun");
     Ok(())
 }
