@@ -365,30 +365,30 @@ fn unexplained(ledger: &Ledger) -> u64 {
 fn ledger_of(shared: &Shared, running: bool) -> Ledger {
     let settings = &shared.settings;
     let in_flight = if running { settings.batch.into() } else { 0 };
-    let mut best = Ledger {
-        difference: u64::MAX,
-        ..Ledger::default()
-    };
+    let (mut taken, mut best) = (Ledger::default(), None::<Ledger>);
     let mut result = Ok(());
+    // The kernel gives the list of queues a page at a time: one that goes away meanwhile can hide
+    // ours, so that even a missing queue is looked for again.
     for _ in 0..stats::READINGS_MAX {
         let reading;
         (reading, result) = take_reading(shared);
-        let taken = stats::ledger_make(&reading, settings.number, in_flight, settings.fail_open);
-        if unexplained(&taken) < unexplained(&best) {
-            best = taken;
+        taken = stats::ledger_make(&reading, settings.number, in_flight, settings.fail_open);
+        let least = best.as_ref().map_or(u64::MAX, unexplained);
+        if result.is_ok() && unexplained(&taken) < least {
+            best = Some(taken.clone());
         }
-        if result.is_err() || unexplained(&best) == 0 {
+        if best.as_ref().is_some_and(|best| unexplained(best) == 0) {
             break;
         }
     }
-    if let Err(error) = result {
+    if let (None, Err(error)) = (&best, result) {
         log::warn(format_args!(
             "{}: {}: the ledger lacks the kernel's figures",
             queue_proc::QUEUES,
             log::strerror(error)
         ));
     }
-    best
+    best.unwrap_or(taken)
 }
 
 /// Takes the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
