@@ -26,6 +26,8 @@ use crate::verdict::{VerdictBatch, VerdictRun};
 /// The name of the system call that sends verdicts.
 pub const VERDICT_CALL: &str = "sendmsg";
 
+/// Makes nfq_handle_packet fail.
+const CALLBACK_FAIL: c_int = -1;
 /// Ends nfnl_catch, which waits for an acknowledgement, and nfq_handle_packet.
 const CALLBACK_STOP: c_int = 0;
 /// Room for the largest message that can come before the acknowledgement of `Mode`: the library puts
@@ -55,7 +57,6 @@ struct Context {
     message: *const u8,
     /// To fill in, with the payload's offset from the message's start.
     packet: QueuePacket,
-    filled: bool,
     /// A message that came while the library waited for an acknowledgement.
     kept: Option<Vec<u8>>,
 }
@@ -116,8 +117,12 @@ unsafe extern "C" fn on_packet(
     }
     // SAFETY: data points to the attributes of the message that parse gave to the library, all of
     // which check_attributes found to lie within it and to be long enough.
-    context.filled = unsafe { fill(data, context.message, &mut context.packet) };
-    CALLBACK_STOP
+    let filled = unsafe { fill(data, context.message, &mut context.packet) };
+    if filled {
+        CALLBACK_STOP
+    } else {
+        CALLBACK_FAIL // its NFQA_PACKET_HDR has a flag that the library doesn't know
+    }
 }
 
 /// Takes what the library tells of a message. Returns whether it has an id.
@@ -163,7 +168,7 @@ pub fn parse(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacke
         return QueueParsed::Malformed;
     };
     if !handle_packet(library, bytes, packet) {
-        return QueueParsed::Malformed; // for another queue number
+        return QueueParsed::Malformed; // no callback for this queue number, or CALLBACK_FAIL
     }
     packet.original_bytes = cap_len.unwrap_or(packet.payload_bytes);
     QueueParsed::Packet
@@ -182,12 +187,11 @@ fn handle_packet(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueueP
     // uses it. The message is aligned and lies in bytes (above), the library only reads it.
     unsafe {
         (*library.context).message = message.as_ptr();
-        (*library.context).filled = false;
         let buffer = message.as_ptr().cast_mut().cast::<c_char>();
         let handled = nfq_handle_packet(library.handle.as_ptr(), buffer, length);
         (*library.context).message = ptr::null();
         *packet = (*library.context).packet;
-        handled >= 0 && (*library.context).filled
+        handled >= 0
     }
 }
 
@@ -198,7 +202,6 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     let context = Context {
         message: ptr::null(),
         packet: QueuePacket::default(),
-        filled: false,
         kept: None,
     };
     queue.backend = QueueBackend::Classic(ClassicLibrary {
