@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc::sync_channel;
+use std::time::Instant;
 
 use super::*;
 use crate::netns::Namespace;
@@ -42,6 +43,8 @@ where
         sent: told,
     };
     thread::scope(|scope| {
+        // Dropped when the client panics, so that the server does not wait for it.
+        let tell = tell;
         let server = scope.spawn(|| namespace.enter(|| server(load, control)));
         listens.recv().expect("the server listens");
         let client = namespace.enter(|| client(load)).unwrap();
@@ -173,12 +176,17 @@ fn a_stream_whose_packets_stop_ends_in_time() {
     let load = load(Workload::TcpStream, Ipv4Addr::LOCALHOST.into(), 1000);
     let silent = |load: &Load| {
         let stream = std::net::TcpStream::connect(address(load))?;
-        thread::sleep(load.duration + 5 * LOOK_UP);
+        thread::sleep(4 * load.duration);
         drop(stream);
         Ok(0)
     };
-    let (server, _) = run(&load, stream::server, silent, |sent| *sent);
+    let server = |load: &Load, control| {
+        let start = Instant::now();
+        Ok((stream::server(load, control)?, start.elapsed()))
+    };
+    let ((server, took), _) = run(&load, server, silent, |sent| *sent);
     assert_eq!((server.received_bytes, server.seconds), (0, SECONDS));
+    assert!(took < 3 * load.duration, "{took:?}");
 }
 
 #[test]

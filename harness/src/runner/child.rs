@@ -292,7 +292,9 @@ mod tests {
         ] {
             let child = shell(script);
             let pid = child.child.id();
+            let start = Instant::now();
             let error = child.wait(soon()).unwrap_err().to_string();
+            assert!(start.elapsed() < GRACE, "it ended by itself");
             assert!(error.contains("was killed: stuck"), "{error}");
             assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
         }
