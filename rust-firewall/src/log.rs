@@ -74,9 +74,10 @@ pub fn warn(text: impl Display) {
     print(format_args!("warning: {text}"));
 }
 
-/// A line on stderr. Nobody may be reading there any more, which is no reason to end.
+/// A line on stderr, in one piece: others may be printing as well. Nobody may be reading there any
+/// more, which is no reason to end.
 fn print(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// The C library's text for an errno: the standard library adds the number, which is cut here.
