@@ -13,7 +13,7 @@ use sys_bindings::NETLINK_NETFILTER;
 pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
 pub const NETLINK: &str = "/proc/net/netlink";
 
-/// By which the text of a file grows.
+/// By which the text of a file is read.
 const READ_STEP_BYTES: usize = 65536;
 
 /// A line of QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and
@@ -102,19 +102,14 @@ pub fn is_socket(link: &OsStr, inode: u64) -> bool {
 /// Reads a whole file.
 fn read_text(path: &Path) -> Result<Vec<u8>, Errno> {
     let mut file = File::open(path).map_err(errno_of)?;
+    let mut step = vec![0; READ_STEP_BYTES];
     let mut text = Vec::new();
-    let mut length = 0;
     loop {
-        text.resize(length + READ_STEP_BYTES, 0);
-        let step = text.get_mut(length..).unwrap_or_default();
-        match file.read(step) {
-            Ok(0) => break,
-            Ok(got) => length += got,
-            Err(error) => return Err(errno_of(error)),
+        match file.read(&mut step).map_err(errno_of)? {
+            0 => return Ok(text),
+            got => text.extend_from_slice(step.get(..got).unwrap_or_default()),
         }
     }
-    text.truncate(length);
-    Ok(text)
 }
 
 fn errno_of(error: io::Error) -> Errno {
