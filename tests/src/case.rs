@@ -54,7 +54,8 @@ impl std::error::Error for Skip {}
 
 /// What a body gives when the machine or its kernel lacks something: the case counts as skipped, with the reason.
 pub fn skip(reason: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Skip(reason.into()))
+    // One line, since it is printed in one.
+    anyhow::Error::new(Skip(reason.into().replace('\n', " ")))
 }
 
 /// The whole `main` of an integration program: runs the cases as libtest would, or the one that the environment names.
