@@ -17,8 +17,7 @@ use rust_firewall::report::{self, ReportReason};
 use rust_firewall::worker::{self, WorkerError, Workers};
 
 /// Blocks the signals that the main thread waits for, in all threads started later. SIGALRM ends an
-/// interval: there is no safe sigtimedwait. (The runtime ignores SIGPIPE: a report that no one reads
-/// any more is no reason to stop.)
+/// interval, as there is no safe sigtimedwait. (SIGPIPE is ignored: the runtime sees to that.)
 fn block_signals(options: &Options) -> Result<SigSet, Failure> {
     let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1]);
     if options.stats_s > 0 {
