@@ -34,16 +34,11 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     cells.retain(|cell| !data.subjects_with(cell, metric).is_empty());
     cells.sort_by_key(|cell| cell.payload_bytes);
     let first = *cells.first()?;
-    let subjects: Vec<&String> = data
-        .metadata
-        .subjects
-        .iter()
-        .filter(|subject| {
-            cells
-                .iter()
-                .any(|cell| data.summary(cell, subject, metric).is_some())
-        })
-        .collect();
+    let shown = |subject: &&String| {
+        let there = |cell: &&CellName| data.summary(cell, subject, metric).is_some();
+        original(subject) && cells.iter().any(there)
+    };
+    let subjects: Vec<&String> = data.metadata.subjects.iter().filter(shown).collect();
     let summaries = || {
         let all = cells
             .iter()
@@ -72,7 +67,17 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         true => format!(" Dashed line below: {baseline}."),
         false => String::new(),
     };
-    let note = format!("Markers and bars: median with its 95 % bootstrap interval.{dashed}");
+    let copies = match data
+        .metadata
+        .subjects
+        .iter()
+        .all(|subject| original(subject))
+    {
+        true => "",
+        false => " Copies (#2) are left out.",
+    };
+    let note =
+        format!("Markers and bars: median with its 95 % bootstrap interval.{dashed}{copies}");
     let mut scene = frame::scene((WIDTH, height), title, &subtitle, &note, &data.metadata);
     let right = WIDTH - MARGIN - frame::legend_width(&entries);
     frame::draw_legend(&mut scene, (right, TOP - 4.0), &entries);
@@ -108,6 +113,11 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         );
     }
     Some(scene)
+}
+
+/// A copy of a subject shows the noise of a run. Among many lines it would be one of them only.
+fn original(subject: &str) -> bool {
+    !subject.contains('#')
 }
 
 fn size_line<'a>(data: &'a Data, cells: &[&CellName], subject: &str, metric: &str) -> Line<'a> {

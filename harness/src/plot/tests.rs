@@ -9,6 +9,7 @@ use super::scene::PNG_SCALE;
 use super::*;
 use crate::metadata::Metadata;
 use crate::store::{PercentileRow, Round, Sample, SeriesRow};
+use crate::summary::summarize;
 
 const TWINS: [&str; 6] = [
     "none",
@@ -63,6 +64,8 @@ impl Made<'_> {
         for round in 1..=ROUNDS {
             store.append(&self.round(round)).unwrap();
         }
+        let samples: Vec<Sample> = store.read().unwrap();
+        store.rewrite(&summarize(&samples, "none")).unwrap();
         folder
     }
 
@@ -199,15 +202,17 @@ fn says(scene: &Scene, wanted: &str) -> bool {
 
 /// No text leaves the picture or touches another one.
 fn check_texts(name: &str, scene: &Scene) {
-    let texts: Vec<_> = scene.texts().collect();
-    for (index, text) in texts.iter().enumerate() {
-        let (left, top, right, bottom) = text.bounds();
-        let inside = left >= 0.0 && top >= 0.0 && right <= scene.width && bottom <= scene.height;
-        assert!(inside, "{name}: {:?} leaves the picture", text.text);
-        for other in &texts[..index] {
-            let (l, t, r, b) = other.bounds();
+    let texts: Vec<_> = scene
+        .texts()
+        .map(|text| (&text.text, text.bounds()))
+        .collect();
+    for (index, (text, (left, top, right, bottom))) in texts.iter().enumerate() {
+        let in_width = *left >= 0.0 && *right <= scene.width;
+        let in_height = *top >= 0.0 && *bottom <= scene.height;
+        assert!(in_width && in_height, "{name}: {text:?} leaves the picture");
+        for (other, (l, t, r, b)) in &texts[..index] {
             let apart = right < l || r < left || bottom < t || b < top;
-            assert!(apart, "{name}: {:?} covers {:?}", text.text, other.text);
+            assert!(apart, "{name}: {text:?} covers {other:?}");
         }
     }
 }
@@ -325,6 +330,8 @@ fn sizes_and_queues_make_a_figure_of_their_own() {
             "rust-raw-fast@4",
             "c-raw-fast",
             "c-raw-fast@2",
+            "rust-raw-fast#2",
+            "rust-raw-fast@2#2",
         ],
         payload_bytes: &[64, 512, 1472, 8192, 65507],
         figures: json!([
@@ -343,6 +350,7 @@ fn sizes_and_queues_make_a_figure_of_their_own() {
     ] {
         assert!(says(&scene, wanted), "{wanted}");
     }
+    assert!(!says(&scene, "rust-raw-fast#2"));
     let drawn = scenes(&folder);
     for (name, scene) in &drawn {
         check_texts(name, scene);
