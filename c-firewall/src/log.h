@@ -25,6 +25,10 @@ struct failure {
     char text[LOG_TEXT_BYTES]; // "CAUSE: CURE", without "error: " and without a line end
 };
 
+/// Gives standard files that are closed a place (/dev/null), so that no socket becomes one of them
+/// and is printed into. To be called first. (The Rust runtime does this for the Rust twin.)
+void log_open(void);
+
 /// Fills in a failure from a printf format.
 void failure_set(struct failure *failure, enum log_exit code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -93,6 +93,7 @@ int main(int argc, char **argv) {
     struct failure failure;
     sigset_t signals;
 
+    log_open();
     switch (options_parse(argc, argv, &options, &failure)) {
     case OPTIONS_ACTION_RUN:
         block_signals(&signals);

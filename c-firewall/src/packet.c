@@ -157,7 +157,7 @@ static enum packet_status parse_ipv4(struct packet *packet) {
 
     flags_offset = be16(ip + 6);
     fragment_offset = (flags_offset & IPV4_OFFSET_MASK) * 8;
-    if (fragment_offset > 0 && fragment_offset + (packet->end - header_bytes) > PACKET_LENGTH_MAX)
+    if (fragment_offset > 0 && packet->end - header_bytes > PACKET_LENGTH_MAX - fragment_offset)
         return PACKET_IPV4_FRAGMENT_OVERFLOW;
     packet->fragment = fragment_offset > 0 || (flags_offset & IPV4_MORE_FRAGMENTS);
     packet->later_fragment = fragment_offset > 0;
@@ -197,7 +197,7 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
         packet->fragment = true;
     if (fragment_offset == 0)
         return PACKET_OK;
-    if (fragment_offset + fragment_bytes > PACKET_LENGTH_MAX)
+    if (fragment_bytes > PACKET_LENGTH_MAX - fragment_offset)
         return PACKET_IPV6_FRAGMENT_OVERFLOW;
     packet->later_fragment = true;
     packet->protocol = extension[0];
