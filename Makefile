@@ -11,6 +11,10 @@ RUST := deps/with-rust
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
+# Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
+run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
+	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
+
 .PHONY: help deps build test check-root fuzz bench demo plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
 
@@ -40,15 +44,15 @@ fuzz: ## all fuzzers of both twins, SECONDS=60 each
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
 
-bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness --help)
+bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/install build rust run
 	@$(MAKE) --no-print-directory build
-	@$(SUDO) build/harness run $(EXPERIMENT)
+	@$(call run,$(EXPERIMENT))
 
 demo: ## deps, build, and the short experiment with its figures
 	@deps/install build rust run
 	@$(MAKE) --no-print-directory build
-	@$(SUDO) build/harness run demo
+	@$(call run,demo)
 
 plot: ## draw the figures of all results again, from the saved data
 	@build/harness plot
