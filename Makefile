@@ -8,7 +8,8 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
 export IPTABLES ?= iptables
 
 RUST := deps/with-rust
-SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# Empty for root, and where there is no sudo: what then lacks root says so itself.
+SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
 # Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
@@ -33,6 +34,7 @@ build: ## build/rust-firewall, build/c-firewall and build/harness
 	@echo "built: build/rust-firewall build/c-firewall build/harness"
 
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
+	@deps/check-root >/dev/null
 	@deps/install
 	@$(MAKE) --no-print-directory build
 	@tests/run
@@ -45,11 +47,13 @@ fuzz: ## all fuzzers of both twins, SECONDS=60 each
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
 
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
+	@deps/check-root >/dev/null
 	@deps/install build rust run
 	@$(MAKE) --no-print-directory build
 	@$(call run,$(EXPERIMENT))
 
 demo: ## deps, build, and the short experiment with its figures
+	@deps/check-root >/dev/null
 	@deps/install build rust run
 	@$(MAKE) --no-print-directory build
 	@$(call run,demo)
