@@ -232,9 +232,9 @@ impl Site<'_> {
     }
 }
 
-/// Packets that the kernel offered to the firewall: its own count, the same for every program.
+/// Packets that the kernel handed to the firewall: its own count, the same for every program.
 fn packets_between(before: Reading, after: Reading) -> Result<f64> {
-    let packets = after.queues.offered.saturating_sub(before.queues.offered);
+    let packets = after.queues.handed.saturating_sub(before.queues.handed);
     if packets == 0 {
         bail!("no packet reached the firewall: does the rule name its queue?");
     }
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_packet_is_that_of_the_run_alone() {
-        let reading = |cpu_seconds, offered, dropped| Reading {
+        let reading = |cpu_seconds, handed, dropped| Reading {
             cpu_seconds,
             queues: QueueTotal {
-                offered,
+                handed,
                 dropped,
                 waiting: 0,
             },

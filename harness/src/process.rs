@@ -26,7 +26,9 @@ pub struct QueueRow {
 /// The sum over some queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotal {
-    pub offered: u64,
+    /// Packets that the owner was handed: the kernel numbers a packet before it finds the owner's
+    /// socket full, so those that were lost there are taken off.
+    pub handed: u64,
     pub dropped: u64,
     pub waiting: u64,
 }
@@ -35,7 +37,7 @@ impl QueueTotal {
     pub fn of(rows: &[QueueRow]) -> QueueTotal {
         rows.iter()
             .fold(QueueTotal::default(), |sum, row| QueueTotal {
-                offered: sum.offered + u64::from(row.id_sequence),
+                handed: sum.handed + u64::from(row.id_sequence.wrapping_sub(row.user_dropped)),
                 dropped: sum.dropped + u64::from(row.queue_dropped) + u64::from(row.user_dropped),
                 waiting: sum.waiting + u64::from(row.waiting),
             })
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(
             QueueTotal::of(&rows),
             QueueTotal {
-                offered: 999_999,
+                handed: 999_994,
                 dropped: 8,
                 waiting: 7
             }
