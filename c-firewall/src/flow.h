@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What outlives one packet: limits and quotas, which all workers share (one atomic word each, no
+// lock), and counters, which each worker has for itself.
+#ifndef FLOW_H
+#define FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compile.h"
+
+/// The state of limits and quotas. All are atomic.
+struct flow {
+    uint32_t limits;
+    int64_t *empty_ns; // of a limit: when its bucket was empty, had it filled since
+    uint32_t quotas;
+    uint64_t *used; // of a quota: bytes so far
+};
+
+struct flow_counter {
+    uint64_t packets, bytes;
+};
+
+/// The counters of one worker: written by its thread alone, read by any. Numbered as compile
+/// numbers them.
+struct flow_counters {
+    uint32_t counters;
+    struct flow_counter *counter;
+    uint32_t logs;
+    uint64_t *logged; // packets
+};
+
+/// What a limit is, in the terms of nft_limit.c.
+struct flow_limit {
+    uint64_t nsecs; // of its unit
+    uint64_t rate;  // a unit
+    int64_t size;   // tokens_max: nanoseconds that a full bucket is worth
+    int64_t cost;   // of a packet, in nanoseconds; not of bytes
+    bool of_bytes;
+    bool over;
+};
+
+/// What a quota is, in the terms of nft_quota.c.
+struct flow_quota {
+    uint64_t bytes;
+    bool over;
+};
+
+/// Makes the state of a policy: full buckets, quotas as used as the text says.
+/// - Returns 0 or -ENOMEM with *flow zeroed.
+int flow_make(struct flow *flow, const struct compiled *compiled);
+void flow_free(struct flow *flow);
+
+/// Makes counters that stand at 0: what the text gives them comes on top once, see flow_sum.
+/// - Returns 0 or -ENOMEM with *counters zeroed.
+int flow_counters_make(struct flow_counters *counters, const struct compiled *compiled);
+void flow_counters_free(struct flow_counters *counters);
+
+/// Adds a packet to a counter of the worker's own.
+void flow_count(struct flow_counters *counters, uint32_t counter, uint32_t bytes);
+
+/// Adds a packet to a log statement's.
+void flow_log(struct flow_counters *counters, uint32_t log);
+
+/// Adds the worker's counter to sum. Any thread may.
+void flow_sum(const struct flow_counters *counters, uint32_t counter, struct flow_counter *sum);
+
+/// The worker's packets of a log statement. Any thread may.
+uint64_t flow_logged(const struct flow_counters *counters, uint32_t log);
+
+/// Whether a limit statement lets a packet through, which takes its tokens.
+bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit *limit,
+                      uint32_t bytes, uint64_t now_ns);
+
+/// Whether a quota statement lets a packet through; its bytes count in any case.
+bool flow_quota_holds(struct flow *flow, uint32_t index, const struct flow_quota *quota,
+                      uint32_t bytes);
+
+#endif
