@@ -7,6 +7,7 @@ pub mod decide;
 pub mod log;
 pub mod options;
 pub mod packet;
+pub mod policy;
 pub mod queue;
 #[allow(unsafe_code)]
 pub mod queue_classic;
