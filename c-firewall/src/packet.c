@@ -121,6 +121,15 @@ static enum packet_status parse_icmp(struct packet *packet, enum packet_status s
     return PACKET_OK;
 }
 
+/// Notes what stands behind the network header, unless AH stood there before.
+static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offset) {
+    if (packet->has_transport)
+        return;
+    packet->has_transport = true;
+    packet->transport_protocol = protocol;
+    packet->transport_offset = offset;
+}
+
 /// Parses the layer 4 header, which begins at offset <= packet->end.
 static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
     packet->l4_offset = offset;
@@ -157,6 +166,7 @@ static enum packet_status parse_ipv4(struct packet *packet) {
 
     flags_offset = be16(ip + 6);
     fragment_offset = (flags_offset & IPV4_OFFSET_MASK) * 8;
+    set_transport(packet, packet->protocol, fragment_offset > 0 ? 0 : header_bytes);
     if (fragment_offset > 0 && packet->end - header_bytes > PACKET_LENGTH_MAX - fragment_offset)
         return PACKET_IPV4_FRAGMENT_OVERFLOW;
     packet->fragment = fragment_offset > 0 || (flags_offset & IPV4_MORE_FRAGMENTS);
@@ -172,6 +182,24 @@ static bool is_extension(uint8_t next_header) {
     return next_header == IPPROTO_HOPOPTS || next_header == IPPROTO_ROUTING ||
            next_header == IPPROTO_FRAGMENT || next_header == IPPROTO_AH ||
            next_header == IPPROTO_DSTOPTS;
+}
+
+/// The bit of an extension header in packet.extensions; 0 = it has none.
+static uint8_t extension_bit(uint8_t next_header) {
+    switch (next_header) {
+    case IPPROTO_HOPOPTS:
+        return PACKET_HBH;
+    case IPPROTO_ROUTING:
+        return PACKET_RT;
+    case IPPROTO_FRAGMENT:
+        return PACKET_FRAG;
+    case IPPROTO_DSTOPTS:
+        return PACKET_DST;
+    case IPPROTO_MH:
+        return PACKET_MH;
+    default:
+        return 0;
+    }
 }
 
 /// The length of an extension header from its first 8 bytes (RFC 8200 section 4, RFC 4302
@@ -201,6 +229,8 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
         return PACKET_IPV6_FRAGMENT_OVERFLOW;
     packet->later_fragment = true;
     packet->protocol = extension[0];
+    if (!is_extension(packet->protocol))
+        set_transport(packet, packet->protocol, 0);
     return PACKET_OK;
 }
 
@@ -217,6 +247,9 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
             return PACKET_IPV6_EXTENSION_SHORT;
         if (!extension)
             return PACKET_CUT;
+        packet->extensions |= extension_bit(packet->protocol);
+        if (packet->protocol == IPPROTO_AH)
+            set_transport(packet, IPPROTO_AH, *offset);
         bytes = extension_bytes(packet->protocol, extension);
         if (!fits(packet, *offset, bytes))
             return PACKET_IPV6_EXTENSION_SHORT;
@@ -252,8 +285,12 @@ static enum packet_status parse_ipv6(struct packet *packet) {
     packet->protocol = ip[6];
 
     status = walk_extensions(packet, &offset);
-    if (status != PACKET_OK || packet->later_fragment || packet->protocol == IPPROTO_NONE)
+    if (status != PACKET_OK || packet->later_fragment)
         return status;
+    packet->extensions |= extension_bit(packet->protocol);
+    set_transport(packet, packet->protocol, offset);
+    if (packet->protocol == IPPROTO_NONE)
+        return PACKET_OK;
     return parse_l4(packet, offset);
 }
 

@@ -44,6 +44,15 @@ enum packet_status {
     PACKET_STATUS_COUNT
 };
 
+/// IPv6 extension headers, as bits.
+enum packet_extension {
+    PACKET_HBH = 1 << 0,  // hop-by-hop options
+    PACKET_RT = 1 << 1,   // routing
+    PACKET_FRAG = 1 << 2, // fragment
+    PACKET_DST = 1 << 3,  // destination options
+    PACKET_MH = 1 << 4,   // mobility, which ends the walk
+};
+
 /// The fields of a packet. Those read before a problem was met stay filled in, the others are
 /// 0.
 struct packet {
@@ -56,6 +65,13 @@ struct packet {
     bool later_fragment;  // not the first: carries no layer 4 header
     uint32_t l4_offset;   // bytes from the IP header to the layer 4 header; 0 = not reached
     uint32_t end;         // bytes that the IP header claims; 0 = not known
+    uint8_t extensions;   // enum packet_extension: those that were met
+    // What stands behind the network header in the eyes of nf_tables: as protocol and l4_offset,
+    // but AH ends the walk (nft_set_pktinfo_ipv6), and a later fragment has a protocol, of IPv6
+    // unless it is an extension header's (ipv6_find_hdr).
+    bool has_transport;
+    uint8_t transport_protocol; // with has_transport
+    uint32_t transport_offset;  // with has_transport; 0 = in a later fragment
     bool has_ports;
     uint16_t source_port;      // host order
     uint16_t destination_port; // host order

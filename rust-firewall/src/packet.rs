@@ -47,6 +47,17 @@ pub enum PacketStatus {
 
 pub const STATUS_COUNT: usize = PacketStatus::Icmpv6Short as usize + 1;
 
+/// IPv6 extension headers, as bits of `Packet::extensions`: hop-by-hop options.
+pub const EXTENSION_HBH: u8 = 1 << 0;
+/// Routing.
+pub const EXTENSION_RT: u8 = 1 << 1;
+/// Fragment.
+pub const EXTENSION_FRAG: u8 = 1 << 2;
+/// Destination options.
+pub const EXTENSION_DST: u8 = 1 << 3;
+/// Mobility, which ends the walk.
+pub const EXTENSION_MH: u8 = 1 << 4;
+
 /// The fields of a packet. Those read before a problem was met stay filled in, the others are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
@@ -66,6 +77,16 @@ pub struct Packet<'a> {
     pub l4_offset: u32,
     /// Bytes that the IP header claims; 0 = not known.
     pub end: u32,
+    /// EXTENSION_*: those that were met.
+    pub extensions: u8,
+    /// What stands behind the network header in the eyes of nf_tables: as protocol and l4_offset,
+    /// but AH ends the walk (nft_set_pktinfo_ipv6), and a later fragment has a protocol, of IPv6
+    /// unless it is an extension header's (ipv6_find_hdr).
+    pub has_transport: bool,
+    /// With has_transport.
+    pub transport_protocol: u8,
+    /// With has_transport; 0 = in a later fragment.
+    pub transport_offset: u32,
     pub has_ports: bool,
     /// Host order.
     pub source_port: u16,
@@ -126,6 +147,7 @@ const AH: u8 = libc::IPPROTO_AH as u8;
 const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 const NONE: u8 = libc::IPPROTO_NONE as u8;
 const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
+const MH: u8 = libc::IPPROTO_MH as u8;
 
 /// The status' name in reports, e.g. "tcp-data-offset".
 pub fn status_name(status: PacketStatus) -> &'static str {
@@ -222,6 +244,16 @@ fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
     PacketStatus::Ok
 }
 
+/// Notes what stands behind the network header, unless AH stood there before.
+fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
+    if packet.has_transport {
+        return;
+    }
+    packet.has_transport = true;
+    packet.transport_protocol = protocol;
+    packet.transport_offset = offset;
+}
+
 /// Parses the layer 4 header, which begins at offset <= packet.end.
 fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
     packet.l4_offset = offset;
@@ -259,6 +291,8 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
 
     let flags_offset = be16(ip[6], ip[7]);
     let fragment_offset = u32::from(flags_offset & IPV4_OFFSET_MASK) * 8;
+    let transport_offset = if fragment_offset > 0 { 0 } else { header_bytes };
+    set_transport(packet, packet.protocol, transport_offset);
     if fragment_offset > 0 && packet.end - header_bytes > LENGTH_MAX - fragment_offset {
         return PacketStatus::Ipv4FragmentOverflow;
     }
@@ -275,6 +309,18 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
 
 fn is_extension(next_header: u8) -> bool {
     matches!(next_header, HOPOPTS | ROUTING | FRAGMENT | AH | DSTOPTS)
+}
+
+/// The bit of an extension header in `Packet::extensions`; 0 = it has none.
+fn extension_bit(next_header: u8) -> u8 {
+    match next_header {
+        HOPOPTS => EXTENSION_HBH,
+        ROUTING => EXTENSION_RT,
+        FRAGMENT => EXTENSION_FRAG,
+        DSTOPTS => EXTENSION_DST,
+        MH => EXTENSION_MH,
+        _ => 0,
+    }
 }
 
 /// An extension header as far as it must be there to know its length.
@@ -308,6 +354,9 @@ fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) 
     }
     packet.later_fragment = true;
     packet.protocol = extension[0];
+    if !is_extension(packet.protocol) {
+        set_transport(packet, packet.protocol, 0);
+    }
     PacketStatus::Ok
 }
 
@@ -325,6 +374,10 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
         let Some(extension) = header_at(packet, *offset) else {
             return PacketStatus::Cut;
         };
+        packet.extensions |= extension_bit(packet.protocol);
+        if packet.protocol == AH {
+            set_transport(packet, AH, *offset);
+        }
         let bytes = extension_bytes(packet.protocol, extension);
         if !fits(packet, *offset, bytes) {
             return PacketStatus::Ipv6ExtensionShort;
@@ -363,8 +416,13 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
     packet.protocol = ip[6];
 
     let status = walk_extensions(packet, &mut offset);
-    if status != PacketStatus::Ok || packet.later_fragment || packet.protocol == NONE {
+    if status != PacketStatus::Ok || packet.later_fragment {
         return status;
+    }
+    packet.extensions |= extension_bit(packet.protocol);
+    set_transport(packet, packet.protocol, offset);
+    if packet.protocol == NONE {
+        return PacketStatus::Ok;
     }
     parse_l4(packet, offset)
 }
