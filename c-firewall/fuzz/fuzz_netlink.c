@@ -24,6 +24,9 @@ static void must_be_equal(const struct queue_packet *raw, const struct queue_pac
     must(raw->outdev == mnl->outdev);
     must(raw->uid == mnl->uid);
     must(raw->gid == mnl->gid);
+    must(raw->ct_info == mnl->ct_info);
+    must(raw->has_ct_mark == mnl->has_ct_mark);
+    must(raw->ct_mark == mnl->ct_mark);
     must(raw->skb_info == mnl->skb_info);
     must(raw->payload == mnl->payload);
     must(raw->payload_bytes == mnl->payload_bytes);

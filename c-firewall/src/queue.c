@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
@@ -90,6 +91,7 @@ int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *
         .truncated = true,
         .uid = QUEUE_UNKNOWN,
         .gid = QUEUE_UNKNOWN,
+        .ct_info = QUEUE_UNKNOWN,
     };
     return QUEUE_PARSED_PACKET;
 }
@@ -110,15 +112,62 @@ int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *pack
     return header.nlmsg_type == PACKET_TYPE ? QUEUE_PARSED_PACKET : QUEUE_PARSED_IGNORED;
 }
 
-int queue_check_attributes(const uint8_t *bytes, int64_t *cap_len) {
+static uint32_t be32_at(const uint8_t *bytes) {
+    uint32_t value;
+
+    memcpy(&value, bytes, sizeof value);
+    return ntohl(value);
+}
+
+int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark) {
+    uint32_t found = 0;
+
+    for (size_t offset = 0; offset < bytes;) {
+        struct nlattr attribute;
+
+        if (bytes - offset < NLA_HDRLEN)
+            return -EBADMSG;
+        memcpy(&attribute, value + offset, sizeof attribute);
+        if (attribute.nla_len < NLA_HDRLEN || attribute.nla_len > bytes - offset)
+            return -EBADMSG;
+        if ((attribute.nla_type & NLA_TYPE_MASK) == CTA_MARK) {
+            if (attribute.nla_len != NLA_HDRLEN + sizeof found)
+                return -EBADMSG;
+            found = be32_at(value + offset + NLA_HDRLEN);
+        }
+        offset += NLA_ALIGN(attribute.nla_len); // beyond the end if the last one is unpadded
+    }
+    *mark = found;
+    return 0;
+}
+
+/// Takes what the callback API has no function for out of an attribute whose length fits. Returns
+/// 0 or -EBADMSG.
+static int take_extra(uint16_t type, const uint8_t *value, size_t bytes,
+                      struct queue_extras *extras) {
+    switch (type) {
+    case NFQA_CAP_LEN:
+        extras->cap_len = be32_at(value);
+        return 0;
+    case NFQA_CT_INFO:
+        extras->ct_info = be32_at(value);
+        return 0;
+    case NFQA_CT:
+        extras->has_ct_mark = true;
+        return queue_conntrack_mark(value, bytes, &extras->ct_mark);
+    default:
+        return 0;
+    }
+}
+
+int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras) {
     const uint32_t nlmsg_len = header_of(bytes).nlmsg_len;
+    struct queue_extras found = {.cap_len = -1, .ct_info = QUEUE_UNKNOWN};
     size_t offset = QUEUE_MESSAGE_BYTES;
     bool has_packet_hdr = false;
-    int64_t found = -1;
 
     while (offset < nlmsg_len) {
         struct nlattr attribute;
-        uint32_t value;
         uint16_t type;
 
         if (nlmsg_len - offset < NLA_HDRLEN)
@@ -126,18 +175,16 @@ int queue_check_attributes(const uint8_t *bytes, int64_t *cap_len) {
         memcpy(&attribute, bytes + offset, sizeof attribute);
         type = attribute.nla_type & NLA_TYPE_MASK;
         if (attribute.nla_len < NLA_HDRLEN || attribute.nla_len > nlmsg_len - offset ||
-            !queue_attribute_fits(type, attribute.nla_len - NLA_HDRLEN))
+            !queue_attribute_fits(type, attribute.nla_len - NLA_HDRLEN) ||
+            take_extra(type, bytes + offset + NLA_HDRLEN, attribute.nla_len - NLA_HDRLEN, &found) <
+                0)
             return -EBADMSG;
         has_packet_hdr = has_packet_hdr || type == NFQA_PACKET_HDR;
-        if (type == NFQA_CAP_LEN) {
-            memcpy(&value, bytes + offset + NLA_HDRLEN, sizeof value);
-            found = ntohl(value);
-        }
         offset += NLA_ALIGN(attribute.nla_len); // beyond nlmsg_len if the last one is unpadded
     }
     if (!has_packet_hdr)
         return -EBADMSG;
-    *cap_len = found;
+    *extras = found;
     return 0;
 }
 
@@ -292,14 +339,35 @@ static int request_flags(struct queue *queue, uint32_t flags) {
     return flags == 0 ? 0 : queue->backend->request(queue, QUEUE_FLAGS);
 }
 
+/// Asks for the conntrack attribute, alone: what the kernel refuses is known then.
+static int set_conntrack(struct queue *queue, struct failure *failure) {
+    int result;
+
+    if (!queue->settings.conntrack)
+        return 0;
+    result = request_flags(queue, NFQA_CFG_F_CONNTRACK);
+    if (result == -EOPNOTSUPP || result == -EINVAL || result == -EAGAIN)
+        failure_set(failure, LOG_EXIT_KERNEL,
+                    "the policy uses ct, and this kernel gives no connection tracking with a "
+                    "packet: load nf_conntrack_netlink, or have the state put into marks "
+                    "(rules/load conntrack-input) and start with --conntrack mark");
+    else if (result < 0)
+        failure_set_start(failure, request_names[QUEUE_FLAGS], -result);
+    return result;
+}
+
 static int set_flags(struct queue *queue, struct failure *failure) {
     const uint32_t fail_open = queue->settings.fail_open ? NFQA_CFG_F_FAIL_OPEN : 0;
+    const uint32_t uid_gid = queue->settings.uid_gid ? NFQA_CFG_F_UID_GID : 0;
     const uint32_t gso = queue->settings.gso ? NFQA_CFG_F_GSO : 0;
-    int result = request_flags(queue, fail_open | gso);
+    int result = set_conntrack(queue, failure);
 
+    if (result < 0)
+        return result;
+    result = request_flags(queue, queue->flags | fail_open | uid_gid | gso);
     if ((result == -EOPNOTSUPP || result == -EINVAL) && gso) {
         log_warn("this kernel does not take GSO packets: the queue gets segments");
-        result = request_flags(queue, fail_open);
+        result = request_flags(queue, queue->flags & ~gso);
     }
     if (result < 0)
         failure_set_start(failure, request_names[QUEUE_FLAGS], -result);

@@ -20,13 +20,14 @@
 #include "verdict.h"
 
 enum {
-    QUEUE_OVERHEAD_BYTES = 512, // room in a slot for all attributes but the payload
-    QUEUE_MESSAGE_BYTES = 20,   // nlmsghdr and nfgenmsg, with which every message begins
-    QUEUE_REQUEST_BYTES = 64,   // room for a configuration request
-    QUEUE_VERDICT_BYTES = 40,   // of a verdict message with a mark
+    QUEUE_OVERHEAD_BYTES = 512,   // room in a slot for all attributes but the payload and NFQA_CT
+    QUEUE_CONNTRACK_BYTES = 1024, // room for NFQA_CT, if it is asked for
+    QUEUE_MESSAGE_BYTES = 20,     // nlmsghdr and nfgenmsg, with which every message begins
+    QUEUE_REQUEST_BYTES = 64,     // room for a configuration request
+    QUEUE_VERDICT_BYTES = 40,     // of a verdict message with a mark
 };
 
-#define QUEUE_UNKNOWN UINT32_MAX // a uid or gid that the kernel didn't tell
+#define QUEUE_UNKNOWN UINT32_MAX // a uid, gid or ct_info that the kernel didn't tell
 
 /// The backends, in the order of --help.
 enum queue_kind { QUEUE_CLASSIC, QUEUE_MNL, QUEUE_RAW, QUEUE_KIND_COUNT };
@@ -42,6 +43,8 @@ struct queue_settings {
     uint32_t queue_length;        // packets
     bool gso;                     // NFQA_CFG_F_GSO
     bool fail_open;               // NFQA_CFG_F_FAIL_OPEN
+    bool uid_gid;                 // NFQA_CFG_F_UID_GID
+    bool conntrack;               // NFQA_CFG_F_CONNTRACK, or the queue is not opened
 };
 
 /// A packet as the kernel tells of it. payload is borrowed from the arena until the next
@@ -56,6 +59,9 @@ struct queue_packet {
     uint32_t outdev;    // interface index; 0 = none
     uint32_t uid;       // of the socket that sent it; QUEUE_UNKNOWN
     uint32_t gid;       // QUEUE_UNKNOWN
+    uint32_t ct_info;   // enum ip_conntrack_info; QUEUE_UNKNOWN
+    bool has_ct_mark;   // the packet belongs to a connection, and ct_mark is its mark
+    uint32_t ct_mark;   // 0 = none
     uint32_t skb_info;  // NFQA_SKB_* bits
     const uint8_t *payload;  // from the IP header on; NULL without a payload
     uint32_t payload_bytes;  // that can be read at payload
@@ -159,14 +165,26 @@ int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *pack
 ///   QUEUE_PARSED_MALFORMED.
 int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
+/// What the callback API has no function for.
+struct queue_extras {
+    int64_t cap_len; // NFQA_CAP_LEN in host order, -1 if absent
+    uint32_t ct_info;
+    bool has_ct_mark;
+    uint32_t ct_mark;
+};
+
 /// Checks the attributes of a whole packet message, as what the libraries take on trust: every
-/// header and every value lies within nlmsg_len, a value of fixed size has that size, and there
-/// is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer than 4 bytes after the last
-/// attribute are malformed too.
+/// header and every value lies within nlmsg_len, a value of fixed size has that size, what lies in
+/// NFQA_CT lies within it, and there is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer
+/// than 4 bytes after the last attribute are malformed too.
 /// - bytes: a message that queue_frame found whole.
-/// - cap_len: NFQA_CAP_LEN in host order, -1 if absent.
-/// - Returns 0, or -EBADMSG with *cap_len untouched.
-int queue_check_attributes(const uint8_t *bytes, int64_t *cap_len);
+/// - Returns 0, or -EBADMSG with *extras untouched.
+int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras);
+
+/// Takes the mark out of the value of an NFQA_CT; without CTA_MARK it is 0.
+/// - Returns 0, or -EBADMSG with *mark untouched: an attribute in it reaches beyond it, or CTA_MARK
+///   is not 4 bytes.
+int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark);
 
 /// Whether an attribute of this type (without its flag bits) may have a value of so many bytes:
 /// those of fixed size have just that, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 insists.

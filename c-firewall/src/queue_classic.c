@@ -15,7 +15,7 @@ enum {
     CALLBACK_STOP = 0, // ends nfnl_catch, which waits for an acknowledgement, and nfq_handle_packet
     // Room for the largest message that can come before the acknowledgement of QUEUE_MODE: the
     // library puts it on the stack. The kernel copies at most 65531 bytes.
-    CATCH_BYTES = 65536 + QUEUE_OVERHEAD_BYTES,
+    CATCH_BYTES = 65536 + QUEUE_OVERHEAD_BYTES + QUEUE_CONNTRACK_BYTES,
 };
 
 /// Keeps a message that came while the library waited for an acknowledgement: in the first slot, as
@@ -30,8 +30,7 @@ static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
     queue->pending = 1;
 }
 
-/// Fills in queue->filling; original_bytes is left to classic_parse, as the library has no function
-/// for it.
+/// Fills in queue->filling; what the library has no function for is left to classic_parse.
 static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, struct nfq_data *data,
                      void *context) {
     struct queue *queue = context;
@@ -58,6 +57,7 @@ static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, stru
         .outdev = nfq_get_outdev(data),
         .uid = QUEUE_UNKNOWN,
         .gid = QUEUE_UNKNOWN,
+        .ct_info = QUEUE_UNKNOWN,
         .skb_info = nfq_get_skbinfo(data),
     };
     nfq_get_uid(data, &packet->uid);
@@ -73,13 +73,13 @@ static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, stru
 static int classic_parse(struct queue *queue, const uint8_t *bytes, size_t received,
                          struct queue_packet *packet) {
     const int framed = queue_frame(bytes, received, packet);
-    int64_t cap_len;
+    struct queue_extras extras;
     struct nlmsghdr header;
     int result;
 
     if (framed != QUEUE_PARSED_PACKET || packet->truncated)
         return framed;
-    if (queue_check_attributes(bytes, &cap_len) < 0)
+    if (queue_check_attributes(bytes, &extras) < 0)
         return QUEUE_PARSED_MALFORMED;
     memcpy(&header, bytes, sizeof header);
     queue->filling = packet;
@@ -87,7 +87,10 @@ static int classic_parse(struct queue *queue, const uint8_t *bytes, size_t recei
     queue->filling = NULL;
     if (result < 0)
         return QUEUE_PARSED_MALFORMED; // no callback for this queue number, or CALLBACK_FAIL
-    packet->original_bytes = cap_len < 0 ? packet->payload_bytes : (uint32_t)cap_len;
+    packet->original_bytes = extras.cap_len < 0 ? packet->payload_bytes : (uint32_t)extras.cap_len;
+    packet->ct_info = extras.ct_info;
+    packet->has_ct_mark = extras.has_ct_mark;
+    packet->ct_mark = extras.ct_mark;
     return QUEUE_PARSED_PACKET;
 }
 

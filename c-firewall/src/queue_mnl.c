@@ -20,6 +20,13 @@ static uint32_t u32_of(struct nlattr *const *attributes, int type, uint32_t abse
     return attributes[type] ? ntohl(mnl_attr_get_u32(attributes[type])) : absent;
 }
 
+/// Takes the connection's mark from an NFQA_CT that queue_check_attributes found good.
+static void take_conntrack(const struct nlattr *conntrack, struct queue_packet *packet) {
+    packet->has_ct_mark = true;
+    queue_conntrack_mark(mnl_attr_get_payload(conntrack), mnl_attr_get_payload_len(conntrack),
+                         &packet->ct_mark);
+}
+
 /// Fills in a packet from attributes that queue_check_attributes found good.
 static void take_attributes(struct nlattr *const *attributes, struct queue_packet *packet) {
     const struct nfqnl_msg_packet_hdr *packet_hdr =
@@ -35,8 +42,11 @@ static void take_attributes(struct nlattr *const *attributes, struct queue_packe
         .outdev = u32_of(attributes, NFQA_IFINDEX_OUTDEV, 0),
         .uid = u32_of(attributes, NFQA_UID, QUEUE_UNKNOWN),
         .gid = u32_of(attributes, NFQA_GID, QUEUE_UNKNOWN),
+        .ct_info = u32_of(attributes, NFQA_CT_INFO, QUEUE_UNKNOWN),
         .skb_info = u32_of(attributes, NFQA_SKB_INFO, 0),
     };
+    if (attributes[NFQA_CT])
+        take_conntrack(attributes[NFQA_CT], packet);
     if (payload) {
         packet->payload = mnl_attr_get_payload(payload);
         packet->payload_bytes = mnl_attr_get_payload_len(payload);
@@ -47,11 +57,11 @@ static void take_attributes(struct nlattr *const *attributes, struct queue_packe
 int queue_mnl_parse(const uint8_t *bytes, size_t received, struct queue_packet *packet) {
     struct nlattr *attributes[ATTRIBUTES_MAX] = {NULL};
     const int framed = queue_frame(bytes, received, packet);
-    int64_t cap_len;
+    struct queue_extras extras;
 
     if (framed != QUEUE_PARSED_PACKET || packet->truncated)
         return framed;
-    if (queue_check_attributes(bytes, &cap_len) < 0 ||
+    if (queue_check_attributes(bytes, &extras) < 0 ||
         nfq_nlmsg_parse((const struct nlmsghdr *)(const void *)bytes, attributes) < MNL_CB_OK)
         return QUEUE_PARSED_MALFORMED;
     take_attributes(attributes, packet);

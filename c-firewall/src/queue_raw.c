@@ -23,9 +23,10 @@ static uint32_t be32_at(const uint8_t *bytes) {
     return ntohl(value);
 }
 
-/// Takes an attribute whose length queue_attribute_fits found good.
-static void take_attribute(uint16_t type, const uint8_t *value, uint32_t value_bytes,
-                           struct queue_packet *packet) {
+/// Takes an attribute whose length queue_attribute_fits found good. Returns 0, or -EBADMSG for what
+/// lies in an NFQA_CT.
+static int take_attribute(uint16_t type, const uint8_t *value, uint32_t value_bytes,
+                          struct queue_packet *packet) {
     struct nfqnl_msg_packet_hdr packet_hdr;
 
     switch (type) {
@@ -60,9 +61,16 @@ static void take_attribute(uint16_t type, const uint8_t *value, uint32_t value_b
     case NFQA_GID:
         packet->gid = be32_at(value);
         break;
+    case NFQA_CT_INFO:
+        packet->ct_info = be32_at(value);
+        break;
+    case NFQA_CT:
+        packet->has_ct_mark = true;
+        return queue_conntrack_mark(value, value_bytes, &packet->ct_mark);
     default:
         break;
     }
+    return 0;
 }
 
 int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *packet) {
@@ -74,7 +82,8 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
     if (framed != QUEUE_PARSED_PACKET || packet->truncated)
         return framed;
     memcpy(&header, bytes, sizeof header);
-    *packet = (struct queue_packet){.uid = QUEUE_UNKNOWN, .gid = QUEUE_UNKNOWN};
+    *packet =
+        (struct queue_packet){.uid = QUEUE_UNKNOWN, .gid = QUEUE_UNKNOWN, .ct_info = QUEUE_UNKNOWN};
     while (offset < header.nlmsg_len) {
         const size_t left = header.nlmsg_len - offset;
         struct nlattr attribute;
@@ -88,9 +97,9 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
             return QUEUE_PARSED_MALFORMED;
         type = attribute.nla_type & NLA_TYPE_MASK;
         value_bytes = attribute.nla_len - NLA_HDRLEN;
-        if (!queue_attribute_fits(type, value_bytes))
+        if (!queue_attribute_fits(type, value_bytes) ||
+            take_attribute(type, bytes + offset + NLA_HDRLEN, value_bytes, packet) < 0)
             return QUEUE_PARSED_MALFORMED;
-        take_attribute(type, bytes + offset + NLA_HDRLEN, value_bytes, packet);
         if (type < 64)
             seen |= UINT64_C(1) << type;
         offset += NLA_ALIGN(attribute.nla_len); // beyond the end if the last one is unpadded

@@ -11,8 +11,8 @@
 enum { VECTORS_LEAST = 50 };
 
 // clang-format off
-const uint8_t messages_full[96] = {
-    96, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // nlmsghdr
+const uint8_t messages_full[124] = {
+    124, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // nlmsghdr
     10, 0, 0, 0,                                    // nfgenmsg
     11, 0, 1, 0, 1, 2, 3, 4, 0x86, 0xdd, 2, 0,      // NFQA_PACKET_HDR
     8, 0, 3, 0, 0, 0, 0, 5,                         // NFQA_MARK
@@ -22,6 +22,10 @@ const uint8_t messages_full[96] = {
     8, 0, 14, 0, 0, 0, 0, 3,                        // NFQA_SKB_INFO
     8, 0, 16, 0, 0, 0, 3, 0xe8,                     // NFQA_UID
     8, 0, 17, 0, 0, 0, 3, 0xe9,                     // NFQA_GID
+    8, 0, 12, 0, 0, 0, 0, 2,                        // NFQA_CT_INFO
+    20, 0, 11, 0x80,                                // NFQA_CT
+    8, 0, 3, 0, 0, 0, 0, 1,                         //   CTA_STATUS
+    8, 0, 8, 0, 0x11, 0x22, 0x33, 0x44,             //   CTA_MARK
     8, 0, 10, 0, 0x60, 1, 2, 3,                     // NFQA_PAYLOAD
 };
 // clang-format on
@@ -41,6 +45,9 @@ void messages_assert_full(messages_parse *parse) {
     assert_int_equal(packet.uid, 1000);
     assert_int_equal(packet.gid, 1001);
     assert_int_equal(packet.skb_info, 3);
+    assert_int_equal(packet.ct_info, 2);
+    assert_true(packet.has_ct_mark);
+    assert_int_equal(packet.ct_mark, 0x11223344);
     assert_int_equal(packet.payload_bytes, 4);
     assert_memory_equal(packet.payload, payload, sizeof payload);
     assert_int_equal(packet.original_bytes, 256);
@@ -59,9 +66,19 @@ static int parse_first(messages_parse *parse, const uint8_t *bytes, size_t recei
     return parsed;
 }
 
+/// A number that may be missing, as KEY=VALUE.
+static const char *describe_known(bool known, uint32_t value, char text[static 16]) {
+    if (!known)
+        return "-";
+    snprintf(text, 16, "%u", value);
+    return text;
+}
+
 /// The message in the words of "expect".
 static void describe(int parsed, const struct queue_packet *packet,
                      char text[static VECTOR_EXPECT_BYTES]) {
+    char uid[16], gid[16], ct_info[16], ct_mark[16];
+
     if (parsed == QUEUE_PARSED_IGNORED)
         snprintf(text, VECTOR_EXPECT_BYTES, "result=ignored");
     else if (parsed == QUEUE_PARSED_MALFORMED)
@@ -71,9 +88,13 @@ static void describe(int parsed, const struct queue_packet *packet,
     else
         snprintf(text, VECTOR_EXPECT_BYTES,
                  "result=packet id=%u ethertype=0x%04x hook=%u mark=%u indev=%u outdev=%u "
-                 "payload=%u original=%u truncated=%d",
+                 "uid=%s gid=%s ct_info=%s ct_mark=%s payload=%u original=%u truncated=%d",
                  packet->id, packet->ethertype, packet->hook, packet->mark, packet->indev,
-                 packet->outdev, packet->payload_bytes, packet->original_bytes, packet->truncated);
+                 packet->outdev, describe_known(packet->uid != QUEUE_UNKNOWN, packet->uid, uid),
+                 describe_known(packet->gid != QUEUE_UNKNOWN, packet->gid, gid),
+                 describe_known(packet->ct_info != QUEUE_UNKNOWN, packet->ct_info, ct_info),
+                 describe_known(packet->has_ct_mark, packet->ct_mark, ct_mark),
+                 packet->payload_bytes, packet->original_bytes, packet->truncated);
 }
 
 /// How many shorter receives of a message give a packet with another id.

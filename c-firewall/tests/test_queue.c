@@ -75,33 +75,36 @@ static void an_error_is_a_refusal_whatever_its_sign(void **state) {
 }
 
 static void attributes_tell_the_original_length(void **state) {
-    int64_t cap_len = 1;
+    struct queue_extras extras = {.cap_len = 1};
 
     (void)state;
-    assert_int_equal(queue_check_attributes(messages_full, &cap_len), 0);
-    assert_int_equal(cap_len, 256);
+    assert_int_equal(queue_check_attributes(messages_full, &extras), 0);
+    assert_int_equal(extras.cap_len, 256);
+    assert_int_equal(extras.ct_info, 2);
+    assert_true(extras.has_ct_mark);
+    assert_int_equal(extras.ct_mark, 0x11223344);
 }
 
 static void bad_attributes_leave_it(void **state) {
     uint8_t message[sizeof messages_full];
-    int64_t cap_len = 1;
+    struct queue_extras extras = {.cap_len = 1};
 
     (void)state;
     memcpy(message, messages_full, sizeof message);
     message[sizeof message - 8] = 9; // the last attribute: beyond the end by a byte
-    assert_int_equal(queue_check_attributes(message, &cap_len), -EBADMSG);
+    assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
     message[sizeof message - 8] = 3; // shorter than its header
-    assert_int_equal(queue_check_attributes(message, &cap_len), -EBADMSG);
+    assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
     message[sizeof message - 8] = 4; // leaves bytes that begin no attribute
     message[sizeof message - 4] = 0;
-    assert_int_equal(queue_check_attributes(message, &cap_len), -EBADMSG);
+    assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
     memcpy(message, messages_full, sizeof message);
     message[0] = sizeof message - 7; // one byte of the last attribute
-    assert_int_equal(queue_check_attributes(message, &cap_len), -EBADMSG);
+    assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
     memcpy(message, messages_full, sizeof message);
     message[FIRST_TYPE_AT] = 50; // no packet header
-    assert_int_equal(queue_check_attributes(message, &cap_len), -EBADMSG);
-    assert_int_equal(cap_len, 1);
+    assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
+    assert_int_equal(extras.cap_len, 1);
 }
 
 static void values_of_fixed_size_have_just_that(void **state) {
@@ -115,6 +118,24 @@ static void values_of_fixed_size_have_just_that(void **state) {
     assert_true(queue_attribute_fits(10, 65531));
     assert_true(queue_attribute_fits(22, 3)); // newer than the headers
     assert_true(queue_attribute_fits(0x3fff, 0));
+}
+
+static void a_connection_without_a_mark_has_mark_0(void **state) {
+    static const uint8_t status[] = {8, 0, 3, 0, 0, 0, 0, 1};
+    static const uint8_t twice[] = {8, 0, 8, 0, 0, 0, 0, 1, 8, 0, 8, 0, 0, 0, 0, 2};
+    static const uint8_t beyond[] = {9, 0, 3, 0, 0, 0, 0, 1};
+    static const uint8_t small[] = {7, 0, 8, 0, 0, 0, 1, 0};
+    uint32_t mark = 7;
+
+    (void)state;
+    assert_int_equal(queue_conntrack_mark(status, sizeof status, &mark), 0);
+    assert_int_equal(mark, 0);
+    assert_int_equal(queue_conntrack_mark(twice, sizeof twice, &mark), 0);
+    assert_int_equal(mark, 2);
+    assert_int_equal(queue_conntrack_mark(beyond, sizeof beyond, &mark), -EBADMSG);
+    assert_int_equal(queue_conntrack_mark(small, sizeof small, &mark), -EBADMSG);
+    assert_int_equal(queue_conntrack_mark(status, 3, &mark), -EBADMSG);
+    assert_int_equal(mark, 2);
 }
 
 static void closing_nothing_is_safe(void **state) {
@@ -133,6 +154,7 @@ int main(void) {
         cmocka_unit_test(attributes_tell_the_original_length),
         cmocka_unit_test(bad_attributes_leave_it),
         cmocka_unit_test(values_of_fixed_size_have_just_that),
+        cmocka_unit_test(a_connection_without_a_mark_has_mark_0),
         cmocka_unit_test(closing_nothing_is_safe),
     };
 

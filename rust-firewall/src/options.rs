@@ -492,5 +492,7 @@ pub fn queue(options: &Options, number: u16) -> QueueSettings {
         queue_length: options.queue_length,
         gso: options.gso,
         fail_open: options.fail_open,
+        uid_gid: false,
+        conntrack: false,
     }
 }

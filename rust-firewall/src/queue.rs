@@ -15,11 +15,12 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 use sys_bindings::{
     nfgenmsg, nfqnl_msg_packet_hdr, nfqnl_msg_packet_hw, nfqnl_msg_packet_timestamp, nlattr,
-    nlmsgerr, nlmsghdr, NFNL_SUBSYS_QUEUE, NFQA_CAP_LEN, NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_GSO,
-    NFQA_CT_INFO, NFQA_GID, NFQA_HWADDR, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV,
-    NFQA_IFINDEX_PHYSINDEV, NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_SECCTX,
-    NFQA_SKB_INFO, NFQA_TIMESTAMP, NFQA_UID, NFQNL_MSG_PACKET, NLA_ALIGNTO, NLA_HDRLEN,
-    NLA_TYPE_MASK, NLMSG_ERROR, NLMSG_HDRLEN,
+    nlmsgerr, nlmsghdr, CTA_MARK, NFNL_SUBSYS_QUEUE, NFQA_CAP_LEN, NFQA_CFG_F_CONNTRACK,
+    NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_GSO, NFQA_CFG_F_UID_GID, NFQA_CT, NFQA_CT_INFO, NFQA_GID,
+    NFQA_HWADDR, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_IFINDEX_PHYSINDEV,
+    NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_SECCTX, NFQA_SKB_INFO,
+    NFQA_TIMESTAMP, NFQA_UID, NFQNL_MSG_PACKET, NLA_ALIGNTO, NLA_HDRLEN, NLA_TYPE_MASK,
+    NLMSG_ERROR, NLMSG_HDRLEN,
 };
 
 use crate::log::{failure_set, failure_set_start, warn, Failure, LogExit};
@@ -30,8 +31,10 @@ use crate::queue_raw::{self, RawSocket};
 use crate::queue_socket::{self, QueueSocket};
 use crate::verdict::VerdictBatch;
 
-/// Room in a slot for all attributes but the payload.
+/// Room in a slot for all attributes but the payload and NFQA_CT.
 pub const OVERHEAD_BYTES: u64 = 512;
+/// Room for NFQA_CT, if it is asked for.
+pub const CONNTRACK_BYTES: u64 = 1024;
 /// nlmsghdr and nfgenmsg, with which every message begins.
 pub const MESSAGE_BYTES: usize = 20;
 /// Room for a configuration request.
@@ -39,7 +42,7 @@ pub const REQUEST_BYTES: usize = 64;
 /// Of a verdict message with a mark.
 pub const VERDICT_BYTES: usize = 40;
 
-/// A uid or gid that the kernel didn't tell.
+/// A uid, gid or ct_info that the kernel didn't tell.
 pub const UNKNOWN: u32 = u32::MAX;
 
 /// The backends, in the order of --help.
@@ -70,6 +73,10 @@ pub struct QueueSettings {
     pub gso: bool,
     /// NFQA_CFG_F_FAIL_OPEN.
     pub fail_open: bool,
+    /// NFQA_CFG_F_UID_GID.
+    pub uid_gid: bool,
+    /// NFQA_CFG_F_CONNTRACK, or the queue is not opened.
+    pub conntrack: bool,
 }
 
 /// A packet as the kernel tells of it. The payload lies in the arena until the next `receive`:
@@ -94,6 +101,12 @@ pub struct QueuePacket {
     pub uid: u32,
     /// UNKNOWN.
     pub gid: u32,
+    /// enum ip_conntrack_info; UNKNOWN.
+    pub ct_info: u32,
+    /// The packet belongs to a connection, and ct_mark is its mark.
+    pub has_ct_mark: bool,
+    /// 0 = none.
+    pub ct_mark: u32,
     /// NFQA_SKB_* bits.
     pub skb_info: u32,
     /// Where the payload begins, from the IP header on: in bytes from the message's start as the
@@ -117,6 +130,9 @@ impl Default for QueuePacket {
             outdev: 0,
             uid: UNKNOWN,
             gid: UNKNOWN,
+            ct_info: UNKNOWN,
+            has_ct_mark: false,
+            ct_mark: 0,
             skb_info: 0,
             payload_offset: 0,
             payload_bytes: 0,
@@ -377,28 +393,79 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
+/// Takes the mark out of the value of an NFQA_CT; without CTA_MARK it is 0. Fails with EBADMSG: an
+/// attribute in it reaches beyond it, or CTA_MARK is not 4 bytes.
+pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
+    let mut offset = 0;
+    let mut mark = 0;
+    while offset < value.len() {
+        let left = value.get(offset..).unwrap_or_default();
+        let [a, b, c, d] = left
+            .first_chunk::<{ NLA_HDRLEN as usize }>()
+            .ok_or(Errno::EBADMSG)?;
+        let nla_len = usize::from(u16::from_ne_bytes([*a, *b]));
+        let kind = u16::from_ne_bytes([*c, *d]) & NLA_TYPE_MASK as u16;
+        let found = left
+            .get(NLA_HDRLEN as usize..nla_len)
+            .ok_or(Errno::EBADMSG)?;
+        if u32::from(kind) == CTA_MARK {
+            let found = <[u8; 4]>::try_from(found).map_err(|_| Errno::EBADMSG)?;
+            mark = u32::from_be_bytes(found);
+        }
+        offset += nla_len.next_multiple_of(NLA_ALIGNTO as usize);
+    }
+    Ok(mark)
+}
+
+/// What the callback API has no function for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueExtras {
+    /// NFQA_CAP_LEN in host order.
+    pub cap_len: Option<u32>,
+    pub ct_info: u32,
+    pub has_ct_mark: bool,
+    pub ct_mark: u32,
+}
+
+/// Takes what the callback API has no function for out of an attribute whose length fits. Fails with
+/// EBADMSG.
+fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Errno> {
+    match u32::from(attribute.kind) {
+        NFQA_CAP_LEN => extras.cap_len = Some(be32_of(attribute.value)),
+        NFQA_CT_INFO => extras.ct_info = be32_of(attribute.value),
+        NFQA_CT => {
+            extras.has_ct_mark = true;
+            extras.ct_mark = conntrack_mark(attribute.value)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Checks the attributes of a whole packet message, as what the libraries take on trust: every
-/// header and every value lies within nlmsg_len, a value of fixed size has that size, and there is
-/// an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer than 4 bytes after the last attribute
-/// are malformed too.
+/// header and every value lies within nlmsg_len, a value of fixed size has that size, what lies in
+/// NFQA_CT lies within it, and there is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer
+/// than 4 bytes after the last attribute are malformed too.
 /// - bytes: a message that `frame` found whole.
-/// - Returns NFQA_CAP_LEN in host order, if there is one. Fails with EBADMSG.
-pub fn check_attributes(bytes: &[u8]) -> Result<Option<u32>, Errno> {
+/// - Fails with EBADMSG.
+pub fn check_attributes(bytes: &[u8]) -> Result<QueueExtras, Errno> {
     let message = message_of(bytes);
     let mut offset = MESSAGE_BYTES;
-    let mut cap_len = None;
+    let mut extras = QueueExtras {
+        cap_len: None,
+        ct_info: UNKNOWN,
+        has_ct_mark: false,
+        ct_mark: 0,
+    };
     let mut has_packet_hdr = false;
     while offset < message.len() {
         let attribute = attribute_at(message, offset).ok_or(Errno::EBADMSG)?;
-        match u32::from(attribute.kind) {
-            NFQA_PACKET_HDR => has_packet_hdr = true,
-            NFQA_CAP_LEN => cap_len = Some(be32_of(attribute.value)),
-            _ => {}
-        }
+        take_extra(&attribute, &mut extras)?;
+        has_packet_hdr = has_packet_hdr || u32::from(attribute.kind) == NFQA_PACKET_HDR;
         offset = attribute.next_offset;
     }
     if has_packet_hdr {
-        Ok(cap_len)
+        Ok(extras)
     } else {
         Err(Errno::EBADMSG)
     }
@@ -561,9 +628,30 @@ fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     request(queue, QueueRequest::Flags)
 }
 
+/// Asks for the conntrack attribute, alone: what the kernel refuses is known then.
+fn set_conntrack(queue: &mut Queue) -> Result<(), Failure> {
+    if !queue.settings.conntrack {
+        return Ok(());
+    }
+    request_flags(queue, NFQA_CFG_F_CONNTRACK).map_err(|error| match error {
+        Errno::EOPNOTSUPP | Errno::EINVAL | Errno::EAGAIN => failure_set(
+            LogExit::Kernel,
+            "the policy uses ct, and this kernel gives no connection tracking with a \
+             packet: load nf_conntrack_netlink, or have the state put into marks \
+             (rules/load conntrack-input) and start with --conntrack mark",
+        ),
+        _ => failure_set_start(request_name(QueueRequest::Flags), error),
+    })
+}
+
 fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     let fail_open = if queue.settings.fail_open {
         NFQA_CFG_F_FAIL_OPEN
+    } else {
+        0
+    };
+    let uid_gid = if queue.settings.uid_gid {
+        NFQA_CFG_F_UID_GID
     } else {
         0
     };
@@ -572,10 +660,11 @@ fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     } else {
         0
     };
-    let mut result = request_flags(queue, fail_open | gso);
+    set_conntrack(queue)?;
+    let mut result = request_flags(queue, queue.flags | fail_open | uid_gid | gso);
     if matches!(result, Err(Errno::EOPNOTSUPP | Errno::EINVAL)) && gso != 0 {
         warn("this kernel does not take GSO packets: the queue gets segments");
-        result = request_flags(queue, fail_open);
+        result = request_flags(queue, queue.flags & !gso);
     }
     result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
 }

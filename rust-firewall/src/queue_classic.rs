@@ -18,7 +18,8 @@ use sys_bindings::{
 };
 
 use crate::queue::{
-    self, Queue, QueueBackend, QueuePacket, QueueParsed, QueueRequest, OVERHEAD_BYTES, UNKNOWN,
+    self, Queue, QueueBackend, QueuePacket, QueueParsed, QueueRequest, CONNTRACK_BYTES,
+    OVERHEAD_BYTES, UNKNOWN,
 };
 use crate::queue_socket;
 use crate::verdict::{VerdictBatch, VerdictRun};
@@ -32,7 +33,7 @@ const CALLBACK_FAIL: c_int = -1;
 const CALLBACK_STOP: c_int = 0;
 /// Room for the largest message that can come before the acknowledgement of `Mode`: the library puts
 /// it on the stack. The kernel copies at most 65531 bytes.
-const CATCH_BYTES: c_uint = 65536 + OVERHEAD_BYTES as c_uint;
+const CATCH_BYTES: c_uint = 65536 + (OVERHEAD_BYTES + CONNTRACK_BYTES) as c_uint;
 
 /// The handle of libnfnetlink inside one of libnetfilter_queue.
 #[repr(C)]
@@ -99,8 +100,7 @@ unsafe fn whole_message<'a>(message: *const nfgenmsg) -> &'a [u8] {
     }
 }
 
-/// Fills in context.packet; original_bytes is left to `parse`, as the library has no function for
-/// it. A message that comes while configuring is kept for `request`.
+/// Fills in context.packet; what the library has no function for is left to `parse`. A message that comes while configuring is kept for `request`.
 unsafe extern "C" fn on_packet(
     _handle: *mut nfq_q_handle,
     message: *mut nfgenmsg,
@@ -164,13 +164,16 @@ pub fn parse(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacke
     if framed != QueueParsed::Packet || packet.truncated {
         return framed;
     }
-    let Ok(cap_len) = queue::check_attributes(bytes) else {
+    let Ok(extras) = queue::check_attributes(bytes) else {
         return QueueParsed::Malformed;
     };
     if !handle_packet(library, bytes, packet) {
         return QueueParsed::Malformed; // no callback for this queue number, or CALLBACK_FAIL
     }
-    packet.original_bytes = cap_len.unwrap_or(packet.payload_bytes);
+    packet.original_bytes = extras.cap_len.unwrap_or(packet.payload_bytes);
+    packet.ct_info = extras.ct_info;
+    packet.has_ct_mark = extras.has_ct_mark;
+    packet.ct_mark = extras.ct_mark;
     QueueParsed::Packet
 }
 

@@ -11,10 +11,11 @@ use sys_bindings::{
     mnl_socket_bind, mnl_socket_close, mnl_socket_get_fd, mnl_socket_get_portid, mnl_socket_open2,
     mnl_socket_sendto, nfq_nlmsg_cfg_put_cmd, nfq_nlmsg_cfg_put_params, nfq_nlmsg_cfg_put_qmaxlen,
     nfq_nlmsg_parse, nfq_nlmsg_put, nfq_nlmsg_verdict_put, nfq_nlmsg_verdict_put_mark, nlattr,
-    nlmsghdr, NETLINK_NETFILTER, NFQA_CAP_LEN, NFQA_CFG_FLAGS, NFQA_CFG_MASK, NFQA_GID,
-    NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_MARK, NFQA_MAX, NFQA_PACKET_HDR, NFQA_PAYLOAD,
-    NFQA_SKB_INFO, NFQA_UID, NFQNL_CFG_CMD_BIND, NFQNL_CFG_CMD_UNBIND, NFQNL_COPY_META,
-    NFQNL_COPY_PACKET, NFQNL_MSG_CONFIG, NFQNL_MSG_VERDICT, NFQNL_MSG_VERDICT_BATCH, NLM_F_ACK,
+    nlmsghdr, NETLINK_NETFILTER, NFQA_CAP_LEN, NFQA_CFG_FLAGS, NFQA_CFG_MASK, NFQA_CT,
+    NFQA_CT_INFO, NFQA_GID, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_MARK, NFQA_MAX,
+    NFQA_PACKET_HDR, NFQA_PAYLOAD, NFQA_SKB_INFO, NFQA_UID, NFQNL_CFG_CMD_BIND,
+    NFQNL_CFG_CMD_UNBIND, NFQNL_COPY_META, NFQNL_COPY_PACKET, NFQNL_MSG_CONFIG, NFQNL_MSG_VERDICT,
+    NFQNL_MSG_VERDICT_BATCH, NLM_F_ACK,
 };
 
 use crate::queue::{
@@ -103,6 +104,15 @@ fn value_of(attribute: *mut nlattr, bytes: &[u8]) -> Option<(usize, usize)> {
     ))
 }
 
+/// Takes the connection's mark from an NFQA_CT that `check_attributes` found good.
+fn take_conntrack(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePacket) {
+    if let Some((offset, length)) = value_of(attribute_of(attributes, NFQA_CT), bytes) {
+        let value = bytes.get(offset..offset + length).unwrap_or_default();
+        packet.has_ct_mark = true;
+        packet.ct_mark = queue::conntrack_mark(value).unwrap_or(0);
+    }
+}
+
 /// Fills in a packet from attributes that `check_attributes` found good.
 fn take_attributes(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePacket) {
     *packet = QueuePacket::default();
@@ -114,7 +124,9 @@ fn take_attributes(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePack
     packet.outdev = u32_of(attributes, NFQA_IFINDEX_OUTDEV, 0);
     packet.uid = u32_of(attributes, NFQA_UID, UNKNOWN);
     packet.gid = u32_of(attributes, NFQA_GID, UNKNOWN);
+    packet.ct_info = u32_of(attributes, NFQA_CT_INFO, UNKNOWN);
     packet.skb_info = u32_of(attributes, NFQA_SKB_INFO, 0);
+    take_conntrack(attributes, bytes, packet);
     if let Some((offset, length)) = value_of(attribute_of(attributes, NFQA_PAYLOAD), bytes) {
         packet.payload_offset = offset;
         packet.payload_bytes = length as u32;

@@ -11,10 +11,11 @@ use nix::sys::socket::{
 use sys_bindings::{
     nfgenmsg, nfqnl_msg_config_cmd, nfqnl_msg_config_params, nfqnl_msg_verdict_hdr, nlmsghdr,
     NFNETLINK_V0, NFNL_SUBSYS_QUEUE, NFQA_CAP_LEN, NFQA_CFG_CMD, NFQA_CFG_FLAGS, NFQA_CFG_MASK,
-    NFQA_CFG_PARAMS, NFQA_CFG_QUEUE_MAXLEN, NFQA_GID, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV,
-    NFQA_MARK, NFQA_PACKET_HDR, NFQA_PAYLOAD, NFQA_SKB_INFO, NFQA_UID, NFQA_VERDICT_HDR,
-    NFQNL_CFG_CMD_BIND, NFQNL_CFG_CMD_UNBIND, NFQNL_COPY_META, NFQNL_COPY_PACKET, NFQNL_MSG_CONFIG,
-    NFQNL_MSG_VERDICT, NFQNL_MSG_VERDICT_BATCH, NLA_ALIGNTO, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST,
+    NFQA_CFG_PARAMS, NFQA_CFG_QUEUE_MAXLEN, NFQA_CT, NFQA_CT_INFO, NFQA_GID, NFQA_IFINDEX_INDEV,
+    NFQA_IFINDEX_OUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_PAYLOAD, NFQA_SKB_INFO, NFQA_UID,
+    NFQA_VERDICT_HDR, NFQNL_CFG_CMD_BIND, NFQNL_CFG_CMD_UNBIND, NFQNL_COPY_META, NFQNL_COPY_PACKET,
+    NFQNL_MSG_CONFIG, NFQNL_MSG_VERDICT, NFQNL_MSG_VERDICT_BATCH, NLA_ALIGNTO, NLA_HDRLEN,
+    NLM_F_ACK, NLM_F_REQUEST,
 };
 
 use crate::queue::{
@@ -44,8 +45,9 @@ const _: () = assert!(
 /// The open socket, which is closed when dropped.
 pub struct RawSocket(OwnedFd);
 
-/// Takes an attribute whose length `attribute_at` found good.
-fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) {
+/// Takes an attribute whose length `attribute_at` found good. Fails with EBADMSG for what lies in an
+/// NFQA_CT.
+fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) -> Result<(), Errno> {
     let value = attribute.value;
     match u32::from(attribute.kind) {
         NFQA_PACKET_HDR => queue::take_packet_hdr(value, packet),
@@ -60,8 +62,14 @@ fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) {
         NFQA_SKB_INFO => packet.skb_info = queue::be32_of(value),
         NFQA_UID => packet.uid = queue::be32_of(value),
         NFQA_GID => packet.gid = queue::be32_of(value),
+        NFQA_CT_INFO => packet.ct_info = queue::be32_of(value),
+        NFQA_CT => {
+            packet.has_ct_mark = true;
+            packet.ct_mark = queue::conntrack_mark(value)?;
+        }
         _ => {}
     }
+    Ok(())
 }
 
 /// Parses one message in one walk over its attributes. Pure; agrees with `queue_mnl::parse` on every
@@ -81,7 +89,9 @@ pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
         let Some(attribute) = queue::attribute_at(message, offset) else {
             return QueueParsed::Malformed;
         };
-        take_attribute(&attribute, packet);
+        if take_attribute(&attribute, packet).is_err() {
+            return QueueParsed::Malformed;
+        }
         seen |= 1_u64.checked_shl(u32::from(attribute.kind)).unwrap_or(0);
         offset = attribute.next_offset;
     }

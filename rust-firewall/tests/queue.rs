@@ -8,7 +8,7 @@ mod vectors;
 use messages::{packet_message, PACKET_HDR, PAYLOAD};
 use nix::errno::Errno;
 use rust_firewall::queue::{
-    attribute_fits, check_attributes, frame, truncated, QueuePacket, QueueParsed,
+    attribute_fits, check_attributes, conntrack_mark, frame, truncated, QueuePacket, QueueParsed,
 };
 
 fn framed(bytes: &[u8]) -> QueueParsed {
@@ -198,7 +198,9 @@ fn attributes_of_a_fixed_size_have_just_that() {
 
 #[test]
 fn attributes_are_checked_to_the_last_one() {
-    let check = |attributes: &[(u16, &[u8])]| check_attributes(&packet_message(attributes));
+    let check = |attributes: &[(u16, &[u8])]| {
+        check_attributes(&packet_message(attributes)).map(|extras| extras.cap_len)
+    };
     assert_eq!(check(&[PACKET_HDR]), Ok(None));
     assert_eq!(
         check(&[PACKET_HDR, (13, &[0, 1, 0xff, 0xca])]),
@@ -218,6 +220,27 @@ fn attributes_are_checked_to_the_last_one() {
 }
 
 #[test]
+fn a_connection_without_a_mark_has_mark_0() {
+    assert_eq!(conntrack_mark(&[8, 0, 3, 0, 0, 0, 0, 1]), Ok(0));
+    let twice = [8, 0, 8, 0, 0, 0, 0, 1, 8, 0, 8, 0, 0, 0, 0, 2];
+    assert_eq!(conntrack_mark(&twice), Ok(2));
+    let beyond = [9, 0, 3, 0, 0, 0, 0, 1];
+    assert_eq!(conntrack_mark(&beyond), Err(Errno::EBADMSG));
+    let small = [7, 0, 8, 0, 0, 0, 1, 0];
+    assert_eq!(conntrack_mark(&small), Err(Errno::EBADMSG));
+    assert_eq!(conntrack_mark(&twice[..3]), Err(Errno::EBADMSG));
+}
+
+#[test]
+fn what_the_callback_api_lacks_is_taken_by_the_check() {
+    let conntrack = [8, 0, 8, 0, 0x11, 0x22, 0x33, 0x44];
+    let attributes: [(u16, &[u8]); 3] = [PACKET_HDR, (12, &[0, 0, 0, 2]), (0x800b, &conntrack)];
+    let extras = check_attributes(&packet_message(&attributes)).unwrap();
+    assert_eq!((extras.ct_info, extras.cap_len), (2, None));
+    assert_eq!((extras.has_ct_mark, extras.ct_mark), (true, 0x1122_3344));
+}
+
+#[test]
 fn an_attribute_that_leaves_the_message_is_malformed() {
     let bytes = packet_message(&[PACKET_HDR, (PAYLOAD, &[1, 2, 3, 4])]);
     for nla_len in 0..=8_u16 {
@@ -229,7 +252,8 @@ fn an_attribute_that_leaves_the_message_is_malformed() {
         } else {
             Err(Errno::EBADMSG)
         };
-        assert_eq!(check_attributes(&bytes), expected, "length {nla_len}");
+        let found = check_attributes(&bytes).map(|extras| extras.cap_len);
+        assert_eq!(found, expected, "length {nla_len}");
     }
     for nla_len in [9, 12, 0x7fff, u16::MAX] {
         let mut bytes = bytes.clone();

@@ -36,6 +36,8 @@ fn all_that_the_kernel_tells_is_taken() {
         (14, &[0, 0, 0, 6]),
         (16, &[0, 0, 3, 232]),
         (17, &[0, 0, 0, 100]),
+        (12, &[0, 0, 0, 2]),
+        (0x800b, &[8, 0, 8, 0, 0, 0, 0, 42]),
         (13, &[0, 0, 5, 220]),
         (PAYLOAD, &[0x45, 0, 0, 20, 9]),
     ]);
@@ -51,6 +53,9 @@ fn all_that_the_kernel_tells_is_taken() {
         outdev: 3,
         uid: 1000,
         gid: 100,
+        ct_info: 2,
+        has_ct_mark: true,
+        ct_mark: 42,
         skb_info: 6,
         payload_offset: bytes.len() - 5,
         payload_bytes: 5,

@@ -19,13 +19,14 @@ const FUNCTIONS: [&str; 8] = [
 ];
 
 /// What travels in messages, and the socket's address.
-const TYPES: [&str; 6] = [
+const TYPES: [&str; 7] = [
     "nlmsghdr|nlmsgerr|nlattr|sockaddr_nl",
     "nfgenmsg",
     "nfqnl_msg_.*",
     "nfqnl_(attr_type|attr_config|config_mode|vlan_attr|attr_limit)",
     "netlink_header_length|nfnetlink_groups",
     "nf_inet_hooks",
+    "ctattr_type",
 ];
 
 /// Constants by the prefix that the kernel gives them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Netlink messages: the shared vectors, messages made up here, and what a parser says of them.
 
-use rust_firewall::queue::{QueuePacket, QueueParsed};
+use rust_firewall::queue::{QueuePacket, QueueParsed, UNKNOWN};
 
 use crate::vectors::{number, Block};
 
@@ -17,19 +17,31 @@ pub fn received(block: &Block) -> Vec<u8> {
     bytes
 }
 
+/// A number that may be missing.
+fn known(is_known: bool, value: u32) -> String {
+    match is_known {
+        true => value.to_string(),
+        false => "-".to_owned(),
+    }
+}
+
 /// What a parser says of a message, in the words of an `expect` line.
 pub fn told(parse: Parse, bytes: &[u8]) -> String {
     let mut packet = QueuePacket::default();
     match parse(bytes, &mut packet) {
         QueueParsed::Packet => format!(
-            "result=packet id={} ethertype=0x{:04x} hook={} mark={} indev={} outdev={} payload={} \
-             original={} truncated={}",
+            "result=packet id={} ethertype=0x{:04x} hook={} mark={} indev={} outdev={} uid={} \
+             gid={} ct_info={} ct_mark={} payload={} original={} truncated={}",
             packet.id,
             packet.ethertype,
             packet.hook,
             packet.mark,
             packet.indev,
             packet.outdev,
+            known(packet.uid != UNKNOWN, packet.uid),
+            known(packet.gid != UNKNOWN, packet.gid),
+            known(packet.ct_info != UNKNOWN, packet.ct_info),
+            known(packet.has_ct_mark, packet.ct_mark),
             packet.payload_bytes,
             packet.original_bytes,
             u8::from(packet.truncated),
