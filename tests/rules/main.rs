@@ -23,17 +23,21 @@ const FOREIGN: &str = "\
 
 fn main() -> ExitCode {
     let mut cases = vec![
-        Case::new("unknown-name", 20, unknown_name),
-        Case::new("not-root", 20, not_root),
+        Case::new("unknown-name", 120, unknown_name),
+        Case::new("not-root", 120, not_root),
         Case::new(
             "the-other-backend-is-unloaded-too",
-            20,
+            120,
             the_other_backend_is_unloaded_too,
         ),
-        Case::new("nft/a-chain-used-since-stays", 20, a_chain_used_since_stays),
+        Case::new(
+            "nft/a-chain-used-since-stays",
+            120,
+            a_chain_used_since_stays,
+        ),
         Case::new(
             "nft/an-empty-chain-of-the-host-stays",
-            20,
+            120,
             an_empty_chain_of_the_host_stays,
         ),
     ];
@@ -41,7 +45,7 @@ fn main() -> ExitCode {
         let mut add = |name: &str, body: fn(&Place) -> anyhow::Result<()>| {
             cases.push(Case::new(
                 format!("{}/{name}", &backend["iptables-".len()..]),
-                60,
+                240,
                 move || body(&Place::new(backend)?),
             ));
         };
@@ -79,7 +83,7 @@ impl Place {
             let listed = place
                 .namespace
                 .command(&tool)
-                .args(["--list-rules"])
+                .args(["--list-rules", "--wait"])
                 .output();
             if !listed.with_context(|| tool.clone())?.status.success() {
                 return Err(skip(format!("this kernel has nothing for {tool}")));

@@ -55,7 +55,8 @@ pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
 pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result<()> {
     let mut child = namespace
         .command(format!("{tool}-restore"))
-        .arg("--noflush")
+        // Of iptables-legacy only one may run on the whole machine: it waits for the others.
+        .args(["--noflush", "--wait"])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
