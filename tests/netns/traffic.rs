@@ -16,16 +16,16 @@ use twinwall_tests::traffic::{
 use crate::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("tcp-256-mib", 60, tcp_256_mib),
-    ("udp", 30, udp),
-    ("icmp", 30, icmp),
-    ("ipv6", 30, ipv6),
-    ("veth-both-protocols", 30, veth_both_protocols),
-    ("gso-on-and-off", 60, gso_on_and_off),
-    ("balanced-over-two-queues", 30, balanced_over_two_queues),
-    ("10000-connections", 60, ten_thousand_connections),
-    ("ledger-against-the-truth", 30, ledger_against_the_truth),
-    ("profile-paper", 60, profile_paper),
+    ("tcp-256-mib", 240, tcp_256_mib),
+    ("udp", 120, udp),
+    ("icmp", 120, icmp),
+    ("ipv6", 120, ipv6),
+    ("veth-both-protocols", 120, veth_both_protocols),
+    ("gso-on-and-off", 240, gso_on_and_off),
+    ("balanced-over-two-queues", 120, balanced_over_two_queues),
+    ("10000-connections", 240, ten_thousand_connections),
+    ("ledger-against-the-truth", 120, ledger_against_the_truth),
+    ("profile-paper", 240, profile_paper),
 ];
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -86,7 +86,7 @@ fn icmp(subject: &Subject) -> anyhow::Result<()> {
     let output = run(
         &namespace,
         "ping",
-        &["-n", "-i", "0.01", "-W", "5", "-c", &count, "127.0.0.1"],
+        &["-n", "-i", "0.01", "-W", "30", "-c", &count, "127.0.0.1"],
     )?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(
@@ -122,12 +122,16 @@ fn veth_both_protocols(subject: &Subject) -> anyhow::Result<()> {
     const REQUESTS: u64 = 200;
     let (client, server) = veth()?;
     let firewall = Firewall::start(&server, subject.twin, &subject.with(&[]))?;
-    for address in [VETH_IPV4.1, VETH_IPV6.1] {
+    let addresses = [VETH_IPV4.1, VETH_IPV6.1];
+    for address in addresses {
         let before = firewall.settled_ledger()?.total.received;
         let _server = UdpServer::start(&server, address, true)?;
         udp_exchange(&udp_client(&client, address)?, REQUESTS)?;
         let seen = firewall.settled_ledger()?.total.received - before;
         ensure!(seen == REQUESTS, "{address}: received {seen} of {REQUESTS}");
+    }
+    // Behind all that is counted: TCP may send again what was slow.
+    for address in addresses {
         tcp_transfer(&client, &server, address, 4 << 20)?;
     }
     check_all_accepted(&firewall.finish()?.total)
@@ -153,8 +157,9 @@ fn gso_on_and_off(subject: &Subject) -> anyhow::Result<()> {
     let on = stream_packet_bytes(subject, "on")?;
     let off = stream_packet_bytes(subject, "off")?;
     let mtu = f64::from(VETH_MTU);
+    // How much more is TCP's choice, which depends on the time that packets take.
     ensure!(
-        on > 2.0 * mtu,
+        on > mtu,
         "with --gso on a packet of a stream has {on:.0} bytes"
     );
     ensure!(
@@ -240,10 +245,10 @@ fn ledger_against_the_truth(subject: &Subject) -> anyhow::Result<()> {
         ("received", ledger.received),
         ("offered", ledger.kernel.offered),
         ("received while running", running.received),
-        ("delivered", server.settled()?),
     ] {
         ensure!(value == SENT, "{name} {value} of {SENT}");
     }
+    server.check_arrived(SENT)?;
     let bytes = payload_sum + SENT * IPV4_AND_UDP_BYTES;
     ensure!(
         ledger.bytes == bytes,
@@ -265,11 +270,7 @@ fn profile_paper(subject: &Subject) -> anyhow::Result<()> {
     ensure!(profile == "paper", "started with the profile {profile}");
     let counter = UdpServer::start(&server, VETH_IPV4.1, true)?;
     udp_exchange(&udp_client(&client, VETH_IPV4.1)?, REQUESTS)?;
-    ensure!(
-        counter.arrived()? >= REQUESTS - 1,
-        "{} of {REQUESTS} arrived",
-        counter.arrived()?
-    );
+    counter.check_arrived(REQUESTS)?;
     check_some_tcp(&client, &server)?;
     // A burst may overflow the kernel's default buffer, as in the published experiment: known loss, but no other.
     let ledger = firewall.finish()?.total;

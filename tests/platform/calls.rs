@@ -5,10 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{until, Case};
+use twinwall_tests::case::{until, Case, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace_with;
-use twinwall_tests::proc;
 use twinwall_tests::strace::{Calls, Trace};
 use twinwall_tests::traffic::{udp_client, udp_exchange, UdpFlood, UdpServer};
 use twinwall_tests::twin::{Twin, BACKENDS, TWINS};
@@ -17,10 +16,10 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for backend in BACKENDS {
         let name = format!("calls/one-at-a-time/{backend}");
-        cases.push(Case::new(name, 90, || one_at_a_time(backend)));
+        cases.push(Case::new(name, 240, || one_at_a_time(backend)));
         for twin in TWINS {
             let name = format!("calls/flood/{}/{backend}", twin.name());
-            cases.push(Case::new(name, 60, move || flood(twin, backend)));
+            cases.push(Case::new(name, 240, move || flood(twin, backend)));
         }
     }
     cases
@@ -48,13 +47,12 @@ fn calls_one_at_a_time(twin: Twin, backend: &str) -> anyhow::Result<Calls> {
     let firewall = Firewall::start_under(&namespace, &trace.wrapper(), twin, &arguments)?;
     let _server = UdpServer::start(&namespace, LOCALHOST, true)?;
     let client = udp_client(&namespace, LOCALHOST)?;
-    let worker = *proc::threads(firewall.pid)?.last().context("a worker")?;
-    let asleep = || Ok(proc::sleeps_in(firewall.pid, worker, libc::SYS_poll));
+    let asleep = || firewall.is_idle();
     for _ in 0..REQUESTS {
-        until("the worker sleeps in poll", Duration::from_secs(5), asleep)?;
+        until("the worker sleeps in poll", PATIENCE, asleep)?;
         udp_exchange(&client, 1)?;
     }
-    until("the worker sleeps in poll", Duration::from_secs(5), asleep)?;
+    until("the worker sleeps in poll", PATIENCE, asleep)?;
     let ledger = firewall.stop()?.total;
     ledger.check_clean()?;
     ensure!(
@@ -115,7 +113,7 @@ fn flood(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let flood = UdpFlood::start(udp_client(&namespace, LOCALHOST)?);
     until(
         "the flood has reached the server",
-        Duration::from_secs(40),
+        Duration::from_secs(120),
         || Ok(server.arrived()? > PACKETS),
     )?;
     flood.stop();

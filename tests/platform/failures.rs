@@ -4,7 +4,7 @@
 use std::fs;
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{skip, until, Case};
+use twinwall_tests::case::{skip, until, Case, PATIENCE};
 use twinwall_tests::firewall::{run_to_end, Ended, Firewall};
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::owner::Owner;
@@ -32,13 +32,13 @@ pub fn cases() -> Vec<Case> {
         for twin in TWINS {
             for backend in BACKENDS {
                 let name = format!("failures/{name}/{}/{backend}", twin.name());
-                cases.push(Case::new(name, 40, move || body(twin, backend)));
+                cases.push(Case::new(name, 120, move || body(twin, backend)));
             }
         }
     }
     cases.push(Case::new(
         "failures/a-call-fails-at-start",
-        40,
+        120,
         a_call_fails_at_start,
     ));
     cases
@@ -245,14 +245,10 @@ fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Resu
     let _server = UdpServer::start(&namespace, localhost, false)?;
     let client = udp_client(&namespace, localhost)?;
     let pid = firewall.pid;
-    until(
-        "the failing call ends the firewall",
-        std::time::Duration::from_secs(10),
-        || {
-            udp_send(&client, 1, 18)?;
-            Ok(twinwall_tests::proc::state(pid).map_or(true, |state| state == 'Z'))
-        },
-    )?;
+    until("the failing call ends the firewall", PATIENCE, || {
+        udp_send(&client, 1, 18)?;
+        Ok(twinwall_tests::proc::state(pid).map_or(true, |state| state == 'Z'))
+    })?;
     let ended = firewall.end_by(0)?;
     ensure!(
         ended.code == Some(1),

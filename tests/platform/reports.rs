@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
-use twinwall_tests::case::{until, Case};
+use twinwall_tests::case::{until, Case, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::packets::{ipv4, tcp, RawSender};
@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     for (name, body) in bodies {
         for twin in TWINS {
             let name = format!("reports/{name}/{}", twin.name());
-            cases.push(Case::new(name, 30, move || body(twin)));
+            cases.push(Case::new(name, 120, move || body(twin)));
         }
     }
     cases
@@ -59,7 +59,7 @@ fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
 
 /// Asks for reports until one is the expected text; what is still on its way while we ask belongs to no report.
 fn check_report(firewall: &Firewall, expected: &str) -> anyhow::Result<()> {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     loop {
         proc::signal(firewall.pid, libc::SIGUSR1);
         let lines = expected.lines().map(|_| firewall.line());
@@ -167,33 +167,38 @@ fn json(twin: Twin) -> anyhow::Result<()> {
 
 /// --stats prints by itself, once a second.
 fn interval(twin: Twin) -> anyhow::Result<()> {
+    const TRUNCATED_MS: u64 = 2;
     let namespace = namespace_with("loopback-9999-udp")?;
     let arguments = ["--stats", "1", SMALL[0], SMALL[1]];
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     send(&namespace)?;
     let mut times = Vec::new();
-    for _ in 0..3 {
-        let stats = Stats::parse(&firewall.line()?)?;
-        ensure!(stats.reason == "interval", "reason {}", stats.reason);
-        ensure!(
-            stats.total.received == SENT,
-            "received {}",
-            stats.total.received
-        );
-        times.push(stats.time_ms);
-        // A report on request does not move the next one.
+    until("three reports have come by themselves", PATIENCE, || {
+        // Reports on request, more than one a second, do not put off the others.
         proc::signal(firewall.pid, libc::SIGUSR1);
-        let stats = Stats::parse(&firewall.line()?)?;
-        ensure!(stats.reason == "signal", "reason {}", stats.reason);
-    }
-    for pair in times.windows(2) {
-        let apart_ms = pair[1] - pair[0];
+        loop {
+            let stats = Stats::parse(&firewall.line()?)?;
+            if stats.reason == "signal" {
+                break;
+            }
+            ensure!(stats.reason == "interval", "reason {}", stats.reason);
+            times.push(stats.time_ms);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        Ok(times.len() >= 3)
+    })?;
+    // A busy machine makes reports late, but nothing makes them early.
+    let start_ms = firewall.start_line()?.time_ms;
+    for (time_ms, due_ms) in times.iter().zip((start_ms..).step_by(1000).skip(1)) {
         ensure!(
-            (500..1500).contains(&apart_ms),
-            "reports {apart_ms} ms apart"
+            time_ms + TRUNCATED_MS >= due_ms,
+            "a report at {time_ms} that was due at {due_ms}"
         );
     }
-    firewall.stop()?.total.check_clean()
+    let ledger = firewall.stop()?.total;
+    ledger.check_clean()?;
+    ensure!(ledger.received == SENT, "received {}", ledger.received);
+    Ok(())
 }
 
 /// Losses are in the text, too, and known losses are no difference.
@@ -203,7 +208,7 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     twinwall_tests::overload::send_while_stopped(&namespace, &firewall, SENT)?;
-    until("what fitted is delivered", Duration::from_secs(10), || {
+    until("what fitted is delivered", PATIENCE, || {
         Ok(server.arrived()? == 10)
     })?;
     let ended = firewall.end_by(libc::SIGTERM)?;
@@ -231,17 +236,10 @@ fn no_waking_when_idle(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1", SMALL[0], SMALL[1]])?;
     send(&namespace)?;
     firewall.settled_ledger()?;
-    let asleep = || -> anyhow::Result<bool> {
-        // The main thread has printed the ledger; the workers have nothing to receive.
-        let workers = proc::threads(firewall.pid)?
-            .into_iter()
-            .filter(|thread| *thread != firewall.pid);
-        let all = workers
-            .into_iter()
-            .all(|thread| proc::sleeps_in(firewall.pid, thread, libc::SYS_poll));
-        Ok(all && proc::state(firewall.pid)? == 'S')
-    };
-    until("all threads sleep", Duration::from_secs(5), asleep)?;
+    // The main thread has printed the ledger; the workers have nothing to receive.
+    until("all threads sleep", PATIENCE, || {
+        Ok(firewall.is_idle()? && proc::state(firewall.pid)? == 'S')
+    })?;
     let before = (proc::sleeps(firewall.pid)?, proc::ticks(firewall.pid)?);
     std::thread::sleep(Duration::from_secs(1));
     let after = (proc::sleeps(firewall.pid)?, proc::ticks(firewall.pid)?);

@@ -2,7 +2,7 @@
 //! Command lines that are taken: the start line says what is in effect, in both twins the same.
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::Case;
+use twinwall_tests::case::{until, Case, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace;
 use twinwall_tests::proc;
@@ -12,9 +12,9 @@ pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = GOOD.iter().map(good).collect();
     for twin in TWINS {
         let name = format!("start/{}/pin-binds-each-worker", twin.name());
-        cases.push(Case::new(name, 30, move || pin_binds_each_worker(twin)));
+        cases.push(Case::new(name, 120, move || pin_binds_each_worker(twin)));
         let name = format!("start/{}/256-queues", twin.name());
-        cases.push(Case::new(name, 60, move || many_queues(twin)));
+        cases.push(Case::new(name, 240, move || many_queues(twin)));
     }
     cases
 }
@@ -73,7 +73,7 @@ const GOOD: &[Good] = &[
 ];
 
 fn good(good: &'static Good) -> Case {
-    Case::new(format!("start/{}", shortened(good.line)), 30, || {
+    Case::new(format!("start/{}", shortened(good.line)), 120, || {
         let arguments: Vec<&str> = good.line.split_whitespace().collect();
         for twin in TWINS {
             check_text(twin, &arguments, good.ready).with_context(|| twin.name())?;
@@ -146,20 +146,16 @@ fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "0:3", "--pin", "--receive-buffer", "65536"];
     let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
     let bound_to = || -> anyhow::Result<Vec<String>> {
-        let workers = proc::threads(firewall.pid)?
-            .into_iter()
-            .filter(|thread| *thread != firewall.pid);
+        let workers = proc::workers(firewall.pid)?.into_iter();
         workers
             .map(|thread| proc::status(firewall.pid, thread, "Cpus_allowed_list"))
             .collect()
     };
     let expected: Vec<String> = cpus.iter().cycle().take(4).map(u32::to_string).collect();
     // The start line may be printed before a worker has bound itself.
-    twinwall_tests::case::until(
-        "each worker is bound to its CPU",
-        std::time::Duration::from_secs(5),
-        || Ok(bound_to()? == expected),
-    )
+    until("each worker is bound to its CPU", PATIENCE, || {
+        Ok(bound_to()? == expected)
+    })
     .with_context(|| {
         format!(
             "bound to {:?}, expected {expected:?}",
@@ -175,7 +171,7 @@ fn many_queues(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "1000:1255", "--receive-buffer", "65536"];
     for _ in 0..5 {
         let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
-        let workers = proc::threads(firewall.pid)?.len() - 1;
+        let workers = proc::workers(firewall.pid)?.len();
         ensure!(workers == 256, "{workers} workers for 256 queues");
         let stats = firewall.stop()?;
         ensure!(

@@ -159,6 +159,10 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
+/// How long what must come may take: far longer than it ever does, since a busy machine gives a process no time for
+/// whole seconds, and a test that passes does not wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Waits until `condition` gives true; fails with `what` if it has not within the limit.
 pub fn until(
     what: &str,

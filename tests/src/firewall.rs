@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure, Context};
 use harness::netns::Namespace;
 
-use crate::case::{skip, until, wait_within};
+use crate::case::{skip, until, wait_within, PATIENCE};
 use crate::ledger::{Start, Stats};
 use crate::proc;
 use crate::twin::Twin;
 
-/// Within which a firewall starts, answers SIGUSR1 and ends. It takes milliseconds; a tracer makes it slower.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// After which no further packet of a connection that was closed is expected.
 const QUIET: Duration = Duration::from_millis(60);
 
@@ -119,9 +117,11 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Asks until everything that was offered has been received and answered, and nothing new has come for a while: a
-    /// connection that its ends have closed has packets to send, still.
+    /// Asks until everything that was offered has been received and answered, the workers have found that there is no
+    /// more, and nothing new has come for a while: a connection that its ends have closed has packets to send, still.
     pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
+        // --profile paper has a worker that never sleeps.
+        let never_sleeps = self.start_line()?.spin_us.is_none();
         let mut stats = self.ledger()?;
         let mut since = Instant::now();
         until(
@@ -130,7 +130,8 @@ impl Firewall {
             || {
                 let next = self.ledger()?;
                 let (total, kernel) = (&next.total, &next.total.kernel);
-                let settled = total.received == total.verdict_sum()
+                let settled = (never_sleeps || self.is_idle()?)
+                    && total.received == total.verdict_sum()
                     && kernel.offered
                         == total.received
                             + total.malformed["netlink"]
@@ -145,6 +146,12 @@ impl Firewall {
             },
         )?;
         Ok(stats)
+    }
+
+    /// Whether all workers sleep in poll: then they have been told of overruns, too.
+    pub fn is_idle(&self) -> anyhow::Result<bool> {
+        let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
+        Ok(proc::workers(self.pid)?.into_iter().all(asleep))
     }
 
     /// Stops it when it has nothing to do any more; gives the last ledger.

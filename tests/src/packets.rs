@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use harness::netns::Namespace;
 
+use crate::case::PATIENCE;
 use crate::place::PORT;
 
 /// socket(2), in the calling thread's namespace.
@@ -70,12 +71,21 @@ pub fn connect(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
 
 /// SO_RCVBUFFORCE, socket(7).
 pub fn force_receive_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
+    force_buffer(socket, libc::SO_RCVBUFFORCE, bytes)
+}
+
+/// SO_SNDBUFFORCE, socket(7).
+pub fn force_send_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
+    force_buffer(socket, libc::SO_SNDBUFFORCE, bytes)
+}
+
+fn force_buffer(socket: &impl AsRawFd, option: i32, bytes: i32) -> io::Result<()> {
     // SAFETY: the kernel reads one int.
     checked(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
+            option,
             (&raw const bytes).cast(),
             size_of::<i32>() as libc::socklen_t,
         )
@@ -157,23 +167,28 @@ impl RawReceiver {
         Ok(RawReceiver { socket })
     }
 
-    /// The packets that are there, until none has come for a while.
-    pub fn drain(&self, quiet: Duration) -> io::Result<Vec<Vec<u8>>> {
-        let mut packets = Vec::new();
+    /// How many packets there are when so many as expected have come, and then none for a while.
+    pub fn count(&self, expected: usize, quiet: Duration) -> io::Result<usize> {
+        let mut packets = 0;
         let mut buffer = vec![0_u8; 65536];
         let mut poll = libc::pollfd {
             fd: self.socket.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one pollfd, which lives through the call.
-        while unsafe { libc::poll(&mut poll, 1, quiet.as_millis() as i32) } == 1 {
+        loop {
+            let limit = if packets < expected { PATIENCE } else { quiet };
+            // SAFETY: one pollfd, which lives through the call.
+            if unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) } != 1 {
+                return Ok(packets);
+            }
             // SAFETY: the kernel writes at most the buffer's length.
             let read = unsafe { libc::recv(poll.fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-            let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
-            packets.push(buffer[..read].to_vec());
+            if read < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            packets += 1;
         }
-        Ok(packets)
     }
 }
 

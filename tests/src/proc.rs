@@ -2,11 +2,10 @@
 //! What /proc says of processes: proc(5).
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::case::until;
+use crate::case::{until, PATIENCE};
 
 /// The fields of /proc/PID/stat behind the name: state first.
 fn stat_fields(path: &str) -> anyhow::Result<Vec<String>> {
@@ -20,7 +19,11 @@ fn stat_fields(path: &str) -> anyhow::Result<Vec<String>> {
 
 /// `R`, `S`, `T` (stopped), `t` (stopped by a tracer), `Z`, …
 pub fn state(pid: u32) -> anyhow::Result<char> {
-    let fields = stat_fields(&format!("/proc/{pid}/stat"))?;
+    state_of(pid, pid)
+}
+
+fn state_of(pid: u32, thread: u32) -> anyhow::Result<char> {
+    let fields = stat_fields(&format!("/proc/{pid}/task/{thread}/stat"))?;
     fields[0].chars().next().context("an empty state")
 }
 
@@ -44,6 +47,13 @@ pub fn threads(pid: u32) -> anyhow::Result<Vec<u32>> {
     Ok(threads)
 }
 
+/// The threads but the first, which are a firewall's workers.
+pub fn workers(pid: u32) -> anyhow::Result<Vec<u32>> {
+    let mut workers = threads(pid)?;
+    workers.retain(|thread| *thread != pid);
+    Ok(workers)
+}
+
 /// A value of /proc/PID/task/TID/status.
 pub fn status(pid: u32, thread: u32, key: &str) -> anyhow::Result<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"))?;
@@ -65,12 +75,14 @@ pub fn sleeps(pid: u32) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Whether a thread sleeps in a system call; not if a tracer holds it there.
-pub fn sleeps_in(pid: u32, thread: u32, call: libc::c_long) -> bool {
-    let asleep = stat_fields(&format!("/proc/{pid}/task/{thread}/stat"))
-        .is_ok_and(|fields| fields[0] == "S");
+/// Whether a thread sleeps in poll(2), which goes on as restart_syscall(2) if the process was stopped meanwhile; not if a
+/// tracer holds it there.
+pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
+    let asleep = state_of(pid, thread).is_ok_and(|state| state == 'S');
     let current = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
-    asleep && current.is_ok_and(|text| text.split(' ').next() == Some(&call.to_string()))
+    let number = current.map(|text| text.split(' ').next().map(str::parse));
+    let polls = [libc::SYS_poll, libc::SYS_restart_syscall];
+    asleep && matches!(number, Ok(Some(Ok(number))) if polls.contains(&number))
 }
 
 /// The first process that has the name and is `ancestor` or below it.
@@ -92,11 +104,16 @@ pub fn descendant(ancestor: u32, name: &str) -> Option<u32> {
     pids.find(|pid| named(*pid) && below(*pid))
 }
 
-/// Stops a process (SIGSTOP) and waits until it is stopped.
+/// Stops a process (SIGSTOP) and waits until it is stopped: each thread is, at its own time.
 pub fn stop(pid: u32) -> anyhow::Result<()> {
     signal(pid, libc::SIGSTOP);
-    until("the process is stopped", Duration::from_secs(5), || {
-        Ok(state(pid)? == 'T')
+    until("all threads are stopped", PATIENCE, || {
+        for thread in threads(pid)? {
+            if state_of(pid, thread)? != 'T' {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     })
 }
 

@@ -12,12 +12,13 @@ use std::time::Duration;
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
 
+use crate::case::{until, PATIENCE};
 use crate::place::PORT;
 
-/// How long a packet that should arrive may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait for what should not arrive: long against the time that a packet takes on this machine.
 pub const VAIN: Duration = Duration::from_millis(400);
+/// How long to look out for more datagrams when all that should arrive are there.
+const TOO_MANY: Duration = Duration::from_millis(50);
 /// Bytes of a stream's write.
 const CHUNK_BYTES: usize = 128 * 1024;
 
@@ -50,6 +51,16 @@ impl Noise {
     }
 }
 
+/// Makes a call again that was interrupted: one with a timeout is when the machine freezes its processes for a while.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => return result,
+        }
+    }
+}
+
 /// Sends `bytes` over one TCP connection; fails unless both ends have the same bytes.
 pub fn tcp_transfer(
     client: &Namespace,
@@ -64,7 +75,7 @@ pub fn tcp_transfer(
         let (mut count, mut sum) = (0, Sum::default());
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
-            match stream.read(&mut buffer)? {
+            match uninterrupted(|| stream.read(&mut buffer))? {
                 0 => return Ok((count, sum)),
                 read => {
                     count += read as u64;
@@ -140,7 +151,7 @@ pub fn tcp_echo(namespace: &Namespace, address: IpAddr) -> io::Result<()> {
 fn echo(mut stream: TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut byte = [0];
-    while stream.read(&mut byte)? == 1 {
+    while uninterrupted(|| stream.read(&mut byte))? == 1 {
         stream.write_all(&byte)?;
     }
     Ok(())
@@ -192,17 +203,19 @@ impl UdpServer {
         Ok(self.count.load(Ordering::Relaxed) + u64::from(dropped))
     }
 
-    /// The same, when no further one comes.
-    pub fn settled(&self) -> anyhow::Result<u64> {
-        let mut before = self.arrived()?;
-        loop {
-            thread::sleep(Duration::from_millis(50));
-            let now = self.arrived()?;
-            if now == before {
-                return Ok(now);
-            }
-            before = now;
-        }
+    /// Checks that so many datagrams have arrived when all have, and no more.
+    pub fn check_arrived(&self, expected: u64) -> anyhow::Result<()> {
+        let all = until("all datagrams arrive", PATIENCE, || {
+            Ok(self.arrived()? >= expected)
+        });
+        thread::sleep(TOO_MANY);
+        let arrived = self.arrived()?;
+        all.with_context(|| format!("{arrived} of {expected} datagrams arrived"))?;
+        ensure!(
+            arrived == expected,
+            "{arrived} datagrams arrived instead of {expected}"
+        );
+        Ok(())
     }
 }
 
@@ -236,8 +249,7 @@ pub fn udp_exchange(client: &UdpSocket, count: u64) -> anyhow::Result<()> {
         let request = number.to_be_bytes();
         client.send(&request).context("send a request")?;
         let mut answer = [0; 64];
-        let read = client
-            .recv(&mut answer)
+        let read = uninterrupted(|| client.recv(&mut answer))
             .with_context(|| format!("the answer to request {number}"))?;
         ensure!(
             answer[..read] == request,
