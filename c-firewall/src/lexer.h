@@ -20,6 +20,7 @@
 enum {
     LEXER_AHEAD = 2,        // tokens that can be looked at
     LEXER_QUOTE_BYTES = 64, // of a token that an error shows; then comes "..."
+    LEXER_BLANKS = 64,      // bytes of blanks and comments in a define that count as a token
     LEXER_FRAMES = POLICY_INCLUDE_DEPTH_MAX + POLICY_DEFINE_DEPTH_MAX,
 };
 
@@ -35,7 +36,8 @@ enum token_kind {
     TOKEN_STRING,   // text is what stands between the quotes
     TOKEN_SIGN,     // sign holds it
     TOKEN_OTHER,    // anything else, such as 80tcp, or é
-    TOKEN_BAD,      // what it is, is told by lexer_unexpected
+    TOKEN_VARIABLE, // $NAME; never given out
+    TOKEN_BAD,      // what is wrong is told by lexer_unexpected, lexer_refuse, lexer_wrong
 };
 
 enum token_sign {
@@ -86,7 +88,7 @@ struct lexer_file {
 };
 
 struct lexer {
-    struct failure *failure; // where errors go; the first one stays
+    struct failure *failure; // where errors go
     uint32_t file_count;
     char **names; // of files, as in messages; file_count of them
     struct lexer_file *files;
@@ -132,18 +134,21 @@ bool lexer_take_word(struct lexer *lexer, const char *word);
 bool token_is(const struct token *token, const char *word);
 
 /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. To be called
-/// when the `{` is the token taken last, and with the `}` not yet taken.
+/// when the brace is the token taken last.
 void lexer_braces(struct lexer *lexer, bool enter);
 
-/// After `define NAME =` was taken, NAME given: takes the tokens up to the line end or `;` outside
-/// braces, which is left. The name is known from then on.
+/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside braces,
+/// which is left. The name is known from then on.
 /// - Returns 0 or -EINVAL.
-int lexer_define(struct lexer *lexer, const struct token *name);
+int lexer_define(struct lexer *lexer);
 
-/// After `include STRING` and its END were taken, the string given: goes on in that file, whose end
-/// reads as a line end. To be called with no token looked at.
-/// - Returns 0, -EINVAL or -errno of reading.
-int lexer_include(struct lexer *lexer, const struct token *path);
+/// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a line
+/// end.
+/// - Returns 0, -EINVAL, -ENOMEM or -errno of reading.
+int lexer_include(struct lexer *lexer);
+
+/// Takes a line end or `;`, or sees the end of the text. Returns 0 or -EINVAL.
+int lexer_take_end(struct lexer *lexer);
 
 /// Fails at a place: "FILE:LINE:COLUMN: TEXT" from a printf format. Returns -EINVAL.
 int lexer_fail(struct lexer *lexer, struct policy_place place, const char *format, ...)

@@ -4,6 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod decide;
+pub mod lexer;
 pub mod log;
 pub mod options;
 pub mod packet;

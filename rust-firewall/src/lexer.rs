@@ -1,0 +1,876 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Text to tokens: files with their includes, $NAME, comments, places. rules/policy/GRAMMAR.md,
+//! "Text", says what each is.
+//!
+//! Theory of operation: a stack of frames, each a piece of text being read. `include` puts a file on
+//! it; $NAME puts the text that its `define` stood for on it, which is read again at every use, so
+//! that tokens keep the place of the definition and nothing is copied. Tokens point into the text.
+//! What is wrong with the text itself (an unclosed string, an unknown $NAME, a limit) becomes a
+//! token Bad, told when the parser comes to it; so errors are told in the order of the text.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+use nix::errno::Errno;
+
+use crate::log::{failure_set, strerror, Failure, LogExit};
+use crate::policy::{Place, DEFINE_DEPTH_MAX, INCLUDE_DEPTH_MAX, NAME_BYTES, TEXT_MAX, TOKENS_MAX};
+
+/// Tokens that can be looked at.
+pub const AHEAD: usize = 2;
+/// Of a token that an error shows; then comes "...".
+pub const QUOTE_BYTES: usize = 64;
+/// Bytes of blanks and comments in a define that count as a token.
+const BLANKS: usize = 64;
+/// Of a failure's text; longer ones are cut.
+const FAILURE_BYTES: usize = 511;
+
+const TOO_LARGE: &str = "the policy is larger than 32 MiB with its includes";
+const UNDEFINED: &str = "not defined before this";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Comes again when taken.
+    EndOfText,
+    /// One for any number of line ends in a row, with blanks and comments between.
+    LineEnd,
+    Semicolon,
+    /// A letter, then letters, digits, _ - . / (so `mbytes/second` is one, as in nft).
+    Word,
+    /// A word with a * in it: eth*
+    Wildcard,
+    /// Decimal or hexadecimal, up to 2^64 - 1.
+    Number(u64),
+    /// Digits and dots, at least one dot; not checked further.
+    Ipv4,
+    /// Hexadecimal digits, at least two colons, dotted end; not checked further.
+    Ipv6,
+    /// The text is what stands between the quotes.
+    String,
+    Sign(Sign),
+    /// Anything else, such as 80tcp, or é.
+    Other,
+    /// $NAME; never given out.
+    Variable,
+    /// What is wrong is told by `unexpected`, `refuse`, `wrong`.
+    Bad,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    BraceOpen,
+    BraceClose,
+    RoundOpen,
+    RoundClose,
+    Comma,
+    Colon,
+    Dot,
+    Assign,
+    /// ==
+    Eq,
+    /// !=
+    Ne,
+    Lt,
+    Gt,
+    /// <=
+    Le,
+    /// >=
+    Ge,
+    And,
+    Or,
+    Xor,
+    Slash,
+    Minus,
+    Plus,
+    At,
+}
+
+/// `Lexer::text` gives its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub kind: TokenKind,
+    pub place: Place,
+    /// Where its text stands in the file of its place.
+    start: u32,
+    length: u32,
+}
+
+/// A piece of text being read.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    file: usize,
+    at: usize,
+    end: usize,
+    line_start: usize,
+    line: u32,
+    /// Line ends in it are blanks.
+    is_define: bool,
+}
+
+/// A file that was read.
+#[derive(Debug)]
+struct File {
+    text: String,
+    /// Device and inode, if it is a file.
+    identity: Option<(u64, u64)>,
+}
+
+/// What a `define` gave, as it is to be read; and the place of its name.
+#[derive(Clone, Copy, Debug)]
+struct Define {
+    value: Frame,
+    place: Place,
+}
+
+#[derive(Debug)]
+pub struct Lexer {
+    /// Of files, as in messages; one a file.
+    names: Vec<String>,
+    files: Vec<File>,
+    bytes: usize,
+    tokens: u64,
+    frames: Vec<Frame>,
+    defines: HashMap<String, Define>,
+    braces: u32,
+    /// The token read last was a line end.
+    line_ended: bool,
+    /// Read and not yet taken.
+    ahead: VecDeque<Token>,
+    /// By the Bad token: nothing more is read.
+    told: Option<Failure>,
+}
+
+impl Lexer {
+    fn empty() -> Self {
+        Lexer {
+            names: Vec::new(),
+            files: Vec::new(),
+            bytes: 0,
+            tokens: 0,
+            frames: Vec::new(),
+            defines: HashMap::new(),
+            braces: 0,
+            line_ended: true,
+            ahead: VecDeque::with_capacity(2 * AHEAD),
+            told: None,
+        }
+    }
+
+    /// Opens a policy file. The text is checked as a whole: size, UTF-8, no NUL. Fails if it can't
+    /// be read, or with the place of what is wrong.
+    pub fn open_file(path: &str) -> Result<Self, Failure> {
+        let mut lexer = Self::empty();
+        let (bytes, identity) = read_file(path, TEXT_MAX).map_err(|error| {
+            failure(format!(
+                "{path}: cannot read the policy: {}",
+                reason(&error)
+            ))
+        })?;
+        if bytes.len() > TEXT_MAX {
+            return Err(failure(format!("{path}: {TOO_LARGE}")));
+        }
+        lexer.push_file(path.to_owned(), bytes, Some(identity))?;
+        Ok(lexer)
+    }
+
+    /// Opens a text from memory that `name` stands for in messages; likewise.
+    pub fn open_text(name: &str, text: &[u8]) -> Result<Self, Failure> {
+        let mut lexer = Self::empty();
+        if text.len() > TEXT_MAX {
+            return Err(failure(format!("{name}: {TOO_LARGE}")));
+        }
+        lexer.push_file(name.to_owned(), text.to_owned(), None)?;
+        Ok(lexer)
+    }
+
+    /// Hands the names of the files over, as `Policy::files`.
+    pub fn take_names(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.names)
+    }
+
+    /// The text of a token; of a string what stands between the quotes.
+    pub fn text(&self, token: &Token) -> &str {
+        let start = token.start as usize;
+        &self.files[token.place.file as usize].text[start..start + token.length as usize]
+    }
+
+    /// The token after `ahead` others (0 or 1), without taking it.
+    pub fn peek(&mut self, ahead: usize) -> Token {
+        let mut wanted = ahead;
+        let mut index = 0;
+        loop {
+            if index == self.ahead.len() {
+                let token = self.read();
+                self.ahead.push_back(token);
+            }
+            let token = self.ahead[index];
+            let blank = self.braces > 0 && token.kind == TokenKind::LineEnd;
+            if blank && index == 0 {
+                self.ahead.pop_front();
+            } else if blank {
+                index += 1;
+            } else if wanted == 0 {
+                return token;
+            } else {
+                wanted -= 1;
+                index += 1;
+            }
+        }
+    }
+
+    /// Takes a token.
+    pub fn take(&mut self) -> Token {
+        let token = self.peek(0);
+        self.ahead.pop_front();
+        token
+    }
+
+    /// Takes the next token if it is this sign; else leaves it. Whether it was.
+    pub fn take_sign(&mut self, sign: Sign) -> bool {
+        let found = self.peek(0).kind == TokenKind::Sign(sign);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    /// Takes the next token if it is this word; else leaves it. Whether it was.
+    pub fn take_word(&mut self, word: &str) -> bool {
+        let token = self.peek(0);
+        let found = self.is(&token, word);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    /// Whether the token is this word.
+    pub fn is(&self, token: &Token, word: &str) -> bool {
+        token.kind == TokenKind::Word && self.text(token) == word
+    }
+
+    /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. To be
+    /// called when the brace is the token taken last.
+    pub fn braces(&mut self, enter: bool) {
+        if enter {
+            self.braces += 1;
+        } else {
+            self.braces -= 1;
+        }
+    }
+
+    /// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside
+    /// braces, which is left. The name is known from then on.
+    pub fn define(&mut self) -> Result<(), Failure> {
+        let name = self.take();
+        let text = self.text(&name).to_owned();
+        if name.kind != TokenKind::Word || is_reserved(&text) {
+            return Err(self.unexpected(&name, "a name"));
+        }
+        if let Some(known) = self.defines.get(&text) {
+            let place = self.place_name(known.place);
+            return Err(self.wrong(&name, format_args!("already defined at {place}")));
+        }
+        let sign = self.take();
+        if sign.kind != TokenKind::Sign(Sign::Assign) {
+            return Err(self.unexpected(&sign, "\"=\""));
+        }
+        let mut value = self.frames[self.frames.len() - 1];
+        value.is_define = true;
+        value.end = self.skip_value()?;
+        let place = name.place;
+        self.defines.insert(text, Define { value, place });
+        Ok(())
+    }
+
+    /// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a
+    /// line end.
+    pub fn include(&mut self) -> Result<(), Failure> {
+        let path = self.take();
+        if path.kind != TokenKind::String {
+            return Err(self.unexpected(&path, "the name of a file in quotes"));
+        }
+        self.take_end()?;
+        // The end of the text was only looked at; it comes again after the included one.
+        self.ahead.clear();
+        let text = self.text(&path);
+        if text.contains(['*', '?', '[']) {
+            return Err(self.wrong(&path, "no wildcards: include each file by its name"));
+        }
+        let name = self.include_name(path.place.file as usize, text);
+        let (bytes, identity) = read_file(&name, TEXT_MAX - self.bytes).map_err(|error| {
+            self.wrong(&path, format_args!("cannot read it: {}", reason(&error)))
+        })?;
+        let mut open = self.frames.iter().filter(|frame| !frame.is_define);
+        if open.any(|frame| self.files[frame.file].identity == Some(identity)) {
+            return Err(self.wrong(&path, "this file includes itself"));
+        }
+        let depth = self.frames.iter().filter(|frame| !frame.is_define).count();
+        if depth >= INCLUDE_DEPTH_MAX {
+            return Err(self.wrong(
+                &path,
+                format_args!("more than {INCLUDE_DEPTH_MAX} files in one another"),
+            ));
+        }
+        if bytes.len() > TEXT_MAX - self.bytes {
+            return Err(self.wrong(&path, TOO_LARGE));
+        }
+        self.push_file(name, bytes, Some(identity))
+    }
+
+    /// Takes a line end or `;`, or sees the end of the text.
+    pub fn take_end(&mut self) -> Result<(), Failure> {
+        let token = self.peek(0);
+        match token.kind {
+            TokenKind::LineEnd | TokenKind::Semicolon => {
+                self.take();
+                Ok(())
+            }
+            TokenKind::EndOfText => Ok(()),
+            _ => Err(self.unexpected(&token, "the end of the line or \";\"")),
+        }
+    }
+
+    /// Fails at a place: "FILE:LINE:COLUMN: TEXT".
+    pub fn fail(&self, place: Place, text: impl Display) -> Failure {
+        let column = place.column;
+        failure(format!("{}:{column}: {text}", self.place_name(place)))
+    }
+
+    /// Fails with: found "TOKEN", expected WHAT; of a Bad token with what is wrong with it.
+    pub fn unexpected(&self, token: &Token, expected: &str) -> Failure {
+        let found = self.quote(token);
+        self.fail_token(token, format_args!("found {found}, expected {expected}"))
+    }
+
+    /// Fails with: "TOKEN" is not supported here: HINT.
+    pub fn refuse(&self, token: &Token, hint: &str) -> Failure {
+        let found = self.quote(token);
+        self.fail_token(token, format_args!("{found} is not supported here: {hint}"))
+    }
+
+    /// Fails with: "TOKEN": CAUSE.
+    pub fn wrong(&self, token: &Token, cause: impl Display) -> Failure {
+        let found = self.quote(token);
+        self.fail_token(token, format_args!("{found}: {cause}"))
+    }
+
+    /// "FILE:LINE" of a place, for messages that name a second place.
+    pub fn place_name(&self, place: Place) -> String {
+        format!("{}:{}", self.names[place.file as usize], place.line)
+    }
+
+    /// Fails at a token, with what was told if it is a Bad one.
+    fn fail_token(&self, token: &Token, text: impl Display) -> Failure {
+        match &self.told {
+            Some(told) if token.kind == TokenKind::Bad => told.clone(),
+            _ => self.fail(token.place, text),
+        }
+    }
+
+    /// How an error shows a token.
+    fn quote(&self, token: &Token) -> String {
+        match token.kind {
+            TokenKind::EndOfText => "end of text".to_owned(),
+            TokenKind::LineEnd => "end of line".to_owned(),
+            _ => quote(self.text(token)),
+        }
+    }
+
+    /// Makes a text the next to be read, once it is known to be one.
+    fn push_file(
+        &mut self,
+        name: String,
+        bytes: Vec<u8>,
+        identity: Option<(u64, u64)>,
+    ) -> Result<(), Failure> {
+        let file = self.files.len();
+        self.names.push(name);
+        if let Some((at, cause)) = check_text(&bytes) {
+            return Err(self.fail(place_of(file, &bytes, at), cause));
+        }
+        let text = String::from_utf8(bytes).expect("checked above");
+        self.bytes += text.len();
+        self.frames.push(Frame {
+            file,
+            at: 0,
+            end: text.len(),
+            line_start: 0,
+            line: 1,
+            is_define: false,
+        });
+        self.files.push(File { text, identity });
+        Ok(())
+    }
+
+    /// The name of an included file: relative to the file that it stands in.
+    fn include_name(&self, file: usize, text: &str) -> String {
+        let from = &self.names[file];
+        match from.rfind('/') {
+            Some(slash) if !text.starts_with('/') => format!("{}{text}", &from[..=slash]),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Reads a token, with frames taken off and put on the stack as it needs.
+    fn read(&mut self) -> Token {
+        loop {
+            let before = self.frames[self.frames.len() - 1].at;
+            let token = self.scan();
+            let is_define = self.frames[self.frames.len() - 1].is_define;
+            match token.kind {
+                TokenKind::Bad => return token,
+                TokenKind::EndOfText if is_define => {
+                    self.frames.pop();
+                }
+                TokenKind::EndOfText if self.frames.len() == 1 => return token,
+                TokenKind::EndOfText if self.line_ended => {
+                    self.frames.pop();
+                }
+                TokenKind::EndOfText => {
+                    self.line_ended = true;
+                    return Token {
+                        kind: TokenKind::LineEnd,
+                        ..token
+                    };
+                }
+                TokenKind::LineEnd if self.line_ended => {}
+                TokenKind::Variable => {
+                    if let Err(bad) = self.push_define(&token) {
+                        return bad;
+                    }
+                }
+                _ => {
+                    let blanks = token.start as usize - before;
+                    self.tokens += 1 + if is_define { blanks / BLANKS } else { 0 } as u64;
+                    if self.tokens > TOKENS_MAX {
+                        let cause = format!("more than {TOKENS_MAX} tokens when $NAME is replaced");
+                        return self.bad(token, &cause);
+                    }
+                    self.line_ended = token.kind == TokenKind::LineEnd;
+                    return token;
+                }
+            }
+        }
+    }
+
+    /// Makes what a $NAME stands for the next to be read; or a Bad token of it.
+    fn push_define(&mut self, variable: &Token) -> Result<(), Token> {
+        let Some(define) = self.defines.get(&self.text(variable)[1..]) else {
+            return Err(self.bad(*variable, UNDEFINED));
+        };
+        let value = define.value;
+        let depth = self.frames.iter().filter(|frame| frame.is_define).count();
+        if depth >= DEFINE_DEPTH_MAX {
+            let cause = format!("more than {DEFINE_DEPTH_MAX} $NAME in one another");
+            return Err(self.bad(*variable, &cause));
+        }
+        self.frames.push(value);
+        Ok(())
+    }
+
+    /// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
+    /// left.
+    fn skip_value(&mut self) -> Result<usize, Failure> {
+        let mut depth = 0;
+        let mut empty = true;
+        loop {
+            let token = self.scan();
+            match token.kind {
+                TokenKind::LineEnd if depth > 0 => {}
+                TokenKind::LineEnd | TokenKind::Semicolon | TokenKind::EndOfText => {
+                    if depth > 0 {
+                        return Err(self.unexpected(&token, "\"}\""));
+                    }
+                    if empty {
+                        return Err(self.unexpected(&token, "a value"));
+                    }
+                    if token.kind != TokenKind::EndOfText {
+                        self.line_ended = token.kind == TokenKind::LineEnd;
+                        self.ahead.push_back(token);
+                    }
+                    return Ok(token.start as usize);
+                }
+                TokenKind::Sign(Sign::BraceOpen) => depth += 1,
+                TokenKind::Sign(Sign::BraceClose) if depth == 0 => {
+                    return Err(self.unexpected(&token, "a value"));
+                }
+                TokenKind::Sign(Sign::BraceClose) => depth -= 1,
+                TokenKind::Variable if !self.defines.contains_key(&self.text(&token)[1..]) => {
+                    return Err(self.wrong(&token, UNDEFINED));
+                }
+                TokenKind::Bad => return Err(self.unexpected(&token, "")),
+                _ => {}
+            }
+            empty = false;
+        }
+    }
+
+    /// Scans one token of the frame on top; its end is an EndOfText.
+    fn scan(&mut self) -> Token {
+        let top = self.frames.len() - 1;
+        let frame = &mut self.frames[top];
+        let text = &self.files[frame.file].text.as_bytes()[..frame.end];
+        skip_blanks(text, frame);
+        let place = Place {
+            file: frame.file as u32,
+            line: frame.line,
+            column: (frame.at - frame.line_start + 1) as u32,
+        };
+        let found = scan_token(&text[frame.at..]);
+        let mut token = Token {
+            kind: found.kind,
+            place,
+            start: frame.at as u32,
+            length: found.length as u32,
+        };
+        frame.at += found.length;
+        if found.kind == TokenKind::LineEnd {
+            frame.line += 1;
+            frame.line_start = frame.at;
+        }
+        if found.kind == TokenKind::String {
+            token.start += 1;
+            token.length -= 2;
+        }
+        match found.cause {
+            Some(cause) => self.bad(token, cause),
+            None => token,
+        }
+    }
+
+    /// Makes a token a Bad one. Nothing is read after it.
+    fn bad(&mut self, token: Token, cause: &str) -> Token {
+        self.told = Some(self.wrong(&token, cause));
+        Token {
+            kind: TokenKind::Bad,
+            ..token
+        }
+    }
+}
+
+/// Whether a word is one of the language's (or of nft's), so that it can't be a name.
+pub fn is_reserved(text: &str) -> bool {
+    RESERVED.binary_search(&text).is_ok()
+}
+
+/// In order of their bytes.
+#[rustfmt::skip]
+const RESERVED: [&str; 123] = [
+    "accept", "add", "ah", "and", "arp", "auto-merge", "bridge", "cgroup", "chain", "comment",
+    "comp", "constant", "continue", "counter", "ct", "day", "dccp", "define", "delete",
+    "describe", "destroy", "device", "dnat", "drop", "dst", "dup", "dynamic", "element",
+    "elements", "eq", "esp", "ether", "exists", "export", "exthdr", "flags", "flowtable",
+    "flush", "frag", "fwd", "ge", "goto", "gt", "handle", "hbh", "hook", "hour", "icmp",
+    "icmpv6", "iif", "iifname", "import", "include", "index", "inet", "insert", "interval",
+    "ip", "ip6", "jhash", "jump", "le", "limit", "list", "log", "lt", "map", "mark",
+    "masquerade", "meta", "meter", "mh", "missing", "monitor", "ne", "netdev", "notrack",
+    "numgen", "oif", "oifname", "or", "osf", "policy", "position", "priority", "queue", "quota",
+    "redefine", "redirect", "reject", "rename", "replace", "reset", "return", "rt", "rule",
+    "ruleset", "sctp", "secmark", "set", "size", "skgid", "skuid", "snat", "socket", "symhash",
+    "synproxy", "table", "tcp", "th", "time", "timeout", "tproxy", "type", "typeof", "udp",
+    "udplite", "undefine", "update", "vlan", "vmap", "xor", "xt",
+];
+
+/// What a token at the start of a text is.
+struct Scanned {
+    kind: TokenKind,
+    /// In bytes, with the quotes of a string.
+    length: usize,
+    /// Why it is no good.
+    cause: Option<&'static str>,
+}
+
+fn scanned(kind: TokenKind, length: usize) -> Scanned {
+    Scanned {
+        kind,
+        length,
+        cause: None,
+    }
+}
+
+fn scanned_wrong(length: usize, cause: &'static str) -> Scanned {
+    Scanned {
+        kind: TokenKind::Other,
+        length,
+        cause: Some(cause),
+    }
+}
+
+/// Whether a byte can stand in a word behind its first letter.
+fn in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
+}
+
+/// How many bytes at the start of a text are of a kind.
+fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
+    text.iter()
+        .position(|byte| !is(*byte))
+        .unwrap_or(text.len())
+}
+
+/// Goes over blanks, comments, joined lines, and in a define over line ends.
+fn skip_blanks(text: &[u8], frame: &mut Frame) {
+    loop {
+        let rest = &text[frame.at..];
+        let joined = match rest {
+            [b'\n', ..] if frame.is_define => 1,
+            [b'\\', b'\n', ..] => 2,
+            [b'\\', b'\r', b'\n', ..] => 3,
+            _ => 0,
+        };
+        match rest {
+            [b' ' | b'\t' | b'\r', ..] => frame.at += 1,
+            [b'#', ..] => frame.at += run(rest, |byte| byte != b'\n'),
+            _ if joined > 0 => {
+                frame.at += joined;
+                frame.line += 1;
+                frame.line_start = frame.at;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The token at the start of a text without blanks before it.
+fn scan_token(text: &[u8]) -> Scanned {
+    let Some(first) = text.first() else {
+        return scanned(TokenKind::EndOfText, 0);
+    };
+    match first {
+        b'\n' => scanned(TokenKind::LineEnd, 1),
+        b';' => scanned(TokenKind::Semicolon, 1),
+        b'"' => scan_string(text),
+        b'$' => scan_variable(text),
+        b'0'..=b'9' => scan_ipv6(text).unwrap_or_else(|| scan_number(text)),
+        b'a'..=b'z' | b'A'..=b'Z' => scan_ipv6(text).unwrap_or_else(|| scan_word(text)),
+        b':' => scan_ipv6(text).unwrap_or_else(|| scan_sign(text)),
+        b'.' | b'_' if text.len() > 1 && in_word(text[1]) || *first == b'_' => {
+            limited(TokenKind::Other, run(text, in_word))
+        }
+        _ => scan_sign(text),
+    }
+}
+
+/// A token of a length that names and the like may have.
+fn limited(kind: TokenKind, length: usize) -> Scanned {
+    if length < NAME_BYTES {
+        scanned(kind, length)
+    } else {
+        scanned_wrong(length, "longer than 127 bytes")
+    }
+}
+
+fn scan_string(text: &[u8]) -> Scanned {
+    let length = 1 + run(&text[1..], |byte| byte != b'"' && byte != b'\n');
+    if text.get(length) != Some(&b'"') {
+        return scanned_wrong(length, "no closing quote in this line");
+    }
+    let limited = limited(TokenKind::String, length - 1);
+    Scanned {
+        length: length + 1,
+        ..limited
+    }
+}
+
+fn scan_variable(text: &[u8]) -> Scanned {
+    let length = run(&text[1..], in_word);
+    if length > 0 && text[1].is_ascii_alphabetic() {
+        let limited = limited(TokenKind::Variable, length);
+        Scanned {
+            length: length + 1,
+            ..limited
+        }
+    } else {
+        scanned(TokenKind::Other, 1)
+    }
+}
+
+fn scan_word(text: &[u8]) -> Scanned {
+    let length = run(text, in_word);
+    if text.get(length) == Some(&b'*') {
+        limited(
+            TokenKind::Wildcard,
+            run(text, |byte| in_word(byte) || byte == b'*'),
+        )
+    } else {
+        limited(TokenKind::Word, length)
+    }
+}
+
+/// Hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A colon at the end
+/// that is not one of two does not belong to it: `::1: accept`.
+fn scan_ipv6(text: &[u8]) -> Option<Scanned> {
+    let mut length = run(text, |byte| byte.is_ascii_hexdigit() || byte == b':');
+    let run_text = &text[..length];
+    if run_text.ends_with(b":::") || run_text.ends_with(b":") && !run_text.ends_with(b"::") {
+        length -= 1;
+    }
+    if text[..length].iter().filter(|byte| **byte == b':').count() < 2 {
+        return None;
+    }
+    let tail = text[..length].rsplit(|byte| *byte == b':').next();
+    let decimal = |tail: &[u8]| !tail.is_empty() && tail.iter().all(u8::is_ascii_digit);
+    if tail.is_some_and(decimal) {
+        length += run(&text[length..], |byte| {
+            byte.is_ascii_digit() || byte == b'.'
+        });
+        length -= trailing_dots(&text[..length]);
+    }
+    Some(limited(TokenKind::Ipv6, length))
+}
+
+/// How many dots a text ends in.
+fn trailing_dots(text: &[u8]) -> usize {
+    text.iter().rev().take_while(|byte| **byte == b'.').count()
+}
+
+/// A number, an IPv4 address, or what begins like one.
+fn scan_number(text: &[u8]) -> Scanned {
+    let in_other = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let hexadecimal = text.len() > 2 && matches!(&text[..2], b"0x" | b"0X");
+    let length = if hexadecimal {
+        2 + run(&text[2..], |byte| byte.is_ascii_hexdigit())
+    } else {
+        let length = run(text, |byte| byte.is_ascii_digit() || byte == b'.');
+        length - trailing_dots(&text[..length])
+    };
+    let whole = length + run(&text[length..], in_other);
+    let digits = std::str::from_utf8(&text[..length]).expect("digits and dots");
+    if whole > length || hexadecimal && length == 2 {
+        limited(TokenKind::Other, whole)
+    } else if hexadecimal {
+        scan_digits(&digits[2..], 16, length)
+    } else if digits.contains('.') {
+        limited(TokenKind::Ipv4, length)
+    } else if length > 1 && digits.starts_with('0') {
+        scanned_wrong(
+            length,
+            "a leading zero, which nft reads as octal: leave it out",
+        )
+    } else {
+        scan_digits(digits, 10, length)
+    }
+}
+
+fn scan_digits(digits: &str, base: u32, length: usize) -> Scanned {
+    match u64::from_str_radix(digits, base) {
+        Ok(number) => scanned(TokenKind::Number(number), length),
+        Err(_) => scanned_wrong(length, "larger than 18446744073709551615"),
+    }
+}
+
+/// A sign, or one character of something else.
+fn scan_sign(text: &[u8]) -> Scanned {
+    let two = match &text[..text.len().min(2)] {
+        b"==" => Some(Sign::Eq),
+        b"!=" => Some(Sign::Ne),
+        b"<=" => Some(Sign::Le),
+        b">=" => Some(Sign::Ge),
+        _ => None,
+    };
+    if let Some(sign) = two {
+        return scanned(TokenKind::Sign(sign), 2);
+    }
+    let sign = match text[0] {
+        b'{' => Sign::BraceOpen,
+        b'}' => Sign::BraceClose,
+        b'(' => Sign::RoundOpen,
+        b')' => Sign::RoundClose,
+        b',' => Sign::Comma,
+        b':' => Sign::Colon,
+        b'.' => Sign::Dot,
+        b'=' => Sign::Assign,
+        b'<' => Sign::Lt,
+        b'>' => Sign::Gt,
+        b'&' => Sign::And,
+        b'|' => Sign::Or,
+        b'^' => Sign::Xor,
+        b'/' => Sign::Slash,
+        b'-' => Sign::Minus,
+        b'+' => Sign::Plus,
+        b'@' => Sign::At,
+        // A character with the bytes that go on with it.
+        _ => {
+            return scanned(
+                TokenKind::Other,
+                1 + run(&text[1..], |byte| byte & 0xc0 == 0x80),
+            )
+        }
+    };
+    scanned(TokenKind::Sign(sign), 1)
+}
+
+/// Where a text is none, and why: a byte that is not UTF-8, or NUL.
+fn check_text(bytes: &[u8]) -> Option<(usize, String)> {
+    let nul = bytes.iter().position(|byte| *byte == 0);
+    let valid = match std::str::from_utf8(bytes) {
+        Ok(_) => bytes.len(),
+        Err(error) => error.valid_up_to(),
+    };
+    match nul {
+        Some(at) if at < valid => Some((at, "a NUL byte: this is not a text".to_owned())),
+        _ if valid == bytes.len() => None,
+        _ => Some((valid, format!("byte 0x{:02x} is not UTF-8", bytes[valid]))),
+    }
+}
+
+/// The place of a byte in a text.
+fn place_of(file: usize, bytes: &[u8], at: usize) -> Place {
+    let before = &bytes[..at];
+    let line = before.iter().filter(|byte| **byte == b'\n').count();
+    let column = before
+        .iter()
+        .rev()
+        .take_while(|byte| **byte != b'\n')
+        .count();
+    Place {
+        file: file as u32,
+        line: line as u32 + 1,
+        column: column as u32 + 1,
+    }
+}
+
+/// A text in quotes: at most QUOTE_BYTES of it with everything unprintable, '"' and '\' as \xNN,
+/// then "..." if there was more.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes().take(QUOTE_BYTES) {
+        if !(b' '..=b'~').contains(&byte) || matches!(byte, b'"' | b'\\') {
+            quoted.push_str(&format!("\\x{byte:02x}"));
+        } else {
+            quoted.push(char::from(byte));
+        }
+    }
+    quoted.push_str(if text.len() > QUOTE_BYTES {
+        "...\""
+    } else {
+        "\""
+    });
+    quoted
+}
+
+/// A failure of a policy's text, cut to what the C twin has room for.
+fn failure(mut text: String) -> Failure {
+    while text.len() > FAILURE_BYTES {
+        text.pop();
+    }
+    failure_set(LogExit::Usage, text)
+}
+
+/// Reads at most `limit` bytes of a file, and one more if there is more; and its device and inode.
+fn read_file(path: &str, limit: usize) -> io::Result<(Vec<u8>, (u64, u64))> {
+    let file = fs::File::open(path)?;
+    let facts = file.metadata()?;
+    let mut bytes = Vec::new();
+    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes, (facts.dev(), facts.ino())))
+}
+
+/// The C library's text for why reading failed.
+fn reason(error: &io::Error) -> String {
+    strerror(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+}
