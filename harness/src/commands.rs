@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 
 use crate::experiment::{files, Experiment, RunnerName};
@@ -12,6 +12,7 @@ use crate::interrupt;
 use crate::metadata::Metadata;
 use crate::plan::Request;
 use crate::plot;
+use crate::policy::{Policy, PolicyKind};
 use crate::progress::{expected, in_words};
 use crate::report::Report;
 use crate::run::run;
@@ -68,6 +69,14 @@ pub fn list() -> Result<()> {
         let amount = amount(&experiment, experiment.rounds, experiment.count_syscalls);
         println!("{:<10} about {}", "", in_words(expected(amount)));
     }
+    Ok(())
+}
+
+/// Prints the policy of a kind in a size, as an experiment uses it.
+pub fn policy(kind: PolicyKind, size: u32) -> Result<()> {
+    let policy = Policy { kind, size };
+    policy.check().map_err(|words| anyhow!(words))?;
+    print!("{}", policy.text());
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use anyhow::{anyhow, bail, Context};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::policy::{Policy, PolicyKind};
 use crate::runner::Workload;
 use crate::subject::Subject;
 
@@ -62,6 +63,31 @@ pub struct WorkloadPlan {
     pub path: Vec<Route>,
     #[serde(deserialize_with = "not_empty")]
     pub payload_bytes: Vec<usize>,
+    /// What the subjects filter by; without it they accept every packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyPlan>,
+}
+
+/// A kind of policy in some sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyPlan {
+    pub kind: PolicyKind,
+    #[serde(deserialize_with = "not_empty")]
+    pub sizes: Vec<u32>,
+}
+
+impl WorkloadPlan {
+    /// One for each load: None stands for no policy.
+    pub fn policies(&self) -> Vec<Option<Policy>> {
+        match &self.policy {
+            None => vec![None],
+            Some(PolicyPlan { kind, sizes }) => {
+                let policy = |&size: &u32| Some(Policy { kind: *kind, size });
+                sizes.iter().map(policy).collect()
+            }
+        }
+    }
 }
 
 /// Two subjects whose ratio a / b is asked for.
@@ -81,6 +107,8 @@ pub enum FigureKind {
     Dots,
     /// Latency over the percentile, a line a subject (percentiles.csv).
     Percentile,
+    /// Value over the size of the policy, a line a subject (summary.csv).
+    Growth,
 }
 
 /// One figure: NAME.png and NAME.svg in the result folder.
@@ -93,7 +121,10 @@ pub struct Figure {
     pub workload: Workload,
     #[serde(default = "loopback")]
     pub path: Route,
-    /// For dots; the workload's main metric if left out.
+    /// For growth, and only for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyKind>,
+    /// For dots and growth; the workload's main metric if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// All sizes of the workload if left out.
@@ -110,6 +141,18 @@ pub struct Reference {
     pub metric: String,
     /// In the unit of the metric.
     pub value: f64,
+}
+
+/// That a metric at one size of a policy is at most so many times that at another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub subject: String,
+    pub policy: PolicyKind,
+    pub metric: String,
+    pub from: u32,
+    pub to: u32,
+    pub at_most: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -130,6 +173,7 @@ pub struct Experiment {
     pub flows: u16,
     pub workloads: Vec<WorkloadPlan>,
     pub compare: Vec<Pair>,
+    pub claims: Vec<Claim>,
     pub figures: Vec<Figure>,
     pub references: Vec<Reference>,
     /// Whether each firewall gets one more run under strace, which counts its system calls.

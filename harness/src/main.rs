@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use harness::policy::PolicyKind;
 use harness::{commands, interrupt, load};
 
 /// Measures the firewalls against each other and against no firewall.
@@ -35,6 +36,8 @@ enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
+    Policy { kind: PolicyKind, size: u32 },
     /// One end of the embedded load; started by a run
     #[command(hide = true, disable_help_flag = true)]
     Load {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run_experiment(arguments),
         Command::Plot { folder } => commands::plot(folder.as_deref()),
         Command::Report { folder } => commands::report(&folder),
+        Command::Policy { kind, size } => commands::policy(kind, size),
         Command::Load { arguments } => load::command(&arguments),
     };
     match result {

@@ -13,6 +13,7 @@ use crate::firewall::{total_calls, Counter, Ended, Firewall, Reading, Ready};
 use crate::flows::add_up;
 use crate::interrupt;
 use crate::netns::{Namespace, VETH_IPV4};
+use crate::policy::PolicyFiles;
 use crate::process;
 use crate::rules::{self, HostRules, Target};
 use crate::runner::{Load, Metric, Outcome, Place, Runner};
@@ -33,6 +34,7 @@ pub struct Site<'a> {
     /// True: the machine's own loopback; false: fresh namespaces.
     pub host: bool,
     pub flows: u16,
+    pub policies: PolicyFiles,
     pub make_runner: &'a MakeRunner<'a>,
 }
 
@@ -104,7 +106,7 @@ impl Site<'_> {
         let ground = Ground::new(self, cell.route)?;
         // Declared before the firewall, so that it outlives it: host rules go last.
         let _rules = self.load_rules(&ground, subject, cell)?;
-        let Some(mut firewall) = self.start(&ground, subject)? else {
+        let Some(mut firewall) = self.start(&ground, subject, cell)? else {
             let outcome = self.run_load(&ground, cell, runner, seconds);
             interrupt::check()?;
             return Ok(Measured {
@@ -153,7 +155,7 @@ impl Site<'_> {
         let ground = Ground::new(self, cell.route)?;
         let _rules = self.load_rules(&ground, subject, cell)?;
         let mut firewall = self
-            .start(&ground, subject)?
+            .start(&ground, subject, cell)?
             .context("there is no firewall to count")?;
         let counter = Counter::attach(ground.place().server, &firewall, table)?;
         let before = firewall.read_settled()?;
@@ -181,6 +183,11 @@ impl Site<'_> {
     ) -> Result<Option<HostRules>> {
         let target = match subject.kind {
             Kind::None => return Ok(None),
+            Kind::Nftables => {
+                let policy = cell.policy.context("there is no policy for the kernel")?;
+                rules::load_policy(ground.place().server, &self.policies.path(policy))?;
+                return Ok(None);
+            }
             Kind::Accept => Target::Accept,
             Kind::Twin { .. } | Kind::Peer { .. } => Target::Queues(subject.queues),
         };
@@ -192,8 +199,9 @@ impl Site<'_> {
         Ok(None)
     }
 
-    fn start(&self, ground: &Ground, subject: &Subject) -> Result<Option<Firewall>> {
-        let Some(words) = subject.command_line(self.bin_dir) else {
+    fn start(&self, ground: &Ground, subject: &Subject, cell: &Cell) -> Result<Option<Firewall>> {
+        let policy = cell.policy.map(|policy| self.policies.path(policy));
+        let Some(words) = subject.command_line(self.bin_dir, policy.as_deref()) else {
             return Ok(None);
         };
         let ready = match subject.kind {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::{Figure, Pair, Reference};
+use crate::experiment::{Claim, Figure, Pair, Reference};
 use crate::store::{Store, METADATA};
 
 /// What stands where the machine doesn't tell.
@@ -44,6 +44,8 @@ pub struct Metadata {
     pub subjects: Vec<String>,
     pub baseline: String,
     pub compare: Vec<Pair>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
     pub runners: Vec<RunnerUse>,
     pub figures: Vec<Figure>,
     pub references: Vec<Reference>,

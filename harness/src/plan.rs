@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::experiment::{Experiment, Route, RunnerName, WorkloadPlan};
 use crate::measure::{MakeRunner, Site};
 use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Source};
+use crate::policy::{file_name, PolicyFiles};
 use crate::runner::Runner;
 use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject};
@@ -67,14 +68,16 @@ impl<'a> Plan<'a> {
         }
         let cells = cells(&experiment);
         let runners = cells.iter().map(|cell| cell.runners[0]).collect();
+        let policies = PolicyFiles::write(cells.iter().filter_map(|cell| cell.policy))?;
         let site = Site {
             root: &request.root,
             bin_dir: &request.bin_dir,
             host: request.host,
             flows: experiment.flows,
+            policies,
             make_runner: request.make_runner,
         };
-        tools.extend(tool_versions(experiment.count_syscalls));
+        tools.extend(tool_versions(&experiment));
         let metadata = Metadata {
             experiment: experiment.name.clone(),
             title: experiment.title.clone(),
@@ -94,6 +97,7 @@ impl<'a> Plan<'a> {
             subjects: experiment.subjects.iter().map(Subject::name).collect(),
             baseline: experiment.baseline.clone(),
             compare: experiment.compare.clone(),
+            claims: experiment.claims.clone(),
             runners: uses,
             figures: experiment.figures.clone(),
             references: experiment.references.clone(),
@@ -119,12 +123,21 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
         );
     }
     let mut notes = Vec::new();
-    let subjects = experiment.subjects.len();
-    experiment
-        .subjects
-        .retain(|subject| subject.kind != Kind::Accept);
-    if experiment.subjects.len() < subjects {
-        notes.push("`accept` is left out: make rules has no such rule".to_string());
+    for (kind, why) in [
+        (
+            Kind::Accept,
+            "`accept` is left out: make rules has no such rule",
+        ),
+        (
+            Kind::Nftables,
+            "`nftables` is left out: its rules would be the machine's own",
+        ),
+    ] {
+        let subjects = experiment.subjects.len();
+        experiment.subjects.retain(|subject| subject.kind != kind);
+        if experiment.subjects.len() < subjects {
+            notes.push(why.to_string());
+        }
     }
     for workload in &mut experiment.workloads {
         let paths = workload.path.len();
@@ -146,6 +159,9 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     experiment
         .compare
         .retain(|pair| names.contains(&pair.a) && names.contains(&pair.b));
+    experiment
+        .claims
+        .retain(|claim| names.contains(&claim.subject));
     experiment
         .figures
         .retain(|figure| figure.path == Route::Loopback);
@@ -233,13 +249,16 @@ fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, hos
     hash(config.to_string().as_bytes())
 }
 
-fn tool_versions(counted: bool) -> BTreeMap<String, String> {
+fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
     let mut tools = vec![
         ("iptables", "--version"),
         ("rustc", "--version"),
         ("cc", "--version"),
     ];
-    if counted {
+    if experiment.subjects.iter().any(|s| s.kind == Kind::Nftables) {
+        tools.push(("nft", "--version"));
+    }
+    if experiment.count_syscalls {
         tools.push(("strace", "--version"));
     }
     tools
@@ -251,11 +270,23 @@ fn tool_versions(counted: bool) -> BTreeMap<String, String> {
 /// Every command line once, with paths inside the repository as seen from its root.
 fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let mut commands: Vec<String> = Vec::new();
-    let firewalls = experiment
-        .subjects
-        .iter()
-        .filter_map(|s| s.command_line(site.bin_dir));
-    commands.extend(firewalls.map(|words| words.join(" ")));
+    for cell in cells {
+        let policy = cell.policy.map(|policy| site.policies.path(policy));
+        if let Some(policy) = cell.policy {
+            let (kind, size) = (policy.kind.name(), policy.size);
+            let file = file_name(policy);
+            commands.push(format!("build/harness policy {kind} {size} >{file}"));
+        }
+        let firewalls = experiment
+            .subjects
+            .iter()
+            .filter_map(|s| s.command_line(site.bin_dir, policy.as_deref()));
+        commands.extend(firewalls.map(|words| words.join(" ")));
+        let kernel = experiment.subjects.iter().any(|s| s.kind == Kind::Nftables);
+        if let Some(policy) = cell.policy.filter(|_| kernel) {
+            commands.push(format!("nft -f {}", file_name(policy)));
+        }
+    }
     for cell in cells {
         let runner = (site.make_runner)(cell.runners[0])?;
         for flow in 0..experiment.flows {
@@ -265,7 +296,7 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
     let root = format!("{}/", site.root.display());
     let mut seen = Vec::new();
     for command in commands {
-        let command = command.replace(&root, "");
+        let command = site.policies.shorten(&command).replace(&root, "");
         if !seen.contains(&command) {
             seen.push(command);
         }

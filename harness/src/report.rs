@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::advice::advice;
 use crate::experiment::Figure;
+use crate::growth::{self, Growth};
 use crate::metadata::Metadata;
 use crate::store::{CellName, PairRow, Sample, Store, Summary};
 use crate::summary::{compare, main_metric, summarize};
@@ -18,13 +19,15 @@ pub struct Report {
     pub metadata: Metadata,
     pub summaries: Vec<Summary>,
     pub pairs: Vec<PairRow>,
+    /// What was claimed, and what came of it.
+    pub claims: Vec<(String, String)>,
     /// The names of the figures in the folder.
     figures: Vec<String>,
 }
 
-/// One load with the rows of its table.
+/// One load, or several that differ in their policy's size, with the rows of its table.
 struct Table {
-    cell: CellName,
+    title: String,
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -39,11 +42,13 @@ impl Report {
         let pairs = compare(&samples, &metadata.compare, &metadata.subjects);
         store.rewrite(&summaries)?;
         store.rewrite(&pairs)?;
+        let claims = growth::claims(&samples, &metadata.claims);
         let figures = drawn(folder, &metadata.figures)?;
         Ok(Report {
             metadata,
             summaries,
             pairs,
+            claims,
             figures,
         })
     }
@@ -52,11 +57,15 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.metadata.title);
         for table in self.tables() {
-            let _ = writeln!(text, "\n{}", table.cell);
+            let _ = writeln!(text, "\n{}", table.title);
             text.push_str(&aligned(&table.head, &table.rows));
         }
-        for (cell, lines) in self.verdicts() {
-            let _ = writeln!(text, "\n{cell}");
+        let claims = Some(("claims".to_string(), self.claims.clone()));
+        let claims = claims.filter(|(_, claims)| !claims.is_empty());
+        let verdicts = self.verdicts().into_iter();
+        let verdicts = verdicts.map(|(cell, lines)| (cell.to_string(), lines));
+        for (about, lines) in verdicts.chain(claims) {
+            let _ = writeln!(text, "\n{about}");
             let width = lines
                 .iter()
                 .map(|line| line.0.chars().count())
@@ -79,12 +88,18 @@ impl Report {
         let mut text = format!("# {}\n\n{}\n\n", metadata.title, metadata.question);
         text.push_str(&self.how());
         for table in self.tables() {
-            let _ = write!(text, "\n## {}\n\n", table.cell);
+            let _ = write!(text, "\n## {}\n\n", table.title);
             let _ = writeln!(text, "| {} |", table.head.join(" | "));
             let _ = writeln!(text, "|---|{}", "--:|".repeat(table.head.len() - 1));
             for row in &table.rows {
                 let _ = writeln!(text, "| {} |", row.join(" | "));
             }
+        }
+        if !self.claims.is_empty() {
+            text.push_str("\n## Claims\n\n");
+        }
+        for (asked, words) in &self.claims {
+            let _ = writeln!(text, "- {asked}: {words}");
         }
         text.push_str("\n## Verdicts\n\n");
         for (cell, lines) in self.verdicts() {
@@ -157,7 +172,53 @@ impl Report {
                 cells.push(cell);
             }
         }
-        cells.into_iter().map(|cell| self.table(cell)).collect()
+        let (growing, single): (Vec<_>, Vec<_>) =
+            cells.into_iter().partition(|cell| cell.policy.is_some());
+        let tables = single.into_iter().map(|cell| self.table(cell));
+        let growths = Growth::of(&growing);
+        let growths = growths.iter().flat_map(|growth| self.growth_tables(growth));
+        tables.chain(growths).collect()
+    }
+
+    /// A table for each metric, with a column for each size of the policy.
+    fn growth_tables(&self, growth: &Growth) -> Vec<Table> {
+        let median = |subject: &str, cell: &CellName, metric: &str| {
+            let mut of_it = self.summaries.iter();
+            let of_it =
+                of_it.find(|s| s.subject == subject && s.metric == metric && s.cell() == *cell)?;
+            Some((number(of_it.median), of_it.unit.as_str()))
+        };
+        let table = |metric: &'static str| {
+            let mut unit = None;
+            let mut rows = Vec::new();
+            for subject in &self.metadata.subjects {
+                let medians = growth
+                    .cells
+                    .iter()
+                    .map(|cell| median(subject, cell, metric));
+                let medians: Vec<_> = medians.collect();
+                let Some((_, found)) = medians.iter().flatten().next() else {
+                    continue;
+                };
+                unit = Some(*found);
+                let texts = medians
+                    .iter()
+                    .map(|m| m.clone().map_or(absent(), |(text, _)| text));
+                rows.push([subject.clone()].into_iter().chain(texts).collect());
+            }
+            let sizes = growth.sizes().map(|size| size.to_string());
+            Some(Table {
+                title: format!("{}: {metric}, {}", growth.title(), unit?),
+                head: ["subject".to_string()].into_iter().chain(sizes).collect(),
+                rows,
+            })
+        };
+        let metrics = [
+            main_metric(&growth.cells[0].workload),
+            "lost_percent",
+            "cpu_per_packet",
+        ];
+        metrics.into_iter().filter_map(table).collect()
     }
 
     fn table(&self, cell: CellName) -> Table {
@@ -207,7 +268,7 @@ impl Report {
             .map(row)
             .collect();
         Table {
-            cell: cell.clone(),
+            title: cell.to_string(),
             head,
             rows,
         }

@@ -60,6 +60,22 @@ pub fn load(
     Ok(())
 }
 
+/// Loads a policy into the kernel's own filter inside a namespace. It goes with the namespace.
+pub fn load_policy(namespace: &Namespace, policy: &Path) -> Result<()> {
+    let output = namespace
+        .command("nft")
+        .arg("-f")
+        .arg(policy)
+        .env("PATH", path_with_sbin())
+        .output()
+        .context("nft could not be started: run make deps")?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("nft -f {}: {}", policy.display(), words.trim());
+    }
+    Ok(())
+}
+
 /// The programs that a fragment is for, from its line `# tools: iptables ip6tables`.
 fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))

@@ -276,7 +276,10 @@ fn main_result(cell: &Cell, measured: &Measured) -> String {
 /// Raw files sort by round, load and subject.
 fn file_name(round: u32, subject: &Subject, cell: &Cell, name: &str) -> String {
     let (workload, route, bytes) = (cell.workload, cell.route, cell.payload_bytes);
-    format!("{round:03}-{workload}-{route}-{bytes}-{subject}-{name}")
+    let policy = cell
+        .policy
+        .map_or(String::new(), |policy| format!("{policy}-"));
+    format!("{round:03}-{workload}-{route}-{bytes}-{policy}{subject}-{name}")
 }
 
 /// What the rows of one run have in common.
@@ -293,6 +296,7 @@ impl SampleOf<'_> {
             workload,
             path,
             payload_bytes,
+            policy,
         } = self.cell.name();
         let (round, position, subject) = (self.round, self.position, self.subject.name());
         let (metric, unit) = (metric.to_string(), unit.to_string());
@@ -303,6 +307,7 @@ impl SampleOf<'_> {
             workload,
             path,
             payload_bytes,
+            policy,
             metric,
             unit,
             value,
@@ -314,6 +319,7 @@ impl SampleOf<'_> {
             workload,
             path,
             payload_bytes,
+            policy,
         } = self.cell.name();
         let (round, subject, unit) = (self.round, self.subject.name(), unit.to_string());
         SeriesRow {
@@ -322,6 +328,7 @@ impl SampleOf<'_> {
             workload,
             path,
             payload_bytes,
+            policy,
             second,
             value,
             unit,
@@ -333,6 +340,7 @@ impl SampleOf<'_> {
             workload,
             path,
             payload_bytes,
+            policy,
         } = self.cell.name();
         let (round, subject, unit) = (self.round, self.subject.name(), "us".to_string());
         PercentileRow {
@@ -341,6 +349,7 @@ impl SampleOf<'_> {
             workload,
             path,
             payload_bytes,
+            policy,
             percentile,
             value,
             unit,

@@ -5,15 +5,17 @@
 //! is rotated by one with each round (A B C, B C A, C A B), so that none always comes first.
 
 use crate::experiment::{Experiment, Route, RunnerName};
+use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::store::CellName;
 
-/// One load of the experiment: a workload over one route in one size.
+/// One load of the experiment: a workload over one route in one size, filtered by one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub workload: Workload,
     pub route: Route,
     pub payload_bytes: usize,
+    pub policy: Option<Policy>,
     /// The preferred one first.
     pub runners: Vec<RunnerName>,
 }
@@ -25,6 +27,7 @@ impl Cell {
             workload: self.workload.to_string(),
             path: self.route.to_string(),
             payload_bytes: self.payload_bytes,
+            policy: self.policy,
         }
     }
 }
@@ -44,13 +47,15 @@ pub fn cells(experiment: &Experiment) -> Vec<Cell> {
     for plan in &experiment.workloads {
         for &route in &plan.path {
             for &payload_bytes in &plan.payload_bytes {
-                let runners = plan.runner.clone();
-                cells.push(Cell {
-                    workload: plan.name,
-                    route,
-                    payload_bytes,
-                    runners,
-                });
+                for policy in plan.policies() {
+                    cells.push(Cell {
+                        workload: plan.name,
+                        route,
+                        payload_bytes,
+                        policy,
+                        runners: plan.runner.clone(),
+                    });
+                }
             }
         }
     }

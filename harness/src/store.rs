@@ -208,6 +208,7 @@ mod tests {
             workload: "udp-flood".into(),
             path: "loopback".into(),
             payload_bytes: 18,
+            policy: None,
             metric: "delivered_rate".into(),
             unit: "kpps".into(),
             value,
@@ -233,6 +234,7 @@ mod tests {
             workload: "tcp-stream".into(),
             path: "veth".into(),
             payload_bytes: 65536,
+            policy: Some("prefix-set-100".parse().unwrap()),
             metric: "throughput".into(),
             a: "a".into(),
             b: "b".into(),
@@ -254,7 +256,7 @@ mod tests {
         let text = fs::read_to_string(folder.0.join(Sample::FILE)).unwrap();
         assert_eq!(
             text,
-            "round,position,subject,workload,path,payload_bytes,metric,unit,value\n"
+            "round,position,subject,workload,path,payload_bytes,policy,metric,unit,value\n"
         );
     }
 

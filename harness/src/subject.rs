@@ -13,7 +13,7 @@ pub const UNFILTERED: &str = "none";
 /// What a peer's command line holds in place of the queue's number.
 pub const QUEUE_PLACE: &str = "{queue}";
 const EXPECTED: &str =
-    "none, accept, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
+    "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy";
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 const PROFILES: [&str; 2] = ["paper", "fast"];
@@ -26,6 +26,8 @@ pub enum Kind {
     None,
     /// The rule with ACCEPT in place of NFQUEUE: what the rule costs without userspace.
     Accept,
+    /// The kernel's own filter, which goes by the load's policy without a queue.
+    Nftables,
     /// One of the twins.
     Twin {
         program: String,
@@ -97,10 +99,10 @@ impl Subject {
         matches!(self.kind, Kind::Twin { .. } | Kind::Peer { .. })
     }
 
-    /// The program and its arguments; None without a firewall.
-    pub fn command_line(&self, bin_dir: &Path) -> Option<Vec<String>> {
+    /// The program and its arguments; None without a firewall. A twin goes by the policy in a file if one is given.
+    pub fn command_line(&self, bin_dir: &Path, policy: Option<&Path>) -> Option<Vec<String>> {
         match &self.kind {
-            Kind::None | Kind::Accept => None,
+            Kind::None | Kind::Accept | Kind::Nftables => None,
             Kind::Twin {
                 backend, profile, ..
             } => {
@@ -118,9 +120,12 @@ impl Subject {
                     "--profile",
                     profile,
                 ];
+                let policy = policy.map(|file| file.to_string_lossy());
+                let policy = policy.iter().flat_map(|file| ["--policy", file]);
                 Some(
                     words
                         .into_iter()
+                        .chain(policy)
                         .chain(["--json"])
                         .map(str::to_string)
                         .collect(),
@@ -138,7 +143,7 @@ impl Subject {
     /// The program's file as far as it is known; a peer's may be found by PATH.
     pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
         match &self.kind {
-            Kind::None | Kind::Accept => None,
+            Kind::None | Kind::Accept | Kind::Nftables => None,
             Kind::Twin { program, .. } => Some(bin_dir.join(program)),
             Kind::Peer { words } => Some(PathBuf::from(&words[0])),
         }
@@ -169,6 +174,7 @@ impl FromStr for Subject {
         let kind = match base.split('-').collect::<Vec<_>>()[..] {
             ["none"] => Kind::None,
             ["accept"] => Kind::Accept,
+            ["nftables"] => Kind::Nftables,
             [twin @ ("rust" | "c"), backend, profile]
                 if BACKENDS.contains(&backend) && PROFILES.contains(&profile) =>
             {
@@ -224,6 +230,7 @@ mod tests {
         for name in [
             "none",
             "accept",
+            "nftables",
             "rust-raw-fast",
             "c-mnl-paper#2",
             "c-raw-fast@4#3",
@@ -260,7 +267,7 @@ mod tests {
     fn command_lines() {
         let line = |subject: Subject| {
             subject
-                .command_line(Path::new("/b"))
+                .command_line(Path::new("/b"), None)
                 .map(|words| words.join(" "))
         };
         assert_eq!(
@@ -272,6 +279,12 @@ mod tests {
             "/b/c-firewall --queue 0:2 --backend classic --profile paper --json"
         );
         assert_eq!(line("accept".parse().unwrap()), None);
+        let twin: Subject = "c-raw-fast".parse().unwrap();
+        let words = twin.command_line(Path::new("/b"), Some(Path::new("/p.nft")));
+        assert!(words
+            .unwrap()
+            .join(" ")
+            .ends_with("fast --policy /p.nft --json"));
         let peer = Subject::peer("nfq", "/usr/bin/nfqnl_test  {queue} -v").unwrap();
         assert_eq!(line(peer).unwrap(), "/usr/bin/nfqnl_test 0 -v");
     }

@@ -126,6 +126,7 @@ pub fn summarize(samples: &[Sample], baseline: &str) -> Vec<Summary> {
             workload: values.cell.workload.clone(),
             path: values.cell.path.clone(),
             payload_bytes: values.cell.payload_bytes,
+            policy: values.cell.policy,
             metric: values.metric.clone(),
             unit: values.unit.clone(),
             rounds: values
@@ -200,6 +201,7 @@ fn pair_row(a: &Values, b: &Values, noise: Option<Interval>, same: bool) -> Pair
         workload: a.cell.workload.clone(),
         path: a.cell.path.clone(),
         payload_bytes: a.cell.payload_bytes,
+        policy: a.cell.policy,
         metric: a.metric.clone(),
         a: a.subject.clone(),
         b: b.subject.clone(),
@@ -224,6 +226,7 @@ mod tests {
             workload: "tcp-stream".into(),
             path: "loopback".into(),
             payload_bytes: 65536,
+            policy: None,
             metric: metric.into(),
             unit: "Gbit/s".into(),
             value,

@@ -78,7 +78,7 @@ fn refused(arguments: &[&str]) -> String {
 fn the_experiments_are_listed_with_their_questions() {
     let output = harness(&["list"]).output().unwrap();
     let text = text(&output.stdout);
-    for name in ["backends", "demo", "paper", "scale", "twins"] {
+    for name in ["backends", "demo", "paper", "rules", "scale", "twins"] {
         assert!(
             text.lines()
                 .any(|line| line.starts_with(name) && line.ends_with('?')),
@@ -92,7 +92,7 @@ fn refusals_tell_the_cure() {
     let folder = Folder::new("refusals");
     let error = refused(&["run", "nope"]);
     assert!(
-        error.contains("expected one of backends, demo, paper, scale, twins"),
+        error.contains("expected one of backends, demo, paper, rules, scale, twins"),
         "{error}"
     );
     let file = folder.experiment("title = 1\n");

@@ -11,8 +11,10 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::{
-    not_empty, Experiment, Figure, Pair, Reference, Route, WorkloadPlan, LARGEST_DATAGRAM_BYTES,
+    not_empty, Claim, Experiment, Figure, FigureKind, Pair, Reference, Route, WorkloadPlan,
+    LARGEST_DATAGRAM_BYTES,
 };
+use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
 
@@ -39,6 +41,8 @@ struct Text {
     workload: Vec<Spanned<WorkloadPlan>>,
     #[serde(default)]
     compare: Vec<Spanned<Pair>>,
+    #[serde(default)]
+    claim: Vec<Spanned<Claim>>,
     #[serde(default)]
     figure: Vec<Spanned<Figure>>,
     #[serde(default)]
@@ -115,6 +119,7 @@ impl Experiment {
                 .unwrap_or(1),
             workloads: text.workload.iter().map(|w| w.get_ref().clone()).collect(),
             compare: text.compare.iter().map(|p| p.get_ref().clone()).collect(),
+            claims: text.claim.iter().map(|c| c.get_ref().clone()).collect(),
             figures: text.figure.iter().map(|f| f.get_ref().clone()).collect(),
             references: text.reference.iter().map(|r| r.get_ref().clone()).collect(),
             count_syscalls: text.count_syscalls,
@@ -132,8 +137,21 @@ impl Experiment {
             self.known_subject(&pair.get_ref().a, pair.span())?;
             self.known_subject(&pair.get_ref().b, pair.span())?;
         }
+        for claim in &text.claim {
+            self.check_claim(claim)?;
+        }
         for workload in &text.workload {
             check_workload(workload, self.flows)?;
+        }
+        for subject in &text.subjects {
+            let filter = subject.get_ref().kind == Kind::Nftables;
+            if filter && self.workloads.iter().any(|w| w.policy.is_none()) {
+                let words = format!(
+                    "{}: a [[workload]] has no policy that the kernel could go by",
+                    subject.get_ref()
+                );
+                return refuse(subject.span(), words);
+            }
         }
         if self.workloads.is_empty() {
             return refuse(
@@ -143,10 +161,20 @@ impl Experiment {
         }
         for figure in &text.figure {
             let asked = figure.get_ref();
-            let there = |w: &WorkloadPlan| w.name == asked.workload && w.path.contains(&asked.path);
+            if (asked.kind == FigureKind::Growth) != asked.policy.is_some() {
+                let words = format!(
+                    "figure {:?}: growth, and only growth, is over the sizes of a policy",
+                    asked.name
+                );
+                return refuse(figure.span(), words);
+            }
+            let there = |w: &WorkloadPlan| {
+                let policy = w.policy.as_ref().map(|policy| policy.kind);
+                w.name == asked.workload && w.path.contains(&asked.path) && policy == asked.policy
+            };
             if !self.workloads.iter().any(there) {
                 let words = format!(
-                    "figure {:?}: no [[workload]] has that name and path",
+                    "figure {:?}: no [[workload]] has that name, path and policy",
                     asked.name
                 );
                 return refuse(figure.span(), words);
@@ -157,6 +185,27 @@ impl Experiment {
             if !self.workloads.iter().any(|w| w.name == asked.workload) {
                 let words = format!("reference {:?}: no [[workload]] has that name", asked.label);
                 return refuse(reference.span(), words);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_claim(&self, claim: &Spanned<Claim>) -> Result<(), Refusal> {
+        let asked = claim.get_ref();
+        self.known_subject(&asked.subject, claim.span())?;
+        let there = |size| {
+            let policy = Some(Policy {
+                kind: asked.policy,
+                size,
+            });
+            self.workloads
+                .iter()
+                .any(|w| w.policies().contains(&policy))
+        };
+        for size in [asked.from, asked.to] {
+            if !there(size) {
+                let words = format!("no [[workload]] has {} in size {size}", asked.policy.name());
+                return refuse(claim.span(), words);
             }
         }
         Ok(())
@@ -232,6 +281,11 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
                 plan.name
             ),
         );
+    }
+    for policy in plan.policies().into_iter().flatten() {
+        if let Err(words) = policy.check() {
+            return refuse(workload.span(), format!("policy sizes: {words}"));
+        }
     }
     let parallel = matches!(plan.name, Workload::TcpStream | Workload::UdpFlood);
     if flows > 1 && !(parallel && plan.path == [Route::Loopback]) {

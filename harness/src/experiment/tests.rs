@@ -80,6 +80,54 @@ fn each_twin_is_expanded_over_the_queues() {
     assert_eq!(experiment.flows, 4);
 }
 
+/// The whole experiment with a policy in its workload, and the kernel as a subject.
+fn with_policy(policy: &str) -> Result<Experiment, String> {
+    let text = WHOLE
+        .replace("[18]", &format!("[18]\npolicy = {policy}"))
+        .replace("\"none\", ", "\"none\", \"nftables\", ")
+        .replace("kind = \"dots\"", "kind = \"growth\"\npolicy = \"ports\"");
+    Experiment::parse("x", &text).map_err(|refusal| refusal.words)
+}
+
+#[test]
+fn a_policy_in_sizes_makes_a_load_of_each() {
+    let experiment = with_policy("{ kind = \"ports\", sizes = [10, 1000] }").unwrap();
+    let cells = crate::schedule::cells(&experiment);
+    let names: Vec<String> = cells.iter().map(|cell| cell.name().to_string()).collect();
+    assert_eq!(names.len(), 4);
+    assert_eq!(
+        names[1],
+        "udp-flood over loopback, payload 18 B, 1000 rules `udp dport N drop`"
+    );
+}
+
+#[test]
+fn policies_that_do_not_fit_are_refused() {
+    let cases = [
+        (
+            "{ kind = \"ports\", sizes = [50001] }",
+            "50001 of ports: expected 1 to 50000",
+        ),
+        (
+            "{ kind = \"ports\", sizes = [0] }",
+            "0 of ports: expected 1",
+        ),
+        (
+            "{ kind = \"ports\", sizes = [] }",
+            "expected at least one value",
+        ),
+        ("{ kind = \"port\", sizes = [1] }", "unknown variant `port`"),
+        (
+            "{ kind = \"addresses\", sizes = [1] }",
+            "figure \"f\": no [[workload]] has that name, path and policy",
+        ),
+    ];
+    for (policy, words) in cases {
+        let found = with_policy(policy).map(|_| ()).unwrap_err();
+        assert!(found.contains(words), "{policy}: {found}");
+    }
+}
+
 #[test]
 fn refusals_name_place_and_expectation() {
     #[rustfmt::skip]
@@ -87,7 +135,7 @@ fn refusals_name_place_and_expectation() {
         ("seconds = 2", "secs = 2", "secs = 2", "unknown field `secs`, expected one of `title`"),
         ("rounds = 3", "rounds = 0", "0\n", "expected a whole number from 1 to 1000"),
         ("rounds = 3", "rounds = \"3\"", "\"3\"", "invalid type: string \"3\""),
-        ("\"c-raw-fast\"", "\"c-row-fast\"", "[\"none\"", "expected none, accept, or {rust,c}"),
+        ("\"c-raw-fast\"", "\"c-row-fast\"", "[\"none\"", "expected none, accept, nftables, or {rust,c}"),
         ("\"c-raw-fast\"", "\"none\"", "\"none\", \"rust-raw-fast#2\"", "none is named twice"),
         ("\"udp-flood\"", "\"udp\"", "\"udp\"", "unknown variant `udp`, expected one of `tcp-stream`"),
         ("[18]", "[]", "[]", "expected at least one value"),
@@ -100,6 +148,10 @@ fn refusals_name_place_and_expectation() {
         ("    workload = \"udp-flood\"", "workload = \"tcp-stream\"", "[[figure]]", "figure \"f\": no [[workload]]"),
         ("label = \"R\"\n    workload = \"udp-flood\"", "label = \"R\"\nworkload = \"tcp-connect\"", "[[reference]]", "reference \"R\": no [[workload]]"),
         ("name = \"other\"", "name = \"none\"", "[[peer]]", "no name of ours"),
+        ("kind = \"dots\"", "kind = \"growth\"", "[[figure]]", "figure \"f\": growth, and only growth"),
+        ("kind = \"dots\"", "kind = \"dots\"\npolicy = \"ports\"", "[[figure]]", "figure \"f\": growth, and only growth"),
+        ("\"c-raw-fast\"", "\"nftables\", \"c-raw-fast\"", "\"nftables\"", "nftables: a [[workload]] has no policy"),
+        ("[[compare]]", "[[claim]]\nsubject = \"none\"\npolicy = \"ports\"\nmetric = \"x\"\nfrom = 1\nto = 2\nat_most = 1.0\n[[compare]]", "[[claim]]", "no [[workload]] has ports in size 1"),
         ("title = \"T\"", "title = T", "T\n", ""),
     ];
     for (from, to, place, words) in cases {
@@ -132,7 +184,7 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert_eq!(files.len(), 5);
+    assert_eq!(files.len(), 6);
     for file in files {
         Experiment::read(&file).unwrap();
     }

@@ -7,6 +7,7 @@ mod data;
 mod dots;
 mod font;
 mod frame;
+mod growth;
 mod lines;
 mod palette;
 mod percentile;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::experiment::{Figure, FigureKind};
+use crate::growth::Growth;
 use crate::store::{CellName, Store};
 use crate::summary::main_metric;
 
@@ -62,6 +64,7 @@ fn draw(data: &Data, plan: &Plan) -> Option<Scene> {
     let cell = plan.cells.first()?;
     match plan.kind {
         FigureKind::Series => series::draw(data, cell, &plan.title),
+        FigureKind::Growth => growth::draw(data, &plan.cells, &plan.metric, &plan.title),
         FigureKind::Percentile => percentile::draw(data, cell, &plan.title),
         FigureKind::Dots if plan.cells.len() > 1 || several_queues(data) => {
             scale::draw(data, &plan.cells, &plan.metric, &plan.title)
@@ -94,7 +97,8 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
         let size = figure
             .payload_bytes
             .is_none_or(|bytes| bytes == cell.payload_bytes);
-        cell.workload == workload && cell.path == path && size
+        let policy = cell.policy.map(|policy| policy.kind) == figure.policy;
+        cell.workload == workload && cell.path == path && size && policy
     };
     let cells: Vec<CellName> = cells.iter().filter(wanted).cloned().collect();
     let plan = |name: String, cells: Vec<CellName>| Plan {
@@ -107,7 +111,7 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
             .unwrap_or(main_metric(&workload).into()),
         cells,
     };
-    if figure.kind == FigureKind::Dots {
+    if matches!(figure.kind, FigureKind::Dots | FigureKind::Growth) {
         return vec![plan(figure.name.clone(), cells)];
     }
     let name = |index: usize, cell: &CellName| match index {
@@ -122,7 +126,15 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
 
 /// All figures that the data give: for each workload and path one of each kind.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
-    let mut plans: Vec<Plan> = Vec::new();
+    let (growing, single): (Vec<CellName>, Vec<CellName>) = cells
+        .iter()
+        .cloned()
+        .partition(|cell| cell.policy.is_some());
+    let mut plans: Vec<Plan> = Growth::of(&growing)
+        .into_iter()
+        .map(|growth| growth_plan(data, growth))
+        .collect();
+    let cells = &single;
     for cell in cells {
         let name = |kind: &str| format!("{}-{}-{kind}", cell.workload, cell.path);
         let sizes = |other: &&CellName| other.workload == cell.workload && other.path == cell.path;
@@ -146,6 +158,17 @@ fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
         ));
     }
     plans
+}
+
+fn growth_plan(data: &Data, growth: Growth) -> Plan {
+    let cell = &growth.cells[0];
+    Plan {
+        name: format!("{}-{}-{}", cell.workload, cell.path, growth.kind.name()),
+        title: format!("{}: {}", data.metadata.title, growth.kind.counts()),
+        kind: FigureKind::Growth,
+        metric: main_metric(&cell.workload).into(),
+        cells: growth.cells,
+    }
 }
 
 #[cfg(test)]

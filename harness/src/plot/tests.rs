@@ -9,6 +9,8 @@ use serde_json::{json, Value};
 
 use super::scene::PNG_SCALE;
 use super::*;
+use crate::store::Sample;
+use crate::summary::summarize;
 use made::{Folder, Made};
 
 const TWINS: [&str; 6] = [
@@ -222,6 +224,64 @@ fn sizes_and_queues_make_a_figure_of_their_own() {
         "latency-65507",
     ];
     assert_eq!(names[1..], sizes);
+}
+
+/// A made-up result whose floods were filtered by policies of three sizes; `accept` falls with the size.
+fn grown(name: &str, figures: Value) -> Folder {
+    let mut made = twins();
+    made.figures = figures;
+    let folder = made.write(name);
+    let store = Store::open(&folder.0);
+    let samples: Vec<Sample> = store.read().unwrap();
+    let flood = samples
+        .iter()
+        .filter(|sample| sample.workload == "udp-flood");
+    let sized = flood.flat_map(|sample| {
+        [10, 100, 10_000].map(|size| {
+            let falls = sample.subject == "accept" && sample.metric == "delivered_rate";
+            Sample {
+                policy: Some(format!("addresses-{size}").parse().unwrap()),
+                value: sample.value / if falls { f64::from(size) } else { 1.0 },
+                ..sample.clone()
+            }
+        })
+    });
+    let samples: Vec<Sample> = sized.collect();
+    store.rewrite(&samples).unwrap();
+    store.rewrite(&summarize(&samples, "none")).unwrap();
+    folder
+}
+
+#[test]
+fn growth_is_drawn_over_the_sizes() {
+    let figures = json!([
+        {"name": "rate", "kind": "growth", "title": "R", "workload": "udp-flood", "policy": "addresses"},
+        {"name": "cpu", "kind": "growth", "title": "C", "workload": "udp-flood", "policy": "addresses",
+         "metric": "cpu_per_packet"},
+        figure("dots", "dots", "udp-flood"),
+    ]);
+    let folder = grown("growth", figures);
+    let drawn = scenes(&folder);
+    let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["rate", "cpu"]);
+    for (name, scene) in &drawn {
+        check_texts(name, scene);
+        for wanted in ["10", "100", "10000", "rules `ip saddr X drop`"] {
+            assert!(says(scene, wanted), "{name}: {wanted}");
+        }
+    }
+    // One falls by a thousand, so that axis grows by powers; the other starts at zero.
+    assert!(says(&drawn[0].1, "25.2 to 0.025 kpps"));
+    assert!(!says(&drawn[0].1, "0") && says(&drawn[1].1, "0.0"));
+    // There is no CPU time of a firewall without one.
+    assert!(says(&drawn[0].1, "none") && !says(&drawn[1].1, "none"));
+}
+
+#[test]
+fn growth_is_drawn_without_wishes_too() {
+    let folder = grown("growth-all", json!([]));
+    let names: Vec<String> = scenes(&folder).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["udp-flood-loopback-addresses"]);
 }
 
 #[test]

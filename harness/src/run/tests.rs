@@ -126,11 +126,13 @@ fn experiment(rounds: u32) -> Experiment {
             runner: vec![RunnerName::Ethr, RunnerName::Builtin],
             path: vec![Route::Loopback, Route::Veth],
             payload_bytes: vec![100],
+            policy: None,
         }],
         compare: vec![Pair {
             a: "accept".into(),
             b: "none".into(),
         }],
+        claims: Vec::new(),
         figures: Vec::new(),
         references: Vec::new(),
         count_syscalls: false,

@@ -6,12 +6,16 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Policy;
+
 /// One load, as the rows name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellName {
     pub workload: String,
     pub path: String,
     pub payload_bytes: usize,
+    /// What the filters among the subjects go by; None in loads without.
+    pub policy: Option<Policy>,
 }
 
 impl fmt::Display for CellName {
@@ -20,7 +24,11 @@ impl fmt::Display for CellName {
             f,
             "{} over {}, payload {} B",
             self.workload, self.path, self.payload_bytes
-        )
+        )?;
+        match self.policy {
+            Some(policy) => write!(f, ", {} {}", policy.size, policy.kind.counts()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -64,6 +72,8 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
+        /// Empty in loads without, and missing in older files.
+        policy: Option<Policy>,
         metric: String,
         unit: String,
         value: f64,
@@ -78,6 +88,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
+        policy: Option<Policy>,
         /// Since the start of the load.
         second: f64,
         value: f64,
@@ -93,6 +104,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
+        policy: Option<Policy>,
         /// 0 to 100.
         percentile: f64,
         value: f64,
@@ -108,6 +120,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
+        policy: Option<Policy>,
         metric: String,
         unit: String,
         rounds: usize,
@@ -127,6 +140,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
+        policy: Option<Policy>,
         metric: String,
         a: String,
         b: String,
@@ -147,6 +161,7 @@ macro_rules! cell {
                     workload: self.workload.clone(),
                     path: self.path.clone(),
                     payload_bytes: self.payload_bytes,
+                    policy: self.policy,
                 }
             }
         })*

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the size of a policy does: the loads that belong together, and the claims about them.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::Claim;
+use crate::policy::{Policy, PolicyKind};
+use crate::report::number;
+use crate::statistics::{ratio_interval, Interval};
+use crate::store::{CellName, Sample};
+use crate::verdict::LEAST_ROUNDS;
+
+/// Loads that differ in the size of their policy only, the smallest first.
+pub struct Growth {
+    pub kind: PolicyKind,
+    pub cells: Vec<CellName>,
+}
+
+impl Growth {
+    /// Puts loads with a policy together, in the order of their first appearance.
+    pub fn of(cells: &[CellName]) -> Vec<Growth> {
+        let mut growths: Vec<Growth> = Vec::new();
+        for cell in cells {
+            let Some(policy) = cell.policy else {
+                continue;
+            };
+            let same = |growth: &&mut Growth| {
+                growth.kind == policy.kind
+                    && without_policy(&growth.cells[0]) == without_policy(cell)
+            };
+            match growths.iter_mut().find(same) {
+                Some(growth) => growth.cells.push(cell.clone()),
+                None => growths.push(Growth {
+                    kind: policy.kind,
+                    cells: vec![cell.clone()],
+                }),
+            }
+        }
+        for growth in &mut growths {
+            growth.cells.sort_by_key(|cell| cell.policy);
+        }
+        growths
+    }
+
+    pub fn sizes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.cells
+            .iter()
+            .filter_map(|cell| cell.policy.map(|policy| policy.size))
+    }
+
+    /// The load, and what the sizes count.
+    pub fn title(&self) -> String {
+        format!("{}, {}", without_policy(&self.cells[0]), self.kind.counts())
+    }
+}
+
+fn without_policy(cell: &CellName) -> CellName {
+    CellName {
+        policy: None,
+        ..cell.clone()
+    }
+}
+
+/// Each claim in words, and what the samples say to it.
+pub fn claims(samples: &[Sample], claims: &[Claim]) -> Vec<(String, String)> {
+    let said = |claim: &Claim| {
+        let words = format!(
+            "{}, {}: {} at {} is at most {} times that at {}",
+            claim.subject,
+            claim.policy.name(),
+            claim.metric,
+            claim.to,
+            number(claim.at_most),
+            claim.from
+        );
+        (words, verdict(samples, claim))
+    };
+    claims.iter().map(said).collect()
+}
+
+fn verdict(samples: &[Sample], claim: &Claim) -> String {
+    let (small, large) = (
+        rounds(samples, claim, claim.from),
+        rounds(samples, claim, claim.to),
+    );
+    let both = |(round, value): (&u32, &f64)| Some((*value, *small.get(round)?));
+    let paired: Vec<(f64, f64)> = large.iter().filter_map(both).collect();
+    if paired.len() < LEAST_ROUNDS {
+        return format!(
+            "no verdict on {} of at least {LEAST_ROUNDS} rounds: run more with --rounds",
+            paired.len()
+        );
+    }
+    let Some(Interval {
+        estimate,
+        low,
+        high,
+    }) = ratio_interval(&paired)
+    else {
+        return format!("no verdict: a value at {} is zero", claim.from);
+    };
+    let verdict = match (high <= claim.at_most, low > claim.at_most) {
+        (true, _) => "holds",
+        (_, true) => "DOES NOT HOLD",
+        _ => "not shown",
+    };
+    format!("{verdict}: {estimate:.2} times ({low:.2} to {high:.2})")
+}
+
+/// The values by round.
+fn rounds(samples: &[Sample], claim: &Claim, size: u32) -> BTreeMap<u32, f64> {
+    let policy = Some(Policy {
+        kind: claim.policy,
+        size,
+    });
+    let of_it = samples.iter().filter(|sample| {
+        sample.policy == policy && sample.subject == claim.subject && sample.metric == claim.metric
+    });
+    of_it.map(|sample| (sample.round, sample.value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(workload: &str, policy: Option<&str>) -> CellName {
+        CellName {
+            workload: workload.into(),
+            path: "loopback".into(),
+            payload_bytes: 18,
+            policy: policy.map(|name| name.parse().unwrap()),
+        }
+    }
+
+    #[test]
+    fn loads_that_differ_in_size_belong_together() {
+        let cells = [
+            cell("udp-flood", Some("ports-100")),
+            cell("udp-flood", Some("addresses-10")),
+            cell("udp-flood", None),
+            cell("udp-flood", Some("ports-10")),
+            cell("tcp-stream", Some("ports-10")),
+        ];
+        let growths = Growth::of(&cells);
+        let sizes: Vec<Vec<u32>> = growths
+            .iter()
+            .map(|growth| growth.sizes().collect())
+            .collect();
+        assert_eq!(sizes, [vec![10, 100], vec![10], vec![10]]);
+        assert_eq!(
+            growths[0].title(),
+            "udp-flood over loopback, payload 18 B, rules `udp dport N drop`"
+        );
+    }
+
+    /// Rounds of swinging speed in which the larger policy costs `times` as much.
+    fn said(times: f64, rounds: u32) -> String {
+        let sample = |round: u32, size: u32, value: f64| Sample {
+            round,
+            position: 1,
+            subject: "c-raw-fast".into(),
+            workload: "udp-flood".into(),
+            path: "loopback".into(),
+            payload_bytes: 18,
+            policy: Some(Policy {
+                kind: PolicyKind::Ports,
+                size,
+            }),
+            metric: "cpu_per_packet".into(),
+            unit: "us".into(),
+            value,
+        };
+        let speeds = (1..=rounds).map(|round| (round, f64::from(round)));
+        let samples: Vec<Sample> = speeds
+            .flat_map(|(round, speed)| {
+                [
+                    sample(round, 10, speed),
+                    sample(round, 10_000, speed * times),
+                ]
+            })
+            .collect();
+        let claim = Claim {
+            subject: "c-raw-fast".into(),
+            policy: PolicyKind::Ports,
+            metric: "cpu_per_packet".into(),
+            from: 10,
+            to: 10_000,
+            at_most: 1.5,
+        };
+        let (asked, words) = claims(&samples, &[claim]).remove(0);
+        assert_eq!(
+            asked,
+            "c-raw-fast, ports: cpu_per_packet at 10000 is at most 1.50 times that at 10"
+        );
+        words
+    }
+
+    #[test]
+    fn a_claim_holds_or_not() {
+        assert_eq!(said(1.25, 3), "holds: 1.25 times (1.25 to 1.25)");
+        assert_eq!(said(1.75, 3), "DOES NOT HOLD: 1.75 times (1.75 to 1.75)");
+        assert!(said(1.0, 2).starts_with("no verdict on 2 of at least 3 rounds"));
+        assert_eq!(
+            said(f64::NAN, 0),
+            "no verdict on 0 of at least 3 rounds: run more with --rounds"
+        );
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A metric over the size of the policy, a line a subject.
+
+use super::axis::Axis;
+use super::data::{Data, Line, LinePoint};
+use super::frame::{self, Entry};
+use super::lines::{draw_lines, plot_area};
+use super::scene::Scene;
+use crate::store::CellName;
+
+/// From this ratio of the largest value to the smallest on, the vertical axis is logarithmic.
+const WIDE: f64 = 20.0;
+
+/// Draws `cells`, which differ in the size of their policy only. None without data.
+pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
+    let lines: Vec<Line> = data
+        .metadata
+        .subjects
+        .iter()
+        .filter_map(|subject| line(data, cells, subject, metric))
+        .collect();
+    let first = cells.first()?;
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let lowest = points().map(|point| point.low).reduce(f64::min)?;
+    let highest = points().map(|point| point.high).fold(lowest, f64::max);
+    let unit = lines.iter().find_map(|line| {
+        let of = |cell| data.summary(cell, &line.subject, metric);
+        Some(of(first)?.unit.clone())
+    })?;
+    let entries: Vec<Entry> = lines
+        .iter()
+        .map(|line| {
+            let ends = [line.points.first(), line.points.last()];
+            let ends = ends.map(|end| end.map_or(0.0, |point| point.median));
+            let detail = format!(
+                "{} to {}",
+                crate::report::number(ends[0]),
+                frame::with_unit(ends[1], metric, &unit)
+            );
+            Entry::subject(&line.subject, detail, data.look(&line.subject))
+        })
+        .collect();
+    let subtitle = frame::subtitle(&data.metadata, first, &[first.payload_bytes]);
+    let note = "Lines: medians; bands: their 95 % bootstrap intervals.";
+    let (mut scene, area) = plot_area(title, &subtitle, note, data, &entries);
+    let y = match lowest > 0.0 && highest / lowest > WIDE {
+        true => Axis::log(lowest, highest, (area.bottom, area.top)),
+        false => Axis::from_zero(highest, (area.bottom, area.top)),
+    };
+    let mut sizes: Vec<f64> = points().map(|point| point.x).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let x = Axis::at_values(&sizes, (area.left, area.right));
+    y.draw_left(
+        &mut scene,
+        (area.left, area.right),
+        &frame::axis_title(metric, &unit),
+    );
+    let counts = first.policy?.kind.counts();
+    x.draw_below(&mut scene, (area.top, area.bottom), counts);
+    draw_lines(&mut scene, data, &lines, &x, &y);
+    Some(scene)
+}
+
+fn line(data: &Data, cells: &[CellName], subject: &str, metric: &str) -> Option<Line> {
+    let point = |cell: &CellName| {
+        let summary = data.summary(cell, subject, metric)?;
+        Some(LinePoint {
+            x: f64::from(cell.policy?.size),
+            median: summary.median,
+            low: summary.low,
+            high: summary.high,
+        })
+    };
+    let mut points: Vec<LinePoint> = cells.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    (!points.is_empty()).then(|| Line {
+        subject: subject.into(),
+        points,
+    })
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Generated policies of a kind and a size. No packet of any load matches them, so each packet is held against all
+//! that they say.
+
+use std::fmt;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+/// Ports that rules can name: from 10,000, above the port of the loads.
+const FIRST_PORT: u32 = 10_000;
+/// Odd, so that multiples of it modulo a power of two are all different; they lie far apart, so that no rules can be
+/// joined to ranges (2^32 divided by the golden ratio).
+const STRIDE: u32 = 2_654_435_761;
+/// Prefixes lie in a /26 of 10.0.0.0/8 each.
+const BLOCK_BITS: u32 = 18;
+
+/// What a policy consists of.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyKind {
+    /// So many rules that test the port.
+    Ports,
+    /// So many rules that test the address.
+    Addresses,
+    /// One rule, and a set of so many addresses.
+    AddressSet,
+    /// One rule, and a set of so many prefixes of /26 to /32.
+    PrefixSet,
+}
+
+const KINDS: [PolicyKind; 4] = [
+    PolicyKind::Ports,
+    PolicyKind::Addresses,
+    PolicyKind::AddressSet,
+    PolicyKind::PrefixSet,
+];
+
+impl PolicyKind {
+    /// As in experiments and rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Ports => "ports",
+            PolicyKind::Addresses => "addresses",
+            PolicyKind::AddressSet => "address-set",
+            PolicyKind::PrefixSet => "prefix-set",
+        }
+    }
+
+    /// What its size counts.
+    pub fn counts(self) -> &'static str {
+        match self {
+            PolicyKind::Ports => "rules `udp dport N drop`",
+            PolicyKind::Addresses => "rules `ip saddr X drop`",
+            PolicyKind::AddressSet => "addresses in the set of one rule",
+            PolicyKind::PrefixSet => "prefixes in the set of one rule",
+        }
+    }
+
+    /// The largest size: ports, and places for prefixes, are used up then.
+    pub fn largest(self) -> u32 {
+        match self {
+            PolicyKind::Ports => 50_000,
+            PolicyKind::PrefixSet => 1 << BLOCK_BITS,
+            PolicyKind::Addresses | PolicyKind::AddressSet => 1_000_000,
+        }
+    }
+}
+
+/// A kind in a size. Its text form is `KIND-SIZE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Policy {
+    pub kind: PolicyKind,
+    pub size: u32,
+}
+
+impl Policy {
+    /// The text, which nft and the twins take. Nothing is left to chance: the same policy has the same text.
+    pub fn text(self) -> String {
+        let mut text = String::from("# SPDX-License-Identifier: GPL-2.0-or-later\n");
+        let mut add = |line: fmt::Arguments| writeln!(text, "{line}").expect("writing to a string");
+        add(format_args!("# {} {}", self.size, self.kind.counts()));
+        add(format_args!("table inet filter {{"));
+        match self.kind {
+            PolicyKind::Ports | PolicyKind::Addresses => {}
+            PolicyKind::AddressSet | PolicyKind::PrefixSet => {
+                add(format_args!("\tset listed {{\n\t\ttype ipv4_addr"));
+                if self.kind == PolicyKind::PrefixSet {
+                    add(format_args!("\t\tflags interval"));
+                }
+                add(format_args!("\t\telements = {{"));
+                for index in 0..self.size {
+                    add(format_args!("\t\t\t{},", self.element(index)));
+                }
+                add(format_args!("\t\t}}\n\t}}\n"));
+            }
+        }
+        add(format_args!(
+            "\tchain output {{\n\t\ttype filter hook output priority filter; policy accept;"
+        ));
+        match self.kind {
+            PolicyKind::Ports => {
+                for index in 0..self.size {
+                    add(format_args!("\t\tudp dport {} drop", FIRST_PORT + index));
+                }
+            }
+            PolicyKind::Addresses => {
+                for index in 0..self.size {
+                    add(format_args!("\t\tip saddr {} drop", self.element(index)));
+                }
+            }
+            PolicyKind::AddressSet | PolicyKind::PrefixSet => {
+                add(format_args!("\t\tip saddr @listed drop"));
+            }
+        }
+        add(format_args!("\t}}\n}}"));
+        text
+    }
+
+    /// An address or a prefix in 10.0.0.0/8, from which no load sends.
+    fn element(self, index: u32) -> String {
+        let scattered = index.wrapping_mul(STRIDE);
+        if self.kind == PolicyKind::PrefixSet {
+            let block = (scattered % (1 << BLOCK_BITS)) << (24 - BLOCK_BITS);
+            let length = 8 + BLOCK_BITS + index % 7;
+            return format!("{}/{length}", address(block));
+        }
+        address(scattered % (1 << 24))
+    }
+}
+
+/// In 10.0.0.0/8, by its last three bytes.
+fn address(low: u32) -> String {
+    let [_, a, b, c] = low.to_be_bytes();
+    format!("10.{a}.{b}.{c}")
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}-{}", self.kind.name(), self.size)
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Policy, String> {
+        let parse = || {
+            let (name, size) = text.rsplit_once('-')?;
+            let kind = KINDS.into_iter().find(|kind| kind.name() == name)?;
+            let policy = Policy {
+                kind,
+                size: size.parse().ok()?,
+            };
+            policy.check().ok().map(|()| policy)
+        };
+        parse().ok_or_else(|| format!("policy {text:?}: expected KIND-SIZE such as addresses-1000"))
+    }
+}
+
+impl Policy {
+    /// Whether there are so many.
+    pub fn check(self) -> Result<(), String> {
+        let largest = self.kind.largest();
+        match (1..=largest).contains(&self.size) {
+            true => Ok(()),
+            false => Err(format!(
+                "{} of {}: expected 1 to {largest}",
+                self.size,
+                self.kind.name()
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Policy, String> {
+        text.parse()
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> String {
+        policy.to_string()
+    }
+}
+
+/// The files of the policies of an experiment. They go with this value.
+pub struct PolicyFiles {
+    /// None if no policy was asked for.
+    folder: Option<PathBuf>,
+}
+
+impl PolicyFiles {
+    pub fn write(policies: impl IntoIterator<Item = Policy>) -> anyhow::Result<PolicyFiles> {
+        let mut files = PolicyFiles { folder: None };
+        for policy in policies {
+            let folder = match &files.folder {
+                Some(folder) => folder.clone(),
+                None => {
+                    let folder = new_folder()?;
+                    files.folder = Some(folder.clone());
+                    folder
+                }
+            };
+            let file = folder.join(file_name(policy));
+            fs::write(&file, policy.text()).with_context(|| file.display().to_string())?;
+        }
+        Ok(files)
+    }
+
+    /// Where a policy is that was asked for.
+    pub fn path(&self, policy: Policy) -> PathBuf {
+        let folder = self.folder.as_deref().unwrap_or(Path::new(""));
+        folder.join(file_name(policy))
+    }
+
+    /// The text with the files' names in place of their paths.
+    pub fn shorten(&self, text: &str) -> String {
+        match &self.folder {
+            Some(folder) => text.replace(&format!("{}/", folder.display()), ""),
+            None => text.into(),
+        }
+    }
+}
+
+impl Drop for PolicyFiles {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            // What can't be removed is in the system's folder for such things.
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+pub fn file_name(policy: Policy) -> String {
+    format!("{policy}.nft")
+}
+
+/// A folder that was not there before.
+fn new_folder() -> anyhow::Result<PathBuf> {
+    let name = |number: u32| format!("twinwall-policies-{}-{number}", std::process::id());
+    for number in 0.. {
+        let folder = std::env::temp_dir().join(name(number));
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => {
+                return made
+                    .map(|()| folder.clone())
+                    .with_context(|| folder.display().to_string())
+            }
+        }
+    }
+    unreachable!("there are more numbers than files")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn names_come_back_as_they_were_given() {
+        for name in [
+            "ports-10",
+            "addresses-100000",
+            "address-set-1",
+            "prefix-set-262144",
+        ] {
+            assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
+        }
+        for name in [
+            "",
+            "ports",
+            "ports-",
+            "ports-0",
+            "ports-50001",
+            "port-1",
+            "ports-1-1",
+        ] {
+            assert!(name.parse::<Policy>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_rule_and_element_is_another_one() {
+        for kind in KINDS {
+            let policy = Policy {
+                kind,
+                size: kind.largest().min(200_000),
+            };
+            let text = policy.text();
+            let counts =
+                |line: &&str| line.ends_with(" drop") && !line.contains('@') || line.ends_with(',');
+            let lines: HashSet<&str> = text.lines().filter(counts).collect();
+            assert_eq!(lines.len(), policy.size as usize, "{policy}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_takes_every_kind() {
+        let files = PolicyFiles::write(KINDS.map(|kind| Policy { kind, size: 1000 })).unwrap();
+        for kind in KINDS {
+            let file = files.path(Policy { kind, size: 1000 });
+            let output = Command::new("unshare")
+                .args(["-n", "nft", "-c", "-f"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        let file = files.path(Policy {
+            kind: PolicyKind::Ports,
+            size: 1000,
+        });
+        let line = format!("--policy {}", file.display());
+        assert_eq!(files.shorten(&line), "--policy ports-1000.nft");
+        drop(files);
+        assert!(!file.exists() && !file.parent().unwrap().exists());
+    }
+}
