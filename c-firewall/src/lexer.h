@@ -16,62 +16,12 @@
 
 #include "log.h"
 #include "policy.h"
+#include "token.h"
 
 enum {
-    LEXER_AHEAD = 2,        // tokens that can be looked at
-    LEXER_QUOTE_BYTES = 64, // of a token that an error shows; then comes "..."
-    LEXER_BLANKS = 64,      // bytes of blanks and comments in a define that count as a token
+    LEXER_AHEAD = 2,   // tokens that can be looked at
+    LEXER_BLANKS = 64, // bytes of blanks and comments in a define that count as a token
     LEXER_FRAMES = POLICY_INCLUDE_DEPTH_MAX + POLICY_DEFINE_DEPTH_MAX,
-};
-
-enum token_kind {
-    TOKEN_END_OF_TEXT, // comes again when taken
-    TOKEN_LINE_END,    // one for any number of line ends in a row, with blanks and comments between
-    TOKEN_SEMICOLON,
-    TOKEN_WORD, // a letter, then letters, digits, _ - . / (so `mbytes/second` is one, as in nft)
-    TOKEN_WILDCARD, // a word with a * in it: eth*
-    TOKEN_NUMBER,   // decimal or hexadecimal, up to 2^64 - 1
-    TOKEN_IPV4,     // digits and dots, at least one dot; not checked further
-    TOKEN_IPV6,     // hexadecimal digits, at least two colons, dotted end; not checked further
-    TOKEN_STRING,   // text is what stands between the quotes
-    TOKEN_SIGN,     // sign holds it
-    TOKEN_OTHER,    // anything else, such as 80tcp, or é
-    TOKEN_VARIABLE, // $NAME; never given out
-    TOKEN_BAD,      // what is wrong is told by lexer_unexpected, lexer_refuse, lexer_wrong
-};
-
-enum token_sign {
-    SIGN_NONE,
-    SIGN_BRACE_OPEN,
-    SIGN_BRACE_CLOSE,
-    SIGN_ROUND_OPEN,
-    SIGN_ROUND_CLOSE,
-    SIGN_COMMA,
-    SIGN_COLON,
-    SIGN_DOT,
-    SIGN_ASSIGN,
-    SIGN_EQ, // ==
-    SIGN_NE, // !=
-    SIGN_LT,
-    SIGN_GT,
-    SIGN_LE, // <=
-    SIGN_GE, // >=
-    SIGN_AND,
-    SIGN_OR,
-    SIGN_XOR,
-    SIGN_SLASH,
-    SIGN_MINUS,
-    SIGN_PLUS,
-    SIGN_AT,
-};
-
-struct token {
-    enum token_kind kind;
-    enum token_sign sign; // of TOKEN_SIGN, else SIGN_NONE
-    uint32_t length;      // bytes at text
-    const char *text;     // not NUL-terminated; lives until lexer_close
-    uint64_t number;      // of TOKEN_NUMBER
-    struct policy_place place;
 };
 
 /// A piece of text being read.
@@ -130,9 +80,6 @@ struct token lexer_take(struct lexer *lexer);
 bool lexer_take_sign(struct lexer *lexer, enum token_sign sign);
 bool lexer_take_word(struct lexer *lexer, const char *word);
 
-/// Whether the token is this word.
-bool token_is(const struct token *token, const char *word);
-
 /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. To be called
 /// when the brace is the token taken last.
 void lexer_braces(struct lexer *lexer, bool enter);
@@ -164,9 +111,6 @@ int lexer_refuse(struct lexer *lexer, const struct token *token, const char *hin
 /// Fails with: "TOKEN": CAUSE, from a printf format. Returns -EINVAL.
 int lexer_wrong(struct lexer *lexer, const struct token *token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/// Whether a word is one of the language's (or of nft's), so that it can't be a name.
-bool lexer_is_reserved(const char *text, size_t length);
 
 /// "FILE:LINE" of a place into a buffer, for messages that name a second place.
 const char *lexer_place_name(const struct lexer *lexer, struct policy_place place, char *buffer,

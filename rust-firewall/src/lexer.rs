@@ -17,12 +17,12 @@ use std::os::unix::fs::MetadataExt;
 use nix::errno::Errno;
 
 use crate::log::{failure_set, strerror, Failure, LogExit};
-use crate::policy::{Place, DEFINE_DEPTH_MAX, INCLUDE_DEPTH_MAX, NAME_BYTES, TEXT_MAX, TOKENS_MAX};
+use crate::policy::{Place, DEFINE_DEPTH_MAX, INCLUDE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
+use crate::token::{is_reserved, quote, run, scan_token};
+pub use crate::token::{Sign, Token, TokenKind};
 
 /// Tokens that can be looked at.
 pub const AHEAD: usize = 2;
-/// Of a token that an error shows; then comes "...".
-pub const QUOTE_BYTES: usize = 64;
 /// Bytes of blanks and comments in a define that count as a token.
 const BLANKS: usize = 64;
 /// Of a failure's text; longer ones are cut.
@@ -30,73 +30,6 @@ const FAILURE_BYTES: usize = 511;
 
 const TOO_LARGE: &str = "the policy is larger than 32 MiB with its includes";
 const UNDEFINED: &str = "not defined before this";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
-    /// Comes again when taken.
-    EndOfText,
-    /// One for any number of line ends in a row, with blanks and comments between.
-    LineEnd,
-    Semicolon,
-    /// A letter, then letters, digits, _ - . / (so `mbytes/second` is one, as in nft).
-    Word,
-    /// A word with a * in it: eth*
-    Wildcard,
-    /// Decimal or hexadecimal, up to 2^64 - 1.
-    Number(u64),
-    /// Digits and dots, at least one dot; not checked further.
-    Ipv4,
-    /// Hexadecimal digits, at least two colons, dotted end; not checked further.
-    Ipv6,
-    /// The text is what stands between the quotes.
-    String,
-    Sign(Sign),
-    /// Anything else, such as 80tcp, or é.
-    Other,
-    /// $NAME; never given out.
-    Variable,
-    /// What is wrong is told by `unexpected`, `refuse`, `wrong`.
-    Bad,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    BraceOpen,
-    BraceClose,
-    RoundOpen,
-    RoundClose,
-    Comma,
-    Colon,
-    Dot,
-    Assign,
-    /// ==
-    Eq,
-    /// !=
-    Ne,
-    Lt,
-    Gt,
-    /// <=
-    Le,
-    /// >=
-    Ge,
-    And,
-    Or,
-    Xor,
-    Slash,
-    Minus,
-    Plus,
-    At,
-}
-
-/// `Lexer::text` gives its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    pub kind: TokenKind,
-    pub place: Place,
-    /// Where its text stands in the file of its place.
-    start: u32,
-    length: u32,
-}
 
 /// A piece of text being read.
 #[derive(Clone, Copy, Debug)]
@@ -552,66 +485,6 @@ impl Lexer {
     }
 }
 
-/// Whether a word is one of the language's (or of nft's), so that it can't be a name.
-pub fn is_reserved(text: &str) -> bool {
-    RESERVED.binary_search(&text).is_ok()
-}
-
-/// In order of their bytes.
-#[rustfmt::skip]
-const RESERVED: [&str; 123] = [
-    "accept", "add", "ah", "and", "arp", "auto-merge", "bridge", "cgroup", "chain", "comment",
-    "comp", "constant", "continue", "counter", "ct", "day", "dccp", "define", "delete",
-    "describe", "destroy", "device", "dnat", "drop", "dst", "dup", "dynamic", "element",
-    "elements", "eq", "esp", "ether", "exists", "export", "exthdr", "flags", "flowtable",
-    "flush", "frag", "fwd", "ge", "goto", "gt", "handle", "hbh", "hook", "hour", "icmp",
-    "icmpv6", "iif", "iifname", "import", "include", "index", "inet", "insert", "interval",
-    "ip", "ip6", "jhash", "jump", "le", "limit", "list", "log", "lt", "map", "mark",
-    "masquerade", "meta", "meter", "mh", "missing", "monitor", "ne", "netdev", "notrack",
-    "numgen", "oif", "oifname", "or", "osf", "policy", "position", "priority", "queue", "quota",
-    "redefine", "redirect", "reject", "rename", "replace", "reset", "return", "rt", "rule",
-    "ruleset", "sctp", "secmark", "set", "size", "skgid", "skuid", "snat", "socket", "symhash",
-    "synproxy", "table", "tcp", "th", "time", "timeout", "tproxy", "type", "typeof", "udp",
-    "udplite", "undefine", "update", "vlan", "vmap", "xor", "xt",
-];
-
-/// What a token at the start of a text is.
-struct Scanned {
-    kind: TokenKind,
-    /// In bytes, with the quotes of a string.
-    length: usize,
-    /// Why it is no good.
-    cause: Option<&'static str>,
-}
-
-fn scanned(kind: TokenKind, length: usize) -> Scanned {
-    Scanned {
-        kind,
-        length,
-        cause: None,
-    }
-}
-
-fn scanned_wrong(length: usize, cause: &'static str) -> Scanned {
-    Scanned {
-        kind: TokenKind::Other,
-        length,
-        cause: Some(cause),
-    }
-}
-
-/// Whether a byte can stand in a word behind its first letter.
-fn in_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
-}
-
-/// How many bytes at the start of a text are of a kind.
-fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
-    text.iter()
-        .position(|byte| !is(*byte))
-        .unwrap_or(text.len())
-}
-
 /// Goes over blanks, comments, joined lines, and in a define over line ends.
 fn skip_blanks(text: &[u8], frame: &mut Frame) {
     loop {
@@ -633,175 +506,6 @@ fn skip_blanks(text: &[u8], frame: &mut Frame) {
             _ => return,
         }
     }
-}
-
-/// The token at the start of a text without blanks before it.
-fn scan_token(text: &[u8]) -> Scanned {
-    let Some(first) = text.first() else {
-        return scanned(TokenKind::EndOfText, 0);
-    };
-    match first {
-        b'\n' => scanned(TokenKind::LineEnd, 1),
-        b';' => scanned(TokenKind::Semicolon, 1),
-        b'"' => scan_string(text),
-        b'$' => scan_variable(text),
-        b'0'..=b'9' => scan_ipv6(text).unwrap_or_else(|| scan_number(text)),
-        b'a'..=b'z' | b'A'..=b'Z' => scan_ipv6(text).unwrap_or_else(|| scan_word(text)),
-        b':' => scan_ipv6(text).unwrap_or_else(|| scan_sign(text)),
-        b'.' | b'_' if text.len() > 1 && in_word(text[1]) || *first == b'_' => {
-            limited(TokenKind::Other, run(text, in_word))
-        }
-        _ => scan_sign(text),
-    }
-}
-
-/// A token of a length that names and the like may have.
-fn limited(kind: TokenKind, length: usize) -> Scanned {
-    if length < NAME_BYTES {
-        scanned(kind, length)
-    } else {
-        scanned_wrong(length, "longer than 127 bytes")
-    }
-}
-
-fn scan_string(text: &[u8]) -> Scanned {
-    let length = 1 + run(&text[1..], |byte| byte != b'"' && byte != b'\n');
-    if text.get(length) != Some(&b'"') {
-        return scanned_wrong(length, "no closing quote in this line");
-    }
-    let limited = limited(TokenKind::String, length - 1);
-    Scanned {
-        length: length + 1,
-        ..limited
-    }
-}
-
-fn scan_variable(text: &[u8]) -> Scanned {
-    let length = run(&text[1..], in_word);
-    if length > 0 && text[1].is_ascii_alphabetic() {
-        let limited = limited(TokenKind::Variable, length);
-        Scanned {
-            length: length + 1,
-            ..limited
-        }
-    } else {
-        scanned(TokenKind::Other, 1)
-    }
-}
-
-fn scan_word(text: &[u8]) -> Scanned {
-    let length = run(text, in_word);
-    if text.get(length) == Some(&b'*') {
-        limited(
-            TokenKind::Wildcard,
-            run(text, |byte| in_word(byte) || byte == b'*'),
-        )
-    } else {
-        limited(TokenKind::Word, length)
-    }
-}
-
-/// Hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A colon at the end
-/// that is not one of two does not belong to it: `::1: accept`.
-fn scan_ipv6(text: &[u8]) -> Option<Scanned> {
-    let mut length = run(text, |byte| byte.is_ascii_hexdigit() || byte == b':');
-    let run_text = &text[..length];
-    if run_text.ends_with(b":::") || run_text.ends_with(b":") && !run_text.ends_with(b"::") {
-        length -= 1;
-    }
-    if text[..length].iter().filter(|byte| **byte == b':').count() < 2 {
-        return None;
-    }
-    let tail = text[..length].rsplit(|byte| *byte == b':').next();
-    let decimal = |tail: &[u8]| !tail.is_empty() && tail.iter().all(u8::is_ascii_digit);
-    if tail.is_some_and(decimal) {
-        length += run(&text[length..], |byte| {
-            byte.is_ascii_digit() || byte == b'.'
-        });
-        length -= trailing_dots(&text[..length]);
-    }
-    Some(limited(TokenKind::Ipv6, length))
-}
-
-/// How many dots a text ends in.
-fn trailing_dots(text: &[u8]) -> usize {
-    text.iter().rev().take_while(|byte| **byte == b'.').count()
-}
-
-/// A number, an IPv4 address, or what begins like one.
-fn scan_number(text: &[u8]) -> Scanned {
-    let in_other = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let hexadecimal = text.len() > 2 && matches!(&text[..2], b"0x" | b"0X");
-    let length = if hexadecimal {
-        2 + run(&text[2..], |byte| byte.is_ascii_hexdigit())
-    } else {
-        let length = run(text, |byte| byte.is_ascii_digit() || byte == b'.');
-        length - trailing_dots(&text[..length])
-    };
-    let whole = length + run(&text[length..], in_other);
-    let digits = std::str::from_utf8(&text[..length]).expect("digits and dots");
-    if whole > length || hexadecimal && length == 2 {
-        limited(TokenKind::Other, whole)
-    } else if hexadecimal {
-        scan_digits(&digits[2..], 16, length)
-    } else if digits.contains('.') {
-        limited(TokenKind::Ipv4, length)
-    } else if length > 1 && digits.starts_with('0') {
-        scanned_wrong(
-            length,
-            "a leading zero, which nft reads as octal: leave it out",
-        )
-    } else {
-        scan_digits(digits, 10, length)
-    }
-}
-
-fn scan_digits(digits: &str, base: u32, length: usize) -> Scanned {
-    match u64::from_str_radix(digits, base) {
-        Ok(number) => scanned(TokenKind::Number(number), length),
-        Err(_) => scanned_wrong(length, "larger than 18446744073709551615"),
-    }
-}
-
-/// A sign, or one character of something else.
-fn scan_sign(text: &[u8]) -> Scanned {
-    let two = match &text[..text.len().min(2)] {
-        b"==" => Some(Sign::Eq),
-        b"!=" => Some(Sign::Ne),
-        b"<=" => Some(Sign::Le),
-        b">=" => Some(Sign::Ge),
-        _ => None,
-    };
-    if let Some(sign) = two {
-        return scanned(TokenKind::Sign(sign), 2);
-    }
-    let sign = match text[0] {
-        b'{' => Sign::BraceOpen,
-        b'}' => Sign::BraceClose,
-        b'(' => Sign::RoundOpen,
-        b')' => Sign::RoundClose,
-        b',' => Sign::Comma,
-        b':' => Sign::Colon,
-        b'.' => Sign::Dot,
-        b'=' => Sign::Assign,
-        b'<' => Sign::Lt,
-        b'>' => Sign::Gt,
-        b'&' => Sign::And,
-        b'|' => Sign::Or,
-        b'^' => Sign::Xor,
-        b'/' => Sign::Slash,
-        b'-' => Sign::Minus,
-        b'+' => Sign::Plus,
-        b'@' => Sign::At,
-        // A character with the bytes that go on with it.
-        _ => {
-            return scanned(
-                TokenKind::Other,
-                1 + run(&text[1..], |byte| byte & 0xc0 == 0x80),
-            )
-        }
-    };
-    scanned(TokenKind::Sign(sign), 1)
 }
 
 /// Where a text is none, and why: a byte that is not UTF-8, or NUL.
@@ -832,25 +536,6 @@ fn place_of(file: usize, bytes: &[u8], at: usize) -> Place {
         line: line as u32 + 1,
         column: column as u32 + 1,
     }
-}
-
-/// A text in quotes: at most QUOTE_BYTES of it with everything unprintable, '"' and '\' as \xNN,
-/// then "..." if there was more.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for byte in text.bytes().take(QUOTE_BYTES) {
-        if !(b' '..=b'~').contains(&byte) || matches!(byte, b'"' | b'\\') {
-            quoted.push_str(&format!("\\x{byte:02x}"));
-        } else {
-            quoted.push(char::from(byte));
-        }
-    }
-    quoted.push_str(if text.len() > QUOTE_BYTES {
-        "...\""
-    } else {
-        "\""
-    });
-    quoted
 }
 
 /// A failure of a policy's text, cut to what the C twin has room for.

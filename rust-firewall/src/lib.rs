@@ -21,6 +21,7 @@ pub mod queue_raw;
 pub mod queue_socket;
 pub mod report;
 pub mod stats;
+pub mod token;
 pub mod verdict;
 pub mod wait;
 pub mod worker;
