@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The names of numbers. rules/policy/GRAMMAR.md, "Values", lists them.
+
+use crate::policy::{RejectKind, Type};
+
+/// A name of a number.
+pub type Symbol = (&'static str, u8);
+
+const PROTOCOLS: &[Symbol] = &[
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipencap", 4),
+    ("tcp", 6),
+    ("udp", 17),
+    ("dccp", 33),
+    ("ipv6", 41),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("ipv6-icmp", 58),
+    ("icmpv6", 58),
+    ("ospf", 89),
+    ("pim", 103),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+/// Those that are printed by name.
+const PROTOCOLS_PRINTED: &[Symbol] = &[
+    ("tcp", 6),
+    ("udp", 17),
+    ("udplite", 136),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp", 1),
+    ("ipv6-icmp", 58),
+    ("dccp", 33),
+    ("sctp", 132),
+];
+
+pub const SERVICES: &[(&str, u16)] = &[
+    ("ftp-data", 20),
+    ("ftp", 21),
+    ("ssh", 22),
+    ("telnet", 23),
+    ("smtp", 25),
+    ("domain", 53),
+    ("bootps", 67),
+    ("bootpc", 68),
+    ("tftp", 69),
+    ("http", 80),
+    ("kerberos", 88),
+    ("pop3", 110),
+    ("sunrpc", 111),
+    ("auth", 113),
+    ("nntp", 119),
+    ("ntp", 123),
+    ("imap2", 143),
+    ("snmp", 161),
+    ("bgp", 179),
+    ("ldap", 389),
+    ("https", 443),
+    ("microsoft-ds", 445),
+    ("submissions", 465),
+    ("isakmp", 500),
+    ("syslog", 514),
+    ("submission", 587),
+    ("ldaps", 636),
+    ("imaps", 993),
+    ("pop3s", 995),
+    ("openvpn", 1194),
+    ("mysql", 3306),
+    ("ms-wbt-server", 3389),
+    ("ipsec-nat-t", 4500),
+    ("postgresql", 5432),
+    ("mdns", 5353),
+    ("redis", 6379),
+    ("http-alt", 8080),
+];
+
+const TCP_FLAGS: &[Symbol] = &[
+    ("fin", 1),
+    ("syn", 2),
+    ("rst", 4),
+    ("psh", 8),
+    ("ack", 16),
+    ("urg", 32),
+    ("ecn", 64),
+    ("cwr", 128),
+];
+
+const ICMP_TYPES: &[Symbol] = &[
+    ("echo-reply", 0),
+    ("destination-unreachable", 3),
+    ("source-quench", 4),
+    ("redirect", 5),
+    ("echo-request", 8),
+    ("router-advertisement", 9),
+    ("router-solicitation", 10),
+    ("time-exceeded", 11),
+    ("parameter-problem", 12),
+    ("timestamp-request", 13),
+    ("timestamp-reply", 14),
+    ("info-request", 15),
+    ("info-reply", 16),
+    ("address-mask-request", 17),
+    ("address-mask-reply", 18),
+];
+
+const ICMP_CODES: &[Symbol] = &[
+    ("net-unreachable", 0),
+    ("host-unreachable", 1),
+    ("prot-unreachable", 2),
+    ("port-unreachable", 3),
+    ("frag-needed", 4),
+    ("net-prohibited", 9),
+    ("host-prohibited", 10),
+    ("admin-prohibited", 13),
+];
+
+const ICMPV6_TYPES: &[Symbol] = &[
+    ("destination-unreachable", 1),
+    ("packet-too-big", 2),
+    ("time-exceeded", 3),
+    ("parameter-problem", 4),
+    ("echo-request", 128),
+    ("echo-reply", 129),
+    ("mld-listener-query", 130),
+    ("mld-listener-report", 131),
+    ("mld-listener-done", 132),
+    ("nd-router-solicit", 133),
+    ("nd-router-advert", 134),
+    ("nd-neighbor-solicit", 135),
+    ("nd-neighbor-advert", 136),
+    ("nd-redirect", 137),
+    ("router-renumbering", 138),
+    ("ind-neighbor-solicit", 141),
+    ("ind-neighbor-advert", 142),
+    ("mld2-listener-report", 143),
+];
+
+const ICMPV6_CODES: &[Symbol] = &[
+    ("no-route", 0),
+    ("admin-prohibited", 1),
+    ("addr-unreachable", 3),
+    ("port-unreachable", 4),
+    ("policy-fail", 5),
+    ("reject-route", 6),
+];
+
+const DSCPS: &[Symbol] = &[
+    ("cs0", 0),
+    ("cs1", 8),
+    ("cs2", 16),
+    ("cs3", 24),
+    ("cs4", 32),
+    ("cs5", 40),
+    ("cs6", 48),
+    ("cs7", 56),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("af41", 34),
+    ("af42", 36),
+    ("af43", 38),
+    ("ef", 46),
+];
+
+const CT_STATES: &[Symbol] = &[
+    ("invalid", 1),
+    ("established", 2),
+    ("related", 4),
+    ("new", 8),
+    ("untracked", 64),
+];
+
+const NF_PROTOS: &[Symbol] = &[("ipv4", 2), ("ipv6", 10)];
+
+const BOOLEANS: &[Symbol] = &[("exists", 1), ("missing", 0)];
+
+/// Of `reject with icmp`: fewer than icmp_code has.
+const REJECT_ICMP: &[Symbol] = &[
+    ("net-unreachable", 0),
+    ("host-unreachable", 1),
+    ("prot-unreachable", 2),
+    ("port-unreachable", 3),
+    ("net-prohibited", 9),
+    ("host-prohibited", 10),
+    ("admin-prohibited", 13),
+];
+
+/// Values of enum nft_reject_inet_code.
+const REJECT_ICMPX: &[Symbol] = &[
+    ("port-unreachable", 1),
+    ("admin-prohibited", 3),
+    ("no-route", 0),
+    ("host-unreachable", 2),
+];
+
+pub const LEVELS: [&str; 8] = [
+    "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
+];
+
+pub const UNITS: [(&str, u64); 5] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 3600),
+    ("day", 86400),
+    ("week", 604800),
+];
+
+/// The number of a name.
+pub fn find(symbols: &[Symbol], text: &str) -> Option<u8> {
+    let found = symbols.iter().find(|(name, _)| *name == text);
+    found.map(|(_, number)| *number)
+}
+
+/// The name of a number.
+pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
+    let found = symbols
+        .iter()
+        .find(|(_, number)| u128::from(*number) == value);
+    found.map(|(name, _)| *name)
+}
+
+/// The names that a type's values may be written with, but for services.
+pub fn symbols_of(kind: Type) -> &'static [Symbol] {
+    match kind {
+        Type::InetProto => PROTOCOLS,
+        Type::TcpFlag => TCP_FLAGS,
+        Type::IcmpType => ICMP_TYPES,
+        Type::IcmpCode => ICMP_CODES,
+        Type::Icmpv6Type => ICMPV6_TYPES,
+        Type::Icmpv6Code => ICMPV6_CODES,
+        Type::Dscp => DSCPS,
+        Type::CtState => CT_STATES,
+        Type::NfProto => NF_PROTOS,
+        Type::Boolean => BOOLEANS,
+        _ => &[],
+    }
+}
+
+/// The names that a type's values are printed with.
+pub fn symbols_printed(kind: Type) -> &'static [Symbol] {
+    match kind {
+        Type::InetProto => PROTOCOLS_PRINTED,
+        Type::IcmpCode | Type::Icmpv6Code => &[],
+        _ => symbols_of(kind),
+    }
+}
+
+/// The names of the codes of a reject.
+pub fn reject_symbols(kind: RejectKind) -> &'static [Symbol] {
+    match kind {
+        RejectKind::TcpReset => &[],
+        RejectKind::Icmp => REJECT_ICMP,
+        RejectKind::Icmpv6 => ICMPV6_CODES,
+        RejectKind::Icmpx => REJECT_ICMPX,
+    }
+}
