@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::lexer::TokenKind;
 use crate::policy::{Range, RejectKind, Type, TYPES};
 use crate::symbol::{
-    find, name_of, reject_symbols, symbols_of, symbols_printed, LEVELS, SERVICES, UNITS,
+    find, name_of, reject_symbols, symbols_of, symbols_printed, Symbol, LEVELS, SERVICES, UNITS,
 };
 
 /// Of an interface name with its final NUL (IFNAMSIZ).
