@@ -4,7 +4,7 @@
 use crate::policy::{RejectKind, Type};
 
 /// A name of a number.
-pub type Symbol = (&'static str, u8);
+pub type Symbol = (&'static str, u32);
 
 const PROTOCOLS: &[Symbol] = &[
     ("icmp", 1),
@@ -38,7 +38,7 @@ const PROTOCOLS_PRINTED: &[Symbol] = &[
     ("sctp", 132),
 ];
 
-pub const SERVICES: &[(&str, u16)] = &[
+const SERVICES: &[Symbol] = &[
     ("ftp-data", 20),
     ("ftp", 21),
     ("ssh", 22),
@@ -203,11 +203,18 @@ const REJECT_ICMPX: &[Symbol] = &[
     ("host-unreachable", 2),
 ];
 
-pub const LEVELS: [&str; 8] = [
-    "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
+pub const LEVELS: &[Symbol] = &[
+    ("emerg", 0),
+    ("alert", 1),
+    ("crit", 2),
+    ("err", 3),
+    ("warn", 4),
+    ("notice", 5),
+    ("info", 6),
+    ("debug", 7),
 ];
 
-pub const UNITS: [(&str, u64); 5] = [
+pub const UNITS: &[Symbol] = &[
     ("second", 1),
     ("minute", 60),
     ("hour", 3600),
@@ -216,7 +223,7 @@ pub const UNITS: [(&str, u64); 5] = [
 ];
 
 /// The number of a name.
-pub fn find(symbols: &[Symbol], text: &str) -> Option<u8> {
+pub fn find(symbols: &[Symbol], text: &str) -> Option<u32> {
     let found = symbols.iter().find(|(name, _)| *name == text);
     found.map(|(_, number)| *number)
 }
@@ -229,10 +236,11 @@ pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
     found.map(|(name, _)| *name)
 }
 
-/// The names that a type's values may be written with, but for services.
+/// The names that a type's values may be written with.
 pub fn symbols_of(kind: Type) -> &'static [Symbol] {
     match kind {
         Type::InetProto => PROTOCOLS,
+        Type::InetService => SERVICES,
         Type::TcpFlag => TCP_FLAGS,
         Type::IcmpType => ICMP_TYPES,
         Type::IcmpCode => ICMP_CODES,
@@ -250,13 +258,13 @@ pub fn symbols_of(kind: Type) -> &'static [Symbol] {
 pub fn symbols_printed(kind: Type) -> &'static [Symbol] {
     match kind {
         Type::InetProto => PROTOCOLS_PRINTED,
-        Type::IcmpCode | Type::Icmpv6Code => &[],
+        Type::InetService | Type::IcmpCode | Type::Icmpv6Code => &[],
         _ => symbols_of(kind),
     }
 }
 
 /// The names of the codes of a reject.
-pub fn reject_symbols(kind: RejectKind) -> &'static [Symbol] {
+pub fn symbols_of_reject(kind: RejectKind) -> &'static [Symbol] {
     match kind {
         RejectKind::TcpReset => &[],
         RejectKind::Icmp => REJECT_ICMP,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::lexer::TokenKind;
 use crate::policy::{Range, RejectKind, Type, TYPES};
 use crate::symbol::{
-    find, name_of, reject_symbols, symbols_of, symbols_printed, Symbol, LEVELS, SERVICES, UNITS,
+    find, name_of, symbols_of, symbols_of_reject, symbols_printed, Symbol, LEVELS, UNITS,
 };
 
 /// Of an interface name with its final NUL (IFNAMSIZ).
@@ -93,10 +93,6 @@ pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range
                 return Err(cause_of_size(bits));
             }
             Ok(single(number.into()))
-        }
-        (Type::InetService, TokenKind::Word) => {
-            let found = SERVICES.iter().find(|(name, _)| *name == text);
-            Ok(single(found.ok_or(cause)?.1.into()))
         }
         (_, TokenKind::Word) => Ok(single(find(symbols_of(kind), text).ok_or(cause)?.into())),
         _ => Err(cause),
@@ -222,7 +218,7 @@ pub fn find_type(text: &str) -> Option<Type> {
 /// TcpReset. Fails with why there is none.
 pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8, &'static str> {
     let found = match token {
-        TokenKind::Word => find(reject_symbols(kind), text),
+        TokenKind::Word => find(symbols_of_reject(kind), text).map(|code| code as u8),
         _ => None,
     };
     found.ok_or(match kind {
@@ -243,29 +239,25 @@ pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8
 
 /// The name of such a code.
 pub fn reject_name(kind: RejectKind, code: u8) -> Option<&'static str> {
-    name_of(reject_symbols(kind), code.into())
+    name_of(symbols_of_reject(kind), code.into())
 }
 
-/// The number of a log level by its name.
+/// The number of a log level by its name; the name of one.
 pub fn find_level(text: &str) -> Option<u8> {
-    let found = LEVELS.iter().position(|name| *name == text);
-    found.map(|level| level as u8)
+    find(LEVELS, text).map(|level| level as u8)
 }
 
 pub fn level_name(level: u8) -> &'static str {
-    LEVELS[usize::from(level)]
+    name_of(LEVELS, level.into()).unwrap_or("warn")
 }
 
-/// Seconds of second, minute, hour, day, week.
+/// Seconds of second, minute, hour, day, week; the name of such a number of seconds.
 pub fn find_unit(text: &str) -> Option<u64> {
-    let found = UNITS.iter().find(|(name, _)| *name == text);
-    found.map(|(_, seconds)| *seconds)
+    find(UNITS, text).map(u64::from)
 }
 
-/// The name of such a number of seconds.
 pub fn unit_name(seconds: u64) -> &'static str {
-    let found = UNITS.iter().find(|(_, known)| *known == seconds);
-    found.map_or("second", |(name, _)| name)
+    name_of(UNITS, seconds.into()).unwrap_or("second")
 }
 
 /// Prints a value. Flags come in the type's order, joined by `flags` ("," or " | ").
