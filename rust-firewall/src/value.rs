@@ -195,7 +195,7 @@ pub fn is_flags(kind: Type) -> bool {
 
 /// A type as it is named in a set, e.g. ipv4_addr; None if there is none of that name that sets can
 /// have.
-pub fn find_type(text: &str) -> Option<Type> {
+pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
     let found = TYPES.iter().find(|(_, name)| *name == text)?.0;
     let nameable = matches!(
         found,
@@ -211,7 +211,7 @@ pub fn find_type(text: &str) -> Option<Type> {
             | Type::Uid
             | Type::Gid
     );
-    nameable.then_some(found)
+    (nameable && token == TokenKind::Word).then_some(found)
 }
 
 /// The code of `reject with icmp|icmpv6|icmpx` by its name (icmpx: one of ICMPX_*). kind is not
@@ -243,8 +243,12 @@ pub fn reject_name(kind: RejectKind, code: u8) -> Option<&'static str> {
 }
 
 /// The number of a log level by its name; the name of one.
-pub fn find_level(text: &str) -> Option<u8> {
-    find(LEVELS, text).map(|level| level as u8)
+pub fn find_level(token: TokenKind, text: &str) -> Option<u8> {
+    let found = match token {
+        TokenKind::Word => find(LEVELS, text),
+        _ => None,
+    };
+    found.map(|level| level as u8)
 }
 
 pub fn level_name(level: u8) -> &'static str {
