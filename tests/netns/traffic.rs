@@ -81,18 +81,14 @@ fn icmp(subject: &Subject) -> anyhow::Result<()> {
         "-A OUTPUT -p icmp --icmp-type echo-request -j NFQUEUE",
     )?;
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&[]))?;
-    let count = REQUESTS.to_string();
-    // ping fails only if no answer comes at all; "20 received" is that all came.
-    let output = run(
-        &namespace,
-        "ping",
-        &["-n", "-i", "0.01", "-W", "30", "-c", &count, "127.0.0.1"],
-    )?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        text.contains(&format!("{REQUESTS} received")),
-        "ping: {text}"
-    );
+    // One at a time: of several, ping waits for late answers only twice the longest time that one took.
+    for _ in 0..REQUESTS {
+        run(
+            &namespace,
+            "ping",
+            &["-n", "-c", "1", "-W", "30", "127.0.0.1"],
+        )?;
+    }
     let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
     ensure!(
