@@ -3,9 +3,10 @@
 //
 // Theory of operation: each worker writes its own counters, with a relaxed load and store (no other
 // thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
-// increments id_sequence first and queue_total or user_dropped last, so a reader that comes between
-// them sees a difference that is gone with the next reading: who wants a ledger of a running queue
-// reads it up to STATS_READINGS_MAX times until it reconciles (worker_ledger).
+// increments id_sequence first and queue_total or user_dropped last, and lets itself be read
+// meanwhile, so a reader that comes between them sees too few or too many, which is gone with the
+// next reading: who wants a ledger of a queue that packets come to reads it up to
+// STATS_READINGS_MAX times until it reconciles (worker_ledger).
 #ifndef STATS_H
 #define STATS_H
 
@@ -18,7 +19,8 @@
 
 enum {
     STATS_ALIGN = 128, // bytes: a cache line pair, which adjacent-line prefetch fetches together
-    STATS_READINGS_MAX = 16, // of a queue's figures before a difference is believed
+    STATS_READINGS_MAX = 16,  // of a queue's figures before a difference is believed
+    STATS_PAUSE_NS = 2000000, // between readings at exit, when nobody waits for them
 };
 
 /// Distance by which (offered - user_drop) may lie behind received and still be told from a

@@ -260,8 +260,22 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     return result;
 }
 
-static uint64_t unexplained(const struct ledger *ledger) {
-    return ledger->difference + ledger->unseen;
+/// What a ledger does not explain: packets that nobody saw and, at exit, those that count twice,
+/// because the kernel gave more ids while its figures were read.
+static uint64_t unexplained(const struct ledger *ledger, bool running) {
+    const uint64_t seen =
+        stats_received(&ledger->stats) + ledger->user_drop + ledger->waiting + ledger->unseen;
+    const uint64_t twice = !running && seen > ledger->offered ? seen - ledger->offered : 0;
+
+    return ledger->difference + ledger->unseen + twice;
+}
+
+/// Gives the kernel time to finish with a packet: the CPU that it does it on may have been taken
+/// away from it.
+static void pause_between_readings(void) {
+    const struct timespec pause = {.tv_nsec = STATS_PAUSE_NS};
+
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
 void worker_ledger(const struct worker *worker, bool running, struct ledger *ledger) {
@@ -272,12 +286,14 @@ void worker_ledger(const struct worker *worker, bool running, struct ledger *led
 
     // The kernel gives the list of queues a page at a time: one that goes away meanwhile can hide
     // ours, so that even a missing queue is looked for again.
-    for (int i = 0; i < STATS_READINGS_MAX && unexplained(&best) > 0; i++) {
+    for (int i = 0; i < STATS_READINGS_MAX && unexplained(&best, running) > 0; i++) {
         struct stats_reading reading;
 
+        if (i > 0 && !running)
+            pause_between_readings();
         result = take_reading(worker, &reading);
         ledger_make(&reading, settings->number, in_flight, settings->fail_open, &taken);
-        if (result == 0 && unexplained(&taken) < unexplained(&best))
+        if (result == 0 && unexplained(&taken, running) < unexplained(&best, running))
             best = taken;
     }
     if (best.difference == UINT64_MAX) {

@@ -3,9 +3,10 @@
 //!
 //! Theory of operation: each worker writes its own counters, with a relaxed load and store (no other
 //! thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
-//! increments id_sequence first and queue_total or user_dropped last, so a reader that comes between
-//! them sees a difference that is gone with the next reading: who wants a ledger of a running queue
-//! reads it up to READINGS_MAX times until it reconciles (worker::ledger).
+//! increments id_sequence first and queue_total or user_dropped last, and lets itself be read
+//! meanwhile, so a reader that comes between them sees too few or too many, which is gone with the
+//! next reading: who wants a ledger of a queue that packets come to reads it up to READINGS_MAX
+//! times until it reconciles (worker::ledger).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +18,8 @@ use crate::verdict;
 pub const ALIGN: usize = 128;
 /// Of a queue's figures before a difference is believed.
 pub const READINGS_MAX: u32 = 16;
+/// Between readings at exit, when nobody waits for them.
+pub const PAUSE_NS: u64 = 2_000_000;
 /// Distance by which (offered - user_drop) may lie behind received and still be told from a 32-bit
 /// wrap.
 pub const BEHIND_MAX: u32 = 1 << 24;
