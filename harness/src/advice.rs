@@ -30,14 +30,14 @@ pub fn advice(report: &Report) -> Vec<String> {
             metadata.rounds_done
         ));
     }
-    for (cell, floor) in high_noise(report) {
+    for (cell, floor) in worst_of_growths(high_noise(report)) {
         warn(format!(
             "two copies of the same differ by up to {:.1} % under {cell}: \
              close other programs, or ask for more rounds",
             100.0 * floor
         ));
     }
-    for (cell, spread) in unsteady(report) {
+    for (cell, spread) in worst_of_growths(unsteady(report)) {
         warn(format!(
             "{} itself varies by {:.0} % under {cell}: \
              the machine was busy, or its CPUs are shared",
@@ -90,6 +90,15 @@ fn high_noise(report: &Report) -> Vec<(CellName, f64)> {
             (floor > HIGH_NOISE).then(|| (pair.cell(), floor))
         })
         .collect()
+}
+
+/// All loads without a policy, and of those with one the worst.
+fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
+    let (growing, mut kept): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .partition(|(cell, _)| cell.policy.is_some());
+    kept.extend(growing.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)));
+    kept
 }
 
 /// The loads under which the baseline's own interval is wide.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::experiment::Claim;
 use crate::policy::{Policy, PolicyKind};
-use crate::report::number;
+use crate::report::{absent, number, Table};
 use crate::statistics::{ratio_interval, Interval};
-use crate::store::{CellName, Sample};
+use crate::store::{CellName, PairRow, Sample, Summary};
+use crate::summary::main_metric;
 use crate::verdict::LEAST_ROUNDS;
 
 /// Loads that differ in the size of their policy only, the smallest first.
@@ -52,6 +53,82 @@ impl Growth {
     pub fn title(&self) -> String {
         format!("{}, {}", without_policy(&self.cells[0]), self.kind.counts())
     }
+}
+
+impl Growth {
+    /// A table for each metric, with a column for each size: the medians of each subject, then the ratios of the
+    /// pairs with their intervals. Losses are only shown where there are any.
+    pub fn tables(
+        &self,
+        subjects: &[String],
+        summaries: &[Summary],
+        pairs: &[PairRow],
+    ) -> Vec<Table> {
+        let main = main_metric(&self.cells[0].workload);
+        let metrics = [main, "lost_percent", "cpu_per_packet"];
+        let table = |metric: &&str| self.table(metric, subjects, summaries, pairs);
+        metrics.iter().filter_map(table).collect()
+    }
+
+    fn table(
+        &self,
+        metric: &str,
+        subjects: &[String],
+        summaries: &[Summary],
+        pairs: &[PairRow],
+    ) -> Option<Table> {
+        let of_metric =
+            |summary: &&Summary| summary.metric == metric && self.cells.contains(&summary.cell());
+        let summaries: Vec<&Summary> = summaries.iter().filter(of_metric).collect();
+        let unit = &summaries.first()?.unit;
+        if metric == "lost_percent" && summaries.iter().all(|summary| summary.median == 0.0) {
+            return None;
+        }
+        let mut rows = Vec::new();
+        for subject in subjects {
+            let median = |cell: &CellName| {
+                let mut own = summaries.iter().filter(|s| s.subject == *subject);
+                let found = own.find(|s| s.cell() == *cell);
+                found.map_or(absent(), |summary| number(summary.median))
+            };
+            rows.push(self.row(subject, median));
+        }
+        let mut seen: Vec<(&str, &str)> = Vec::new();
+        for pair in pairs.iter().filter(|pair| pair.metric == metric) {
+            let names = (pair.a.as_str(), pair.b.as_str());
+            if self.cells.contains(&pair.cell()) && !seen.contains(&names) {
+                seen.push(names);
+            }
+        }
+        for (a, b) in seen {
+            let ratio = |cell: &CellName| {
+                let mut of_it = pairs
+                    .iter()
+                    .filter(|p| p.metric == metric && p.a == a && p.b == b);
+                let found = of_it.find(|pair| pair.cell() == *cell);
+                found.and_then(ratio_text).unwrap_or(absent())
+            };
+            rows.push(self.row(&format!("{a} / {b}"), ratio));
+        }
+        rows.retain(|row| row[1..].iter().any(|text| *text != absent()));
+        let sizes = self.sizes().map(|size| size.to_string());
+        Some(Table {
+            title: format!("{}: {metric}, {unit}", self.title()),
+            head: ["subject".to_string()].into_iter().chain(sizes).collect(),
+            rows,
+        })
+    }
+
+    fn row(&self, name: &str, value: impl Fn(&CellName) -> String) -> Vec<String> {
+        let values = self.cells.iter().map(value);
+        [name.to_string()].into_iter().chain(values).collect()
+    }
+}
+
+/// `1.02 (0.98 to 1.05)`
+fn ratio_text(pair: &PairRow) -> Option<String> {
+    let (ratio, low, high) = (pair.ratio?, pair.low?, pair.high?);
+    Some(format!("{ratio:.2} ({low:.2} to {high:.2})"))
 }
 
 fn without_policy(cell: &CellName) -> CellName {
@@ -193,6 +270,52 @@ mod tests {
             "c-raw-fast, ports: cpu_per_packet at 10000 is at most 1.50 times that at 10"
         );
         words
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_size() {
+        let cells = ["ports-10", "ports-100"].map(|name| cell("udp-flood", Some(name)));
+        let sample = |round, subject: &str, size: usize, metric: &str, value| Sample {
+            round,
+            position: 1,
+            subject: subject.into(),
+            workload: "udp-flood".into(),
+            path: "loopback".into(),
+            payload_bytes: 18,
+            policy: cells[size].policy,
+            metric: metric.into(),
+            unit: "kpps".into(),
+            value,
+        };
+        let samples: Vec<Sample> = (1..=3)
+            .flat_map(|round| {
+                [
+                    sample(round, "none", 0, "delivered_rate", 300.0),
+                    sample(round, "none", 1, "delivered_rate", 200.0),
+                    sample(round, "accept", 0, "delivered_rate", 150.0),
+                    sample(round, "none", 0, "lost_percent", 0.0),
+                ]
+            })
+            .collect();
+        let subjects = ["none", "accept", "c-raw-fast"].map(String::from);
+        let pair = crate::experiment::Pair {
+            a: "accept".into(),
+            b: "none".into(),
+        };
+        let summaries = crate::summary::summarize(&samples, "none");
+        let pairs = crate::summary::compare(&samples, &[pair], &subjects);
+        let tables = Growth::of(&cells)[0].tables(&subjects, &summaries, &pairs);
+        assert_eq!(tables.len(), 1);
+        assert_eq!(tables[0].head, ["subject", "10", "100"]);
+        let rows: Vec<String> = tables[0].rows.iter().map(|row| row.join(" | ")).collect();
+        assert_eq!(
+            rows,
+            [
+                "none | 300 | 200",
+                "accept | 150 | -",
+                "accept / none | 0.50 (0.50 to 0.50) | -"
+            ]
+        );
     }
 
     #[test]

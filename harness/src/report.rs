@@ -26,10 +26,10 @@ pub struct Report {
 }
 
 /// One load, or several that differ in their policy's size, with the rows of its table.
-struct Table {
-    title: String,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
+pub struct Table {
+    pub title: String,
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<String>>,
 }
 
 impl Report {
@@ -101,8 +101,11 @@ impl Report {
         for (asked, words) in &self.claims {
             let _ = writeln!(text, "- {asked}: {words}");
         }
-        text.push_str("\n## Verdicts\n\n");
-        for (cell, lines) in self.verdicts() {
+        let verdicts = self.verdicts();
+        if !verdicts.is_empty() {
+            text.push_str("\n## Verdicts\n\n");
+        }
+        for (cell, lines) in verdicts {
             let _ = writeln!(text, "{cell}:\n");
             for (asked, words) in lines {
                 let _ = writeln!(text, "- {asked}: {words}");
@@ -176,49 +179,11 @@ impl Report {
             cells.into_iter().partition(|cell| cell.policy.is_some());
         let tables = single.into_iter().map(|cell| self.table(cell));
         let growths = Growth::of(&growing);
-        let growths = growths.iter().flat_map(|growth| self.growth_tables(growth));
+        let subjects = &self.metadata.subjects;
+        let growths = growths
+            .iter()
+            .flat_map(|growth| growth.tables(subjects, &self.summaries, &self.pairs));
         tables.chain(growths).collect()
-    }
-
-    /// A table for each metric, with a column for each size of the policy.
-    fn growth_tables(&self, growth: &Growth) -> Vec<Table> {
-        let median = |subject: &str, cell: &CellName, metric: &str| {
-            let mut of_it = self.summaries.iter();
-            let of_it =
-                of_it.find(|s| s.subject == subject && s.metric == metric && s.cell() == *cell)?;
-            Some((number(of_it.median), of_it.unit.as_str()))
-        };
-        let table = |metric: &'static str| {
-            let mut unit = None;
-            let mut rows = Vec::new();
-            for subject in &self.metadata.subjects {
-                let medians = growth
-                    .cells
-                    .iter()
-                    .map(|cell| median(subject, cell, metric));
-                let medians: Vec<_> = medians.collect();
-                let Some((_, found)) = medians.iter().flatten().next() else {
-                    continue;
-                };
-                unit = Some(*found);
-                let texts = medians
-                    .iter()
-                    .map(|m| m.clone().map_or(absent(), |(text, _)| text));
-                rows.push([subject.clone()].into_iter().chain(texts).collect());
-            }
-            let sizes = growth.sizes().map(|size| size.to_string());
-            Some(Table {
-                title: format!("{}: {metric}, {}", growth.title(), unit?),
-                head: ["subject".to_string()].into_iter().chain(sizes).collect(),
-                rows,
-            })
-        };
-        let metrics = [
-            main_metric(&growth.cells[0].workload),
-            "lost_percent",
-            "cpu_per_packet",
-        ];
-        metrics.into_iter().filter_map(table).collect()
     }
 
     fn table(&self, cell: CellName) -> Table {
@@ -274,10 +239,10 @@ impl Report {
         }
     }
 
-    /// By load: what was asked, and the answer.
+    /// By load: what was asked, and the answer. Those of growing policies stand in their tables.
     fn verdicts(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut verdicts: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
-        for pair in &self.pairs {
+        for pair in self.pairs.iter().filter(|pair| pair.policy.is_none()) {
             let cell = pair.cell();
             let asked = format!("{}, {} / {}", pair.metric, pair.a, pair.b);
             let line = (asked, pair.verdict.clone());
@@ -336,7 +301,7 @@ fn drawn(folder: &Path, asked: &[Figure]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn absent() -> String {
+pub fn absent() -> String {
     "-".into()
 }
 
