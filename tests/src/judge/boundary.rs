@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets around the values of a policy: each rule is met, missed by one, and looked at with the field it wants
+//! missing, cut short, in a fragment, behind extension headers or options.
+
+use super::field::{Field, Kind, FIELDS, ICMP, ICMPV6, TCP, UDP};
+use super::generate::pool_value;
+use super::packet::{
+    Extension, Layer4, Packet, AH, DESTINATION, FRAGMENT, HOP_BY_HOP, MOBILITY, NO_NEXT, ROUTING,
+};
+use super::random::Random;
+use super::tree::Group;
+
+/// Of a packet; an Ethernet link carries no more.
+const MTU: usize = 1500;
+
+/// So many packets for rules with these values. Each has its place as its number.
+pub fn packets(random: &mut Random, groups: &[Group], count: usize) -> Vec<Packet> {
+    (0..count)
+        .map(|number| {
+            let mut packet = match groups {
+                [] => random_packet(random),
+                _ if random.percent(15) => random_packet(random),
+                _ => {
+                    let group = random.pick(groups).clone();
+                    around(random, &group)
+                }
+            };
+            packet.number = number as u32;
+            packet
+        })
+        .collect()
+}
+
+/// A packet that one rule's values are about.
+fn around(random: &mut Random, group: &Group) -> Packet {
+    let (version, protocol) = wanted(random, group);
+    let mut packet = Packet::new(version, protocol);
+    if random.percent(50) {
+        packet.payload = vec![0x42; random.below(40)];
+    }
+    for range in group {
+        let value = match random.below(10) {
+            0..4 => range.low,
+            4..7 => range.high,
+            _ => random.between(range.low, range.high),
+        };
+        set(&mut packet, range.field, value);
+    }
+    match random.weighted(&[3, 4, 3]) {
+        0 => {}
+        1 => {
+            let range = random.pick(group);
+            let value = match random.percent(50) {
+                true => range.low.wrapping_sub(1),
+                false => range.high.wrapping_add(1),
+            };
+            set(&mut packet, range.field, value & range.field.max());
+        }
+        _ => disturb(random, &mut packet),
+    }
+    packet
+}
+
+/// The IP version and protocol that values ask for; any where they ask for none.
+fn wanted(random: &mut Random, group: &Group) -> (u8, u8) {
+    let asked = |of: fn(&super::field::Facts) -> u8| {
+        let found = group.iter().map(|range| of(range.field.facts()));
+        found.filter(|value| *value != 0).next()
+    };
+    let version = asked(|facts| facts.version).unwrap_or(if random.percent(60) { 4 } else { 6 });
+    let protocol = asked(|facts| facts.protocol).unwrap_or_else(|| any_protocol(random, version));
+    (version, protocol)
+}
+
+fn any_protocol(random: &mut Random, version: u8) -> u8 {
+    let own = if version == 4 { ICMP } else { ICMPV6 };
+    let foreign = if version == 4 { ICMPV6 } else { ICMP };
+    let all = [TCP, UDP, own, foreign, 132, 47, 253, AH, 0, 255, 136, NO_NEXT];
+    all[random.weighted(&[40, 25, 12, 2, 3, 2, 2, 1, 1, 1, 1, 1])]
+}
+
+fn random_packet(random: &mut Random) -> Packet {
+    let version = if random.percent(60) { 4 } else { 6 };
+    let mut packet = Packet::new(version, 0);
+    let protocol = any_protocol(random, version);
+    packet.set_protocol(protocol);
+    packet.payload = vec![0x42; random.below(60)];
+    for _ in 0..random.below(7) {
+        let facts = random.pick(&FIELDS);
+        if facts.version == 0 || facts.version == version {
+            let value = match random.percent(80) {
+                true => pool_value(random, facts.field, &["lo"]),
+                false => random.next_u128() & facts.field.max(),
+            };
+            if facts.protocol == 0 || facts.protocol == packet.protocol {
+                set(&mut packet, facts.field, value);
+            }
+        }
+    }
+    for _ in 0..random.weighted(&[6, 3, 1]) {
+        disturb(random, &mut packet);
+    }
+    packet
+}
+
+/// Gives a packet a field's value, as far as the packet has it. Fields that are no part of packets stay out.
+fn set(packet: &mut Packet, field: Field, value: u128) {
+    let facts = field.facts();
+    if facts.version != 0 && facts.version != packet.version {
+        return;
+    }
+    if facts.protocol != 0 && facts.protocol != packet.protocol {
+        return;
+    }
+    match field {
+        Field::IpSaddr | Field::Ip6Saddr => packet.source = value,
+        Field::IpDaddr | Field::Ip6Daddr => packet.destination = value,
+        Field::IpTtl | Field::Ip6Hoplimit => packet.hops = value as u8,
+        Field::IpDscp => packet.traffic_class = (value as u8) << 2,
+        Field::IpLength => set_length(packet, value),
+        Field::MetaLength => set_length(packet, value),
+        Field::IpFragOff => packet.fragment = value as u16,
+        Field::IpProtocol | Field::MetaL4proto => set_protocol(packet, value as u8),
+        Field::Ip6Nexthdr => match value as u8 {
+            kind @ (HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION | MOBILITY) => {
+                packet.extensions = vec![Extension::new(kind)];
+            }
+            protocol => {
+                packet.extensions.clear();
+                set_protocol(packet, protocol);
+            }
+        },
+        Field::TcpSport | Field::UdpSport | Field::ThSport => set_ports(packet, Some(value as u16), None),
+        Field::TcpDport | Field::UdpDport | Field::ThDport => set_ports(packet, None, Some(value as u16)),
+        Field::TcpFlags => {
+            if let Layer4::Tcp { flags, .. } = &mut packet.layer4 {
+                *flags = value as u8;
+            }
+        }
+        Field::IcmpType | Field::Icmpv6Type => {
+            if let Layer4::Icmp { kind, .. } = &mut packet.layer4 {
+                *kind = value as u8;
+            }
+        }
+        Field::IcmpCode | Field::Icmpv6Code => {
+            if let Layer4::Icmp { code, .. } = &mut packet.layer4 {
+                *code = value as u8;
+            }
+        }
+        Field::ExthdrHbh => extend(packet, HOP_BY_HOP, value),
+        Field::ExthdrRt => extend(packet, ROUTING, value),
+        Field::ExthdrFrag => extend(packet, FRAGMENT, value),
+        Field::ExthdrDst => extend(packet, DESTINATION, value),
+        Field::ExthdrMh => extend(packet, MOBILITY, value),
+        Field::MetaNfproto
+        | Field::MetaMark
+        | Field::MetaIif
+        | Field::MetaOif
+        | Field::MetaIifname
+        | Field::MetaOifname
+        | Field::MetaSkuid
+        | Field::MetaSkgid
+        | Field::CtState
+        | Field::CtMark => {}
+    }
+}
+
+/// Keeps a layer 4 header that is there already.
+fn set_protocol(packet: &mut Packet, protocol: u8) {
+    if packet.protocol != protocol {
+        packet.set_protocol(protocol);
+    }
+}
+
+fn set_length(packet: &mut Packet, value: u128) {
+    let now = packet.bytes().len() - packet.payload.len();
+    let wanted = (value.min(MTU as u128) as usize).saturating_sub(now);
+    packet.payload.resize(wanted, 0x42);
+    if value < now as u128 {
+        let header = now - layer4_bytes(packet);
+        packet.cut = (value as usize).checked_sub(header);
+    }
+}
+
+fn layer4_bytes(packet: &Packet) -> usize {
+    match &packet.layer4 {
+        Layer4::Tcp { options, .. } => 20 + usize::from(*options),
+        Layer4::Udp { .. } | Layer4::Icmp { .. } => 8,
+        Layer4::Other(bytes) => bytes.len(),
+    }
+}
+
+fn set_ports(packet: &mut Packet, to_source: Option<u16>, to_destination: Option<u16>) {
+    match &mut packet.layer4 {
+        Layer4::Tcp { source, destination, .. } | Layer4::Udp { source, destination, .. } => {
+            *source = to_source.unwrap_or(*source);
+            *destination = to_destination.unwrap_or(*destination);
+        }
+        Layer4::Icmp { kind, code } => {
+            // What `th sport` would read.
+            if let Some(port) = to_source {
+                [*kind, *code] = port.to_be_bytes();
+            }
+        }
+        Layer4::Other(bytes) if bytes.len() >= 4 => {
+            if let Some(port) = to_source {
+                bytes[..2].copy_from_slice(&port.to_be_bytes());
+            }
+            if let Some(port) = to_destination {
+                bytes[2..4].copy_from_slice(&port.to_be_bytes());
+            }
+        }
+        Layer4::Other(_) => {}
+    }
+}
+
+fn extend(packet: &mut Packet, kind: u8, exists: u128) {
+    packet.extensions.retain(|extension| extension.kind != kind);
+    if exists != 0 {
+        let at = if kind == HOP_BY_HOP { 0 } else { packet.extensions.len() };
+        packet.extensions.insert(at, Extension::new(kind));
+    }
+}
+
+/// Makes a packet odd in one way.
+fn disturb(random: &mut Random, packet: &mut Packet) {
+    match random.weighted(&[4, 3, 3, 3, 2, 2, 2, 1, 1, 1]) {
+        0 => packet.cut = Some(*random.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 14, 15, 16, 19, 20])),
+        1 => fragment(random, packet, false),
+        2 => fragment(random, packet, true),
+        3 => options(random, packet),
+        4 => options(random, packet),
+        5 => match &mut packet.layer4 {
+            Layer4::Tcp { options, .. } => *options = *random.pick(&[4, 12, 20, 40]),
+            _ => packet.payload = vec![0x55; random.below(MTU / 2)],
+        },
+        6 => match &mut packet.layer4 {
+            Layer4::Tcp { data_offset, .. } => *data_offset = Some(*random.pick(&[0, 4, 5, 6, 15])),
+            Layer4::Udp { length, .. } => *length = Some(*random.pick(&[0, 4, 7, 8, 9, 1000])),
+            _ => packet.cut = Some(random.below(9)),
+        },
+        7 => packet.bad_checksum = true,
+        8 => {
+            let protocol = any_protocol(random, packet.version);
+            packet.set_protocol(protocol);
+        }
+        _ => packet.traffic_class = random.next() as u8,
+    }
+}
+
+fn fragment(random: &mut Random, packet: &mut Packet, later: bool) {
+    let units = match later {
+        false => 0,
+        true => *random.pick(&[1, 2, 185, 8000, 8189]),
+    };
+    let more = u16::from(!later || random.percent(50));
+    if packet.version == 4 {
+        packet.fragment = more << 13 | units;
+        return;
+    }
+    let at = random.below(packet.extensions.len() + 1);
+    let extension = Extension {
+        fragment: units << 3 | if random.percent(10) { 0 } else { more },
+        ..Extension::new(FRAGMENT)
+    };
+    packet.extensions.insert(at, extension);
+}
+
+fn options(random: &mut Random, packet: &mut Packet) {
+    if packet.version == 4 {
+        packet.options = *random.pick(&[4, 8, 12, 40]);
+        return;
+    }
+    for _ in 0..1 + random.weighted(&[5, 3, 1, 1, 0, 0, 0, 1, 1]) {
+        let kind = [HOP_BY_HOP, DESTINATION, ROUTING, AH, MOBILITY][random.weighted(&[4, 4, 3, 2, 1])];
+        let units = *random.pick(&[0, 0, 0, 1, 2, 4]);
+        packet.extensions.push(Extension { units, ..Extension::new(kind) });
+    }
+    // Where it belongs; elsewhere the kernel's walk and that of the RFC differ in what they call it.
+    if random.percent(80) {
+        packet.extensions.sort_by_key(|extension| extension.kind != HOP_BY_HOP);
+    }
+}
+
+/// Bytes that no builder would make: some of a packet's changed, added or taken away.
+pub fn mangled(random: &mut Random, packet: &Packet) -> Vec<u8> {
+    let mut bytes = packet.bytes();
+    for _ in 0..1 + random.below(3) {
+        match random.below(4) {
+            0 => bytes.truncate(random.below(bytes.len() + 1)),
+            1 => bytes.resize(bytes.len() + random.below(9), 0xa5),
+            _ if bytes.is_empty() => {}
+            2 => {
+                let at = random.below(bytes.len().min(64));
+                bytes[at] ^= 1 << random.below(8);
+            }
+            _ => {
+                let at = random.below(bytes.len().min(64));
+                bytes[at] = random.next() as u8;
+            }
+        }
+    }
+    bytes
+}
+
+/// The values of a field that no packet carries, from the rules: what a run is told of interfaces, marks and owners.
+pub fn told(random: &mut Random, groups: &[Group], field: Field, interfaces: &[&'static str]) -> u128 {
+    let known: Vec<_> = groups.iter().flatten().filter(|range| range.field == field).collect();
+    if known.is_empty() || random.percent(25) {
+        return pool_value(random, field, interfaces);
+    }
+    let range = random.pick(&known);
+    let value = match random.below(4) {
+        0 => range.low,
+        1 => range.high,
+        2 => random.between(range.low, range.high),
+        _ => range.high.wrapping_add(1) & field.max(),
+    };
+    match field.kind() {
+        Kind::Ifname | Kind::IfaceIndex if range.low != range.high => pool_value(random, field, interfaces),
+        Kind::Ifname | Kind::IfaceIndex => range.low,
+        _ => value,
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Classic pcap files of packets that begin with the IP header (LINKTYPE_RAW): what `explain` reads and what is kept of
+//! a disagreement.
+
+use anyhow::{ensure, Context};
+
+const MAGIC: u32 = 0xa1b2_c3d4;
+const LINKTYPE_RAW: u32 = 101;
+const SNAPLEN: u32 = 262_144;
+const FILE_HEADER_BYTES: usize = 24;
+const RECORD_HEADER_BYTES: usize = 16;
+
+/// A file of packets, a millisecond apart.
+pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    file.extend(MAGIC.to_le_bytes());
+    file.extend(2_u16.to_le_bytes());
+    file.extend(4_u16.to_le_bytes());
+    for word in [0, 0, SNAPLEN, LINKTYPE_RAW] {
+        file.extend(word.to_le_bytes());
+    }
+    for (number, packet) in packets.iter().enumerate() {
+        let number = number as u32;
+        let length = packet.len() as u32;
+        for word in [number / 1000, number % 1000 * 1000, length, length] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(packet);
+    }
+    file
+}
+
+/// The packets of a file that [`write`] made.
+pub fn read(file: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
+    let header = file.get(..FILE_HEADER_BYTES).context("a short pcap file")?;
+    ensure!(header[..4] == MAGIC.to_le_bytes(), "another kind of pcap file");
+    ensure!(header[20..] == LINKTYPE_RAW.to_le_bytes(), "another link type");
+    let mut rest = &file[FILE_HEADER_BYTES..];
+    let mut packets = Vec::new();
+    while !rest.is_empty() {
+        let record = rest.get(..RECORD_HEADER_BYTES).context("a short record")?;
+        let bytes = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
+        rest = &rest[RECORD_HEADER_BYTES..];
+        packets.push(rest.get(..bytes).context("a cut record")?.to_vec());
+        rest = &rest[bytes..];
+    }
+    Ok(packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let packets = vec![vec![1, 2, 3], Vec::new(), vec![9; 70]];
+        assert_eq!(read(&write(&packets)).unwrap(), packets);
+        assert!(read(&write(&packets)[..60]).is_err());
+    }
+}

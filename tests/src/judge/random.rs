@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Random numbers that are the same for a seed on every machine: splitmix64, of Vigna.
+
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// A stream of its own for the part of a run that a number names.
+    pub fn split(seed: u64, part: u64) -> Random {
+        let mut random = Random(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95));
+        random.next();
+        random
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    pub fn next_u128(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+
+    /// A number below `end`, which is at least 1.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn between(&mut self, low: u128, high: u128) -> u128 {
+        match (high - low).checked_add(1) {
+            Some(count) => low + self.next_u128() % count,
+            None => self.next_u128(),
+        }
+    }
+
+    /// True in so many of a hundred cases.
+    pub fn percent(&mut self, chance: u32) -> bool {
+        self.next() % 100 < u64::from(chance)
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// The index of one of the weights, each as likely as its weight says.
+    pub fn weighted(&mut self, weights: &[u32]) -> usize {
+        let mut left = self.below(weights.iter().sum::<u32>() as usize) as u32;
+        for (index, weight) in weights.iter().enumerate() {
+            if left < *weight {
+                return index;
+            }
+            left -= weight;
+        }
+        unreachable!("a number below the sum of the weights")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_and_others_do_not() {
+        let first = |mut random: Random| [random.next(), random.next()];
+        assert_eq!(first(Random::new(7)), first(Random::new(7)));
+        assert_ne!(first(Random::new(7)), first(Random::new(8)));
+        assert_ne!(first(Random::split(7, 0)), first(Random::split(7, 1)));
+    }
+
+    #[test]
+    fn numbers_stay_between_their_ends() {
+        let mut random = Random::new(1);
+        let mut seen = [false; 3];
+        for _ in 0..200 {
+            seen[(random.between(5, 7) - 5) as usize] = true;
+            random.between(0, u128::MAX);
+        }
+        assert_eq!(seen, [true; 3]);
+        assert!((0..200).all(|_| random.weighted(&[0, 1, 0]) == 1));
+    }
+}
