@@ -37,20 +37,27 @@ struct lexer_file {
     uint64_t device, inode; // 0, 0 = not a file
 };
 
+/// What a `define` gave, as it is to be read; and its name.
+struct lexer_define {
+    struct token name;
+    struct lexer_frame value;
+};
+
 struct lexer {
     struct failure *failure; // where errors go
     uint32_t file_count;
-    char **names; // of files, as in messages; file_count of them
-    struct lexer_file *files;
-    uint32_t room; // of names and files
+    char **names;             // of files, as in messages; file_count of them
+    struct lexer_file *files; // likewise
+    uint32_t room;            // of names and files
     uint64_t bytes, tokens;
     uint32_t depth; // frames
     struct lexer_frame frames[LEXER_FRAMES];
     void *defines;   // tree (search.h) of what `define` gave
     uint32_t braces; // lexer_braces
+    bool line_ended; // the token read last was a line end
     uint32_t held;   // tokens in ahead, read and not yet taken
     struct token ahead[LEXER_AHEAD + 2];
-    bool bad;            // a TOKEN_BAD was read: bad_text tells, nothing more is read
+    bool bad;            // a TOKEN_BAD was read: told tells, nothing more is read
     struct failure told; // by the TOKEN_BAD
 };
 

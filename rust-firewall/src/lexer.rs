@@ -350,7 +350,7 @@ impl Lexer {
 
     /// Reads a token, with frames taken off and put on the stack as it needs.
     fn read(&mut self) -> Token {
-        loop {
+        while self.told.is_none() {
             let before = self.frames[self.frames.len() - 1].at;
             let token = self.scan();
             let is_define = self.frames[self.frames.len() - 1].is_define;
@@ -377,7 +377,8 @@ impl Lexer {
                     }
                 }
                 _ => {
-                    let blanks = token.start as usize - before;
+                    let start = token.start as usize - usize::from(token.kind == TokenKind::String);
+                    let blanks = start - before;
                     self.tokens += 1 + if is_define { blanks / BLANKS } else { 0 } as u64;
                     if self.tokens > TOKENS_MAX {
                         let cause = format!("more than {TOKENS_MAX} tokens when $NAME is replaced");
@@ -387,6 +388,12 @@ impl Lexer {
                     return token;
                 }
             }
+        }
+        Token {
+            kind: TokenKind::Bad,
+            place: Place::default(),
+            start: 0,
+            length: 0,
         }
     }
 
