@@ -332,6 +332,13 @@ const char *policy_type_name(enum policy_type type);
 /// Whether two policies say the same; places and file names do not count.
 bool policy_equal(const struct policy *a, const struct policy *b);
 
+/// Frees what a part owns, not the part (but a match that stands alone: that as well; NULL is
+/// none).
+void policy_free_elements(struct policy_elements *elements);
+void policy_free_match(struct policy_match *match);
+void policy_free_statement(struct policy_statement *statement);
+void policy_free_rule(struct policy_rule *rule);
+
 /// Frees all that a policy owns. Zeroed it can be given as well.
 void policy_free(struct policy *policy);
 

@@ -262,7 +262,10 @@ pub enum Op {
 pub enum Right {
     Range(Range),
     /// A set of the table: its index, filled in by `parse`, and its name.
-    Named { set: u32, name: String },
+    Named {
+        set: u32,
+        name: String,
+    },
     Literal(Elements),
 }
 
