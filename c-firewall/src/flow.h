@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compile.h"
+#define FLOW_LIMIT_SIZE_MAX (INT64_MAX / 4) // nanoseconds: 73 years
+
+struct compiled;
 
 /// The state of limits and quotas. All are atomic.
 struct flow {
@@ -43,6 +45,7 @@ struct flow_limit {
 /// What a quota is, in the terms of nft_quota.c.
 struct flow_quota {
     uint64_t bytes;
+    uint64_t used; // to begin with
     bool over;
 };
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile.h"
+
+enum {
+    CACHE_LINE_BYTES = 64,
+};
+
+/// Whole cache lines, so that workers' counters share none; zeroed.
+static void *make_lines(size_t bytes) {
+    const size_t lines = bytes / CACHE_LINE_BYTES + 1;
+    void *made = aligned_alloc(CACHE_LINE_BYTES, lines * CACHE_LINE_BYTES);
+
+    if (made)
+        memset(made, 0, lines * CACHE_LINE_BYTES);
+    return made;
+}
+
+int flow_make(struct flow *flow, const struct compiled *compiled) {
+    *flow = (struct flow){
+        .limits = compiled->limit_count,
+        .empty_ns = make_lines(compiled->limit_count * sizeof *flow->empty_ns),
+        .quotas = compiled->quota_count,
+        .used = make_lines(compiled->quota_count * sizeof *flow->used),
+    };
+    if (!flow->empty_ns || !flow->used) {
+        flow_free(flow);
+        return -ENOMEM;
+    }
+    // Empty so long ago that it is full whatever the clock says.
+    for (uint32_t i = 0; i < flow->limits; i++)
+        flow->empty_ns[i] = INT64_MIN / 2;
+    for (uint32_t i = 0; i < flow->quotas; i++)
+        flow->used[i] = compiled->quotas[i].used;
+    return 0;
+}
+
+void flow_free(struct flow *flow) {
+    free(flow->empty_ns);
+    free(flow->used);
+    *flow = (struct flow){0};
+}
+
+int flow_counters_make(struct flow_counters *counters, const struct compiled *compiled) {
+    *counters = (struct flow_counters){
+        .counters = compiled->counter_count,
+        .counter = make_lines(compiled->counter_count * sizeof *counters->counter),
+        .logs = compiled->log_count,
+        .logged = make_lines(compiled->log_count * sizeof *counters->logged),
+    };
+    if (!counters->counter || !counters->logged) {
+        flow_counters_free(counters);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void flow_counters_free(struct flow_counters *counters) {
+    free(counters->counter);
+    free(counters->logged);
+    *counters = (struct flow_counters){0};
+}
+
+/// Adds to a number that this thread alone writes.
+static void add(uint64_t *number, uint64_t more) {
+    __atomic_store_n(number, __atomic_load_n(number, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
+}
+
+void flow_count(struct flow_counters *counters, uint32_t counter, uint32_t bytes) {
+    add(&counters->counter[counter].packets, 1);
+    add(&counters->counter[counter].bytes, bytes);
+}
+
+void flow_log(struct flow_counters *counters, uint32_t log) { add(&counters->logged[log], 1); }
+
+void flow_sum(const struct flow_counters *counters, uint32_t counter, struct flow_counter *sum) {
+    sum->packets += __atomic_load_n(&counters->counter[counter].packets, __ATOMIC_RELAXED);
+    sum->bytes += __atomic_load_n(&counters->counter[counter].bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t flow_logged(const struct flow_counters *counters, uint32_t log) {
+    return __atomic_load_n(&counters->logged[log], __ATOMIC_RELAXED);
+}
+
+/// The nanoseconds that a packet takes out of a limit's bucket.
+static int64_t limit_cost(const struct flow_limit *limit, uint32_t bytes) {
+    unsigned __int128 cost;
+
+    if (!limit->of_bytes)
+        return limit->cost;
+    cost = (unsigned __int128)limit->nsecs * bytes / limit->rate;
+    return cost < FLOW_LIMIT_SIZE_MAX ? (int64_t)cost : FLOW_LIMIT_SIZE_MAX;
+}
+
+bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit *limit,
+                      uint32_t bytes, uint64_t now_ns) {
+    const int64_t cost = limit_cost(limit, bytes);
+    const int64_t now = (int64_t)(now_ns & INT64_MAX);
+    int64_t seen = __atomic_load_n(&flow->empty_ns[index], __ATOMIC_RELAXED);
+
+    // Tokens are the time since the bucket was empty, up to its size.
+    for (;;) {
+        const int64_t full = now - limit->size;
+        const int64_t empty = seen > full ? seen : full;
+
+        if (now - empty < cost)
+            return limit->over;
+        if (__atomic_compare_exchange_n(&flow->empty_ns[index], &seen, empty + cost, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return !limit->over;
+    }
+}
+
+bool flow_quota_holds(struct flow *flow, uint32_t index, const struct flow_quota *quota,
+                      uint32_t bytes) {
+    const uint64_t used = __atomic_add_fetch(&flow->used[index], bytes, __ATOMIC_RELAXED);
+
+    return (used > quota->bytes) == quota->over;
+}

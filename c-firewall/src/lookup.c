@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "lookup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MULTIPLIER_32 0x9e3779b1U           // 2^32 / golden ratio, odd
+#define MULTIPLIER_64 0x9e3779b97f4a7c15ULL // 2^64 / golden ratio, odd
+
+/// Orders by where ranges begin, then by value.
+static int compare_ranges(const void *left, const void *right) {
+    const struct lookup_range *a = left, *b = right;
+
+    if (a->low != b->low)
+        return a->low < b->low ? -1 : 1;
+    return (a->value > b->value) - (a->value < b->value);
+}
+
+uint32_t lookup_part(struct lookup_range *ranges, uint32_t count) {
+    uint32_t kept = 0;
+
+    if (count > 0)
+        qsort(ranges, count, sizeof *ranges, compare_ranges);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lookup_range range = ranges[i];
+
+        if (kept > 0 && range.low <= ranges[kept - 1].high) {
+            if (range.high <= ranges[kept - 1].high)
+                continue;
+            range.low = ranges[kept - 1].high + 1;
+        }
+        ranges[kept++] = range;
+    }
+    return kept;
+}
+
+static bool all_exact(const struct lookup_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].low != ranges[i].high)
+            return false;
+    return true;
+}
+
+/// The base 2 logarithm of the smallest power of 2 that is at least twice the count, and at
+/// least 2.
+static uint32_t slots_log2(uint32_t count) {
+    uint32_t log2 = 1;
+
+    while ((1ULL << log2) < 2ULL * count)
+        log2++;
+    return log2;
+}
+
+static uint32_t exact_slot(const struct lookup *lookup, uint32_t key) {
+    return (key * MULTIPLIER_32) >> lookup->shift;
+}
+
+static int make_exact(struct lookup *lookup, const struct lookup_range *ranges, uint32_t count) {
+    const uint32_t log2 = slots_log2(count);
+    const uint32_t mask = (1U << log2) - 1;
+
+    lookup->kind = LOOKUP_EXACT;
+    lookup->shift = 32 - log2;
+    lookup->slots = malloc((mask + 1ULL) * sizeof *lookup->slots);
+    if (!lookup->slots)
+        return -ENOMEM;
+    for (uint32_t i = 0; i <= mask; i++)
+        lookup->slots[i] = (struct lookup_slot){.value = LOOKUP_NONE};
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t key = (uint32_t)ranges[i].low;
+        uint32_t slot = exact_slot(lookup, key);
+
+        while (lookup->slots[slot].value != LOOKUP_NONE)
+            slot = (slot + 1) & mask;
+        lookup->slots[slot] = (struct lookup_slot){.key = key, .value = ranges[i].value};
+    }
+    return 0;
+}
+
+/// Makes about as many buckets as there are ranges.
+static int make_buckets(struct lookup *lookup, const struct lookup_range *ranges, uint32_t count) {
+    const policy_value span = ranges[count - 1].low - ranges[0].low;
+    uint32_t at = 0, most = 1;
+
+    while (most < count && most < LOOKUP_BUCKETS_MAX)
+        most *= 2;
+    lookup->base = ranges[0].low;
+    while ((span >> lookup->bucket_shift) >= most)
+        lookup->bucket_shift++;
+    lookup->bucket_count = (uint32_t)(span >> lookup->bucket_shift) + 1;
+    lookup->buckets = malloc((lookup->bucket_count + 1ULL) * sizeof *lookup->buckets);
+    if (!lookup->buckets)
+        return -ENOMEM;
+    for (uint32_t bucket = 0; bucket <= lookup->bucket_count; bucket++) {
+        while (at < count && (ranges[at].low - lookup->base) >> lookup->bucket_shift < bucket)
+            at++;
+        lookup->buckets[bucket] = at;
+    }
+    return 0;
+}
+
+static int make_intervals(struct lookup *lookup, const struct lookup_range *ranges,
+                          uint32_t count) {
+    lookup->kind = LOOKUP_INTERVALS;
+    lookup->count = count;
+    lookup->intervals = malloc(count * sizeof *lookup->intervals);
+    if (!lookup->intervals)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        lookup->intervals[i] = (struct lookup_interval){
+            .low = (uint32_t)ranges[i].low,
+            .high = (uint32_t)ranges[i].high,
+            .value = ranges[i].value,
+        };
+    return make_buckets(lookup, ranges, count);
+}
+
+static int make_wide_intervals(struct lookup *lookup, const struct lookup_range *ranges,
+                               uint32_t count) {
+    lookup->kind = LOOKUP_WIDE_INTERVALS;
+    lookup->count = count;
+    lookup->wide_intervals = malloc(count * sizeof *lookup->wide_intervals);
+    if (!lookup->wide_intervals)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        lookup->wide_intervals[i] = (struct lookup_wide_interval){
+            .low = ranges[i].low,
+            .high = ranges[i].high,
+            .value = ranges[i].value,
+        };
+    return make_buckets(lookup, ranges, count);
+}
+
+static int make_wide_exact(struct lookup *lookup, const struct lookup_range *ranges,
+                           uint32_t count) {
+    uint64_t *rows = malloc(count * 3ULL * sizeof *rows);
+
+    lookup->kind = LOOKUP_WIDE_EXACT;
+    if (!rows)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        rows[3ULL * i] = (uint64_t)(ranges[i].low >> 64);
+        rows[3ULL * i + 1] = (uint64_t)ranges[i].low;
+        rows[3ULL * i + 2] = ranges[i].value;
+    }
+    return lookup_hash_make(&lookup->hash, 2, rows, count);
+}
+
+int lookup_make(struct lookup *lookup, uint32_t bits, struct lookup_range *ranges, uint32_t count) {
+    const bool narrow = bits <= LOOKUP_NARROW_BITS;
+    int result;
+
+    *lookup = (struct lookup){.kind = LOOKUP_EMPTY};
+    count = lookup_part(ranges, count);
+    if (count == 0)
+        return 0;
+    if (all_exact(ranges, count))
+        result = (narrow ? make_exact : make_wide_exact)(lookup, ranges, count);
+    else
+        result = (narrow ? make_intervals : make_wide_intervals)(lookup, ranges, count);
+    if (result < 0)
+        lookup_free(lookup);
+    return result;
+}
+
+void lookup_free(struct lookup *lookup) {
+    free(lookup->slots);
+    lookup_hash_free(&lookup->hash);
+    free(lookup->intervals);
+    free(lookup->wide_intervals);
+    free(lookup->buckets);
+    *lookup = (struct lookup){.kind = LOOKUP_EMPTY};
+}
+
+static uint32_t find_exact(const struct lookup *lookup, uint32_t value) {
+    const uint32_t mask = UINT32_MAX >> lookup->shift;
+    uint32_t slot = exact_slot(lookup, value);
+
+    // Ends at an empty slot at the latest: half of them are.
+    for (;;) {
+        const struct lookup_slot *row = &lookup->slots[slot];
+
+        if (row->value == LOOKUP_NONE || row->key == value)
+            return row->value;
+        slot = (slot + 1) & mask;
+    }
+}
+
+/// The bucket that a value falls into, which is not below the base.
+static uint32_t bucket_of(const struct lookup *lookup, policy_value value) {
+    const policy_value bucket = (value - lookup->base) >> lookup->bucket_shift;
+
+    return bucket < lookup->bucket_count ? (uint32_t)bucket : lookup->bucket_count - 1;
+}
+
+static uint32_t find_interval(const struct lookup *lookup, uint32_t value) {
+    const uint64_t offset = (uint64_t)value - (uint32_t)lookup->base;
+    uint64_t bucket;
+    uint32_t from, to;
+
+    if (value < (uint32_t)lookup->base)
+        return LOOKUP_NONE;
+    bucket = offset >> lookup->bucket_shift;
+    if (bucket >= lookup->bucket_count)
+        bucket = lookup->bucket_count - 1;
+    // The first that begins behind the value; the one before it is the only one that can hold.
+    from = lookup->buckets[bucket];
+    to = lookup->buckets[bucket + 1];
+    while (from < to) {
+        const uint32_t middle = from + (to - from) / 2;
+
+        if (lookup->intervals[middle].low <= value)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    // Not 0: the first begins at the base.
+    return value <= lookup->intervals[from - 1].high ? lookup->intervals[from - 1].value
+                                                     : LOOKUP_NONE;
+}
+
+uint32_t lookup_find(const struct lookup *lookup, uint32_t value) {
+    switch (lookup->kind) {
+    case LOOKUP_EXACT:
+        return find_exact(lookup, value);
+    case LOOKUP_INTERVALS:
+        return find_interval(lookup, value);
+    default:
+        return LOOKUP_NONE;
+    }
+}
+
+static uint32_t find_wide_interval(const struct lookup *lookup, policy_value value) {
+    uint32_t bucket, from, to;
+
+    if (value < lookup->base)
+        return LOOKUP_NONE;
+    bucket = bucket_of(lookup, value);
+    from = lookup->buckets[bucket];
+    to = lookup->buckets[bucket + 1];
+    while (from < to) {
+        const uint32_t middle = from + (to - from) / 2;
+
+        if (lookup->wide_intervals[middle].low <= value)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return value <= lookup->wide_intervals[from - 1].high ? lookup->wide_intervals[from - 1].value
+                                                          : LOOKUP_NONE;
+}
+
+uint32_t lookup_find_wide(const struct lookup *lookup, policy_value value) {
+    switch (lookup->kind) {
+    case LOOKUP_WIDE_EXACT:
+        return lookup_hash_find(&lookup->hash,
+                                (uint64_t[]){(uint64_t)(value >> 64), (uint64_t)value});
+    case LOOKUP_WIDE_INTERVALS:
+        return find_wide_interval(lookup, value);
+    default:
+        return LOOKUP_NONE;
+    }
+}
+
+/// Multiplies each word in and folds the product, as wyhash does.
+static uint64_t hash_words(const uint64_t *words, uint32_t count) {
+    uint64_t hash = MULTIPLIER_64;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const unsigned __int128 product = (unsigned __int128)(hash ^ words[i]) * MULTIPLIER_64;
+
+        hash = ((uint64_t)product ^ (uint64_t)(product >> 64)) + MULTIPLIER_64;
+    }
+    return hash;
+}
+
+/// The slot that has the key, or the empty one where it would be.
+static struct lookup_hash_slot *hash_slot(const struct lookup_hash *hash, const uint64_t *key,
+                                          uint64_t hashed) {
+    uint32_t slot = (uint32_t)hashed & hash->mask;
+
+    for (;; slot = (slot + 1) & hash->mask) {
+        struct lookup_hash_slot *row = &hash->slots[slot];
+
+        if (row->entry == LOOKUP_NONE)
+            return row;
+        if (row->tag == (uint32_t)(hashed >> 32) &&
+            memcmp(&hash->rows[(size_t)row->entry * (hash->words + 1)], key,
+                   hash->words * sizeof *key) == 0)
+            return row;
+    }
+}
+
+int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count) {
+    *hash = (struct lookup_hash){
+        .words = words,
+        .count = count,
+        .mask = (1U << slots_log2(count)) - 1,
+        .rows = rows,
+    };
+    hash->slots = malloc((hash->mask + 1ULL) * sizeof *hash->slots);
+    if (!hash->slots) {
+        lookup_hash_free(hash);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i <= hash->mask; i++)
+        hash->slots[i] = (struct lookup_hash_slot){.entry = LOOKUP_NONE};
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t *key = &rows[(size_t)i * (words + 1)];
+        const uint64_t hashed = hash_words(key, words);
+        struct lookup_hash_slot *slot = hash_slot(hash, key, hashed);
+
+        if (slot->entry == LOOKUP_NONE)
+            *slot = (struct lookup_hash_slot){.tag = (uint32_t)(hashed >> 32), .entry = i};
+    }
+    return 0;
+}
+
+void lookup_hash_free(struct lookup_hash *hash) {
+    free(hash->slots);
+    free(hash->rows);
+    *hash = (struct lookup_hash){0};
+}
+
+uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key) {
+    const struct lookup_hash_slot *slot;
+
+    if (hash->count == 0)
+        return LOOKUP_NONE;
+    slot = hash_slot(hash, key, hash_words(key, hash->words));
+    if (slot->entry == LOOKUP_NONE)
+        return LOOKUP_NONE;
+    return (uint32_t)hash->rows[(size_t)slot->entry * (hash->words + 1) + hash->words];
+}
