@@ -234,8 +234,10 @@ mod tests {
         Namespace::veth_pair(&a, &b).unwrap();
         for address in [VETH_IPV4.1, VETH_IPV6.1] {
             let listener = b.enter(|| TcpListener::bind((address, 9999))).unwrap();
-            a.enter(|| TcpStream::connect_timeout(&(address, 9999).into(), Duration::from_secs(2)))
-                .unwrap();
+            a.enter(|| {
+                TcpStream::connect_timeout(&(address, 9999).into(), Duration::from_secs(30))
+            })
+            .unwrap();
             drop(listener);
         }
         assert!(interfaces(&a).contains(&"veth".to_string()));
@@ -243,7 +245,7 @@ mod tests {
         let start = Instant::now();
         while interfaces(&a).contains(&"veth".to_string()) {
             assert!(
-                start.elapsed() < Duration::from_secs(10),
+                start.elapsed() < Duration::from_secs(30),
                 "the namespace outlives its handle"
             );
             thread::sleep(Duration::from_millis(20));
@@ -263,7 +265,7 @@ mod tests {
         let start = Instant::now();
         while child.try_wait().unwrap().is_none() {
             assert!(
-                start.elapsed() < Duration::from_secs(10),
+                start.elapsed() < Duration::from_secs(30),
                 "the child lives on"
             );
             thread::sleep(Duration::from_millis(10));
