@@ -100,6 +100,8 @@ int main(int argc, char **argv) {
         prctl(PR_SET_TIMERSLACK,
               1UL); // nanosecond: the coalescing sleep is short; threads inherit it
         return run(&options, &signals);
+    case OPTIONS_ACTION_CHECK:
+    case OPTIONS_ACTION_EXPLAIN:
     case OPTIONS_ACTION_HELP:
         fputs(options_help, stdout);
         return LOG_EXIT_STOPPED;

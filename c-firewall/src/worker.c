@@ -198,7 +198,7 @@ int worker_open(struct worker *worker, const struct options *options, uint32_t i
     int result;
 
     *worker = (struct worker){
-        .settings = options_queue(options, number),
+        .settings = options_queue(options, NULL, number),
         .decide = {.default_verdict = options->default_verdict, .fail_open = options->fail_open},
         .paper = options->profile == OPTIONS_PAPER,
         .spin_us = options->spin_us,

@@ -80,7 +80,7 @@ static void paper_sets_its_own(void **state) {
     assert_int_equal(options.queue_length, 1024);
     assert_false(options.gso);
     assert_int_equal(options.coalesce_us, 0);
-    assert_int_equal(options_queue(&options, 0).slot_bytes, UINT64_C(1) << 32);
+    assert_int_equal(options_queue(&options, NULL, 0).slot_bytes, UINT64_C(1) << 32);
 }
 
 static void what_is_given_goes_before_the_profile(void **state) {
@@ -294,7 +294,7 @@ static void what_is_quoted_is_printable_and_short(void **state) {
 static void a_queue_gets_its_settings(void **state) {
     const struct options options =
         good("--queue 4:9 --copy-bytes 100 --batch 32 --receive-buffer 7 --gso off --fail open");
-    const struct queue_settings settings = options_queue(&options, 6);
+    const struct queue_settings settings = options_queue(&options, NULL, 6);
 
     (void)state;
     assert_int_equal(settings.number, 6);
