@@ -23,6 +23,13 @@ struct frame {
     struct list lists[LISTS_MAX];
 };
 
+/// Where a walk goes on after a return.
+struct waiting {
+    uint32_t chain;
+    uint32_t rule; // that jumped
+    uint32_t way;
+};
+
 /// A packet on its way through the policy.
 struct walk {
     const struct compiled *compiled;
@@ -32,11 +39,10 @@ struct walk {
     const struct decide_recorder *recorder; // NULL = none
     struct decide_outcome *outcome;
     struct fields fields;
-    struct frame frame;                 // the chain at hand
-    uint32_t depth;                     // frames on the stack
-    uint32_t way;                       // chains entered on the way here, gotos too
-    struct frame stack[POLICY_WAY_MAX]; // those that wait for a return
-    uint32_t ways[POLICY_WAY_MAX];      // way of those
+    struct frame frame; // the chain at hand
+    uint32_t way;       // jumps and gotos taken on the way there
+    uint32_t depth;     // jumps to return from
+    struct waiting stack[POLICY_WAY_MAX];
 };
 
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
@@ -313,8 +319,29 @@ static void enter(struct walk *walk, uint32_t chain) {
     add_list(&walk->frame, &walk->compiled->always[entered->first_always], entered->always_count);
     for (uint32_t i = 0; i < entered->index_count; i++)
         add_candidates(walk, &walk->compiled->indexes[entered->first_index + i]);
+}
+
+/// Enters a chain from another one, or as the first.
+static void enter_newly(struct walk *walk, uint32_t chain) {
+    enter(walk, chain);
     if (walk->recorder)
-        walk->recorder->chain(walk->recorder->context, entered->place, walk->way);
+        walk->recorder->chain(walk->recorder->context, walk->compiled->chains[chain].place,
+                              walk->way);
+}
+
+/// Passes over the rules of a list up to one.
+static void skip(struct list *list, uint32_t rule) {
+    const uint32_t *from = list->at, *to = list->end;
+
+    while (from < to) {
+        const uint32_t *middle = from + (to - from) / 2;
+
+        if (*middle <= rule)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    list->at = from;
 }
 
 /// The next rule of the chain at hand, or NO_RULE.
@@ -332,24 +359,25 @@ static inline uint32_t next_rule(struct frame *frame) {
     return lowest->at < lowest->end ? *lowest->at++ : NO_RULE;
 }
 
-/// Goes back to the chain that jumped here. Returns false if there is none.
+/// Goes back behind the rule that jumped here. Returns false if there is none.
 static bool leave(struct walk *walk) {
+    const struct waiting *waiting;
+
     if (walk->depth == 0)
         return false;
-    walk->depth--;
-    walk->frame = walk->stack[walk->depth];
-    walk->way = walk->ways[walk->depth];
+    waiting = &walk->stack[--walk->depth];
+    walk->way = waiting->way;
+    enter(walk, waiting->chain);
+    for (uint32_t i = 0; i < walk->frame.count; i++)
+        skip(&walk->frame.lists[i], waiting->rule);
     return true;
 }
 
-/// Remembers to come back to the chain at hand. No chain is left out: compiled policies have no way
-/// of more than POLICY_WAY_MAX chains.
-static void remember(struct walk *walk) {
-    if (walk->depth == POLICY_WAY_MAX)
-        return;
-    walk->stack[walk->depth] = walk->frame;
-    walk->ways[walk->depth] = walk->way;
-    walk->depth++;
+/// Notes where to go on after a return. There is room: parse refuses ways of more than
+/// POLICY_WAY_MAX chains.
+static void remember(struct walk *walk, uint32_t rule) {
+    if (walk->depth < POLICY_WAY_MAX)
+        walk->stack[walk->depth++] = (struct waiting){walk->frame.chain, rule, walk->way};
 }
 
 static enum policy_verdict end_by_rule(struct walk *walk, enum policy_verdict verdict,
@@ -364,7 +392,7 @@ static enum policy_verdict end_by_rule(struct walk *walk, enum policy_verdict ve
 static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
     walk->depth = 0;
     walk->way = 0;
-    enter(walk, base);
+    enter_newly(walk, base);
     for (;;) {
         const uint32_t rule = next_rule(&walk->frame);
         struct set_target target = {.verdict = POLICY_RETURN};
@@ -384,13 +412,13 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
             walk->outcome->chain = base;
             return walk->compiled->chains[base].policy;
         case POLICY_JUMP:
-            remember(walk);
+            remember(walk, rule);
             walk->way++;
-            enter(walk, target.chain);
+            enter_newly(walk, target.chain);
             break;
         case POLICY_GOTO:
             walk->way++;
-            enter(walk, target.chain);
+            enter_newly(walk, target.chain);
             break;
         }
     }
