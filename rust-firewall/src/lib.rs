@@ -3,12 +3,24 @@
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod arguments;
 pub mod decide;
 pub mod lexer;
 pub mod log;
 pub mod options;
+pub mod overlap;
 pub mod packet;
+pub mod parse;
+pub mod parse_elements;
+pub mod parse_match;
+pub mod parse_refuse;
+pub mod parse_rule;
+pub mod parse_set;
+pub mod parse_state;
+pub mod pcap;
+pub mod pcap_link;
 pub mod policy;
+pub mod print;
 pub mod queue;
 #[allow(unsafe_code)]
 pub mod queue_classic;
@@ -20,6 +32,7 @@ pub mod queue_raw;
 #[allow(unsafe_code)]
 pub mod queue_socket;
 pub mod report;
+pub mod resolve;
 pub mod stats;
 pub mod symbol;
 pub mod token;

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Rules and their statements.
+
+use crate::log::Failure;
+use crate::parse_elements::{self, find_verdict};
+use crate::parse_match;
+use crate::parse_refuse::{self, unexpected, Where};
+use crate::parse_state::{excludes, learn, tested, Parser};
+use crate::parse_state::{NFPROTO_IPV4, NFPROTO_IPV6, PROTOCOL_TCP};
+use crate::policy::{
+    Counter, Family, Field, Limit, Log, MapsTo, MarkSet, Quota, Reject, RejectKind, Rule,
+    Statement, StatementKind, Type, ICMPX_PORT_UNREACHABLE, LIMIT_BURST_PACKETS, RULES_MAX,
+};
+use crate::token::{Sign, Token, TokenKind};
+use crate::value;
+
+const SIZE: &str = "bytes, kbytes or mbytes";
+const UNIT: &str = "second, minute, hour, day or week";
+const NANOSECONDS: u64 = 1_000_000_000;
+/// Where statements end: an error names what else could stand there.
+const AFTER_TERMINAL: &str = "comment, the end of the line or \";\"";
+
+/// A word for a number of bytes.
+fn find_size(text: &str) -> Option<u64> {
+    match text {
+        "bytes" => Some(1),
+        "kbytes" => Some(1 << 10),
+        "mbytes" => Some(1 << 20),
+        _ => None,
+    }
+}
+
+/// A number of bytes as a number and a size's unit.
+fn sized(parser: &Parser, token: &Token, number: u64, size: u64) -> Result<u64, Failure> {
+    number
+        .checked_mul(size)
+        .ok_or_else(|| parser.lexer.wrong(token, "too many bytes"))
+}
+
+/// Takes bytes, kbytes or mbytes.
+fn size(parser: &mut Parser) -> Result<u64, Failure> {
+    let token = parser.lexer.take();
+    let found = match token.kind {
+        TokenKind::Word => find_size(parser.lexer.text(&token)),
+        _ => None,
+    };
+    found.ok_or_else(|| parser.lexer.unexpected(&token, SIZE))
+}
+
+/// Takes `[packets N bytes N]` behind `counter`.
+fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
+    let mut counter = Counter {
+        packets: 0,
+        bytes: 0,
+    };
+    let next = parser.lexer.peek(0);
+    parse_refuse::check(&parser.lexer, Where::Named, &next)?;
+    if parser.lexer.take_word("packets") {
+        counter.packets = parser.number()?.1;
+        parser.word("bytes", "bytes")?;
+        counter.bytes = parser.number()?.1;
+    }
+    Ok(counter)
+}
+
+/// Takes a unit of time behind a `/`.
+fn unit(parser: &mut Parser) -> Result<u64, Failure> {
+    let token = parser.lexer.take();
+    let found = match token.kind {
+        TokenKind::Word => value::find_unit(parser.lexer.text(&token)),
+        _ => None,
+    };
+    found.ok_or_else(|| parser.lexer.unexpected(&token, UNIT))
+}
+
+/// Takes `/unit`, or `size/unit`, which is one word where no blank divides it. The bytes of the size
+/// (0 = packets are counted) and the seconds of the unit.
+fn rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
+    const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
+    if parser.lexer.take_sign(Sign::Slash) {
+        return Ok((0, unit(parser)?));
+    }
+    let token = parser.lexer.take();
+    if token.kind != TokenKind::Word {
+        return Err(parser.lexer.unexpected(&token, EXPECTED));
+    }
+    let text = parser.lexer.text(&token);
+    let (word, rest) = match text.split_once('/') {
+        Some((word, rest)) => (word, Some(rest)),
+        None => (text, None),
+    };
+    let Some(size) = find_size(word) else {
+        return Err(parser.lexer.unexpected(&token, EXPECTED));
+    };
+    let Some(rest) = rest else {
+        parser.sign(Sign::Slash, "\"/\" and a unit of time")?;
+        return Ok((size, unit(parser)?));
+    };
+    match value::find_unit(rest) {
+        Some(seconds) => Ok((size, seconds)),
+        None => Err(parser.lexer.unexpected(&token, EXPECTED)),
+    }
+}
+
+/// Takes `N packets` or `N size` behind `burst`.
+fn burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
+    let (token, number) = parser.number()?;
+    let burst = if of_bytes {
+        let size = size(parser)?;
+        sized(parser, &token, number, size)?
+    } else {
+        parser.word("packets", "packets")?;
+        if number == 0 {
+            return Err(parser.lexer.wrong(&token, "a burst is at least 1 packet"));
+        }
+        number
+    };
+    if burst > u32::MAX.into() {
+        return Err(parser.lexer.wrong(&token, "a burst is at most 4294967295"));
+    }
+    Ok(burst)
+}
+
+/// Whether nf_tables can count a limit's tokens in 64 bits (nft_limit_init in net/netfilter/nft_limit.c).
+fn limit_fits(limit: &Limit) -> bool {
+    let time = limit.unit_s * NANOSECONDS;
+    let Some(both) = limit.rate.checked_add(limit.burst) else {
+        return false;
+    };
+    if limit.of_bytes {
+        time.checked_mul(both).is_some()
+    } else {
+        (time / limit.rate).checked_mul(limit.burst).is_some()
+    }
+}
+
+/// Takes what stands behind `limit`.
+fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
+    let next = parser.lexer.peek(0);
+    if !parser.lexer.take_word("rate") {
+        return Err(unexpected(&parser.lexer, Where::Named, &next, "rate"));
+    }
+    let over = parser.lexer.take_word("over");
+    let (token, number) = parser.number()?;
+    let (size, unit_s) = rate_unit(parser)?;
+    let of_bytes = size > 0;
+    let mut limit = Limit {
+        over,
+        of_bytes,
+        rate: sized(parser, &token, number, size.max(1))?,
+        unit_s,
+        burst: if of_bytes { 0 } else { LIMIT_BURST_PACKETS },
+    };
+    if parser.lexer.take_word("burst") {
+        limit.burst = burst(parser, of_bytes)?;
+    }
+    if limit.rate == 0 {
+        return Err(parser.lexer.wrong(&token, "a rate is at least 1"));
+    }
+    if !limit_fits(&limit) {
+        let cause = "rate and burst are more than the kernel can count";
+        return Err(parser.lexer.wrong(&token, cause));
+    }
+    Ok(limit)
+}
+
+/// Takes what stands behind `quota`.
+fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
+    let next = parser.lexer.peek(0);
+    parse_refuse::check(&parser.lexer, Where::Named, &next)?;
+    let over = parser.lexer.take_word("over");
+    if !over {
+        parser.lexer.take_word("until");
+    }
+    let (token, number) = parser.number()?;
+    let unit = size(parser)?;
+    let bytes = sized(parser, &token, number, unit)?;
+    if bytes > i64::MAX as u64 {
+        return Err(parser.lexer.wrong(&token, "too many bytes"));
+    }
+    let mut used = 0;
+    if parser.lexer.take_word("used") {
+        let (token, number) = parser.number()?;
+        let unit = size(parser)?;
+        used = sized(parser, &token, number, unit)?;
+        if used > bytes {
+            return Err(parser.lexer.wrong(&token, "more than the quota"));
+        }
+    }
+    Ok(Quota { over, bytes, used })
+}
+
+/// Takes what stands behind `log`.
+fn log(parser: &mut Parser) -> Result<Log, Failure> {
+    let (mut prefix, mut level) = (None, None);
+    loop {
+        let token = parser.lexer.peek(0);
+        if parser.lexer.is(&token, "prefix") && prefix.is_none() {
+            parser.lexer.take();
+            prefix = Some(parser.string()?);
+        } else if parser.lexer.is(&token, "level") && level.is_none() {
+            parser.lexer.take();
+            let word = parser.lexer.take();
+            let found = value::find_level(word.kind, parser.lexer.text(&word));
+            let expected = "emerg, alert, crit, err, warn, notice, info or debug";
+            level = Some(found.ok_or_else(|| parser.lexer.unexpected(&word, expected))?);
+        } else if parser.lexer.is(&token, "prefix") || parser.lexer.is(&token, "level") {
+            return Err(parser.lexer.wrong(&token, "given twice"));
+        } else {
+            parse_refuse::check(&parser.lexer, Where::Log, &token)?;
+            break;
+        }
+    }
+    Ok(Log {
+        prefix: prefix.unwrap_or_default(),
+        level: level.unwrap_or(4),
+    })
+}
+
+/// Bits that are kept and bits that are turned round, of what stands so far in an expression:
+/// (mark & keep) ^ toggle. A constant keeps none.
+#[derive(Clone, Copy)]
+struct Bits {
+    keep: u32,
+    toggle: u32,
+}
+
+/// Takes a number in an expression of a mark.
+fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
+    let range = parse_elements::value(parser, Type::Mark, 32)?;
+    Ok(Bits {
+        keep: 0,
+        toggle: range.low as u32,
+    })
+}
+
+/// Takes an operator of a mark, as a sign or a word. Whether it was.
+fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
+    parser.lexer.take_sign(sign) || parser.lexer.take_word(word)
+}
+
+fn mark_and(parser: &mut Parser, mut bits: Bits) -> Result<Bits, Failure> {
+    while mark_op(parser, Sign::And, "and") {
+        let mask = mark_number(parser)?.toggle;
+        bits.keep &= mask;
+        bits.toggle &= mask;
+    }
+    Ok(bits)
+}
+
+fn mark_xor(parser: &mut Parser, bits: Bits) -> Result<Bits, Failure> {
+    let mut bits = mark_and(parser, bits)?;
+    while mark_op(parser, Sign::Xor, "xor") {
+        let right = mark_number(parser)?;
+        bits.toggle ^= mark_and(parser, right)?.toggle;
+    }
+    Ok(bits)
+}
+
+fn mark_or(parser: &mut Parser, bits: Bits) -> Result<Bits, Failure> {
+    let mut bits = mark_xor(parser, bits)?;
+    while mark_op(parser, Sign::Or, "or") {
+        let right = mark_number(parser)?;
+        let set = mark_xor(parser, right)?.toggle;
+        bits.keep &= !set;
+        bits.toggle |= set;
+    }
+    Ok(bits)
+}
+
+/// Whether a token is an operator of a mark.
+fn is_mark_op(parser: &Parser, token: &Token) -> bool {
+    match token.kind {
+        TokenKind::Sign(sign) => matches!(sign, Sign::And | Sign::Xor | Sign::Or),
+        TokenKind::Word => matches!(parser.lexer.text(token), "and" | "xor" | "or"),
+        _ => false,
+    }
+}
+
+/// Takes what stands behind `meta mark set`.
+fn mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
+    let token = parser.lexer.peek(0);
+    if matches!(token.kind, TokenKind::Number(_)) {
+        let Bits { keep, toggle } = mark_number(parser)?;
+        return Ok(MarkSet::Bits { keep, toggle });
+    }
+    if !parse_match::begins(&parser.lexer, &token) || parser.lexer.is(&token, "exthdr") {
+        let expected = "a number, or a field";
+        return Err(unexpected(
+            &parser.lexer,
+            Where::Statement,
+            &token,
+            expected,
+        ));
+    }
+    let key = parse_match::key(parser)?;
+    if parser.lexer.take_word("map") {
+        let map = parse_match::lookup(parser, key, MapsTo::MarkMap)?;
+        return Ok(MarkSet::Map(map));
+    }
+    let next = parser.lexer.peek(0);
+    if key.fields != [Field::MetaMark] {
+        return Err(parser.lexer.unexpected(&next, "map"));
+    }
+    if !is_mark_op(parser, &next) {
+        let expected = "\"&\", \"|\", \"^\" or map";
+        return Err(parser.lexer.unexpected(&next, expected));
+    }
+    let mark = Bits {
+        keep: u32::MAX,
+        toggle: 0,
+    };
+    let Bits { keep, toggle } = mark_or(parser, mark)?;
+    Ok(MarkSet::Bits { keep, toggle })
+}
+
+/// What `reject` means in a table without more words.
+fn default_reject(family: Family) -> Reject {
+    match family {
+        Family::Ip => Reject {
+            kind: RejectKind::Icmp,
+            code: 3,
+        },
+        Family::Ip6 => Reject {
+            kind: RejectKind::Icmpv6,
+            code: 4,
+        },
+        Family::Inet => Reject {
+            kind: RejectKind::Icmpx,
+            code: ICMPX_PORT_UNREACHABLE,
+        },
+    }
+}
+
+/// Why a rule cannot reject in a way: what it tests, or its table, excludes the packets.
+fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
+    let tested = &parser.tested;
+    match kind {
+        RejectKind::TcpReset if excludes(tested.protocol, PROTOCOL_TCP) => {
+            Some("for TCP only, which a match before excludes")
+        }
+        RejectKind::Icmp if excludes(tested.layer3, NFPROTO_IPV4) => {
+            Some("for IPv4 only, which the table or a match before excludes")
+        }
+        RejectKind::Icmpv6 if excludes(tested.layer3, NFPROTO_IPV6) => {
+            Some("for IPv6 only, which the table or a match before excludes")
+        }
+        RejectKind::Icmpx if tested.family != Family::Inet => Some("for a table inet only"),
+        _ => None,
+    }
+}
+
+/// Takes what stands behind `reject`.
+fn reject(parser: &mut Parser) -> Result<Reject, Failure> {
+    if !parser.lexer.take_word("with") {
+        return Ok(default_reject(parser.tested.family));
+    }
+    let token = parser.lexer.take();
+    let kind = if parser.lexer.is(&token, "tcp") {
+        RejectKind::TcpReset
+    } else if parser.lexer.is(&token, "icmp") {
+        RejectKind::Icmp
+    } else if parser.lexer.is(&token, "icmpv6") {
+        RejectKind::Icmpv6
+    } else if parser.lexer.is(&token, "icmpx") {
+        RejectKind::Icmpx
+    } else {
+        let expected = "tcp, icmp, icmpv6 or icmpx";
+        return Err(parser.lexer.unexpected(&token, expected));
+    };
+    if let Some(cause) = reject_excluded(parser, kind) {
+        return Err(parser.lexer.wrong(&token, cause));
+    }
+    if kind == RejectKind::TcpReset {
+        parser.word("reset", "reset")?;
+        learn(&mut parser.tested.protocol, PROTOCOL_TCP);
+        return Ok(Reject { kind, code: 0 });
+    }
+    parser.lexer.take_word("type");
+    let token = parser.lexer.take();
+    if !value::begins(token.kind) {
+        return Err(parser.lexer.unexpected(&token, "the name of a code"));
+    }
+    let text = parser.lexer.text(&token);
+    let code = value::parse_reject(kind, token.kind, text)
+        .map_err(|cause| parser.lexer.wrong(&token, cause))?;
+    Ok(Reject { kind, code })
+}
+
+/// Takes a statement that begins with a field: a match, a vmap, or the setting of a mark.
+fn field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
+    let key = parse_match::key(parser)?;
+    let next = parser.lexer.peek(0);
+    if key.fields == [Field::MetaMark] && parser.lexer.take_word("set") {
+        let set = mark_set(parser)?;
+        return Ok(StatementKind::MarkSet(Box::new(set)));
+    }
+    parse_refuse::check(&parser.lexer, Where::Assigned, &next)?;
+    if parser.lexer.take_word("vmap") {
+        let found = parse_match::lookup(parser, key, MapsTo::VerdictMap)?;
+        return Ok(StatementKind::Vmap(Box::new(found)));
+    }
+    let found = parse_match::compared(parser, key)?;
+    Ok(StatementKind::Match(Box::new(found)))
+}
+
+/// Takes a statement.
+/// expected: for the error if none begins here.
+fn statement(parser: &mut Parser, expected: &str) -> Result<Statement, Failure> {
+    let token = parser.lexer.peek(0);
+    let place = token.place;
+    if parse_match::begins(&parser.lexer, &token) {
+        let kind = field_statement(parser)?;
+        return Ok(Statement { place, kind });
+    }
+    parser.lexer.take();
+    let kind = if let Some(verdict) = find_verdict(&parser.lexer, &token) {
+        let target = parse_elements::target(parser, &token, verdict)?;
+        StatementKind::Verdict(Box::new(target))
+    } else if parser.lexer.is(&token, "counter") {
+        StatementKind::Counter(counter(parser)?)
+    } else if parser.lexer.is(&token, "limit") {
+        StatementKind::Limit(limit(parser)?)
+    } else if parser.lexer.is(&token, "quota") {
+        StatementKind::Quota(quota(parser)?)
+    } else if parser.lexer.is(&token, "log") {
+        StatementKind::Log(Box::new(log(parser)?))
+    } else if parser.lexer.is(&token, "reject") {
+        StatementKind::Reject(reject(parser)?)
+    } else {
+        return Err(unexpected(
+            &parser.lexer,
+            Where::Statement,
+            &token,
+            expected,
+        ));
+    };
+    Ok(Statement { place, kind })
+}
+
+/// Whether a statement can only be the last.
+fn is_terminal(statement: &Statement) -> bool {
+    matches!(
+        statement.kind,
+        StatementKind::Verdict(_) | StatementKind::Reject(_)
+    )
+}
+
+/// Takes a comment's text. An empty one is none.
+fn comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
+    let text = parser.string()?;
+    Ok(if text.is_empty() { None } else { Some(text) })
+}
+
+/// Whether a token ends a rule.
+fn ends(token: &Token) -> bool {
+    matches!(
+        token.kind,
+        TokenKind::LineEnd | TokenKind::Semicolon | TokenKind::EndOfText
+    )
+}
+
+/// Takes a rule with its end, into a chain.
+/// expected: for the error if none begins here.
+pub fn read(
+    parser: &mut Parser,
+    table: usize,
+    chain: usize,
+    expected: &str,
+) -> Result<(), Failure> {
+    let first = parser.lexer.peek(0);
+    let mut rule = Rule {
+        place: first.place,
+        comment: None,
+        statements: Vec::new(),
+    };
+    parser.tested = tested(parser.policy.tables[table].family);
+    let mut expected = expected;
+    loop {
+        let statement = statement(parser, expected)?;
+        let terminal = is_terminal(&statement);
+        rule.statements.push(statement);
+        if parser.lexer.take_word("comment") {
+            rule.comment = comment(parser)?;
+            break;
+        }
+        let next = parser.lexer.peek(0);
+        if ends(&next) {
+            break;
+        }
+        if terminal {
+            return Err(parser.lexer.unexpected(&next, AFTER_TERMINAL));
+        }
+        expected = "a statement, comment, the end of the line or \";\"";
+    }
+    parser.lexer.take_end()?;
+    if parser.rules >= RULES_MAX {
+        let cause = format!("more than {RULES_MAX} rules");
+        return Err(parser.lexer.wrong(&first, cause));
+    }
+    parser.rules += 1;
+    parser.policy.tables[table].chains[chain].rules.push(rule);
+    Ok(())
+}
