@@ -123,7 +123,7 @@ static const char *parse_interface(enum policy_type type, const struct token *to
         return "no `*` here: iifname and oifname take one";
     if (memchr(token->text, '\\', length))
         return "no interface is named with a backslash";
-    if (token->length == 0)
+    if (length == 0)
         return "an interface has a name";
     if (length >= VALUE_INTERFACE_BYTES)
         return "longer than the 15 bytes of an interface's name";
@@ -391,7 +391,7 @@ void value_print_range(FILE *out, enum policy_type type, const struct policy_ran
     const bool is_prefix = (differing & (differing + 1)) == 0 && (range->low & differing) == 0;
 
     if (range->low == range->high) {
-        value_print(out, type, range->low, ",");
+        value_print(out, type, range->low, " | ");
     } else if (type == POLICY_IFNAME) {
         print_interface(out, range->low, "*");
     } else if (is_prefix && (type == POLICY_IPV4_ADDR || type == POLICY_IPV6_ADDR)) {

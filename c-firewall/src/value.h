@@ -63,7 +63,8 @@ const char *value_unit_name(uint64_t seconds);
 /// Prints a value. Flags come in the type's order, joined by `flags` ("," or " | "), 0 as 0x0.
 void value_print(FILE *out, enum policy_type type, policy_value value, const char *flags);
 
-/// Prints a range in its shortest form: the value, the prefix, `eth*`, low-high.
+/// Prints a range in its shortest form: the value (flags joined by ` | `), the prefix, `eth*`,
+/// low-high, with numbers where names could be taken for one word.
 void value_print_range(FILE *out, enum policy_type type, const struct policy_range *range);
 
 /// Prints a mask: numbers in the type's own form, integers as 0x without leading zeros, several

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod arguments;
 pub mod decide;
 pub mod lexer;
 pub mod log;
@@ -19,6 +20,7 @@ pub mod parse_state;
 pub mod pcap;
 pub mod pcap_link;
 pub mod policy;
+pub mod print;
 pub mod queue;
 #[allow(unsafe_code)]
 pub mod queue_classic;

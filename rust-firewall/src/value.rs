@@ -111,7 +111,7 @@ fn parse_interface(kind: Type, text: &str) -> Result<Range, &'static str> {
     if name.contains('\\') {
         return Err("no interface is named with a backslash");
     }
-    if text.is_empty() {
+    if name.is_empty() {
         return Err("an interface has a name");
     }
     if name.len() >= INTERFACE_BYTES {
@@ -339,12 +339,13 @@ fn print_interface(out: &mut String, value: u128, rest: &str) {
     put(out, format_args!("\"{name}{rest}\""));
 }
 
-/// Prints a range in its shortest form: the value, the prefix, `eth*`, low-high.
+/// Prints a range in its shortest form: the value (flags joined by ` | `), the prefix, `eth*`,
+/// low-high, with numbers where names could be taken for one word.
 pub fn print_range(out: &mut String, kind: Type, range: &Range) {
     let differing = range.low ^ range.high;
     let is_prefix = differing & differing.wrapping_add(1) == 0 && range.low & differing == 0;
     if range.low == range.high {
-        print(out, kind, range.low, ",");
+        print(out, kind, range.low, " | ");
     } else if kind == Type::Ifname {
         print_interface(out, range.low, "*");
     } else if is_prefix && matches!(kind, Type::Ipv4Addr | Type::Ipv6Addr) {
