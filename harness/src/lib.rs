@@ -15,6 +15,7 @@ pub mod interrupt;
 pub mod load;
 pub mod measure;
 pub mod metadata;
+pub mod micro;
 pub mod netns;
 pub mod plan;
 pub mod plot;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use harness::policy::PolicyKind;
-use harness::{commands, interrupt, load};
+use harness::{commands, interrupt, load, micro};
 
 /// Measures the firewalls against each other and against no firewall.
 ///
@@ -36,6 +36,8 @@ enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds a decision
+    Micro(micro::MicroArguments),
     /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
     Policy { kind: PolicyKind, size: u32 },
     /// One end of the embedded load; started by a run
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run_experiment(arguments),
         Command::Plot { folder } => commands::plot(folder.as_deref()),
         Command::Report { folder } => commands::report(&folder),
+        Command::Micro(arguments) => micro::run(&arguments),
         Command::Policy { kind, size } => commands::policy(kind, size),
         Command::Load { arguments } => load::command(&arguments),
     };

@@ -317,7 +317,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// The first column to the left, the others to the right.
-fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
+pub fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
     let lines: Vec<&[String]> = std::iter::once(head)
         .chain(rows.iter().map(|r| r.as_slice()))
         .collect();
