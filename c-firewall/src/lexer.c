@@ -3,29 +3,20 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "source.h"
 
 #define TOO_LARGE "the policy is larger than 32 MiB with its includes"
 #define UNDEFINED "not defined before this"
 
 enum {
-    READ_BYTES = 64 << 10, // asked for first; doubled as it needs
-    FILES_FIRST = 4,       // room for the first files
-};
-
-/// What a file was read into.
-struct contents {
-    char *text;
-    size_t bytes; // limit + 1 if there is more
-    uint64_t device, inode;
+    FILES_FIRST = 4, // room for the first files
 };
 
 /// Takes back what vsnprintf cut in the middle of a character.
@@ -69,106 +60,6 @@ static int fail_memory(struct lexer *lexer) {
     return -ENOMEM;
 }
 
-/// Reads what a descriptor gives, at most limit bytes and one more if there is more.
-static int read_all(int fd, size_t limit, struct contents *contents) {
-    size_t room = 0;
-
-    for (;;) {
-        ssize_t got;
-
-        if (contents->bytes == room) {
-            char *text;
-
-            room = room ? 2 * room : READ_BYTES;
-            room = room > limit + 1 ? limit + 1 : room;
-            text = realloc(contents->text, room);
-            if (!text)
-                return -ENOMEM;
-            contents->text = text;
-        }
-        got = read(fd, contents->text + contents->bytes, room - contents->bytes);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        contents->bytes += (size_t)got;
-        if (got == 0 || contents->bytes > limit)
-            return 0;
-    }
-}
-
-/// Reads a file. contents->text is to be freed if it returns 0.
-static int read_file(const char *path, size_t limit, struct contents *contents) {
-    struct stat facts;
-    int fd, error;
-
-    *contents = (struct contents){0};
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    error = fstat(fd, &facts) ? -errno : read_all(fd, limit, contents);
-    close(fd);
-    if (error) {
-        free(contents->text);
-        return error;
-    }
-    contents->device = facts.st_dev;
-    contents->inode = facts.st_ino;
-    return 0;
-}
-
-/// The bytes of the character at the start of a text if it is UTF-8 (RFC 3629), else 0.
-static size_t character_bytes(const uint8_t *text, size_t bytes) {
-    const uint8_t lead = text[0];
-    size_t length = 0;
-
-    if (lead < 0x80)
-        return 1;
-    if (lead >= 0xc2 && lead <= 0xdf)
-        length = 2;
-    else if (lead >= 0xe0 && lead <= 0xef)
-        length = 3;
-    else if (lead >= 0xf0 && lead <= 0xf4)
-        length = 4;
-    if (length == 0 || length > bytes)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] > 0x9f) ||
-        (lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return length;
-}
-
-/// Finds where a text is none: a byte that is not UTF-8, or NUL. Its length if it is one.
-static size_t check_text(const uint8_t *text, size_t bytes) {
-    size_t at = 0;
-
-    while (at < bytes) {
-        const size_t length = text[at] ? character_bytes(text + at, bytes - at) : 0;
-
-        if (length == 0)
-            return at;
-        at += length;
-    }
-    return bytes;
-}
-
-/// The place of a byte in a text.
-static struct policy_place place_of(uint32_t file, const char *text, size_t at) {
-    struct policy_place place = {.file = file, .line = 1, .column = 1};
-
-    for (size_t i = 0; i < at; i++) {
-        place.column++;
-        if (text[i] == '\n') {
-            place.line++;
-            place.column = 1;
-        }
-    }
-    return place;
-}
-
 /// Makes room for one file more.
 static int grow_files(struct lexer *lexer) {
     const uint32_t room = lexer->room ? 2 * lexer->room : FILES_FIRST;
@@ -189,35 +80,35 @@ static int grow_files(struct lexer *lexer) {
     return 0;
 }
 
-/// Makes a text the next to be read, once it is known to be one. Takes name and contents->text,
+/// Makes a text the next to be read, once it is known to be one. Takes name and source->text,
 /// which are freed if it fails before they are the lexer's.
-static int push_file(struct lexer *lexer, char *name, const struct contents *contents) {
+static int push_file(struct lexer *lexer, char *name, const struct source *source) {
     const uint32_t file = lexer->file_count;
     const int error = grow_files(lexer);
     size_t valid;
 
     if (error) {
         free(name);
-        free(contents->text);
+        free(source->text);
         return error;
     }
     lexer->names[file] = name;
-    lexer->files[file] = (struct lexer_file){
-        .text = contents->text, .device = contents->device, .inode = contents->inode};
+    lexer->files[file] =
+        (struct lexer_file){.text = source->text, .device = source->device, .inode = source->inode};
     lexer->file_count++;
-    lexer->bytes += contents->bytes;
-    valid = check_text((const uint8_t *)contents->text, contents->bytes);
-    if (valid < contents->bytes) {
-        const struct policy_place place = place_of(file, contents->text, valid);
+    lexer->bytes += source->bytes;
+    valid = source_check((const uint8_t *)source->text, source->bytes);
+    if (valid < source->bytes) {
+        const struct policy_place place = source_place(file, source->text, valid);
 
-        if (contents->text[valid] == '\0')
+        if (source->text[valid] == '\0')
             return lexer_fail(lexer, place, "a NUL byte: this is not a text");
         return lexer_fail(lexer, place, "byte 0x%02x is not UTF-8",
-                          (unsigned char)contents->text[valid]);
+                          (unsigned char)source->text[valid]);
     }
-    lexer->frames[lexer->depth++] = (struct lexer_frame){.at = contents->text,
-                                                         .end = contents->text + contents->bytes,
-                                                         .line_start = contents->text,
+    lexer->frames[lexer->depth++] = (struct lexer_frame){.at = source->text,
+                                                         .end = source->text + source->bytes,
+                                                         .line_start = source->text,
                                                          .file = file,
                                                          .line = 1};
     return 0;
@@ -228,46 +119,46 @@ static void open_empty(struct lexer *lexer, struct failure *failure) {
 }
 
 int lexer_open_file(struct lexer *lexer, const char *path, struct failure *failure) {
-    struct contents contents;
+    struct source source;
     char *name;
     int error;
 
     open_empty(lexer, failure);
-    error = read_file(path, POLICY_TEXT_MAX, &contents);
+    error = source_read(path, POLICY_TEXT_MAX, &source);
     if (error) {
         fail(failure, "%s: cannot read the policy: %s", path, strerror(-error));
         return error;
     }
-    if (contents.bytes > POLICY_TEXT_MAX) {
-        free(contents.text);
+    if (source.bytes > POLICY_TEXT_MAX) {
+        free(source.text);
         return fail(failure, "%s: " TOO_LARGE, path);
     }
     name = strdup(path);
     if (!name) {
-        free(contents.text);
+        free(source.text);
         return fail_memory(lexer);
     }
-    return push_file(lexer, name, &contents);
+    return push_file(lexer, name, &source);
 }
 
 int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, size_t bytes,
                     struct failure *failure) {
-    struct contents contents = {.bytes = bytes};
+    struct source source = {.bytes = bytes};
     char *copied;
 
     open_empty(lexer, failure);
     if (bytes > POLICY_TEXT_MAX)
         return fail(failure, "%s: " TOO_LARGE, name);
     copied = strdup(name);
-    contents.text = malloc(bytes + 1); // + 1: of nothing, something else than NULL
-    if (!copied || !contents.text) {
+    source.text = malloc(bytes + 1); // + 1: of nothing, something else than NULL
+    if (!copied || !source.text) {
         free(copied);
-        free(contents.text);
+        free(source.text);
         return fail_memory(lexer);
     }
     if (bytes > 0)
-        memcpy(contents.text, text, bytes);
-    return push_file(lexer, copied, &contents);
+        memcpy(source.text, text, bytes);
+    return push_file(lexer, copied, &source);
 }
 
 void lexer_close(struct lexer *lexer) {
@@ -636,12 +527,12 @@ static bool has_wildcard(const struct token *path) {
 }
 
 /// Whether a file is being read, so that its include would never end.
-static bool is_open(const struct lexer *lexer, const struct contents *contents) {
+static bool is_open(const struct lexer *lexer, const struct source *source) {
     for (uint32_t i = 0; i < lexer->depth; i++) {
         const struct lexer_file *file = &lexer->files[lexer->frames[i].file];
 
-        if (!lexer->frames[i].is_define && file->inode == contents->inode &&
-            file->device == contents->device)
+        if (!lexer->frames[i].is_define && file->inode == source->inode &&
+            file->device == source->device)
             return true;
     }
     return false;
@@ -649,20 +540,20 @@ static bool is_open(const struct lexer *lexer, const struct contents *contents) 
 
 /// Whether a file that was read may be included here.
 static int check_include(struct lexer *lexer, const struct token *path,
-                         const struct contents *contents) {
-    if (is_open(lexer, contents))
+                         const struct source *source) {
+    if (is_open(lexer, source))
         return lexer_wrong(lexer, path, "this file includes itself");
     if (count_frames(lexer, false) >= POLICY_INCLUDE_DEPTH_MAX)
         return lexer_wrong(lexer, path, "more than %d files in one another",
                            POLICY_INCLUDE_DEPTH_MAX);
-    if (contents->bytes > POLICY_TEXT_MAX - lexer->bytes)
+    if (source->bytes > POLICY_TEXT_MAX - lexer->bytes)
         return lexer_wrong(lexer, path, TOO_LARGE);
     return 0;
 }
 
 int lexer_include(struct lexer *lexer) {
     const struct token path = lexer_take(lexer);
-    struct contents contents;
+    struct source source;
     char *name;
     int error;
 
@@ -678,19 +569,19 @@ int lexer_include(struct lexer *lexer) {
     name = include_name(lexer->names[path.place.file], &path);
     if (!name)
         return fail_memory(lexer);
-    error = read_file(name, POLICY_TEXT_MAX - lexer->bytes, &contents);
+    error = source_read(name, POLICY_TEXT_MAX - lexer->bytes, &source);
     if (error) {
         free(name);
         lexer_wrong(lexer, &path, "cannot read it: %s", strerror(-error));
         return error;
     }
-    error = check_include(lexer, &path, &contents);
+    error = check_include(lexer, &path, &source);
     if (error) {
         free(name);
-        free(contents.text);
+        free(source.text);
         return error;
     }
-    return push_file(lexer, name, &contents);
+    return push_file(lexer, name, &source);
 }
 
 static int fail_at(struct lexer *lexer, struct policy_place place, const char *format,

@@ -10,14 +10,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 
-use nix::errno::Errno;
-
-use crate::log::{failure_set, strerror, Failure, LogExit};
+use crate::log::{failure_set, Failure, LogExit};
 use crate::policy::{Place, DEFINE_DEPTH_MAX, INCLUDE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
+use crate::source::{self, reason, Source};
 use crate::token::{is_reserved, quote, run, scan_token};
 pub use crate::token::{Sign, Token, TokenKind};
 
@@ -96,16 +92,16 @@ impl Lexer {
     /// be read, or with the place of what is wrong.
     pub fn open_file(path: &str) -> Result<Self, Failure> {
         let mut lexer = Self::empty();
-        let (bytes, identity) = read_file(path, TEXT_MAX).map_err(|error| {
+        let source = source::read(path, TEXT_MAX).map_err(|error| {
             failure(format!(
                 "{path}: cannot read the policy: {}",
                 reason(&error)
             ))
         })?;
-        if bytes.len() > TEXT_MAX {
+        if source.bytes.len() > TEXT_MAX {
             return Err(failure(format!("{path}: {TOO_LARGE}")));
         }
-        lexer.push_file(path.to_owned(), bytes, Some(identity))?;
+        lexer.push_file(path.to_owned(), source)?;
         Ok(lexer)
     }
 
@@ -115,7 +111,11 @@ impl Lexer {
         if text.len() > TEXT_MAX {
             return Err(failure(format!("{name}: {TOO_LARGE}")));
         }
-        lexer.push_file(name.to_owned(), text.to_owned(), None)?;
+        let source = Source {
+            bytes: text.to_owned(),
+            identity: None,
+        };
+        lexer.push_file(name.to_owned(), source)?;
         Ok(lexer)
     }
 
@@ -234,11 +234,11 @@ impl Lexer {
             return Err(self.wrong(&path, "no wildcards: include each file by its name"));
         }
         let name = self.include_name(path.place.file as usize, text);
-        let (bytes, identity) = read_file(&name, TEXT_MAX - self.bytes).map_err(|error| {
+        let source = source::read(&name, TEXT_MAX - self.bytes).map_err(|error| {
             self.wrong(&path, format_args!("cannot read it: {}", reason(&error)))
         })?;
         let mut open = self.frames.iter().filter(|frame| !frame.is_define);
-        if open.any(|frame| self.files[frame.file].identity == Some(identity)) {
+        if open.any(|frame| self.files[frame.file].identity == source.identity) {
             return Err(self.wrong(&path, "this file includes itself"));
         }
         let depth = self.frames.iter().filter(|frame| !frame.is_define).count();
@@ -248,10 +248,10 @@ impl Lexer {
                 format_args!("more than {INCLUDE_DEPTH_MAX} files in one another"),
             ));
         }
-        if bytes.len() > TEXT_MAX - self.bytes {
+        if source.bytes.len() > TEXT_MAX - self.bytes {
             return Err(self.wrong(&path, TOO_LARGE));
         }
-        self.push_file(name, bytes, Some(identity))
+        self.push_file(name, source)
     }
 
     /// Takes a line end or `;`, or sees the end of the text.
@@ -314,18 +314,12 @@ impl Lexer {
     }
 
     /// Makes a text the next to be read, once it is known to be one.
-    fn push_file(
-        &mut self,
-        name: String,
-        bytes: Vec<u8>,
-        identity: Option<(u64, u64)>,
-    ) -> Result<(), Failure> {
+    fn push_file(&mut self, name: String, source: Source) -> Result<(), Failure> {
+        let Source { bytes, identity } = source;
         let file = self.files.len();
         self.names.push(name);
-        if let Some((at, cause)) = check_text(&bytes) {
-            return Err(self.fail(place_of(file, &bytes, at), cause));
-        }
-        let text = String::from_utf8(bytes).expect("checked above");
+        let text = source::check(bytes)
+            .map_err(|(bytes, at, cause)| self.fail(source::place(file, &bytes, at), cause))?;
         self.bytes += text.len();
         self.frames.push(Frame {
             file,
@@ -515,54 +509,10 @@ fn skip_blanks(text: &[u8], frame: &mut Frame) {
     }
 }
 
-/// Where a text is none, and why: a byte that is not UTF-8, or NUL.
-fn check_text(bytes: &[u8]) -> Option<(usize, String)> {
-    let nul = bytes.iter().position(|byte| *byte == 0);
-    let valid = match std::str::from_utf8(bytes) {
-        Ok(_) => bytes.len(),
-        Err(error) => error.valid_up_to(),
-    };
-    match nul {
-        Some(at) if at < valid => Some((at, "a NUL byte: this is not a text".to_owned())),
-        _ if valid == bytes.len() => None,
-        _ => Some((valid, format!("byte 0x{:02x} is not UTF-8", bytes[valid]))),
-    }
-}
-
-/// The place of a byte in a text.
-fn place_of(file: usize, bytes: &[u8], at: usize) -> Place {
-    let before = &bytes[..at];
-    let line = before.iter().filter(|byte| **byte == b'\n').count();
-    let column = before
-        .iter()
-        .rev()
-        .take_while(|byte| **byte != b'\n')
-        .count();
-    Place {
-        file: file as u32,
-        line: line as u32 + 1,
-        column: column as u32 + 1,
-    }
-}
-
 /// A failure of a policy's text, cut to what the C twin has room for.
 fn failure(mut text: String) -> Failure {
     while text.len() > FAILURE_BYTES {
         text.pop();
     }
     failure_set(LogExit::Usage, text)
-}
-
-/// Reads at most `limit` bytes of a file, and one more if there is more; and its device and inode.
-fn read_file(path: &str, limit: usize) -> io::Result<(Vec<u8>, (u64, u64))> {
-    let file = fs::File::open(path)?;
-    let facts = file.metadata()?;
-    let mut bytes = Vec::new();
-    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes, (facts.dev(), facts.ino())))
-}
-
-/// The C library's text for why reading failed.
-fn reason(error: &io::Error) -> String {
-    strerror(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
 }

@@ -33,6 +33,7 @@ pub mod queue_raw;
 pub mod queue_socket;
 pub mod report;
 pub mod resolve;
+pub mod source;
 pub mod stats;
 pub mod symbol;
 pub mod token;
