@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod decide;
+pub mod interface;
 pub mod lexer;
 pub mod log;
 pub mod options;
@@ -31,6 +32,7 @@ pub mod queue_proc;
 pub mod queue_raw;
 #[allow(unsafe_code)]
 pub mod queue_socket;
+pub mod reject;
 pub mod report;
 pub mod resolve;
 pub mod source;

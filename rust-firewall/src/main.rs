@@ -104,7 +104,9 @@ fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
             let _ = set_timerslack(1);
             return run(&mut options, &signals);
         }
-        OptionsAction::Help => report::print(options::HELP),
+        OptionsAction::Check(_) | OptionsAction::Explain(_) | OptionsAction::Help => {
+            report::print(options::HELP)
+        }
         OptionsAction::Version => {
             report::print(&format!("{} {}\n", options::PROGRAM, options::VERSION));
         }

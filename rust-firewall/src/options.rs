@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command line. The text of --help is cli/help.txt, embedded when the program is built.
+//! The command line: what its values mean. The text of --help is cli/help.txt, embedded when the
+//! program is built.
 //!
-//! Theory of operation: phase 1 takes the structure in command-line order and keeps raw values, of
-//! which the last given wins; --help and --version act when met. Phase 2 checks the values in the
-//! order of the help text.
+//! Theory of operation: `arguments` takes the structure in command-line order and keeps raw values,
+//! of which the last given wins; --help and --version act when met. Then the values are checked in
+//! the order of the help text.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
-
+use crate::arguments::{self, Arguments, ArgumentsCommand, ArgumentsOption, ArgumentsText};
 use crate::log::{failure_set, Failure, LogExit};
+use crate::policy::{self, Hook};
 use crate::queue::{QueueKind, QueueSettings};
 use crate::queue_socket;
 use crate::verdict::{self, Verdict};
@@ -20,8 +19,6 @@ pub const PROGRAM: &str = "rust-firewall";
 pub const VERSION: &str = "0.1.0";
 
 pub const QUEUES_MAX: u32 = 256;
-/// Of a value that an error message shows; then comes "...".
-pub const QUOTE_BYTES: usize = 64;
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
@@ -29,6 +26,33 @@ pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 pub enum OptionsProfile {
     Fast,
     Paper,
+}
+
+/// Where ct state comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsConntrack {
+    Auto,
+    Attribute,
+    Mark,
+}
+
+/// What `explain` takes a capture's packets for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionsExplain {
+    /// "-" = stdin.
+    pub capture: String,
+    /// Else that of the first base chain.
+    pub hook: Option<Hook>,
+    /// Empty = none.
+    pub iif: Vec<u8>,
+    /// Empty = none.
+    pub oif: Vec<u8>,
+    pub mark: u32,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// As `Type::CtState`.
+    pub ct_state: Option<u32>,
+    pub ct_mark: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +63,8 @@ pub struct Options {
     pub backend: QueueKind,
     pub profile: OptionsProfile,
     pub copy_bytes: u32,
+    /// On the command line, so a policy that reads more is a failure.
+    pub copy_bytes_given: bool,
     pub batch: u32,
     /// Bytes.
     pub receive_buffer: u32,
@@ -49,18 +75,30 @@ pub struct Options {
     /// Without meaning in the profile paper.
     pub spin_us: u32,
     pub coalesce_us: u32,
+    /// A path.
+    pub policy: Option<String>,
     /// `Accept` or `Drop`.
     pub default_verdict: Verdict,
     pub fail_open: bool,
+    pub malformed_by_policy: bool,
+    pub conntrack: OptionsConntrack,
     /// 0 = no interval.
     pub stats_s: u32,
     pub json: bool,
+    /// Of `check`.
+    pub print: bool,
+    /// Of `explain`.
+    pub explain: OptionsExplain,
 }
 
 /// What to do with a good command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),
+    /// `policy`; `print`.
+    Check(Options),
+    /// `policy`; `explain`.
+    Explain(Options),
     /// Print `HELP`, nothing else.
     Help,
     /// Print "rust-firewall 0.1.0".
@@ -71,69 +109,11 @@ pub enum OptionsAction {
 const WAIT_US_MAX: u32 = 1000;
 /// Of --stats.
 const STATS_SECONDS_MAX: u32 = 86400;
+/// Bytes of an interface's name with its final NUL.
+const IF_NAMESIZE: usize = libc::IF_NAMESIZE;
 
 /// The text of --help.
 pub const HELP: &str = include_str!("../../cli/help.txt");
-
-/// The options that take a value, and those that take none, in the order of the help text.
-const OPTIONS_WITH_VALUE: [&str; 13] = [
-    "queue",
-    "backend",
-    "profile",
-    "copy-bytes",
-    "batch",
-    "receive-buffer",
-    "queue-length",
-    "gso",
-    "spin",
-    "coalesce",
-    "default",
-    "fail",
-    "stats",
-];
-const OPTIONS_WITHOUT_VALUE: [&str; 2] = ["pin", "json"];
-
-/// Takes everything from the first argument on that is no option: none is expected.
-const UNEXPECTED: &str = "unexpected";
-
-/// The parser of phase 1. It checks no value, and takes any word as one, also with a hyphen, as
-/// getopt does.
-fn command() -> Command {
-    let with_value = OPTIONS_WITH_VALUE.map(|name| {
-        let any = value_parser!(OsString);
-        Arg::new(name)
-            .long(name)
-            .allow_hyphen_values(true)
-            .value_parser(any)
-    });
-    let without_value =
-        OPTIONS_WITHOUT_VALUE.map(|name| Arg::new(name).long(name).action(ArgAction::SetTrue));
-    let unexpected = Arg::new(UNEXPECTED)
-        .num_args(0..)
-        .trailing_var_arg(true)
-        .value_parser(value_parser!(OsString));
-    Command::new(PROGRAM)
-        .version(VERSION)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .infer_long_args(true)
-        .args_override_self(true)
-        .args(with_value)
-        .args(without_value)
-        .arg(
-            Arg::new("help")
-                .long("help")
-                .short('h')
-                .action(ArgAction::Help),
-        )
-        .arg(
-            Arg::new("version")
-                .long("version")
-                .short('V')
-                .action(ArgAction::Version),
-        )
-        .arg(unexpected)
-}
 
 const BACKEND_NAMES: [(QueueKind, &str); 3] = [
     (QueueKind::Classic, "classic"),
@@ -147,6 +127,12 @@ const PROFILE_NAMES: [(OptionsProfile, &str); 2] = [
 const GSO_NAMES: [(bool, &str); 2] = [(false, "off"), (true, "on")];
 const DEFAULT_NAMES: [(Verdict, &str); 2] = [(Verdict::Accept, "accept"), (Verdict::Drop, "drop")];
 const FAIL_NAMES: [(bool, &str); 2] = [(false, "closed"), (true, "open")];
+const MALFORMED_NAMES: [(bool, &str); 2] = [(false, "fail"), (true, "policy")];
+const CONNTRACK_NAMES: [(OptionsConntrack, &str); 3] = [
+    (OptionsConntrack::Auto, "auto"),
+    (OptionsConntrack::Attribute, "attribute"),
+    (OptionsConntrack::Mark, "mark"),
+];
 
 fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], choice: T) -> &'static str {
     names
@@ -165,102 +151,20 @@ pub fn profile_name(profile: OptionsProfile) -> &'static str {
     name_of(&PROFILE_NAMES, profile)
 }
 
-/// What phase 1 found.
-enum Given {
-    /// Raw values, of which the last given won.
-    Values(ArgMatches),
-    Help,
-    Version,
+/// The name of where ct state comes from, as on the command line.
+pub fn conntrack_name(conntrack: OptionsConntrack) -> &'static str {
+    name_of(&CONNTRACK_NAMES, conntrack)
 }
 
 fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// At most QUOTE_BYTES of a text with everything unprintable, '"' and '\' as \xNN, then "..." if there
-/// was more.
-fn quote(text: &[u8]) -> String {
-    let mut quoted = String::new();
-    for byte in text.iter().take(QUOTE_BYTES) {
-        if !(b' '..=b'~').contains(byte) || matches!(byte, b'"' | b'\\') {
-            quoted.push_str(&format!("\\x{byte:02x}"));
-        } else {
-            quoted.push(char::from(*byte));
-        }
-    }
-    if text.len() > QUOTE_BYTES {
-        quoted.push_str("...");
-    }
-    quoted
-}
-
-/// What stands on the command line where the parser found an unknown option: it tells the name as
-/// text, in which bytes that are no UTF-8 are replaced.
-fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
-    let token = arguments
-        .iter()
-        .skip(1)
-        .find(|token| token.to_string_lossy().starts_with(told));
-    let token = token.map_or(told.as_bytes(), |token| token.as_bytes());
-    let length = match token {
-        [b'-', b'-', ..] => token
-            .iter()
-            .position(|byte| *byte == b'=')
-            .unwrap_or(token.len()),
-        _ => token.len().min(2),
-    };
-    token.get(..length).unwrap_or_default().to_vec()
-}
-
-/// Tells what is wrong with an argument that the parser refused.
-fn fail_structure(arguments: &[OsString], error: &clap::Error) -> Failure {
-    let told = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(told)) => told.as_str(),
-        _ => "",
-    };
-    // For an option that takes a value the parser tells "--name <name>".
-    let name = told.split(' ').next().unwrap_or_default();
-    usage(match error.kind() {
-        ErrorKind::UnknownArgument => {
-            let token = quote(&token_of(arguments, told));
-            format!("unknown or ambiguous option {token}: see --help")
-        }
-        ErrorKind::TooManyValues => format!("option {name} takes no value: see --help"),
-        _ => format!("option {name} needs a value: see --help"),
-    })
-}
-
-/// Phase 1.
-fn take_structure(arguments: &[OsString]) -> Result<Given, Failure> {
-    match command().try_get_matches_from(arguments) {
-        Ok(matches) => match matches.get_one::<OsString>(UNEXPECTED) {
-            Some(argument) => {
-                let quoted = quote(argument.as_bytes());
-                Err(usage(format!(
-                    "unexpected argument \"{quoted}\": see --help"
-                )))
-            }
-            None => Ok(Given::Values(matches)),
-        },
-        Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp => Ok(Given::Help),
-            ErrorKind::DisplayVersion => Ok(Given::Version),
-            _ => Err(fail_structure(arguments, &error)),
-        },
-    }
-}
-
-/// The value of an option, if it was given.
-fn value_of<'a>(values: &'a ArgMatches, option: &str) -> Option<&'a [u8]> {
-    values
-        .get_one::<OsString>(option)
-        .map(|value| value.as_bytes())
-}
-
-fn fail_value(option: &str, value: &[u8], expected: &str) -> Failure {
+fn fail_value(option: ArgumentsOption, value: &[u8], expected: &str) -> Failure {
     usage(format!(
-        "--{option} \"{}\": expected {expected}",
-        quote(value)
+        "--{} \"{}\": expected {expected}",
+        arguments::name(option),
+        arguments::quote(value)
     ))
 }
 
@@ -279,13 +183,13 @@ fn read_number(text: &[u8], max: u32) -> Option<u32> {
 
 /// Sets a number if the option was given.
 fn check_number(
-    values: &ArgMatches,
-    option: &str,
+    given: &Arguments,
+    option: ArgumentsOption,
     min: u32,
     max: u32,
     number: &mut u32,
 ) -> Result<(), Failure> {
-    let Some(value) = value_of(values, option) else {
+    let Some(value) = arguments::value(given, option) else {
         return Ok(());
     };
     *number = read_number(value, max)
@@ -302,13 +206,13 @@ fn check_number(
 
 /// Sets a choice if the option was given.
 fn check_choice<T: Copy>(
-    values: &ArgMatches,
-    option: &str,
+    given: &Arguments,
+    option: ArgumentsOption,
     names: &[(T, &str)],
     expected: &str,
     choice: &mut T,
 ) -> Result<(), Failure> {
-    let Some(value) = value_of(values, option) else {
+    let Some(value) = arguments::value(given, option) else {
         return Ok(());
     };
     let chosen = names.iter().find(|(_, name)| name.as_bytes() == value);
@@ -332,24 +236,25 @@ fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     Some((u16::try_from(first).ok()?, u16::try_from(last).ok()?))
 }
 
-fn check_queue(values: &ArgMatches, options: &mut Options) -> Result<(), Failure> {
-    let Some(value) = value_of(values, "queue") else {
+fn check_queue(given: &Arguments, options: &mut Options) -> Result<(), Failure> {
+    let Some(value) = arguments::value(given, ArgumentsOption::Queue) else {
         return Ok(());
     };
     let expected = "N or N:M, 0 <= N <= M <= 65535, at most 256 queues";
     (options.queue_first, options.queue_last) =
-        read_queues(value).ok_or_else(|| fail_value("queue", value, expected))?;
+        read_queues(value).ok_or_else(|| fail_value(ArgumentsOption::Queue, value, expected))?;
     Ok(())
 }
 
-const fn profile(profile: OptionsProfile) -> Options {
-    const FAST: Options = Options {
+fn profile(profile: OptionsProfile) -> Options {
+    let fast = Options {
         queue_first: 0,
         queue_last: 0,
         pin: false,
         backend: QueueKind::Raw,
         profile: OptionsProfile::Fast,
         copy_bytes: 128,
+        copy_bytes_given: false,
         batch: 64,
         receive_buffer: 67108864,
         receive_buffer_given: false,
@@ -357,13 +262,18 @@ const fn profile(profile: OptionsProfile) -> Options {
         gso: true,
         spin_us: 50,
         coalesce_us: 60,
+        policy: None,
         default_verdict: Verdict::Accept,
         fail_open: false,
+        malformed_by_policy: false,
+        conntrack: OptionsConntrack::Auto,
         stats_s: 0,
         json: false,
+        print: false,
+        explain: OptionsExplain::default(),
     };
     match profile {
-        OptionsProfile::Fast => FAST,
+        OptionsProfile::Fast => fast,
         OptionsProfile::Paper => Options {
             backend: QueueKind::Classic,
             profile: OptionsProfile::Paper,
@@ -374,105 +284,260 @@ const fn profile(profile: OptionsProfile) -> Options {
             gso: false,
             spin_us: 0,
             coalesce_us: 0,
-            ..FAST
+            ..fast
         },
     }
 }
 
-fn fail_fixed(option: &str) -> Failure {
+fn fail_fixed(option: ArgumentsOption) -> Failure {
     usage(format!(
-        "--profile paper fixes --{option}: leave it out or use --profile fast"
+        "--profile paper fixes --{}: leave it out or use --profile fast",
+        arguments::name(option)
+    ))
+}
+
+fn fail_accepting(option: ArgumentsOption) -> Failure {
+    usage(format!(
+        "--profile paper accepts every packet: leave --{} out or use --profile fast",
+        arguments::name(option)
     ))
 }
 
 /// What the profile paper doesn't allow.
-fn check_paper(values: &ArgMatches, options: &Options) -> Result<(), Failure> {
+fn check_paper(given: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.batch != 1 {
-        return Err(fail_fixed("batch"));
+        return Err(fail_fixed(ArgumentsOption::Batch));
     }
-    for option in ["spin", "coalesce"] {
-        if value_of(values, option).is_some() {
+    for option in [ArgumentsOption::Spin, ArgumentsOption::Coalesce] {
+        if arguments::value(given, option).is_some() {
             return Err(fail_fixed(option));
         }
     }
-    if options.default_verdict == Verdict::Accept {
-        return Ok(());
+    if options.policy.is_some() {
+        return Err(fail_accepting(ArgumentsOption::Policy));
     }
-    Err(usage(
-        "--profile paper accepts every packet: leave --default out or use --profile fast"
-            .to_owned(),
-    ))
+    if options.default_verdict != Verdict::Accept {
+        return Err(fail_accepting(ArgumentsOption::Default));
+    }
+    Ok(())
 }
 
 /// The profile whose values options that weren't given have; a wrong name is found by check_values.
-fn profile_of(values: &ArgMatches) -> OptionsProfile {
-    match value_of(values, "profile") {
+fn profile_of(given: &Arguments) -> OptionsProfile {
+    match arguments::value(given, ArgumentsOption::Profile) {
         Some(b"paper") => OptionsProfile::Paper,
         _ => OptionsProfile::Fast,
     }
 }
 
-/// Phase 2: the values, in the order of the help text.
-fn check_values(values: &ArgMatches) -> Result<Options, Failure> {
-    let mut o = profile(profile_of(values));
-    check_queue(values, &mut o)?;
-    o.pin = values.get_flag("pin");
-    check_choice(
-        values,
-        "backend",
-        &BACKEND_NAMES,
-        "classic, mnl or raw",
-        &mut o.backend,
-    )?;
-    check_choice(
-        values,
-        "profile",
-        &PROFILE_NAMES,
-        "fast or paper",
-        &mut o.profile,
-    )?;
-    check_number(values, "copy-bytes", 0, u16::MAX.into(), &mut o.copy_bytes)?;
-    check_number(values, "batch", 1, verdict::RUNS_MAX as u32, &mut o.batch)?;
-    check_number(
-        values,
-        "receive-buffer",
-        0,
-        i32::MAX as u32 / 2,
-        &mut o.receive_buffer,
-    )?;
-    o.receive_buffer_given = value_of(values, "receive-buffer").is_some();
-    check_number(values, "queue-length", 1, u32::MAX, &mut o.queue_length)?;
-    check_choice(values, "gso", &GSO_NAMES, "on or off", &mut o.gso)?;
-    check_number(values, "spin", 0, WAIT_US_MAX, &mut o.spin_us)?;
-    check_number(values, "coalesce", 0, WAIT_US_MAX, &mut o.coalesce_us)?;
-    check_choice(
-        values,
-        "default",
-        &DEFAULT_NAMES,
-        "accept or drop",
-        &mut o.default_verdict,
-    )?;
-    check_choice(
-        values,
-        "fail",
-        &FAIL_NAMES,
-        "open or closed",
-        &mut o.fail_open,
-    )?;
-    check_number(values, "stats", 1, STATS_SECONDS_MAX, &mut o.stats_s)?;
-    o.json = values.get_flag("json");
-    if o.profile == OptionsProfile::Paper {
-        check_paper(values, &o)?;
+fn fail_without_policy(option: ArgumentsOption) -> Failure {
+    usage(format!(
+        "--{} has no meaning without a policy: add --policy or leave it out",
+        arguments::name(option)
+    ))
+}
+
+/// What has no meaning without --policy.
+fn check_policy(given: &Arguments, options: &Options) -> Result<(), Failure> {
+    if options.policy.is_some() {
+        return Ok(());
     }
-    Ok(o)
+    for option in [ArgumentsOption::Malformed, ArgumentsOption::Conntrack] {
+        if arguments::value(given, option).is_some() {
+            return Err(fail_without_policy(option));
+        }
+    }
+    Ok(())
+}
+
+/// A path as text.
+fn check_path(value: &[u8]) -> Result<String, Failure> {
+    String::from_utf8(value.to_vec()).map_err(|_| {
+        let quoted = arguments::quote(value);
+        usage(format!("\"{quoted}\": expected a path in UTF-8"))
+    })
+}
+
+/// The values of a command line without a command, in the order of the help text.
+fn check_run(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    use ArgumentsOption as A;
+    let number = |option, min, max, number: &mut u32| check_number(given, option, min, max, number);
+    check_queue(given, o)?;
+    o.pin = arguments::value(given, A::Pin).is_some();
+    let expected = "classic, mnl or raw";
+    check_choice(given, A::Backend, &BACKEND_NAMES, expected, &mut o.backend)?;
+    let expected = "fast or paper";
+    check_choice(given, A::Profile, &PROFILE_NAMES, expected, &mut o.profile)?;
+    number(A::CopyBytes, 0, u16::MAX.into(), &mut o.copy_bytes)?;
+    o.copy_bytes_given = arguments::value(given, A::CopyBytes).is_some();
+    number(A::Batch, 1, verdict::RUNS_MAX as u32, &mut o.batch)?;
+    let most = i32::MAX as u32 / 2;
+    number(A::ReceiveBuffer, 0, most, &mut o.receive_buffer)?;
+    o.receive_buffer_given = arguments::value(given, A::ReceiveBuffer).is_some();
+    number(A::QueueLength, 1, u32::MAX, &mut o.queue_length)?;
+    check_choice(given, A::Gso, &GSO_NAMES, "on or off", &mut o.gso)?;
+    number(A::Spin, 0, WAIT_US_MAX, &mut o.spin_us)?;
+    number(A::Coalesce, 0, WAIT_US_MAX, &mut o.coalesce_us)?;
+    let path = arguments::value(given, A::Policy).map(check_path);
+    o.policy = path.transpose()?;
+    check_decision(given, o)?;
+    let (names, expected) = (&CONNTRACK_NAMES, "auto, attribute or mark");
+    check_choice(given, A::Conntrack, names, expected, &mut o.conntrack)?;
+    number(A::Stats, 1, STATS_SECONDS_MAX, &mut o.stats_s)?;
+    o.json = arguments::value(given, A::Json).is_some();
+    if o.profile == OptionsProfile::Paper {
+        check_paper(given, o)?;
+    }
+    check_policy(given, o)
+}
+
+/// What `explain` takes too.
+fn check_decision(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    use ArgumentsOption as A;
+    let (names, expected) = (&DEFAULT_NAMES, "accept or drop");
+    check_choice(given, A::Default, names, expected, &mut o.default_verdict)?;
+    let expected = "open or closed";
+    check_choice(given, A::Fail, &FAIL_NAMES, expected, &mut o.fail_open)?;
+    let (names, expected) = (&MALFORMED_NAMES, "fail or policy");
+    let malformed = &mut o.malformed_by_policy;
+    check_choice(given, A::Malformed, names, expected, malformed)
+}
+
+fn check_hook(given: &Arguments, explain: &mut OptionsExplain) -> Result<(), Failure> {
+    let option = ArgumentsOption::Hook;
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(());
+    };
+    let expected = "input, output, forward, prerouting or postrouting";
+    let mut hooks = policy::HOOKS.iter();
+    let named = hooks.find(|(_, name)| name.as_bytes() == value);
+    let (hook, _) = named.ok_or_else(|| fail_value(option, value, expected))?;
+    explain.hook = Some(*hook);
+    Ok(())
+}
+
+fn check_interface(
+    given: &Arguments,
+    option: ArgumentsOption,
+    name: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(());
+    };
+    if value.is_empty() || value.len() >= IF_NAMESIZE {
+        let expected = "an interface name of 1 to 15 bytes";
+        return Err(fail_value(option, value, expected));
+    }
+    *name = value.to_vec();
+    Ok(())
+}
+
+/// Reads hexadecimal digits, and nothing else.
+fn read_hexadecimal(text: &[u8]) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0, |read: u32, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        read.checked_mul(16)?.checked_add(digit)
+    })
+}
+
+fn check_mark(given: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(None);
+    };
+    let read = match value.strip_prefix(b"0x") {
+        Some(digits) => read_hexadecimal(digits),
+        None => read_number(value, u32::MAX),
+    };
+    let expected = "a number from 0 to 4294967295, decimal or 0x hexadecimal";
+    read.map(Some)
+        .ok_or_else(|| fail_value(option, value, expected))
+}
+
+fn check_id(given: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
+    let mut id = 0;
+    check_number(given, option, 0, u32::MAX - 1, &mut id)?;
+    Ok(arguments::value(given, option).map(|_| id))
+}
+
+/// The bits of connection states, as `Type::CtState`.
+const CT_STATES: [(u32, &str); 5] = [
+    (1, "invalid"),
+    (2, "established"),
+    (4, "related"),
+    (8, "new"),
+    (64, "untracked"),
+];
+
+fn check_ct_state(given: &Arguments) -> Result<Option<u32>, Failure> {
+    let option = ArgumentsOption::CtState;
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(None);
+    };
+    let mut state = 0;
+    for name in value.split(|byte| *byte == b',') {
+        let named = CT_STATES.iter().find(|(_, state)| state.as_bytes() == name);
+        let expected = "new, established, related, invalid or untracked";
+        let (bit, _) = named.ok_or_else(|| fail_value(option, value, expected))?;
+        state |= bit;
+    }
+    Ok(Some(state))
+}
+
+/// The values of `explain`, in the order of the help text.
+fn check_explain(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    use ArgumentsOption as A;
+    check_decision(given, o)?;
+    o.json = arguments::value(given, A::Json).is_some();
+    let explain = &mut o.explain;
+    check_hook(given, explain)?;
+    check_interface(given, A::Iif, &mut explain.iif)?;
+    check_interface(given, A::Oif, &mut explain.oif)?;
+    explain.mark = check_mark(given, A::Mark)?.unwrap_or(0);
+    explain.uid = check_id(given, A::Uid)?;
+    explain.gid = check_id(given, A::Gid)?;
+    explain.ct_state = check_ct_state(given)?;
+    explain.ct_mark = check_mark(given, A::CtMark)?;
+    if let [policy, capture] = given.words.as_slice() {
+        o.policy = Some(check_path(policy)?);
+        explain.capture = check_path(capture)?;
+    }
+    Ok(())
+}
+
+/// The values of `check`.
+fn check_check(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    if let [policy] = given.words.as_slice() {
+        o.policy = Some(check_path(policy)?);
+    }
+    o.print = arguments::value(given, ArgumentsOption::Print).is_some();
+    Ok(())
 }
 
 /// Parses a command line, of which the first argument is the program's name and not looked at.
 pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
-    match take_structure(arguments)? {
-        Given::Values(values) => check_values(&values).map(OptionsAction::Run),
-        Given::Help => Ok(OptionsAction::Help),
-        Given::Version => Ok(OptionsAction::Version),
+    let given = arguments::parse(arguments)?;
+    match given.text {
+        Some(ArgumentsText::Help) => return Ok(OptionsAction::Help),
+        Some(ArgumentsText::Version) => return Ok(OptionsAction::Version),
+        None => {}
+    }
+    let mut options = profile(profile_of(&given));
+    match given.command {
+        ArgumentsCommand::Run => {
+            check_run(&given, &mut options)?;
+            Ok(OptionsAction::Run(options))
+        }
+        ArgumentsCommand::Check => {
+            check_check(&given, &mut options)?;
+            Ok(OptionsAction::Check(options))
+        }
+        ArgumentsCommand::Explain => {
+            check_explain(&given, &mut options)?;
+            Ok(OptionsAction::Explain(options))
+        }
     }
 }
 

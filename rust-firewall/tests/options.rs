@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 
 use rust_firewall::log::LogExit;
 use rust_firewall::options::{
-    backend_name, parse, profile_name, queue, Options, OptionsAction, OptionsProfile, HELP,
+    backend_name, parse, profile_name, queue, Options, OptionsAction, OptionsConntrack,
+    OptionsExplain, OptionsProfile, HELP,
 };
 use rust_firewall::queue::QueueKind;
 use rust_firewall::verdict::Verdict;
@@ -42,6 +43,7 @@ fn fast() -> Options {
         backend: QueueKind::Raw,
         profile: OptionsProfile::Fast,
         copy_bytes: 128,
+        copy_bytes_given: false,
         batch: 64,
         receive_buffer: 67108864,
         receive_buffer_given: false,
@@ -49,10 +51,15 @@ fn fast() -> Options {
         gso: true,
         spin_us: 50,
         coalesce_us: 60,
+        policy: None,
         default_verdict: Verdict::Accept,
         fail_open: false,
+        malformed_by_policy: false,
+        conntrack: OptionsConntrack::Auto,
         stats_s: 0,
         json: false,
+        print: false,
+        explain: OptionsExplain::default(),
     }
 }
 
@@ -87,6 +94,7 @@ fn the_paper_profile_sets_the_published_values() {
         given,
         Options {
             copy_bytes: 64,
+            copy_bytes_given: true,
             gso: true,
             ..paper()
         }
@@ -97,7 +105,8 @@ fn the_paper_profile_sets_the_published_values() {
 fn every_option_is_taken() {
     let words = "--queue 3:258 --pin --backend mnl --copy-bytes 0 --batch 1024 \
                  --receive-buffer 1073741823 --queue-length 4294967295 --gso off --spin 1000 \
-                 --coalesce 0 --default drop --fail open --stats 86400 --json";
+                 --coalesce 0 --policy web.nft --default drop --fail open --malformed policy \
+                 --conntrack mark --stats 86400 --json";
     let words: Vec<&str> = words.split_whitespace().collect();
     let expected = Options {
         queue_first: 3,
@@ -106,6 +115,7 @@ fn every_option_is_taken() {
         backend: QueueKind::Mnl,
         profile: OptionsProfile::Fast,
         copy_bytes: 0,
+        copy_bytes_given: true,
         batch: 1024,
         receive_buffer: 1073741823,
         receive_buffer_given: true,
@@ -113,10 +123,14 @@ fn every_option_is_taken() {
         gso: false,
         spin_us: 1000,
         coalesce_us: 0,
+        policy: Some("web.nft".to_owned()),
         default_verdict: Verdict::Drop,
         fail_open: true,
+        malformed_by_policy: true,
+        conntrack: OptionsConntrack::Mark,
         stats_s: 86400,
         json: true,
+        ..fast()
     };
     assert_eq!(good(&words), expected);
 }
