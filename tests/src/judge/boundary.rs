@@ -172,13 +172,16 @@ fn set_protocol(packet: &mut Packet, protocol: u8) {
     }
 }
 
+/// Makes a packet so long, by its payload or by cutting layer 4 short.
 fn set_length(packet: &mut Packet, value: u128) {
-    let now = packet.bytes().len() - packet.payload.len();
-    let wanted = (value.min(MTU as u128) as usize).saturating_sub(now);
-    packet.payload.resize(wanted, 0x42);
-    if value < now as u128 {
-        let header = now - layer4_bytes(packet);
-        packet.cut = (value as usize).checked_sub(header);
+    packet.cut = None;
+    packet.payload.clear();
+    let bare = packet.bytes().len();
+    let wanted = value.min(MTU as u128) as usize;
+    if wanted >= bare {
+        packet.payload.resize(wanted - bare, 0x42);
+    } else {
+        packet.cut = (wanted + layer4_bytes(packet)).checked_sub(bare);
     }
 }
 

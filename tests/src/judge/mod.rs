@@ -6,7 +6,9 @@
 pub mod boundary;
 pub mod field;
 pub mod generate;
+pub mod keep;
 pub mod packet;
 pub mod pcap;
 pub mod random;
+pub mod shrink;
 pub mod tree;

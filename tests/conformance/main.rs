@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The judge: the same packets through nf_tables, the Rust twin and the C twin, in namespaces of their own.
+//!     certify [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
+//! Policies are the files, or without one all shipped and kept ones, and then random ones from the seed until the time
+//! is over. A disagreement is one line; it is shrunk, kept in tests/crashes, and the exit code is 1. What is listed in
+//! tests/conformance/deviations.txt is counted.
+
+use std::process::ExitCode;
+
+mod answer;
+mod bench;
+mod cell;
+mod compare;
+mod deviations;
+mod options;
+mod ruleset;
+mod socket;
+mod subject;
+
+fn main() -> ExitCode {
+    let options = match options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match bench::sit(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

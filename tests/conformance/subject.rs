@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who decides in a cell: the kernel's nf_tables, or a twin behind NFQUEUE; and what then happened to each packet.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use twinwall_tests::firewall::Firewall;
+use twinwall_tests::judge::tree::Hook;
+use twinwall_tests::twin::Twin;
+
+use crate::answer::{self, Answer};
+use crate::cell::{late_chains, Cell, Seen, Shot};
+use crate::ruleset;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Kernel,
+    Twin(Twin),
+}
+
+impl Who {
+    pub fn name(self) -> &'static str {
+        match self {
+            Who::Kernel => "kernel",
+            Who::Twin(twin) => twin.name(),
+        }
+    }
+}
+
+/// Of a run: what came of the packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// By number of packet: the hooks that it passed, with the mark that it had then.
+    pub passed: HashMap<u32, Vec<(Hook, u32)>>,
+    /// By number of packet.
+    pub answers: HashMap<u32, Vec<Answer>>,
+    /// Packets and bytes, in the order of the text.
+    pub counters: Vec<(u64, u64)>,
+}
+
+pub struct Subject {
+    pub who: Who,
+    cell: Cell,
+    /// Hooks whose packets go to the queue; None = not set yet.
+    queued: Option<Vec<Hook>>,
+}
+
+/// Why a policy could not be run: the words of who refused it.
+pub struct Refused(pub String);
+
+impl Subject {
+    pub fn new(who: Who) -> anyhow::Result<Subject> {
+        let cell = Cell::new().with_context(|| format!("the cell of {}", who.name()))?;
+        if who != Who::Kernel {
+            cell.nft(&late_chains())?;
+        }
+        Ok(Subject {
+            who,
+            cell,
+            queued: None,
+        })
+    }
+
+    /// Loads a policy, sends the packets, and says what came of them.
+    pub fn run(
+        &mut self,
+        policy: &Path,
+        hooks: &[Hook],
+        shots: &[Shot],
+    ) -> anyhow::Result<Result<Outcome, Refused>> {
+        match self.who {
+            Who::Kernel => self.run_kernel(policy, shots),
+            Who::Twin(twin) => self.run_twin(twin, policy, hooks, shots),
+        }
+        .with_context(|| format!("{} with {}", self.who.name(), policy.display()))
+    }
+
+    fn run_kernel(&mut self, policy: &Path, shots: &[Shot]) -> anyhow::Result<Result<Outcome, Refused>> {
+        self.cell.nft("flush ruleset\n")?;
+        let output = self.cell.namespace.command("nft").arg("-f").arg(policy).output()?;
+        if !output.status.success() {
+            return Ok(Err(Refused(String::from_utf8_lossy(&output.stderr).into_owned())));
+        }
+        self.cell.nft(&late_chains())?;
+        self.cell.send(shots)?;
+        let seen = self.cell.settle()?;
+        let mut outcome = outcome(shots, &seen);
+        outcome.counters = self.cell.namespace.enter(|| ruleset::counters("certify_late"))?;
+        Ok(Ok(outcome))
+    }
+
+    fn run_twin(
+        &mut self,
+        twin: Twin,
+        policy: &Path,
+        hooks: &[Hook],
+        shots: &[Shot],
+    ) -> anyhow::Result<Result<Outcome, Refused>> {
+        if self.queued.as_deref() != Some(hooks) {
+            self.cell.queue_hooks(hooks)?;
+            self.queued = Some(hooks.to_vec());
+        }
+        let path = policy.to_str().context("a path that is no text")?;
+        let arguments = ["--policy", path, "--malformed", "policy", "--queue", "0"];
+        let firewall = match Firewall::start(&self.cell.namespace, twin, &arguments) {
+            Ok(firewall) => firewall,
+            Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
+        };
+        self.cell.send(shots)?;
+        let seen = self.cell.settle()?;
+        let ended = firewall.end_by(libc::SIGTERM)?;
+        ensure!(
+            ended.code == Some(0) && ended.stderr.is_empty(),
+            "it ended with code {:?}, signal {:?}: {}",
+            ended.code,
+            ended.signal,
+            ended.stderr
+        );
+        let ledger: Value = serde_json::from_str(ended.lines.last().context("no ledger")?)?;
+        let mut outcome = outcome(shots, &seen);
+        outcome.counters = twin_counters(&ledger)?;
+        Ok(Ok(outcome))
+    }
+}
+
+/// A packet without what the way changes: hops, checksum, and the length that a raw socket fills in.
+fn normal(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            packet[2..4].fill(0);
+            packet[8] = 0;
+            packet[10..12].fill(0);
+        }
+        Some(6) if packet.len() >= 40 => packet[7] = 0,
+        _ => {}
+    }
+    packet
+}
+
+fn outcome(shots: &[Shot], seen: &Seen) -> Outcome {
+    let known: HashMap<Vec<u8>, u32> = shots.iter().map(|shot| (normal(&shot.bytes), shot.number)).collect();
+    let mut outcome = Outcome::default();
+    for logged in &seen.logged {
+        let (Some(number), Some(hook)) = (known.get(&normal(&logged.packet)), Hook::from_number(logged.hook)) else {
+            continue;
+        };
+        outcome.passed.entry(*number).or_default().push((hook, logged.mark));
+    }
+    for packet in &seen.left {
+        if known.contains_key(&normal(packet)) {
+            continue;
+        }
+        if let Some((number, answer)) = answer::read(packet, shots) {
+            outcome.answers.entry(number).or_default().push(answer);
+        }
+    }
+    outcome
+}
+
+/// Of the last ledger.
+fn twin_counters(ledger: &Value) -> anyhow::Result<Vec<(u64, u64)>> {
+    let listed = ledger["counters"].as_array().context("a ledger without counters")?;
+    listed
+        .iter()
+        .map(|counter| {
+            let number = |key: &str| counter[key].as_u64().with_context(|| format!("a counter: {counter}"));
+            Ok((number("packets")?, number("bytes")?))
+        })
+        .collect()
+}
