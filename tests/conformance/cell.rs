@@ -28,6 +28,8 @@ const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const ETH_P_ALL: u16 = 0x0003;
+/// Within which new interfaces have said what they say by themselves.
+const SETTLE: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// By which way a packet comes.
@@ -104,6 +106,11 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv4/icmp_msgs_per_sec", "1000000"),
     ("ipv4/icmp_msgs_burst", "1000000"),
     ("ipv6/icmp/ratelimit", "0"),
+    // No fragment waits, to be answered for later.
+    ("ipv4/ipfrag_low_thresh", "0"),
+    ("ipv4/ipfrag_high_thresh", "0"),
+    // What is said of multicast groups is said at once.
+    ("ipv6/conf/default/mldv2_unsolicited_report_interval", "1"),
 ];
 
 const LINKS: &str = "link add in0 mtu 9000 address 02:00:00:00:01:01 type veth peer name pin0 mtu 9000
@@ -151,6 +158,7 @@ impl Cell {
         })?;
         feed(&namespace, "ip", &["-batch", "-"], LINKS)?;
         feed(&namespace, "ip", &["-6", "-batch", "-"], LINKS6)?;
+        thread::sleep(SETTLE);
         let outside = namespace.enter(|| Link::open("pout0", ETH_P_ALL))?;
         let inward = namespace.enter(|| Link::open("pin0", 0))?;
         let forward = namespace.enter(|| Link::open("pfwd0", 0))?;

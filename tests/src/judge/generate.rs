@@ -122,7 +122,11 @@ pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]
         kind if kind == Kind::NfProto || random.percent(70) => named(random, kind),
         _ => *random.pick(&SMALL),
     };
-    value & field.max()
+    match field.kind() {
+        // Its value is a name until it is loaded.
+        Kind::IfaceIndex => value,
+        _ => value & field.max(),
+    }
 }
 
 impl Generator<'_> {
