@@ -4,10 +4,16 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod arguments;
+pub mod candidates;
+pub mod compile;
 pub mod decide;
+pub mod fields;
+pub mod flow;
+pub mod index;
 pub mod interface;
 pub mod lexer;
 pub mod log;
+pub mod lookup;
 pub mod options;
 pub mod overlap;
 pub mod packet;
@@ -34,7 +40,9 @@ pub mod queue_raw;
 pub mod queue_socket;
 pub mod reject;
 pub mod report;
+pub mod requirement;
 pub mod resolve;
+pub mod set;
 pub mod source;
 pub mod stats;
 pub mod symbol;

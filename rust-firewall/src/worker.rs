@@ -289,6 +289,7 @@ pub fn open(options: &Options, index: u16) -> Result<Worker, Failure> {
         decide: DecideSettings {
             default_verdict: options.default_verdict,
             fail_open: options.fail_open,
+            malformed_by_policy: false,
         },
         wait: Wait::default(),
         batch: VerdictBatch::default(),

@@ -9,18 +9,22 @@ const SETTINGS: [DecideSettings; 4] = [
     DecideSettings {
         default_verdict: Verdict::Accept,
         fail_open: false,
+        malformed_by_policy: false,
     },
     DecideSettings {
         default_verdict: Verdict::Accept,
         fail_open: true,
+        malformed_by_policy: false,
     },
     DecideSettings {
         default_verdict: Verdict::Drop,
         fail_open: false,
+        malformed_by_policy: false,
     },
     DecideSettings {
         default_verdict: Verdict::Drop,
         fail_open: true,
+        malformed_by_policy: false,
     },
 ];
 

@@ -1,0 +1,671 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy to the form that decide walks: constants folded, names and jumps resolved, sets as
+//! lookups, rules that test one field against constants found by its value instead of one by one.
+//! What comes out never changes and is shared by all workers.
+
+use crate::candidates::Candidates;
+use crate::fields;
+use crate::flow::{FlowLimit, FlowQuota, LIMIT_SIZE_MAX};
+use crate::index;
+use crate::log::{failure_set, Failure, LogExit};
+use crate::policy::{
+    Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet, Match, Op, Place, Policy,
+    Quota, Range, Reject, Right, Rule, Statement, StatementKind, Table, Type, Verdict, HOOK_COUNT,
+    LIMIT_BURST_PACKETS,
+};
+use crate::requirement::{self, Requirement};
+use crate::set::{self, Set};
+
+/// Of a chain.
+pub const INDEXES_MAX: usize = 3;
+/// Rules that an index must spare a packet.
+pub const INDEX_GAIN_MIN: i64 = 8;
+/// IPv4, IPv6.
+pub const FAMILIES: usize = 2;
+
+/// Of a second.
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// Where a rule, or one of its statements, stands in the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompilePlace {
+    /// Into `Policy::tables`.
+    pub table: u32,
+    /// Into the table's chains.
+    pub chain: u32,
+    /// Into the chain's rules.
+    pub rule: u32,
+    /// Into the rule's statements; 0 for a rule.
+    pub statement: u32,
+}
+
+/// What a set is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompileAsk {
+    /// field & mask
+    Narrow { field: Field, mask: u32 },
+    /// wides[n]: its field, masked
+    Wide(u32),
+    /// keys[n]
+    Key(u32),
+}
+
+/// What a statement has become. A rule's stand side by side, in their order, so that the n-th is
+/// the n-th of the policy. negated: holds if it does not hold, unless the field is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompileOp {
+    /// Match: (field & mask) - low <= span
+    Narrow {
+        field: Field,
+        negated: bool,
+        mask: u32,
+        low: u32,
+        span: u32,
+    },
+    /// Match: the same with wides[wide]
+    Wide {
+        wide: u32,
+        negated: bool,
+    },
+    /// Match in sets[set]
+    Set {
+        set: u32,
+        ask: CompileAsk,
+        negated: bool,
+    },
+    /// counters[n]
+    Counter(u32),
+    /// limits[n]
+    Limit(u32),
+    /// quotas[n]
+    Quota(u32),
+    /// logs[n]
+    Log(u32),
+    /// (mark & keep) ^ toggle
+    Mark {
+        keep: u32,
+        toggle: u32,
+    },
+    /// What sets[set] gives
+    MarkMap {
+        set: u32,
+        ask: CompileAsk,
+    },
+    /// chain: of jump and goto
+    Verdict {
+        verdict: Verdict,
+        chain: u32,
+    },
+    Reject(Reject),
+    /// Where sets[set] leads
+    Vmap {
+        set: u32,
+        ask: CompileAsk,
+    },
+}
+
+impl CompileOp {
+    /// Whether it is a match that holds if it does not hold.
+    pub fn negated(&self) -> bool {
+        match *self {
+            CompileOp::Narrow { negated, .. }
+            | CompileOp::Wide { negated, .. }
+            | CompileOp::Set { negated, .. } => negated,
+            _ => false,
+        }
+    }
+}
+
+/// What a match with a wide field compares.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileWide {
+    pub field: Field,
+    /// `fields::wide_slot`
+    pub slot: usize,
+    pub mask: u128,
+    pub low: u128,
+    pub span: u128,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileRule {
+    /// Into ops.
+    pub first: u32,
+    pub count: u32,
+}
+
+/// Rules of a chain that can only match if one field has certain values.
+#[derive(Clone, Debug)]
+pub struct CompileIndex {
+    pub field: Field,
+    /// `fields::wide_slot`
+    pub slot: Option<usize>,
+    /// To numbers of rules.
+    pub candidates: Candidates,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileChain {
+    /// All rules of all chains are numbered through.
+    pub first_rule: u32,
+    pub rule_count: u32,
+    /// Into indexes.
+    pub first_index: u32,
+    pub index_count: u32,
+    /// Into always: rules that are in no index.
+    pub first_always: u32,
+    pub always_count: u32,
+    /// Of a base chain.
+    pub policy: Verdict,
+    pub place: CompilePlace,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileCounter {
+    pub place: CompilePlace,
+    pub start: Counter,
+}
+
+/// A compiled policy, for decide and flow; others ask the functions below.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    pub(crate) requirement: Requirement,
+    /// requirement.layer4 of the base chains of a family.
+    pub(crate) layer4: [bool; FAMILIES],
+    /// `fields::bit` of all fields that are looked at.
+    pub(crate) wanted: u64,
+    pub(crate) ops: Vec<CompileOp>,
+    pub(crate) wides: Vec<CompileWide>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) rules: Vec<CompileRule>,
+    pub(crate) chains: Vec<CompileChain>,
+    pub(crate) indexes: Vec<CompileIndex>,
+    /// Numbers of rules, ascending within a chain.
+    pub(crate) always: Vec<u32>,
+    /// Numbers of the base chains that see a packet, in the order in which they do.
+    pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],
+    pub(crate) counters: Vec<CompileCounter>,
+    pub(crate) logs: Vec<CompilePlace>,
+    pub(crate) limits: Vec<FlowLimit>,
+    pub(crate) quotas: Vec<FlowQuota>,
+}
+
+pub struct CompileSettings<'a> {
+    /// Every rule is walked, as explain does; verdicts and counters are the same.
+    pub linear: bool,
+    /// The index of a network interface, 0 = there is none of this name.
+    pub interface_index: &'a dyn Fn(&str) -> u32,
+    /// Fail if there is none; else its matches never hold.
+    pub interfaces_must_exist: bool,
+}
+
+/// What compiling works on.
+struct Build<'a> {
+    policy: &'a Policy,
+    settings: &'a CompileSettings<'a>,
+    out: Compiled,
+    table: &'a Table,
+    /// Number of the table's first.
+    first_chain: u32,
+    /// Number of the table's first named set.
+    first_set: u32,
+}
+
+/// Adds an item. Gives its number.
+fn add<T>(array: &mut Vec<T>, item: T) -> u32 {
+    array.push(item);
+    array.len() as u32 - 1
+}
+
+/// A failure with a cause at a place of the text.
+fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
+    let file = &build.policy.files[place.file as usize];
+    let (line, column) = (place.line, place.column);
+    failure_set(
+        LogExit::Usage,
+        format_args!("{file}:{line}:{column}: \"{token}\": {cause}"),
+    )
+}
+
+/// The index of an interface as a range; an empty one if there is none and need not be.
+fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Range, Failure> {
+    let bytes = range.low.to_be_bytes();
+    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
+    let index = (build.settings.interface_index)(&name);
+    if index == 0 && build.settings.interfaces_must_exist {
+        return Err(refuse(
+            build,
+            place,
+            &name,
+            "there is no network interface of this name: create it first, or match its name with \
+             iifname or oifname",
+        ));
+    }
+    Ok(match u128::from(index) {
+        0 => Range { low: 1, high: 0 },
+        index => Range {
+            low: index,
+            high: index,
+        },
+    })
+}
+
+/// The ranges of elements with interfaces resolved. An element with one that is missing gets an
+/// empty first range.
+fn resolve_elements(
+    build: &Build,
+    elements: &Elements,
+    interface: &[bool],
+) -> Result<Vec<Range>, Failure> {
+    let mut ranges = elements.ranges.clone();
+    for (element, place) in ranges
+        .chunks_exact_mut(elements.fields)
+        .zip(&elements.places)
+    {
+        for field in (0..elements.fields).filter(|&field| interface[field]) {
+            element[field] = resolve_interface(build, place, &element[field])?;
+            if element[field].low > element[field].high {
+                element[0] = element[field];
+            }
+        }
+    }
+    Ok(ranges)
+}
+
+fn add_set(
+    build: &mut Build,
+    elements: &Elements,
+    wide: &[bool],
+    interface: &[bool],
+) -> Result<u32, Failure> {
+    let ranges = resolve_elements(build, elements, interface)?;
+    let made = set::make(wide, elements, &ranges, build.first_chain);
+    Ok(add(&mut build.out.sets, made))
+}
+
+fn add_named_set(build: &mut Build, set: &crate::policy::Set) -> Result<u32, Failure> {
+    let is_wide = |kind: &Type| matches!(kind, Type::Ipv6Addr | Type::Ifname);
+    let wide: Vec<bool> = set.types.iter().map(is_wide).collect();
+    let is_interface = |kind: &Type| *kind == Type::IfaceIndex;
+    let interface: Vec<bool> = set.types.iter().map(is_interface).collect();
+    add_set(build, &set.elements, &wide, &interface)
+}
+
+fn is_interface(field: Field) -> bool {
+    matches!(field, Field::MetaIif | Field::MetaOif)
+}
+
+fn add_literal_set(build: &mut Build, key: &Key, elements: &Elements) -> Result<u32, Failure> {
+    let is_wide = |&field: &Field| fields::wide_slot(field).is_some();
+    let wide: Vec<bool> = key.fields.iter().map(is_wide).collect();
+    let interface: Vec<bool> = key
+        .fields
+        .iter()
+        .map(|&field| is_interface(field))
+        .collect();
+    add_set(build, elements, &wide, &interface)
+}
+
+/// How a set is asked for, with the first field of the key masked.
+fn ask_set(build: &mut Build, matched: &Match) -> CompileAsk {
+    let field = matched.key.fields[0];
+    let mask = matched.mask.unwrap_or(u128::MAX);
+    if matched.key.fields.len() > 1 {
+        return CompileAsk::Key(add(&mut build.out.keys, matched.key.clone()));
+    }
+    let Some(slot) = fields::wide_slot(field) else {
+        let mask = mask as u32;
+        return CompileAsk::Narrow { field, mask };
+    };
+    let wide = CompileWide {
+        field,
+        slot,
+        mask,
+        low: 0,
+        span: 0,
+    };
+    CompileAsk::Wide(add(&mut build.out.wides, wide))
+}
+
+/// A match or map that looks in a set.
+fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), Failure> {
+    let ask = ask_set(build, matched);
+    let set = match &matched.right {
+        Right::Named { set, .. } => build.first_set + set,
+        Right::Literal(elements) => add_literal_set(build, &matched.key, elements)?,
+        // Of a comparison that never holds.
+        Right::Range(_) => add(&mut build.out.sets, Set::default()),
+    };
+    Ok((set, ask))
+}
+
+/// The values that make a comparison hold; none if there are none.
+fn fold(op: Op, range: &Range, highest: u128) -> Option<Range> {
+    let value = range.low;
+    let (low, high) = match op {
+        Op::Lt => (0, value.checked_sub(1)?),
+        Op::Le => (0, value),
+        Op::Gt if value < highest => (value + 1, highest),
+        Op::Gt => return None,
+        Op::Ge => (value, highest),
+        Op::BitsAny => (1, highest),
+        Op::BitsNone => (0, 0),
+        Op::Eq | Op::Ne => (range.low, range.high),
+    };
+    Some(Range { low, high })
+}
+
+fn compile_range(
+    build: &mut Build,
+    matched: &Match,
+    right: &Range,
+    place: &Place,
+) -> Result<CompileOp, Failure> {
+    let field = matched.key.fields[0];
+    let negated = matched.op == Op::Ne;
+    let slot = fields::wide_slot(field);
+    let highest = slot.map_or(u32::MAX.into(), |_| u128::MAX);
+    let mask = match matched.op {
+        Op::BitsAny | Op::BitsNone => right.low,
+        _ => matched.mask.unwrap_or(highest),
+    };
+    let mut range = fold(matched.op, right, highest);
+    if is_interface(field) {
+        range = Some(resolve_interface(build, place, right)?);
+    }
+    let Some(Range { low, high }) = range.filter(|range| range.low <= range.high) else {
+        let (set, ask) = compile_set(build, matched)?;
+        return Ok(CompileOp::Set { set, ask, negated });
+    };
+    let span = high - low;
+    if let Some(slot) = slot {
+        let wide = CompileWide {
+            field,
+            slot,
+            mask,
+            low,
+            span,
+        };
+        let wide = add(&mut build.out.wides, wide);
+        return Ok(CompileOp::Wide { wide, negated });
+    }
+    Ok(CompileOp::Narrow {
+        field,
+        negated,
+        mask: mask as u32,
+        low: low as u32,
+        span: span as u32,
+    })
+}
+
+fn want(build: &mut Build, key: &Key) {
+    for &field in &key.fields {
+        build.out.wanted |= fields::bit(field);
+    }
+}
+
+fn compile_match(build: &mut Build, matched: &Match, place: &Place) -> Result<CompileOp, Failure> {
+    want(build, &matched.key);
+    if let Right::Range(range) = &matched.right {
+        return compile_range(build, matched, range, place);
+    }
+    let (set, ask) = compile_set(build, matched)?;
+    let negated = matched.op == Op::Ne;
+    Ok(CompileOp::Set { set, ask, negated })
+}
+
+fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Failure> {
+    want(build, &map.key);
+    compile_set(build, map)
+}
+
+/// A limit in nanoseconds, with the bounds of nft_limit_init; none beyond them.
+fn fold_limit(limit: &Limit) -> Option<FlowLimit> {
+    let burst = match limit.burst {
+        0 if !limit.of_bytes => LIMIT_BURST_PACKETS,
+        burst => u32::try_from(burst).ok()?.into(),
+    };
+    let nsecs = limit.unit_s.checked_mul(NANOSECONDS)?;
+    let both = limit.rate.checked_add(burst)?;
+    let size = if limit.of_bytes {
+        nsecs.checked_mul(both)? / limit.rate
+    } else {
+        (nsecs / limit.rate).checked_mul(burst)?
+    };
+    Some(FlowLimit {
+        nsecs,
+        rate: limit.rate,
+        size: i64::try_from(size).map_or(LIMIT_SIZE_MAX, |size| size.min(LIMIT_SIZE_MAX)),
+        cost: (nsecs / limit.rate) as i64,
+        of_bytes: limit.of_bytes,
+        over: limit.over,
+    })
+}
+
+fn compile_limit(build: &mut Build, limit: &Limit, place: &Place) -> Result<CompileOp, Failure> {
+    let Some(made) = fold_limit(limit) else {
+        return Err(refuse(
+            build,
+            place,
+            "limit",
+            "rate and burst are too large for this unit, as for the kernel: choose a shorter unit",
+        ));
+    };
+    Ok(CompileOp::Limit(add(&mut build.out.limits, made)))
+}
+
+/// A quota with the bounds of nft_quota_do_init.
+fn compile_quota(build: &mut Build, quota: &Quota, place: &Place) -> Result<CompileOp, Failure> {
+    let &Quota { over, bytes, used } = quota;
+    if i64::try_from(bytes).is_err() || used > bytes {
+        return Err(refuse(
+            build,
+            place,
+            "quota",
+            "more is used than there is, or there is more than the kernel takes",
+        ));
+    }
+    let made = FlowQuota { bytes, used, over };
+    Ok(CompileOp::Quota(add(&mut build.out.quotas, made)))
+}
+
+fn compile_mark(build: &mut Build, mark: &MarkSet) -> Result<CompileOp, Failure> {
+    match mark {
+        MarkSet::Map(map) => {
+            let (set, ask) = compile_map(build, map)?;
+            Ok(CompileOp::MarkMap { set, ask })
+        }
+        &MarkSet::Bits { keep, toggle } => Ok(CompileOp::Mark { keep, toggle }),
+    }
+}
+
+fn compile_statement(
+    build: &mut Build,
+    statement: &Statement,
+    place: CompilePlace,
+) -> Result<CompileOp, Failure> {
+    match &statement.kind {
+        StatementKind::Match(matched) => compile_match(build, matched, &statement.place),
+        &StatementKind::Counter(start) => {
+            let made = CompileCounter { place, start };
+            Ok(CompileOp::Counter(add(&mut build.out.counters, made)))
+        }
+        StatementKind::Limit(limit) => compile_limit(build, limit, &statement.place),
+        StatementKind::Quota(quota) => compile_quota(build, quota, &statement.place),
+        StatementKind::Log(_) => Ok(CompileOp::Log(add(&mut build.out.logs, place))),
+        StatementKind::MarkSet(mark) => compile_mark(build, mark),
+        StatementKind::Verdict(target) => Ok(CompileOp::Verdict {
+            verdict: target.verdict,
+            chain: build.first_chain + target.chain_index,
+        }),
+        &StatementKind::Reject(reject) => Ok(CompileOp::Reject(reject)),
+        StatementKind::Vmap(map) => {
+            let (set, ask) = compile_map(build, map)?;
+            Ok(CompileOp::Vmap { set, ask })
+        }
+    }
+}
+
+fn compile_rule(build: &mut Build, rule: &Rule, place: CompilePlace) -> Result<(), Failure> {
+    let made = CompileRule {
+        first: build.out.ops.len() as u32,
+        count: rule.statements.len() as u32,
+    };
+    build.out.rules.push(made);
+    for (number, statement) in (0..).zip(&rule.statements) {
+        let statement_place = CompilePlace {
+            statement: number,
+            ..place
+        };
+        let op = compile_statement(build, statement, statement_place)?;
+        build.out.ops.push(op);
+    }
+    Ok(())
+}
+
+fn compile_chain(build: &mut Build, chain: &Chain, place: CompilePlace) -> Result<(), Failure> {
+    let made = CompileChain {
+        first_rule: build.out.rules.len() as u32,
+        rule_count: chain.rules.len() as u32,
+        first_index: 0,
+        index_count: 0,
+        first_always: 0,
+        always_count: 0,
+        policy: chain.base.map_or(Verdict::Accept, |base| base.policy),
+        place,
+    };
+    let number = add(&mut build.out.chains, made) as usize;
+    for (rule_number, rule) in (0..).zip(&chain.rules) {
+        let rule_place = CompilePlace {
+            rule: rule_number,
+            ..place
+        };
+        compile_rule(build, rule, rule_place)?;
+    }
+    if build.settings.linear {
+        index::none(&mut build.out, number);
+    } else {
+        index::chain(&mut build.out, build.table, chain, number);
+    }
+    Ok(())
+}
+
+fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
+    build.first_chain = build.out.chains.len() as u32;
+    build.first_set = build.out.sets.len() as u32;
+    for set in &build.table.sets {
+        add_named_set(build, set)?;
+    }
+    for (chain_number, chain) in (0..).zip(&build.table.chains) {
+        let place = CompilePlace {
+            table: number,
+            chain: chain_number,
+            ..CompilePlace::default()
+        };
+        compile_chain(build, chain, place)?;
+    }
+    Ok(())
+}
+
+/// Adds the base chains to the hooks that they see: by ascending priority; of one priority the one
+/// declared last comes first.
+fn compile_bases(policy: &Policy, out: &mut Compiled) {
+    let chains = policy
+        .tables
+        .iter()
+        .flat_map(|table| table.chains.iter().map(|chain| (table.family, chain.base)));
+    let mut bases: Vec<(Base, Family, u32)> = chains
+        .zip(0..)
+        .filter_map(|((family, base), number)| Some((base?, family, number)))
+        .collect();
+    bases.sort_unstable_by_key(|(base, ..)| (base.priority, std::cmp::Reverse(base.declared)));
+    for (base, family, number) in bases {
+        let [ipv4, ipv6] = &mut out.hooks[base.hook as usize];
+        if family != Family::Ip6 {
+            ipv4.push(number);
+        }
+        if family != Family::Ip {
+            ipv6.push(number);
+        }
+    }
+}
+
+fn compile_requirements(policy: &Policy, out: &mut Compiled) {
+    for (layer4, ipv6) in out.layer4.iter_mut().zip([false, true]) {
+        let requirement = requirement::of(policy, ipv6);
+        requirement::join(&mut out.requirement, &requirement);
+        *layer4 = requirement.layer4;
+    }
+}
+
+/// Compiles a policy that `parse` has checked.
+/// Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for a limit or quota beyond what the kernel
+/// takes or an interface that must exist.
+pub fn policy(policy: &Policy, settings: &CompileSettings) -> Result<Compiled, Failure> {
+    let mut out = Compiled::default();
+    for (number, table) in (0..).zip(&policy.tables) {
+        let mut build = Build {
+            policy,
+            settings,
+            out,
+            table,
+            first_chain: 0,
+            first_set: 0,
+        };
+        compile_table(&mut build, number)?;
+        out = build.out;
+    }
+    compile_bases(policy, &mut out);
+    compile_requirements(policy, &mut out);
+    Ok(out)
+}
+
+pub fn requirement(compiled: &Compiled) -> &Requirement {
+    &compiled.requirement
+}
+
+/// How many counter statements the policy has. They are numbered in the policy's order: tables,
+/// chains, rules, statements.
+pub fn counters(compiled: &Compiled) -> u32 {
+    compiled.counters.len() as u32
+}
+
+/// Where a counter stands. counter < `counters`.
+pub fn counter_at(compiled: &Compiled, counter: u32) -> CompilePlace {
+    compiled.counters[counter as usize].place
+}
+
+/// What a counter starts with. counter < `counters`.
+pub fn counter_start(compiled: &Compiled, counter: u32) -> Counter {
+    compiled.counters[counter as usize].start
+}
+
+/// How many log statements the policy has, numbered as counters are.
+pub fn logs(compiled: &Compiled) -> u32 {
+    compiled.logs.len() as u32
+}
+
+/// Where a log statement stands. log < `logs`.
+pub fn log_at(compiled: &Compiled, log: u32) -> CompilePlace {
+    compiled.logs[log as usize]
+}
+
+/// Where a chain stands, as numbered in `DecideOutcome::chain`; rule and statement are 0.
+pub fn chain_at(compiled: &Compiled, chain: u32) -> CompilePlace {
+    compiled.chains[chain as usize].place
+}
+
+/// Where a rule stands, as numbered in `DecideOutcome::rule`; statement is 0.
+pub fn rule_at(compiled: &Compiled, rule: u32) -> CompilePlace {
+    // The last chain that begins at the rule or before; empty ones begin where the next does.
+    let behind = compiled
+        .chains
+        .partition_point(|chain| chain.first_rule <= rule);
+    let chain = &compiled.chains[behind - 1];
+    CompilePlace {
+        rule: rule - chain.first_rule,
+        ..chain.place
+    }
+}
