@@ -36,22 +36,27 @@ struct Case {
 
 /// Runs both and prints a table: medians with their 95 % intervals, and the ratio of the rounds.
 pub fn run(arguments: &MicroArguments) -> Result<()> {
-    let mut cases: Vec<Case> = Vec::new();
-    for round in 0..arguments.rounds {
-        let (rust, c) = match round % 2 {
-            0 => {
-                let rust = measure(&arguments.rust)?;
-                (rust, measure(&arguments.c)?)
-            }
-            _ => {
-                let c = measure(&arguments.c)?;
-                (measure(&arguments.rust)?, c)
-            }
-        };
-        add_round(&mut cases, &rust, &c)?;
-    }
+    let programs = [&arguments.rust, &arguments.c];
+    let cases = rounds(arguments.rounds, |which| measure(programs[which]))?;
     print!("{}", table(&cases));
     Ok(())
+}
+
+/// Measures Rust (0) and C (1) in turn; which comes first changes from round to round.
+fn rounds(
+    count: u32,
+    mut measure: impl FnMut(usize) -> Result<Vec<(String, f64)>>,
+) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for round in 0..count {
+        let first = (round % 2) as usize;
+        let mut lines = [measure(first)?, measure(1 - first)?];
+        if first == 1 {
+            lines.reverse();
+        }
+        add_round(&mut cases, &lines[0], &lines[1])?;
+    }
+    Ok(cases)
 }
 
 fn measure(program: &Path) -> Result<Vec<(String, f64)>> {
@@ -158,6 +163,17 @@ mod tests {
         for text in ["", "x\n", "x 1\ny\n", "x nan\n", "x 0\n", "x 1 ns\n"] {
             assert!(parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn neither_comes_first_always() {
+        let mut order = Vec::new();
+        let measured = rounds(3, |which| {
+            order.push(which);
+            Ok(vec![("a".to_string(), [3.0, 2.0][which])])
+        });
+        assert_eq!(measured.unwrap()[0].rounds, [(3.0, 2.0); 3]);
+        assert_eq!(order, [0, 1, 1, 0, 0, 1]);
     }
 
     #[test]
