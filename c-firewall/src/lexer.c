@@ -263,9 +263,11 @@ static struct token scan(struct lexer *lexer) {
         frame->line++;
         frame->line_start = frame->at;
     }
-    if (found.kind == TOKEN_STRING) {
+    if (found.length > 0 && *token.text == '"') {
+        const bool closed = found.length > 1 && frame->at[-1] == '"';
+
         token.text++;
-        token.length -= 2;
+        token.length -= closed ? 2 : 1;
     }
     return found.cause ? bad(lexer, &token, "%s", found.cause) : token;
 }

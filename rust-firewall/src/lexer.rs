@@ -466,9 +466,10 @@ impl Lexer {
             frame.line += 1;
             frame.line_start = frame.at;
         }
-        if found.kind == TokenKind::String {
+        if found.length > 0 && text[token.start as usize] == b'"' {
+            let closed = found.length > 1 && text[frame.at - 1] == b'"';
             token.start += 1;
-            token.length -= 2;
+            token.length -= if closed { 2 } else { 1 };
         }
         match found.cause {
             Some(cause) => self.bad(token, cause),
