@@ -5,7 +5,7 @@ use crate::log::Failure;
 use crate::parse_elements::{self, find_verdict};
 use crate::parse_match;
 use crate::parse_refuse::{self, unexpected, Where};
-use crate::parse_state::{excludes, learn, tested, Parser};
+use crate::parse_state::{excludes, tested, Parser};
 use crate::parse_state::{NFPROTO_IPV4, NFPROTO_IPV6, PROTOCOL_TCP};
 use crate::policy::{
     Counter, Family, Field, Limit, Log, MapsTo, MarkSet, Quota, Reject, RejectKind, Rule,
@@ -373,7 +373,6 @@ fn reject(parser: &mut Parser) -> Result<Reject, Failure> {
     }
     if kind == RejectKind::TcpReset {
         parser.word("reset", "reset")?;
-        learn(&mut parser.tested.protocol, PROTOCOL_TCP);
         return Ok(Reject { kind, code: 0 });
     }
     parser.lexer.take_word("type");
