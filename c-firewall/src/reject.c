@@ -196,6 +196,12 @@ static size_t build_unreachable(const struct packet *packet, uint8_t code, uint8
     return header + length;
 }
 
+uint8_t reject_code(const struct policy_reject *how, uint8_t version) {
+    if (how->kind != POLICY_REJECT_ICMPX)
+        return how->code;
+    return version == 4 ? icmpx_codes[how->code] : icmpx6_codes[how->code];
+}
+
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t answer[static REJECT_IPV6_MAX]) {
     const uint32_t ip_bytes =
@@ -205,19 +211,12 @@ size_t reject_build(const struct policy_reject *how, const struct packet *packet
         !is_unicast(packet->version, addresses_of(packet)) ||
         !is_unicast(packet->version, addresses_of(packet) + address_bytes(packet)))
         return 0;
-    switch (how->kind) {
-    case POLICY_REJECT_TCP_RESET:
+    if (how->kind == POLICY_REJECT_TCP_RESET)
         return build_reset(packet, answer);
-    case POLICY_REJECT_ICMP:
-        return packet->version == 4 ? build_unreachable(packet, how->code, answer) : 0;
-    case POLICY_REJECT_ICMPV6:
-        return packet->version == 6 ? build_unreachable(packet, how->code, answer) : 0;
-    case POLICY_REJECT_ICMPX:
-        return build_unreachable(
-            packet, packet->version == 4 ? icmpx_codes[how->code] : icmpx6_codes[how->code],
-            answer);
-    }
-    return 0;
+    if ((how->kind == POLICY_REJECT_ICMP && packet->version != 4) ||
+        (how->kind == POLICY_REJECT_ICMPV6 && packet->version != 6))
+        return 0;
+    return build_unreachable(packet, reject_code(how, packet->version), answer);
 }
 
 static int open_socket(int domain, int type, int protocol, int *fd, struct failure *failure) {

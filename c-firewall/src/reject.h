@@ -23,6 +23,7 @@ enum reject_result {
     REJECT_SENT,
     REJECT_NOT_DUE, // a RST, an ICMP error, a later fragment, no unicast address, a header cut off
     REJECT_FAILED,  // the kernel did not take it
+    REJECT_RESULT_COUNT
 };
 
 /// The sockets of one thread.
@@ -45,6 +46,9 @@ void reject_close(struct reject *reject);
 /// - interface: index of the one that it came in by or goes out by: where a link-local address is.
 enum reject_result reject_answer(const struct reject *reject, const struct policy_reject *how,
                                  const struct packet *packet, uint32_t interface);
+
+/// The code of the ICMP or ICMPv6 error that answers a packet of this version; 0 for a RST.
+uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
 /// Writes the answer to a packet, from its IP header on. Pure.
 /// - Returns how many bytes it has; 0 = none is due.

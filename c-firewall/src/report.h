@@ -9,19 +9,22 @@
 
 #include "options.h"
 #include "stats.h"
+#include "tally.h"
 
 /// Why a ledger is printed.
 enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_EXIT };
 
 /// The start line, as options->json says.
+/// - requirement: of the policy; NULL without one.
 /// - receive_buffer: bytes that the kernel really gives the first queue.
 /// - time_ms: UNIX time.
-char *report_start(const struct options *options, uint32_t receive_buffer, uint64_t time_ms);
+char *report_start(const struct options *options, const struct requirement *requirement,
+                   uint32_t receive_buffer, uint64_t time_ms);
 
 /// The ledgers of all queues (count >= 1), and their sum: in text only if there is more than
-/// one queue.
+/// one queue; then what the policy counted, if there is one.
 char *report_ledger(const struct options *options, enum report_reason reason, uint64_t time_ms,
-                    const struct ledger *ledgers, size_t count);
+                    const struct ledger *ledgers, size_t count, const struct tally *tally);
 
 /// Writes a report to stdout, flushes and frees it. NULL: a warning on stderr instead.
 void report_print(char *report);

@@ -5,10 +5,12 @@
 #include <stddef.h>
 
 enum {
-    STATS_WORDS = (offsetof(struct stats, refused) + sizeof(uint64_t)) / sizeof(uint64_t),
+    STATS_WORDS =
+        (offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) / sizeof(uint64_t),
 };
 static_assert(sizeof(struct stats) % STATS_ALIGN == 0, "no other data shares the last cache line");
-static_assert(STATS_WORDS == 3 + VERDICT_COUNT + PACKET_STATUS_COUNT + 4, "only 64-bit words");
+static_assert(STATS_WORDS == 3 + VERDICT_COUNT + PACKET_STATUS_COUNT + 6 + REJECT_RESULT_COUNT,
+              "only 64-bit words");
 static_assert(offsetof(struct stats, netlink) < offsetof(struct stats, verdicts),
               "received is read before verdicts");
 

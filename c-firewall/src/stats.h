@@ -15,6 +15,7 @@
 
 #include "packet.h"
 #include "queue_proc.h"
+#include "reject.h"
 #include "verdict.h"
 
 enum {
@@ -39,6 +40,9 @@ struct stats {
     uint64_t truncated;
     uint64_t overruns;
     uint64_t refused;
+    uint64_t undecidable;      // cut before what the policy reads
+    uint64_t without_ct_state; // where the policy uses it
+    uint64_t answers[REJECT_RESULT_COUNT];
 };
 
 /// Adds to a counter of the calling thread's own stats.

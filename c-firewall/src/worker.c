@@ -2,6 +2,9 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <poll.h>
 #include <sched.h>
@@ -15,6 +18,13 @@
 
 #include "packet.h"
 #include "queue_proc.h"
+
+enum {
+    // Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
+    // NF_CT_STATE_UNTRACKED_BIT, moved up.
+    WORKER_CT_STATE_SHIFT = 24,
+    WORKER_CT_STATES = 0x4f,
+};
 
 static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_RELAXED);
@@ -42,13 +52,13 @@ static int receive(struct worker *worker, struct queue_received *received) {
 
 /// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
 /// copy.
-static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet) {
-    struct packet parsed;
+static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet,
+                                  struct packet *parsed) {
     enum packet_status status = PACKET_CUT;
 
     if (worker->settings.copy_bytes > 0)
         status =
-            packet_parse(packet->payload, packet->payload_bytes, packet->original_bytes, &parsed);
+            packet_parse(packet->payload, packet->payload_bytes, packet->original_bytes, parsed);
     if (packet_is_malformed(status))
         stats_add(&worker->stats.malformed[status], 1);
     else if (status == PACKET_CUT)
@@ -56,18 +66,112 @@ static enum packet_status inspect(struct worker *worker, const struct queue_pack
     return status;
 }
 
+/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into
+/// the mark, and hides those bits from it.
+static void take_ct_state_of_mark(struct decide_input *input) {
+    const uint32_t state = input->mark >> WORKER_CT_STATE_SHIFT & WORKER_CT_STATES;
+
+    input->mark &= ~(uint32_t)(WORKER_CT_STATES << WORKER_CT_STATE_SHIFT);
+    input->has_ct_state = state != 0;
+    input->ct_state = state;
+}
+
+/// Tells the policy the state of the packet's connection, as the kernel gives it. A packet of none,
+/// be it invalid or untracked, comes without.
+static void take_ct_info(uint32_t ct_info, struct decide_input *input) {
+    input->has_ct_state = ct_info < IP_CT_NUMBER;
+    if (input->has_ct_state)
+        input->ct_state = NF_CT_STATE_BIT(ct_info);
+}
+
+static uint8_t nfproto_of(uint16_t ethertype) {
+    if (ethertype == ETH_P_IP)
+        return NFPROTO_IPV4;
+    return ethertype == ETH_P_IPV6 ? NFPROTO_IPV6 : 0;
+}
+
+/// What the policy knows of a packet.
+static struct decide_input input_of(struct worker *worker, const struct queue_packet *packet,
+                                    const struct packet *parsed, enum packet_status status) {
+    struct decide_input input = {
+        .packet = parsed,
+        .status = status,
+        .truncated = packet->truncated,
+        .hook = packet->hook,
+        .nfproto = nfproto_of(packet->ethertype),
+        .length = packet->original_bytes,
+        .mark = packet->mark,
+        .iif = packet->indev,
+        .oif = packet->outdev,
+        .has_uid = packet->uid != QUEUE_UNKNOWN,
+        .has_gid = packet->gid != QUEUE_UNKNOWN,
+        .uid = packet->uid,
+        .gid = packet->gid,
+        .has_ct_mark = packet->has_ct_mark,
+        .ct_mark = packet->ct_mark,
+        .now_ns = worker->now_ns,
+    };
+
+    if (worker->ct_state_by_mark)
+        take_ct_state_of_mark(&input);
+    else
+        take_ct_info(packet->ct_info, &input);
+    if (worker->requirement.interface_names) {
+        input.iifname = interface_name(&worker->interfaces, packet->indev, worker->now_ns);
+        input.oifname = interface_name(&worker->interfaces, packet->outdev, worker->now_ns);
+    }
+    return input;
+}
+
+/// Lets the policy decide, and counts what came of it.
+static void ask_policy(struct worker *worker, const struct queue_packet *packet,
+                       const struct packet *parsed, enum packet_status status,
+                       struct decide_outcome *outcome) {
+    struct loaded *loaded = worker->loaded;
+    const struct decide_input input = input_of(worker, packet, parsed, status);
+
+    decide_packet(&worker->decide, loaded->compiled, &loaded->flow, &worker->counters, &input,
+                  outcome);
+    if (worker->requirement.conntrack_state && !input.has_ct_state)
+        stats_add(&worker->stats.without_ct_state, 1);
+    if (outcome->undecidable)
+        stats_add(&worker->stats.undecidable, 1);
+    if (outcome->verdict == VERDICT_REJECT) {
+        const enum reject_result result =
+            packet_is_malformed(status)
+                ? REJECT_NOT_DUE
+                : reject_answer(&loaded->reject, &outcome->reject, parsed,
+                                packet->indev != 0 ? packet->indev : packet->outdev);
+
+        stats_add(&worker->stats.answers[result], 1);
+    }
+}
+
 /// What happens with a packet.
-static enum verdict judge(struct worker *worker, const struct queue_packet *packet) {
+static struct decide_outcome judge(struct worker *worker, const struct queue_packet *packet) {
+    struct decide_outcome outcome = {.verdict = VERDICT_ACCEPT};
     enum packet_status status = PACKET_OK;
+    struct packet parsed = {0};
 
     stats_add(&worker->stats.bytes, packet->original_bytes);
     if (packet->truncated)
         stats_add(&worker->stats.truncated, 1);
     if (worker->paper)
-        return VERDICT_ACCEPT;
+        return outcome;
     if (!packet->truncated)
-        status = inspect(worker, packet);
-    return decide(&worker->decide, status, packet->truncated);
+        status = inspect(worker, packet, &parsed);
+    if (worker->loaded->compiled)
+        ask_policy(worker, packet, &parsed, status, &outcome);
+    else
+        outcome.verdict = decide(&worker->decide, status, packet->truncated);
+    return outcome;
+}
+
+/// The verdict that goes to the kernel: an accept with a mark has a name of its own.
+static enum verdict verdict_of(const struct decide_outcome *outcome) {
+    if (outcome->verdict == VERDICT_ACCEPT && outcome->mark_set)
+        return VERDICT_MARK;
+    return outcome->verdict;
 }
 
 /// Gives every packet its verdict. Those count as soon as the kernel has them.
@@ -76,12 +180,15 @@ static int answer(struct worker *worker, uint32_t packets) {
     int result;
 
     verdict_batch_clear(&worker->batch);
+    if (worker->loaded->compiled)
+        worker->now_ns = wait_clock();
     for (uint32_t i = 0; i < packets; i++) {
         const struct queue_packet *packet = &worker->queue.packets[i];
-        const enum verdict verdict = judge(worker, packet);
+        const struct decide_outcome outcome = judge(worker, packet);
+        const enum verdict verdict = verdict_of(&outcome);
 
         // Can't fail: there are no more packets than runs.
-        verdict_batch_add(&worker->batch, packet->id, verdict, 0);
+        verdict_batch_add(&worker->batch, packet->id, verdict, outcome.mark);
         verdicts[verdict]++;
     }
     result = queue_verdict(&worker->queue, &worker->batch);
@@ -192,23 +299,39 @@ static void *run(void *argument) {
     return NULL;
 }
 
-int worker_open(struct worker *worker, const struct options *options, uint32_t index,
-                struct failure *failure) {
+int worker_open(struct worker *worker, const struct options *options, struct loaded *loaded,
+                uint32_t index, struct failure *failure) {
+    const struct requirement *requirement = load_requirement(loaded);
     const uint16_t number = (uint16_t)(options->queue_first + index);
-    int result;
+    int result = 0;
 
     *worker = (struct worker){
-        .settings = options_queue(options, NULL, number),
-        .decide = {.default_verdict = options->default_verdict, .fail_open = options->fail_open},
+        .settings = options_queue(options, requirement, number),
+        .decide = {.default_verdict = options->default_verdict,
+                   .fail_open = options->fail_open,
+                   .malformed_by_policy = options->malformed_by_policy},
+        .loaded = loaded,
         .paper = options->profile == OPTIONS_PAPER,
         .spin_us = options->spin_us,
         .coalesce_us = options->coalesce_us,
         .cpu = options->pin ? (int)index : -1,
         .stop_fd = -1,
     };
-    result = queue_open(&worker->queue, &worker->settings, failure);
-    if (result < 0)
+    if (requirement)
+        worker->requirement = *requirement;
+    worker->ct_state_by_mark =
+        worker->requirement.conntrack_state && options->conntrack == OPTIONS_CONNTRACK_MARK;
+    if (loaded->compiled)
+        result = flow_counters_make(&worker->counters, loaded->compiled);
+    if (result < 0) {
+        failure_set_start(failure, "calloc", -result);
         return result;
+    }
+    result = queue_open(&worker->queue, &worker->settings, failure);
+    if (result < 0) {
+        flow_counters_free(&worker->counters);
+        return result;
+    }
     worker->settings.receive_buffer = worker->queue.receive_buffer;
     worker->settings.gso = worker->queue.flags & NFQA_CFG_F_GSO;
     worker->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -216,6 +339,7 @@ int worker_open(struct worker *worker, const struct options *options, uint32_t i
         result = -errno;
         failure_set_start(failure, "eventfd", -result);
         worker_close(worker);
+        flow_counters_free(&worker->counters);
     }
     return result;
 }
@@ -304,7 +428,8 @@ void worker_ledger(const struct worker *worker, bool running, struct ledger *led
     *ledger = best;
 }
 
-int workers_start(struct workers *workers, const struct options *options, struct failure *failure) {
+int workers_start(struct workers *workers, const struct options *options, struct loaded *loaded,
+                  struct failure *failure) {
     const uint32_t count = options->queue_last - options->queue_first + 1U;
     int result = 0;
 
@@ -317,7 +442,8 @@ int workers_start(struct workers *workers, const struct options *options, struct
         result = -ENOMEM;
     }
     while (result == 0 && workers->count < count) {
-        result = worker_open(&workers->all[workers->count], options, workers->count, failure);
+        result =
+            worker_open(&workers->all[workers->count], options, loaded, workers->count, failure);
         if (result == 0)
             workers->count++;
     }
@@ -354,6 +480,8 @@ void workers_ledgers(struct workers *workers, bool running) {
 }
 
 void workers_free(struct workers *workers) {
+    for (uint32_t i = 0; i < workers->count; i++)
+        flow_counters_free(&workers->all[i].counters);
     free(workers->all);
     free(workers->ledgers);
 }

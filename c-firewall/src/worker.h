@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "decide.h"
+#include "interface.h"
+#include "load.h"
 #include "options.h"
 #include "queue.h"
 #include "stats.h"
@@ -22,6 +24,12 @@ struct worker {
     struct queue_settings settings;
     struct queue queue; // the thread's own
     struct decide_settings decide;
+    struct loaded *loaded;          // the policy, which all workers share
+    struct requirement requirement; // of the policy; zeroed without one
+    struct flow_counters counters;  // of the policy
+    struct interfaces interfaces;   // known by name, if the policy uses names
+    bool ct_state_by_mark;          // --conntrack mark, if the policy uses ct state
+    uint64_t now_ns;                // when the batch at hand was received
     struct wait wait;
     struct verdict_batch batch;
     bool paper; // --profile paper: busy loop, everything accepted unread
@@ -45,10 +53,11 @@ struct workers {
 };
 
 /// Opens the queue and the eventfd.
+/// - loaded: the policy; lives longer than the worker.
 /// - index: the worker's place, which is added to the first queue's number.
 /// - Returns 0, or -errno with failure filled in and everything closed.
-int worker_open(struct worker *worker, const struct options *options, uint32_t index,
-                struct failure *failure);
+int worker_open(struct worker *worker, const struct options *options, struct loaded *loaded,
+                uint32_t index, struct failure *failure);
 
 /// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
 /// - Returns 0, or -errno with failure filled in.
@@ -72,7 +81,8 @@ void worker_ledger(const struct worker *worker, bool running, struct ledger *led
 
 /// Opens all queues in order, then starts their threads.
 /// - Returns 0, or -errno with failure filled in, everything stopped and freed.
-int workers_start(struct workers *workers, const struct options *options, struct failure *failure);
+int workers_start(struct workers *workers, const struct options *options, struct loaded *loaded,
+                  struct failure *failure);
 
 /// Stops the threads and waits for them.
 /// - Returns the first worker whose loop ended by an error, or NULL.

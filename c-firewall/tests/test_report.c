@@ -9,6 +9,8 @@
 
 #define TIME_MS UINT64_C(1700000000123)
 
+static const struct tally no_policy;
+
 static struct options make_options(void) {
     return (struct options){
         .backend = QUEUE_RAW,
@@ -44,7 +46,7 @@ static void start_as_text(void **state) {
     struct options options = make_options();
 
     (void)state;
-    assert_report(report_start(&options, 67108864, TIME_MS),
+    assert_report(report_start(&options, NULL, 67108864, TIME_MS),
                   "ready: queue 0, backend raw, profile fast, copy 128 bytes, batch 64, receive "
                   "buffer 67108864 bytes, queue length 131072, gso on, spin 50 us, coalesce 60 us, "
                   "fail closed, default accept\n");
@@ -53,7 +55,7 @@ static void start_as_text(void **state) {
     options.gso = false;
     options.fail_open = true;
     options.default_verdict = VERDICT_DROP;
-    assert_report(report_start(&options, 212992, TIME_MS),
+    assert_report(report_start(&options, NULL, 212992, TIME_MS),
                   "ready: queue 0:3, backend mnl, profile fast, copy 128 bytes, batch 64, receive "
                   "buffer 212992 bytes, queue length 131072, gso off, spin 50 us, coalesce 60 us, "
                   "fail open, default drop\n");
@@ -69,7 +71,7 @@ static void start_of_paper_as_text(void **state) {
     };
 
     (void)state;
-    assert_report(report_start(&options, 106496, TIME_MS),
+    assert_report(report_start(&options, NULL, 106496, TIME_MS),
                   "ready: queue 0, backend classic, profile paper, copy 65535 bytes, batch 1, "
                   "receive buffer 106496 bytes, queue length 1024, gso off, spin always, "
                   "coalesce 0 us, fail closed, default accept\n");
@@ -83,7 +85,7 @@ static void start_as_json(void **state) {
     options.queue_first = 4;
     options.queue_last = 6;
     assert_report(
-        report_start(&options, 67108864, TIME_MS),
+        report_start(&options, NULL, 67108864, TIME_MS),
         "{\"event\":\"start\",\"program\":\"c-firewall\",\"version\":\"0.1.0\","
         "\"time_ms\":1700000000123,\"queues\":[4,5,6],\"backend\":\"raw\","
         "\"profile\":\"fast\",\"copy_bytes\":128,\"batch\":64,"
@@ -94,7 +96,7 @@ static void start_as_json(void **state) {
     options.gso = false;
     options.coalesce_us = 0;
     options.fail_open = true;
-    assert_report(report_start(&options, 1, TIME_MS),
+    assert_report(report_start(&options, NULL, 1, TIME_MS),
                   "{\"event\":\"start\",\"program\":\"c-firewall\",\"version\":\"0.1.0\","
                   "\"time_ms\":1700000000123,\"queues\":[4],\"backend\":\"raw\","
                   "\"profile\":\"paper\",\"copy_bytes\":128,\"batch\":64,\"receive_buffer\":1,"
@@ -107,7 +109,7 @@ static void ledger_as_text(void **state) {
     const struct ledger ledger = make_ledger(0, 1000);
 
     (void)state;
-    assert_report(report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1),
+    assert_report(report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1, &no_policy),
                   "queue 0: received 1000 packets, 64000 bytes\n"
                   "  verdicts: accept 990, drop 10, reject 0, mark 0, repeat 0, requeue 0; refused "
                   "by the kernel 0\n"
@@ -139,7 +141,7 @@ static void every_figure_has_its_place_in_the_text(void **state) {
     ledger.lost = 19;
     ledger.difference = 12;
     ledger.reconciled = false;
-    assert_report(report_ledger(&options, REPORT_SIGNAL, TIME_MS, &ledger, 1),
+    assert_report(report_ledger(&options, REPORT_SIGNAL, TIME_MS, &ledger, 1, &no_policy),
                   "queue 65535: received 1000 packets, 64000 bytes\n"
                   "  verdicts: accept 100, drop 101, reject 102, mark 103, repeat 104, requeue "
                   "105; refused by the kernel 4\n"
@@ -157,7 +159,7 @@ static void netlink_alone_is_not_none(void **state) {
 
     (void)state;
     ledger.stats.netlink = 2;
-    report = report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1);
+    report = report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1, &no_policy);
     assert_non_null(strstr(report, "  malformed: netlink 2\n"));
     free(report);
 }
@@ -165,7 +167,7 @@ static void netlink_alone_is_not_none(void **state) {
 static void several_queues_have_a_total(void **state) {
     const struct options options = make_options();
     const struct ledger ledgers[] = {make_ledger(1, 100), make_ledger(2, 50)};
-    char *report = report_ledger(&options, REPORT_EXIT, TIME_MS, ledgers, 2);
+    char *report = report_ledger(&options, REPORT_EXIT, TIME_MS, ledgers, 2, &no_policy);
 
     (void)state;
     assert_non_null(report);
@@ -201,7 +203,7 @@ static void ledger_as_json(void **state) {
     ledgers[1].difference = 4;
     ledgers[1].reconciled = false;
     assert_report(
-        report_ledger(&options, REPORT_INTERVAL, TIME_MS, ledgers, 2),
+        report_ledger(&options, REPORT_INTERVAL, TIME_MS, ledgers, 2, &no_policy),
         "{\"event\":\"stats\",\"program\":\"c-firewall\",\"time_ms\":1700000000123,"
         "\"reason\":\"interval\",\"queues\":["
         "{\"queue\":7,\"received\":100,\"bytes\":6400," JSON_VERDICTS("90", "10") JSON_MALFORMED(
@@ -235,10 +237,10 @@ static void the_reason_is_named(void **state) {
 
     (void)state;
     options.json = true;
-    report = report_ledger(&options, REPORT_SIGNAL, TIME_MS, &ledger, 1);
+    report = report_ledger(&options, REPORT_SIGNAL, TIME_MS, &ledger, 1, &no_policy);
     assert_non_null(strstr(report, "\"reason\":\"signal\""));
     free(report);
-    report = report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1);
+    report = report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1, &no_policy);
     assert_non_null(strstr(report, "\"reason\":\"exit\""));
     free(report);
 }

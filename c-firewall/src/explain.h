@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// `explain`: the packets of a capture through a policy, each with its verdict and the walk there.
+//
+// Theory of operation: each packet is decided twice, by the policy as the daemon compiles it and
+// rule by rule; the walk that is told of is the second. A difference between the two is a fault of
+// the program, and ends it.
+#ifndef EXPLAIN_H
+#define EXPLAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "decide.h"
+#include "options.h"
+#include "packet.h"
+#include "policy.h"
+#include "trace.h"
+
+/// The sums over all packets.
+struct explain_sums {
+    uint64_t packets;
+    uint64_t accepted;
+    uint64_t dropped;
+    uint64_t rejected;
+};
+
+/// A policy compiled, with its state.
+struct explain_engine {
+    struct compiled *compiled;
+    struct flow flow;
+    struct flow_counters counters;
+};
+
+/// What packets are explained by, and the one at hand.
+struct explain {
+    const struct options *options;
+    struct policy policy;
+    enum policy_hook hook;
+    struct explain_engine daemon; // as the daemon has it
+    struct explain_engine linear; // rule by rule
+    struct explain_sums sums;
+    uint64_t skipped;  // frames that are not IP
+    uint64_t first_ns; // when the first packet came
+    uint64_t now_ns;   // the time of the latest packet so far
+    uint64_t number;   // of the packet's frame, from 1
+    int64_t time_ns;   // of the packet, since the first
+    struct packet packet;
+    enum packet_status status;
+    struct decide_outcome outcome;
+    struct trace trace;
+    bool is_answered; // a reject whose answer is due
+};
+
+/// Explains all packets of options->explain.capture. Returns the exit code.
+int explain_run(const struct options *options);
+
+/// The name of the interface that has this index here; "" = none. context: the struct explain.
+const char *explain_interface(void *context, uint32_t index);
+
+/// Where a counter stands, and its figures.
+struct compile_place explain_counter(const struct explain *explain, uint32_t counter,
+                                     struct flow_counter *figures);
+
+/// Prints the packet at hand, as text.
+void explain_text_packet(FILE *out, const struct explain *explain);
+
+/// Prints what stands at the end, as text.
+void explain_text_end(FILE *out, const struct explain *explain);
+
+/// Prints the packet at hand as one line of JSON.
+void explain_json_packet(FILE *out, const struct explain *explain);
+
+/// Prints what stands at the end as one line of JSON.
+void explain_json_end(FILE *out, const struct explain *explain);
+
+#endif

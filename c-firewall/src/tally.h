@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The counters and logs of a policy, summed over all workers, for the ledger.
+#ifndef TALLY_H
+#define TALLY_H
+
+#include <stdint.h>
+
+#include "compile.h"
+#include "flow.h"
+#include "policy.h"
+
+/// Zeroed it is that of no policy.
+struct tally {
+    const struct policy *policy; // NULL = none
+    const struct compiled *compiled;
+    struct flow_counter *counters; // compile_counters of them
+    uint64_t *logged;              // compile_logs of them
+};
+
+/// Makes a tally of a policy, which must live longer; compiled NULL = none.
+/// - Returns 0 or -ENOMEM with *tally zeroed.
+int tally_make(struct tally *tally, const struct policy *policy, const struct compiled *compiled);
+
+void tally_free(struct tally *tally);
+
+/// Sets the counters to what they start with.
+void tally_begin(struct tally *tally);
+
+/// Adds a worker's. Its thread may run.
+void tally_add(struct tally *tally, const struct flow_counters *counters);
+
+#endif
