@@ -31,7 +31,8 @@ fn view(packet: &[u8]) -> Option<View<'_>> {
             Some(View {
                 version: 4,
                 source: Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?).to_string(),
-                destination: Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?).to_string(),
+                destination: Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?)
+                    .to_string(),
                 protocol: packet[9],
                 layer4: packet.get(header..total.min(packet.len()))?,
                 addresses: &packet[12..20],
@@ -40,7 +41,8 @@ fn view(packet: &[u8]) -> Option<View<'_>> {
         6 => Some(View {
             version: 6,
             source: Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?).to_string(),
-            destination: Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?).to_string(),
+            destination: Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?)
+                .to_string(),
             protocol: packet[6],
             layer4: packet.get(40..)?,
             addresses: &packet[8..40],
@@ -52,14 +54,19 @@ fn view(packet: &[u8]) -> Option<View<'_>> {
 /// The number that the judge put into a packet.
 fn number_in(packet: &[u8]) -> Option<u32> {
     match packet.first()? >> 4 {
-        4 => Some(u32::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]))),
+        4 => Some(u32::from(u16::from_be_bytes([
+            *packet.get(4)?,
+            *packet.get(5)?,
+        ]))),
         6 => Some(u32::from_be_bytes(packet.get(..4)?.try_into().ok()?) & 0xf_ffff),
         _ => None,
     }
 }
 
 fn be32(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |so_far, byte| so_far << 8 | u32::from(*byte))
+    bytes
+        .iter()
+        .fold(0, |so_far, byte| so_far << 8 | u32::from(*byte))
 }
 
 /// The answer in a packet that left, and the number of the packet that it answers. None: something else.
@@ -71,30 +78,50 @@ pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
             let tcp = seen.layer4;
             let (sequence, acknowledged) = (be32(&tcp[4..8]), be32(&tcp[8..12]));
             // The judge's sequence numbers hold the packet's number in their upper bits.
-            let number = [sequence, acknowledged].map(|word| word >> 12).into_iter().find(|number| *number != 0)?;
+            let number = [sequence, acknowledged]
+                .map(|word| word >> 12)
+                .into_iter()
+                .find(|number| *number != 0)?;
             shot(number)?;
             let ports = (be32(&tcp[..2]), be32(&tcp[2..4]));
             Some((
                 number,
                 Answer(format!(
                     "tcp reset {}:{} > {}:{} flags {:#04x} seq {} ack {}",
-                    seen.source, ports.0, seen.destination, ports.1, tcp[13], sequence & 0xfff, acknowledged & 0xfff
+                    seen.source,
+                    ports.0,
+                    seen.destination,
+                    ports.1,
+                    tcp[13],
+                    sequence & 0xfff,
+                    acknowledged & 0xfff
                 )),
             ))
         }
         ICMP | ICMPV6 if seen.layer4.len() >= 8 => {
             let (kind, code) = (seen.layer4[0], seen.layer4[1]);
-            let is_error = if seen.version == 4 { kind == 3 } else { kind == 1 };
+            let is_error = if seen.version == 4 {
+                kind == 3
+            } else {
+                kind == 1
+            };
             let number = number_in(&seen.layer4[8..]).filter(|_| is_error)?;
             shot(number)?;
             let mut so_far = sum(seen.layer4, 0);
             if seen.version == 6 {
                 so_far = sum(seen.addresses, so_far) + u32::from(ICMPV6) + seen.layer4.len() as u32;
             }
-            let checksum = if folded(so_far) == 0 { "" } else { ", checksum wrong" };
+            let checksum = if folded(so_far) == 0 {
+                ""
+            } else {
+                ", checksum wrong"
+            };
             Some((
                 number,
-                Answer(format!("icmp type {kind} code {code} to {}{checksum}", seen.destination)),
+                Answer(format!(
+                    "icmp type {kind} code {code} to {}{checksum}",
+                    seen.destination
+                )),
             ))
         }
         _ => None,

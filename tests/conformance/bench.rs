@@ -5,23 +5,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context};
+use anyhow::Context;
 use twinwall_tests::judge::boundary::{packets, told};
 use twinwall_tests::judge::field::Field;
 use twinwall_tests::judge::generate::{policy, Profile};
 use twinwall_tests::judge::random::Random;
+use twinwall_tests::judge::scan::{self, Scanned};
+use twinwall_tests::judge::style::styled;
 use twinwall_tests::judge::tree::{Group, Hook, Policy};
 use twinwall_tests::judge::{keep, shrink};
 use twinwall_tests::twin::root;
 
-use crate::cell::{Shot, Way, INTERFACES, OWNERS, WAYS};
+use crate::cell::{Shot, Way, INTERFACES, WAYS};
 use crate::compare::{differences, Difference, Tally};
 use crate::deviations::{self, Deviation};
 use crate::options::Options;
 use crate::subject::{Subject, Who};
 
+const JUDGE: &str = "certify";
 /// Longer, a disagreement is not made smaller.
 const SHRINK: Duration = Duration::from_secs(90);
+
+/// More are not looked for: each takes time to be shrunk.
+const DISAGREEMENTS_MAX: u64 = 10;
 
 /// What came of a policy with packets.
 enum Finding {
@@ -42,7 +48,10 @@ pub struct Bench {
 /// Packets for a policy's hooks: by every way that meets one of them.
 fn shots(random: &mut Random, groups: &[Group], hooks: &[Hook], count: usize) -> Vec<Shot> {
     let mut shots = Vec::new();
-    for way in WAYS.into_iter().filter(|way| hooks.iter().any(|hook| way.meets(*hook))) {
+    for way in WAYS
+        .into_iter()
+        .filter(|way| hooks.iter().any(|hook| way.meets(*hook)))
+    {
         for mut packet in packets(random, groups, count) {
             packet.number = shots.len() as u32 + 1;
             let owner = told(random, groups, Field::MetaSkuid, &INTERFACES) as u32;
@@ -54,7 +63,8 @@ fn shots(random: &mut Random, groups: &[Group], hooks: &[Hook], count: usize) ->
                     true => 0,
                     false => told(random, groups, Field::MetaMark, &INTERFACES) as u32,
                 },
-                owner: if OWNERS.contains(&owner) { owner } else { *random.pick(&OWNERS) },
+                // -1 is nobody.
+                owner: if owner == u32::MAX { 0 } else { owner },
             });
         }
     }
@@ -76,50 +86,142 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     let folder = root().join("build/certify");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut bench = Bench {
-        subjects: options.who.iter().map(|who| Subject::new(*who)).collect::<Result<_, _>>()?,
+        subjects: options
+            .who
+            .iter()
+            .map(|who| Subject::new(*who))
+            .collect::<Result<_, _>>()?,
         deviations: deviations::read()?,
         tally: Tally::default(),
         folder,
         disagreements: 0,
     };
+    bench.files(options)?;
     let end = Instant::now() + Duration::from_secs(options.seconds);
     let mut part = 0;
-    while Instant::now() < end {
+    while Instant::now() < end && bench.disagreements < DISAGREEMENTS_MAX {
         bench.random_policy(options, part)?;
         part += 1;
     }
     println!("{}", bench.tally.text());
     for deviation in &bench.deviations {
-        println!("listed: {}, met by {} packets", deviation.name, deviation.met);
+        println!(
+            "listed: {}, met by {} packets",
+            deviation.name, deviation.met
+        );
     }
-    println!("seed {}: {} disagreements", options.seed, bench.disagreements);
+    println!(
+        "seed {}: {} disagreements",
+        options.seed, bench.disagreements
+    );
     Ok(bench.disagreements == 0)
 }
 
 impl Bench {
+    /// The files of the command line; without one, those that are shipped, those of the parser's corpus, and what was
+    /// kept of earlier disagreements.
+    fn files(&mut self, options: &Options) -> anyhow::Result<()> {
+        let mut random = Random::new(options.seed);
+        for path in &options.files {
+            self.file(path, &mut random, options)?;
+        }
+        if !options.files.is_empty() {
+            return Ok(());
+        }
+        for kept in keep::read_all(&keep::folder(), JUDGE)? {
+            let scanned = scan::file(&kept.path)?;
+            let shots = kept
+                .asked
+                .iter()
+                .zip(&kept.packets)
+                .map(|(text, bytes)| Shot::parse(text, bytes));
+            let shots: Option<Vec<Shot>> = shots.collect();
+            let shots =
+                shots.with_context(|| format!("the comments of {}", kept.path.display()))?;
+            let finding =
+                self.judge_file(&kept.path, &scanned.text, &scanned.hooks, &shots, true)?;
+            self.report(&kept.path.display().to_string(), &finding);
+        }
+        for folder in ["rules/policy", "tests/policy"] {
+            let mut paths: Vec<PathBuf> = fs::read_dir(root().join(folder))
+                .map(|entries| {
+                    entries
+                        .filter_map(|entry| Some(entry.ok()?.path()))
+                        .collect()
+                })
+                .unwrap_or_default();
+            paths.sort();
+            // What the parsers refuse has an .err beside it.
+            paths.retain(|path| {
+                path.extension().is_some_and(|end| end == "nft")
+                    && !path.with_extension("err").exists()
+            });
+            for path in paths {
+                self.file(&path, &mut random, options)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, random: &mut Random, options: &Options) -> anyhow::Result<()> {
+        let scanned = scan::file(path)?;
+        if scanned.text.contains("ct state") || scanned.text.contains("ct mark") {
+            println!(
+                "left out, for it asks connection tracking: {}",
+                path.display()
+            );
+            return Ok(());
+        }
+        let shots = shots(random, &scanned.groups, &scanned.hooks, options.packets);
+        let finding = self.judge_file(path, &scanned.text, &scanned.hooks, &shots, true)?;
+        self.report(&path.display().to_string(), &finding);
+        if matches!(finding, Finding::Differ(_)) {
+            let stem = path
+                .file_stem()
+                .map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+            self.shrink_text(&format!("certify-{}-{stem}", options.seed), &scanned, shots)?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, name: &str, finding: &Finding) {
+        let words = match finding {
+            Finding::Agreed => return,
+            Finding::Refused(who, words) => format!("{} refuses it: {words}", who.name()),
+            Finding::Differ(found) => found[0].text.clone(),
+        };
+        self.disagreements += 1;
+        println!("{name}: {}", words.trim().replace('\n', " "));
+    }
+
     fn random_policy(&mut self, options: &Options, part: u64) -> anyhow::Result<()> {
         let mut random = Random::split(options.seed, part);
         let made = policy(&mut random, &profile());
         let shots = shots(&mut random, &made.groups(), &made.hooks(), options.packets);
-        match self.judge(&made, &shots, true)? {
+        let text = match random.percent(50) {
+            true => made.to_string(),
+            false => styled(&made, &mut random),
+        };
+        let finding = self.judge(&text, &made.hooks(), &shots, true)?;
+        let name = format!("certify-{}-{part}", options.seed);
+        self.report(&name, &finding);
+        match finding {
             Finding::Agreed => Ok(()),
-            Finding::Refused(who, words) => {
-                bail!("seed {} part {part}: {} refuses a policy: {words}", options.seed, who.name())
-            }
-            Finding::Differ(found) => {
-                self.disagreements += 1;
-                let name = format!("certify-{}-{part}", options.seed);
-                println!("{name}: {}", found[0].text);
-                self.shrink(&name, made, shots)
-            }
+            Finding::Refused(..) => self.keep(&name, &text, &made.hooks(), &shots[..1]),
+            Finding::Differ(_) => self.shrink(&name, made, shots),
         }
     }
 
-    fn judge(&mut self, policy: &Policy, shots: &[Shot], counted: bool) -> anyhow::Result<Finding> {
+    fn judge(
+        &mut self,
+        text: &str,
+        hooks: &[Hook],
+        shots: &[Shot],
+        counted: bool,
+    ) -> anyhow::Result<Finding> {
         let path = self.folder.join("policy.nft");
-        let text = policy.to_string();
-        fs::write(&path, &text)?;
-        self.judge_file(&path, &text, &policy.hooks(), shots, counted)
+        fs::write(&path, text)?;
+        self.judge_file(&path, text, hooks, shots, counted)
     }
 
     /// Runs all subjects. Packets that meet listed deviations are taken out, and the rest is run again, since
@@ -152,7 +254,8 @@ impl Bench {
             let before = shots.len();
             let differ: Vec<u32> = found.iter().filter_map(|one| one.number).collect();
             shots.retain(|shot| {
-                !differ.contains(&shot.number) || !deviations::is_listed(&mut self.deviations, text, shot)
+                !differ.contains(&shot.number)
+                    || !deviations::is_listed(&mut self.deviations, text, shot)
             });
             if shots.len() == before {
                 return Ok(Finding::Differ(found));
@@ -160,24 +263,68 @@ impl Bench {
         }
     }
 
+    /// Whether there is a disagreement, still.
+    fn differs(&mut self, text: &str, hooks: &[Hook], shots: &[Shot], end: Instant) -> bool {
+        Instant::now() < end
+            && !shots.is_empty()
+            && matches!(
+                self.judge(text, hooks, shots, false),
+                Ok(Finding::Differ(_))
+            )
+    }
+
     /// Makes a disagreement small and keeps it.
     fn shrink(&mut self, name: &str, made: Policy, shots: Vec<Shot>) -> anyhow::Result<()> {
         let end = Instant::now() + SHRINK;
-        let mut differs = |policy: &Policy, shots: &[Shot]| {
-            let in_time = Instant::now() < end;
-            in_time && matches!(self.judge(policy, shots, false), Ok(Finding::Differ(_)))
-        };
-        let mut shots = shrink::list(&shots, |fewer| !fewer.is_empty() && differs(&made, fewer));
-        let small = shrink::policy(&made, |smaller| differs(smaller, &shots));
-        shots = shrink::list(&shots, |fewer| !fewer.is_empty() && differs(&small, fewer));
-        let note = match self.judge(&small, &shots, false)? {
+        let (text, hooks) = (made.to_string(), made.hooks());
+        let shots = shrink::list(&shots, |fewer| self.differs(&text, &hooks, fewer, end));
+        let small = shrink::policy(&made, |smaller| {
+            self.differs(&smaller.to_string(), &smaller.hooks(), &shots, end)
+        });
+        let (text, hooks) = (small.to_string(), small.hooks());
+        let shots = shrink::list(&shots, |fewer| self.differs(&text, &hooks, fewer, end));
+        self.keep(name, &text, &hooks, &shots)
+    }
+
+    /// The same for a policy that somebody wrote, line by line.
+    fn shrink_text(
+        &mut self,
+        name: &str,
+        scanned: &Scanned,
+        shots: Vec<Shot>,
+    ) -> anyhow::Result<()> {
+        let end = Instant::now() + SHRINK;
+        let hooks = &scanned.hooks;
+        let shots = shrink::list(&shots, |fewer| {
+            self.differs(&scanned.text, hooks, fewer, end)
+        });
+        let lines: Vec<&str> = scanned.text.split_inclusive('\n').collect();
+        let lines = shrink::list(&lines, |fewer| {
+            self.differs(&fewer.concat(), hooks, &shots, end)
+        });
+        self.keep(name, &lines.concat(), hooks, &shots)
+    }
+
+    fn keep(
+        &mut self,
+        name: &str,
+        text: &str,
+        hooks: &[Hook],
+        shots: &[Shot],
+    ) -> anyhow::Result<()> {
+        let note = match self.judge(text, hooks, shots, false)? {
             Finding::Differ(found) => found[0].text.clone(),
-            _ => "it did not happen again".to_string(),
+            Finding::Refused(who, words) => format!("{} refuses it: {words}", who.name()),
+            Finding::Agreed => "it did not happen again".to_string(),
         };
-        println!("  shrunk to {} packets: {note}", shots.len());
+        println!(
+            "  shrunk to {} packets: {}",
+            shots.len(),
+            note.trim().replace('\n', " ")
+        );
         let asked: Vec<String> = shots.iter().map(Shot::text).collect();
         let packets: Vec<Vec<u8>> = shots.iter().map(|shot| shot.bytes.clone()).collect();
-        let path = keep::write(name, "certify", &note, &asked, &small.to_string(), &packets)?;
+        let path = keep::write(name, JUDGE, &note, &asked, text, &packets)?;
         println!("  kept as {}", path.display());
         Ok(())
     }
@@ -186,7 +333,13 @@ impl Bench {
 impl Shot {
     /// All but the bytes, which stand in a pcap file.
     fn text(&self) -> String {
-        format!("number {} way {} mark {} owner {}", self.number, self.way.text(), self.mark, self.owner)
+        format!(
+            "number {} way {} mark {} owner {}",
+            self.number,
+            self.way.text(),
+            self.mark,
+            self.owner
+        )
     }
 
     fn parse(text: &str, bytes: &[u8]) -> Option<Shot> {

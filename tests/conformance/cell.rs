@@ -8,6 +8,8 @@
 //! Answers to packets (reject) leave by out0, too. The last chain of every hook, behind all others, logs what passes
 //! with hook and mark to a netlink socket; that of input then drops it, so that the stack answers nothing by itself.
 
+use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -22,8 +24,8 @@ use twinwall_tests::judge::tree::{Hook, HOOKS};
 use crate::socket::{set_mark, Link, Nflog, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER};
 
 pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
-/// Users and groups that local packets may belong to.
-pub const OWNERS: [u32; 3] = [0, 33, 1000];
+/// Owners whose sockets are kept.
+const OWNERS_KEPT: usize = 100;
 const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
@@ -64,7 +66,7 @@ pub struct Shot {
     pub way: Way,
     pub bytes: Vec<u8>,
     pub mark: u32,
-    /// Of [`OWNERS`]; for `Way::Out`.
+    /// User and group; for `Way::Out`.
     pub owner: u32,
 }
 
@@ -83,7 +85,7 @@ pub struct Cell {
     outside: Link,
     markers: [Link; 2],
     nflog: Nflog,
-    raws: BTreeMap<(u32, u8), Raw>,
+    raws: RefCell<BTreeMap<(u32, u8), Raw>>,
 }
 
 const SYSCTLS: &[(&str, &str)] = &[
@@ -113,7 +115,8 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv6/conf/default/mldv2_unsolicited_report_interval", "1"),
 ];
 
-const LINKS: &str = "link add in0 mtu 9000 address 02:00:00:00:01:01 type veth peer name pin0 mtu 9000
+const LINKS: &str =
+    "link add in0 mtu 9000 address 02:00:00:00:01:01 type veth peer name pin0 mtu 9000
 link add fwd0 mtu 9000 address 02:00:00:00:02:01 type veth peer name pfwd0 mtu 9000
 link add out0 mtu 9000 address 02:00:00:00:03:01 type veth peer name pout0 mtu 9000
 address add 10.77.0.1/32 dev lo
@@ -167,21 +170,6 @@ impl Cell {
             namespace.enter(|| Link::open("fwd0", ETHERTYPE_MARKER))?,
         ];
         let nflog = namespace.enter(|| Nflog::open(GROUP))?;
-        let mut raws = BTreeMap::new();
-        for owner in OWNERS {
-            for version in [4, 6] {
-                let raw = namespace.enter(|| {
-                    // The thread ends with this closure, and its file system ids with it.
-                    // SAFETY: both take numbers only.
-                    unsafe {
-                        libc::setfsgid(owner);
-                        libc::setfsuid(owner);
-                    }
-                    Raw::open(version)
-                })?;
-                raws.insert((owner, version), raw);
-            }
-        }
         Ok(Cell {
             namespace,
             inward,
@@ -189,7 +177,7 @@ impl Cell {
             outside,
             markers,
             nflog,
-            raws,
+            raws: RefCell::default(),
         })
     }
 
@@ -206,7 +194,11 @@ impl Cell {
 
     fn send_one(&self, shot: &Shot) -> anyhow::Result<()> {
         let version = shot.bytes[0] >> 4;
-        let ethertype = if version == 4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
+        let ethertype = if version == 4 {
+            ETHERTYPE_IPV4
+        } else {
+            ETHERTYPE_IPV6
+        };
         match shot.way {
             Way::In => {
                 self.inward.set_mark(shot.mark)?;
@@ -217,12 +209,32 @@ impl Cell {
                 self.forward.send(FWD0, ethertype, &shot.bytes)?;
             }
             Way::Out => {
-                let raw = &self.raws[&(shot.owner, version)];
+                let mut raws = self.raws.borrow_mut();
+                if raws.len() > OWNERS_KEPT {
+                    raws.clear();
+                }
+                let raw = match raws.entry((shot.owner, version)) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => new.insert(self.raw(shot.owner, version)?),
+                };
                 set_mark(&raw.socket, shot.mark)?;
                 raw.send(&shot.bytes);
             }
         }
         Ok(())
+    }
+
+    /// A socket that belongs to a user and a group.
+    fn raw(&self, owner: u32, version: u8) -> anyhow::Result<Raw> {
+        self.namespace.enter(|| {
+            // The thread ends with this closure, and its file system ids with it.
+            // SAFETY: both take numbers only.
+            unsafe {
+                libc::setfsgid(owner);
+                libc::setfsuid(owner);
+            }
+            Raw::open(version)
+        })
     }
 
     /// Frames of a link are handled one after another: when the marker is seen, those before it have passed the hooks
@@ -234,7 +246,10 @@ impl Cell {
             Way::Out => return Ok(()),
         };
         link.send(to, ETHERTYPE_MARKER, &[0; 46])?;
-        ensure!(marker.wait(PATIENCE.as_millis() as i32), "a frame over a veth pair is lost");
+        ensure!(
+            marker.wait(PATIENCE.as_millis() as i32),
+            "a frame over a veth pair is lost"
+        );
         marker.received()?;
         Ok(())
     }
@@ -245,7 +260,10 @@ impl Cell {
         let end = Instant::now() + PATIENCE;
         let mut quiet = 0;
         while quiet < 2 {
-            ensure!(Instant::now() < end, "packets wait in the queue and are not answered");
+            ensure!(
+                Instant::now() < end,
+                "packets wait in the queue and are not answered"
+            );
             let before = seen.logged.len() + seen.left.len();
             let state = self.queue_state()?;
             seen.logged.extend(self.nflog.received()?);
@@ -302,7 +320,12 @@ impl Cell {
 }
 
 /// Runs a command inside with a text as its input.
-pub fn feed(namespace: &Namespace, program: &str, arguments: &[&str], text: &str) -> anyhow::Result<()> {
+pub fn feed(
+    namespace: &Namespace,
+    program: &str,
+    arguments: &[&str],
+    text: &str,
+) -> anyhow::Result<()> {
     let mut child = namespace
         .command(program)
         .args(arguments)
@@ -311,10 +334,17 @@ pub fn feed(namespace: &Namespace, program: &str, arguments: &[&str], text: &str
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("{program} could not be started"))?;
-    child.stdin.take().expect("stdin is piped").write_all(text.as_bytes())?;
+    child
+        .stdin
+        .take()
+        .expect("stdin is piped")
+        .write_all(text.as_bytes())?;
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{program}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(())
 }

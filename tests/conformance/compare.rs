@@ -31,7 +31,11 @@ fn fate_text((passed, answers): &(Vec<(Hook, u32)>, Vec<Answer>)) -> String {
             _ => format!("passed {} with mark {mark:#x}", hook.text()),
         })
         .collect();
-    words.extend(answers.iter().map(|answer| format!("answered ({})", answer.0)));
+    words.extend(
+        answers
+            .iter()
+            .map(|answer| format!("answered ({})", answer.0)),
+    );
     if words.is_empty() {
         words.push("dropped".to_string());
     }
@@ -62,28 +66,47 @@ fn all_equal<T: PartialEq>(items: &[T]) -> bool {
 pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Difference> {
     let mut found = Vec::new();
     for shot in shots {
-        let fates: Vec<_> = outcomes.iter().map(|outcome| fate(outcome, shot.number)).collect();
+        let fates: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| fate(outcome, shot.number))
+            .collect();
         if !all_equal(&fates) {
             let texts: Vec<String> = fates.iter().map(fate_text).collect();
-            let text = format!("packet {} by {}: {}", shot.number, shot.way.text(), by_what(who, &texts));
+            let text = format!(
+                "packet {} by {}: {}",
+                shot.number,
+                shot.way.text(),
+                by_what(who, &texts)
+            );
             found.push(Difference {
                 number: Some(shot.number),
                 text,
             });
         }
     }
-    let counts: Vec<usize> = outcomes.iter().map(|outcome| outcome.counters.len()).collect();
+    let counts: Vec<usize> = outcomes
+        .iter()
+        .map(|outcome| outcome.counters.len())
+        .collect();
     if !all_equal(&counts) {
-        let texts: Vec<String> = counts.iter().map(|count| format!("{count} counters")).collect();
+        let texts: Vec<String> = counts
+            .iter()
+            .map(|count| format!("{count} counters"))
+            .collect();
         let text = by_what(who, &texts);
         found.push(Difference { number: None, text });
         return found;
     }
     for index in 0..counts.first().copied().unwrap_or(0) {
-        let values: Vec<_> = outcomes.iter().map(|outcome| outcome.counters[index]).collect();
+        let values: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| outcome.counters[index])
+            .collect();
         if !all_equal(&values) {
-            let texts: Vec<String> =
-                values.iter().map(|(packets, bytes)| format!("packets {packets} bytes {bytes}")).collect();
+            let texts: Vec<String> = values
+                .iter()
+                .map(|(packets, bytes)| format!("packets {packets} bytes {bytes}"))
+                .collect();
             let text = format!("counter {}: {}", index + 1, by_what(who, &texts));
             found.push(Difference { number: None, text });
         }
@@ -116,8 +139,17 @@ impl Tally {
     }
 
     pub fn text(&self) -> String {
-        let mut fates: Vec<String> = self.fates.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        let mut fates: Vec<String> = self
+            .fates
+            .iter()
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
         fates.sort_unstable();
-        format!("{} policies, {} packets: {}", self.policies, self.packets, fates.join(", "))
+        format!(
+            "{} policies, {} packets: {}",
+            self.policies,
+            self.packets,
+            fates.join(", ")
+        )
     }
 }

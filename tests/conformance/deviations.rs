@@ -29,14 +29,18 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let mut deviations = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         ensure!(
             fields.len() == 4 && fields.iter().all(|field| !field.is_empty()),
             "a deviation is NAME | KERNEL | HOW TO RECOGNISE IT | REASON: {line}"
         );
         let found = RECOGNISERS.iter().find(|(name, _)| *name == fields[0]);
-        let (name, recognise) = found.with_context(|| format!("no code recognises {}", fields[0]))?;
+        let (name, recognise) =
+            found.with_context(|| format!("no code recognises {}", fields[0]))?;
         deviations.push(Deviation {
             name: name.to_string(),
             kernel: fields[1].to_string(),
@@ -45,7 +49,10 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
         });
     }
     for (name, _) in RECOGNISERS {
-        ensure!(deviations.iter().any(|one| one.name == *name), "{name} is not listed");
+        ensure!(
+            deviations.iter().any(|one| one.name == *name),
+            "{name} is not listed"
+        );
     }
     deviations.retain(|one| one.kernel == "*" || release.starts_with(&one.kernel));
     Ok(deviations)
@@ -53,6 +60,8 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
 
 /// Whether a difference is a listed one; counts it.
 pub fn is_listed(deviations: &mut [Deviation], policy: &str, shot: &Shot) -> bool {
-    let found = deviations.iter_mut().find(|one| (one.recognise)(policy, shot));
+    let found = deviations
+        .iter_mut()
+        .find(|one| (one.recognise)(policy, shot));
     found.map(|one| one.met += 1).is_some()
 }

@@ -18,7 +18,9 @@ pub struct Options {
 }
 
 pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let mut options = Options {
         seconds: 60,
         seed: now,
@@ -28,8 +30,12 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
     };
     while let Some(argument) = arguments.next() {
         let mut number = || {
-            let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
-            value.parse().map_err(|_| format!("{argument}: {value} is no number"))
+            let value = arguments
+                .next()
+                .ok_or(format!("{argument} needs a value"))?;
+            value
+                .parse()
+                .map_err(|_| format!("{argument}: {value} is no number"))
         };
         match argument.as_str() {
             "--seconds" => options.seconds = number()?,
@@ -39,7 +45,9 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
                 let name = arguments.next().unwrap_or_default();
                 let all = [Who::Kernel, Who::Twin(Twin::Rust), Who::Twin(Twin::C)];
                 let found = all.into_iter().find(|who| who.name() == name);
-                options.who.push(found.ok_or(format!("--only {name}: kernel, rust or c"))?);
+                options
+                    .who
+                    .push(found.ok_or(format!("--only {name}: kernel, rust or c"))?);
             }
             _ if argument.starts_with('-') => return Err(format!("unknown option {argument}")),
             _ => options.files.push(argument.into()),

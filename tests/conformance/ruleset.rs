@@ -29,7 +29,10 @@ fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
         if !(4..=bytes.len()).contains(&length) {
             break;
         }
-        found.push((u16::from_ne_bytes([bytes[2], bytes[3]]) & !FLAGS, &bytes[4..length]));
+        found.push((
+            u16::from_ne_bytes([bytes[2], bytes[3]]) & !FLAGS,
+            &bytes[4..length],
+        ));
         bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
     }
     found
@@ -45,17 +48,27 @@ fn value(attributes: &[(u16, &[u8])], kind: u16) -> u64 {
 fn counters_of(message: &[u8], without: &str, counters: &mut Vec<(u64, u64)>) {
     let rule = attributes(message);
     let name = [without.as_bytes(), &[0]].concat();
-    if rule.iter().any(|(kind, bytes)| *kind == NFTA_RULE_TABLE && *bytes == name) {
+    if rule
+        .iter()
+        .any(|(kind, bytes)| *kind == NFTA_RULE_TABLE && *bytes == name)
+    {
         return;
     }
-    let lists = rule.iter().filter(|(kind, _)| *kind == NFTA_RULE_EXPRESSIONS);
+    let lists = rule
+        .iter()
+        .filter(|(kind, _)| *kind == NFTA_RULE_EXPRESSIONS);
     for (_, expression) in lists.flat_map(|(_, list)| attributes(list)) {
         let parts = attributes(expression);
-        let is_counter = parts.iter().any(|(kind, bytes)| *kind == NFTA_EXPR_NAME && *bytes == b"counter\0");
+        let is_counter = parts
+            .iter()
+            .any(|(kind, bytes)| *kind == NFTA_EXPR_NAME && *bytes == b"counter\0");
         let data = parts.iter().find(|(kind, _)| *kind == NFTA_EXPR_DATA);
         if let (true, Some((_, data))) = (is_counter, data) {
             let data = attributes(data);
-            counters.push((value(&data, NFTA_COUNTER_PACKETS), value(&data, NFTA_COUNTER_BYTES)));
+            counters.push((
+                value(&data, NFTA_COUNTER_PACKETS),
+                value(&data, NFTA_COUNTER_BYTES),
+            ));
         }
     }
 }
@@ -63,24 +76,47 @@ fn counters_of(message: &[u8], without: &str, counters: &mut Vec<(u64, u64)>) {
 /// The counters of all rules in the calling thread's namespace, in order; without those of one table.
 pub fn counters(without: &str) -> anyhow::Result<Vec<(u64, u64)>> {
     let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
-    let mut request = ((NETLINK_HEADER_BYTES + NFGEN_BYTES) as u32).to_ne_bytes().to_vec();
+    let mut request = ((NETLINK_HEADER_BYTES + NFGEN_BYTES) as u32)
+        .to_ne_bytes()
+        .to_vec();
     request.extend((NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETRULE).to_ne_bytes());
     request.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
     request.extend([0; 8]);
     request.extend([libc::AF_UNSPEC as u8, 0, 0, 0]);
     // SAFETY: the kernel reads the request.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-    ensure!(sent == request.len() as isize, "ask for rules: {}", io::Error::last_os_error());
+    let sent = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            request.as_ptr().cast(),
+            request.len(),
+            0,
+        )
+    };
+    ensure!(
+        sent == request.len() as isize,
+        "ask for rules: {}",
+        io::Error::last_os_error()
+    );
     let mut counters = Vec::new();
     let mut buffer = vec![0_u8; 1 << 17];
     loop {
         // SAFETY: the kernel writes at most the buffer's length.
-        let read = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let read = unsafe {
+            libc::recv(
+                socket.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                0,
+            )
+        };
         ensure!(read > 0, "receive rules: {}", io::Error::last_os_error());
         let mut rest = &buffer[..read as usize];
         while rest.len() >= NETLINK_HEADER_BYTES {
             let bytes = u32::from_ne_bytes(rest[..4].try_into().expect("4 bytes")) as usize;
-            ensure!((NETLINK_HEADER_BYTES..=rest.len()).contains(&bytes), "a cut message");
+            ensure!(
+                (NETLINK_HEADER_BYTES..=rest.len()).contains(&bytes),
+                "a cut message"
+            );
             match i32::from(u16::from_ne_bytes([rest[4], rest[5]])) {
                 libc::NLMSG_DONE => return Ok(counters),
                 libc::NLMSG_ERROR => {
@@ -89,7 +125,9 @@ pub fn counters(without: &str) -> anyhow::Result<Vec<(u64, u64)>> {
                     return Err(io::Error::from_raw_os_error(errno)).context("ask for rules");
                 }
                 _ => {
-                    let body = rest.get(NETLINK_HEADER_BYTES + NFGEN_BYTES..bytes).context("a cut rule")?;
+                    let body = rest
+                        .get(NETLINK_HEADER_BYTES + NFGEN_BYTES..bytes)
+                        .context("a cut rule")?;
                     counters_of(body, without, &mut counters);
                 }
             }

@@ -69,7 +69,11 @@ impl Link {
                 size_of::<libc::sockaddr_ll>() as libc::socklen_t,
             )
         };
-        ensure!(bound == 0, "bind to {interface}: {}", io::Error::last_os_error());
+        ensure!(
+            bound == 0,
+            "bind to {interface}: {}",
+            io::Error::last_os_error()
+        );
         force_receive_buffer(&link.socket, BUFFER_BYTES)?;
         Ok(link)
     }
@@ -105,7 +109,11 @@ impl Link {
                 size_of::<libc::sockaddr_ll>() as libc::socklen_t,
             )
         };
-        ensure!(sent == frame.len() as isize, "send a frame: {}", io::Error::last_os_error());
+        ensure!(
+            sent == frame.len() as isize,
+            "send a frame: {}",
+            io::Error::last_os_error()
+        );
         Ok(())
     }
 
@@ -129,7 +137,10 @@ impl Link {
             };
             if read < 0 {
                 let error = io::Error::last_os_error();
-                ensure!(error.kind() == io::ErrorKind::WouldBlock, "receive frames: {error}");
+                ensure!(
+                    error.kind() == io::ErrorKind::WouldBlock,
+                    "receive frames: {error}"
+                );
                 return Ok(packets);
             }
             let frame = &buffer[..read as usize];
@@ -163,7 +174,11 @@ pub struct Raw {
 
 impl Raw {
     pub fn open(version: u8) -> anyhow::Result<Raw> {
-        let domain = if version == 4 { libc::AF_INET } else { libc::AF_INET6 };
+        let domain = if version == 4 {
+            libc::AF_INET
+        } else {
+            libc::AF_INET6
+        };
         let socket = socket(domain, libc::SOCK_RAW, libc::IPPROTO_RAW).context("a raw socket")?;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_BROADCAST, 1)?;
         Ok(Raw { socket, version })
@@ -177,7 +192,8 @@ impl Raw {
             let mut v6: libc::sockaddr_in6 = zeroed();
             let (address, bytes): (*const libc::sockaddr, usize) = if self.version == 4 {
                 v4.sin_family = libc::AF_INET as u16;
-                v4.sin_addr.s_addr = u32::from_ne_bytes(packet[16..20].try_into().expect("4 bytes"));
+                v4.sin_addr.s_addr =
+                    u32::from_ne_bytes(packet[16..20].try_into().expect("4 bytes"));
                 ((&raw const v4).cast(), size_of::<libc::sockaddr_in>())
             } else {
                 v6.sin6_family = libc::AF_INET6 as u16;
@@ -185,8 +201,14 @@ impl Raw {
                 ((&raw const v6).cast(), size_of::<libc::sockaddr_in6>())
             };
             let fd = self.socket.as_raw_fd();
-            libc::sendto(fd, packet.as_ptr().cast(), packet.len(), 0, address, bytes as libc::socklen_t)
-                == packet.len() as isize
+            libc::sendto(
+                fd,
+                packet.as_ptr().cast(),
+                packet.len(),
+                0,
+                address,
+                bytes as libc::socklen_t,
+            ) == packet.len() as isize
         }
     }
 }
@@ -247,24 +269,44 @@ impl Nflog {
         let mut body = vec![libc::AF_UNSPEC as u8, 0];
         body.extend(group.to_be_bytes());
         attribute(&mut body, kind, value);
-        let mut message = ((NETLINK_HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
+        let mut message = ((NETLINK_HEADER_BYTES + body.len()) as u32)
+            .to_ne_bytes()
+            .to_vec();
         message.extend((NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG).to_ne_bytes());
         message.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
         message.extend([0; 8]);
         message.extend(body);
         // SAFETY: the kernel reads the message.
         let sent = unsafe {
-            libc::send(self.socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0)
+            libc::send(
+                self.socket.as_raw_fd(),
+                message.as_ptr().cast(),
+                message.len(),
+                0,
+            )
         };
-        ensure!(sent == message.len() as isize, "nflog: {}", io::Error::last_os_error());
+        ensure!(
+            sent == message.len() as isize,
+            "nflog: {}",
+            io::Error::last_os_error()
+        );
         let mut answer = [0_u8; 4096];
         // SAFETY: the kernel writes at most the buffer's length.
         let read = unsafe {
-            libc::recv(self.socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0)
+            libc::recv(
+                self.socket.as_raw_fd(),
+                answer.as_mut_ptr().cast(),
+                answer.len(),
+                0,
+            )
         };
         ensure!(read >= 20, "nflog: no answer");
         let errno = i32::from_ne_bytes(answer[16..20].try_into().expect("4 bytes"));
-        ensure!(errno == 0, "nflog: {}", io::Error::from_raw_os_error(-errno));
+        ensure!(
+            errno == 0,
+            "nflog: {}",
+            io::Error::from_raw_os_error(-errno)
+        );
         Ok(())
     }
 
@@ -290,7 +332,10 @@ impl Nflog {
             let mut rest = &buffer[..read as usize];
             while rest.len() >= NETLINK_HEADER_BYTES {
                 let bytes = u32::from_ne_bytes(rest[..4].try_into().expect("4 bytes")) as usize;
-                ensure!((NETLINK_HEADER_BYTES..=rest.len()).contains(&bytes), "a cut nflog message");
+                ensure!(
+                    (NETLINK_HEADER_BYTES..=rest.len()).contains(&bytes),
+                    "a cut nflog message"
+                );
                 let kind = u16::from_ne_bytes([rest[4], rest[5]]);
                 if kind == NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET {
                     logged.push(parse(&rest[NETLINK_HEADER_BYTES + NFGEN_BYTES..bytes]));

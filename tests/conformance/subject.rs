@@ -77,17 +77,36 @@ impl Subject {
         .with_context(|| format!("{} with {}", self.who.name(), policy.display()))
     }
 
-    fn run_kernel(&mut self, policy: &Path, shots: &[Shot]) -> anyhow::Result<Result<Outcome, Refused>> {
+    fn run_kernel(
+        &mut self,
+        policy: &Path,
+        shots: &[Shot],
+    ) -> anyhow::Result<Result<Outcome, Refused>> {
         self.cell.nft("flush ruleset\n")?;
-        let output = self.cell.namespace.command("nft").arg("-f").arg(policy).output()?;
+        // nft looks for what is included in folders that it is told.
+        let folder = policy.parent().context("a file has a folder")?;
+        let output = self
+            .cell
+            .namespace
+            .command("nft")
+            .arg("-I")
+            .arg(folder)
+            .arg("-f")
+            .arg(policy)
+            .output()?;
         if !output.status.success() {
-            return Ok(Err(Refused(String::from_utf8_lossy(&output.stderr).into_owned())));
+            return Ok(Err(Refused(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            )));
         }
         self.cell.nft(&late_chains())?;
         self.cell.send(shots)?;
         let seen = self.cell.settle()?;
         let mut outcome = outcome(shots, &seen);
-        outcome.counters = self.cell.namespace.enter(|| ruleset::counters("certify_late"))?;
+        outcome.counters = self
+            .cell
+            .namespace
+            .enter(|| ruleset::counters("certify_late"))?;
         Ok(Ok(outcome))
     }
 
@@ -141,13 +160,23 @@ fn normal(packet: &[u8]) -> Vec<u8> {
 }
 
 fn outcome(shots: &[Shot], seen: &Seen) -> Outcome {
-    let known: HashMap<Vec<u8>, u32> = shots.iter().map(|shot| (normal(&shot.bytes), shot.number)).collect();
+    let known: HashMap<Vec<u8>, u32> = shots
+        .iter()
+        .map(|shot| (normal(&shot.bytes), shot.number))
+        .collect();
     let mut outcome = Outcome::default();
     for logged in &seen.logged {
-        let (Some(number), Some(hook)) = (known.get(&normal(&logged.packet)), Hook::from_number(logged.hook)) else {
+        let (Some(number), Some(hook)) = (
+            known.get(&normal(&logged.packet)),
+            Hook::from_number(logged.hook),
+        ) else {
             continue;
         };
-        outcome.passed.entry(*number).or_default().push((hook, logged.mark));
+        outcome
+            .passed
+            .entry(*number)
+            .or_default()
+            .push((hook, logged.mark));
     }
     for packet in &seen.left {
         if known.contains_key(&normal(packet)) {
@@ -162,11 +191,17 @@ fn outcome(shots: &[Shot], seen: &Seen) -> Outcome {
 
 /// Of the last ledger.
 fn twin_counters(ledger: &Value) -> anyhow::Result<Vec<(u64, u64)>> {
-    let listed = ledger["counters"].as_array().context("a ledger without counters")?;
+    let listed = ledger["counters"]
+        .as_array()
+        .context("a ledger without counters")?;
     listed
         .iter()
         .map(|counter| {
-            let number = |key: &str| counter[key].as_u64().with_context(|| format!("a counter: {counter}"));
+            let number = |key: &str| {
+                counter[key]
+                    .as_u64()
+                    .with_context(|| format!("a counter: {counter}"))
+            };
             Ok((number("packets")?, number("bytes")?))
         })
         .collect()

@@ -3,7 +3,7 @@
 //! missing, cut short, in a fragment, behind extension headers or options.
 
 use super::field::{Field, Kind, FIELDS, ICMP, ICMPV6, TCP, UDP};
-use super::generate::pool_value;
+use super::generate::pool::pool_value;
 use super::packet::{
     Extension, Layer4, Packet, AH, DESTINATION, FRAGMENT, HOP_BY_HOP, MOBILITY, NO_NEXT, ROUTING,
 };
@@ -75,7 +75,9 @@ fn wanted(random: &mut Random, group: &Group) -> (u8, u8) {
 fn any_protocol(random: &mut Random, version: u8) -> u8 {
     let own = if version == 4 { ICMP } else { ICMPV6 };
     let foreign = if version == 4 { ICMPV6 } else { ICMP };
-    let all = [TCP, UDP, own, foreign, 132, 47, 253, AH, 0, 255, 136, NO_NEXT];
+    let all = [
+        TCP, UDP, own, foreign, 132, 47, 253, AH, 0, 255, 136, NO_NEXT,
+    ];
     all[random.weighted(&[40, 25, 12, 2, 3, 2, 2, 1, 1, 1, 1, 1])]
 }
 
@@ -130,8 +132,12 @@ fn set(packet: &mut Packet, field: Field, value: u128) {
                 set_protocol(packet, protocol);
             }
         },
-        Field::TcpSport | Field::UdpSport | Field::ThSport => set_ports(packet, Some(value as u16), None),
-        Field::TcpDport | Field::UdpDport | Field::ThDport => set_ports(packet, None, Some(value as u16)),
+        Field::TcpSport | Field::UdpSport | Field::ThSport => {
+            set_ports(packet, Some(value as u16), None)
+        }
+        Field::TcpDport | Field::UdpDport | Field::ThDport => {
+            set_ports(packet, None, Some(value as u16))
+        }
         Field::TcpFlags => {
             if let Layer4::Tcp { flags, .. } = &mut packet.layer4 {
                 *flags = value as u8;
@@ -195,7 +201,16 @@ fn layer4_bytes(packet: &Packet) -> usize {
 
 fn set_ports(packet: &mut Packet, to_source: Option<u16>, to_destination: Option<u16>) {
     match &mut packet.layer4 {
-        Layer4::Tcp { source, destination, .. } | Layer4::Udp { source, destination, .. } => {
+        Layer4::Tcp {
+            source,
+            destination,
+            ..
+        }
+        | Layer4::Udp {
+            source,
+            destination,
+            ..
+        } => {
             *source = to_source.unwrap_or(*source);
             *destination = to_destination.unwrap_or(*destination);
         }
@@ -220,7 +235,11 @@ fn set_ports(packet: &mut Packet, to_source: Option<u16>, to_destination: Option
 fn extend(packet: &mut Packet, kind: u8, exists: u128) {
     packet.extensions.retain(|extension| extension.kind != kind);
     if exists != 0 {
-        let at = if kind == HOP_BY_HOP { 0 } else { packet.extensions.len() };
+        let at = if kind == HOP_BY_HOP {
+            0
+        } else {
+            packet.extensions.len()
+        };
         packet.extensions.insert(at, Extension::new(kind));
     }
 }
@@ -275,13 +294,19 @@ fn options(random: &mut Random, packet: &mut Packet) {
         return;
     }
     for _ in 0..1 + random.weighted(&[5, 3, 1, 1, 0, 0, 0, 1, 1]) {
-        let kind = [HOP_BY_HOP, DESTINATION, ROUTING, AH, MOBILITY][random.weighted(&[4, 4, 3, 2, 1])];
+        let kind =
+            [HOP_BY_HOP, DESTINATION, ROUTING, AH, MOBILITY][random.weighted(&[4, 4, 3, 2, 1])];
         let units = *random.pick(&[0, 0, 0, 1, 2, 4]);
-        packet.extensions.push(Extension { units, ..Extension::new(kind) });
+        packet.extensions.push(Extension {
+            units,
+            ..Extension::new(kind)
+        });
     }
     // Where it belongs; elsewhere the kernel's walk and that of the RFC differ in what they call it.
     if random.percent(80) {
-        packet.extensions.sort_by_key(|extension| extension.kind != HOP_BY_HOP);
+        packet
+            .extensions
+            .sort_by_key(|extension| extension.kind != HOP_BY_HOP);
     }
 }
 
@@ -307,8 +332,17 @@ pub fn mangled(random: &mut Random, packet: &Packet) -> Vec<u8> {
 }
 
 /// The values of a field that no packet carries, from the rules: what a run is told of interfaces, marks and owners.
-pub fn told(random: &mut Random, groups: &[Group], field: Field, interfaces: &[&'static str]) -> u128 {
-    let known: Vec<_> = groups.iter().flatten().filter(|range| range.field == field).collect();
+pub fn told(
+    random: &mut Random,
+    groups: &[Group],
+    field: Field,
+    interfaces: &[&'static str],
+) -> u128 {
+    let known: Vec<_> = groups
+        .iter()
+        .flatten()
+        .filter(|range| range.field == field)
+        .collect();
     if known.is_empty() || random.percent(25) {
         return pool_value(random, field, interfaces);
     }
@@ -320,7 +354,9 @@ pub fn told(random: &mut Random, groups: &[Group], field: Field, interfaces: &[&
         _ => range.high.wrapping_add(1) & field.max(),
     };
     match field.kind() {
-        Kind::Ifname | Kind::IfaceIndex if range.low != range.high => pool_value(random, field, interfaces),
+        Kind::Ifname | Kind::IfaceIndex if range.low != range.high => {
+            pool_value(random, field, interfaces)
+        }
         Kind::Ifname | Kind::IfaceIndex => range.low,
         _ => value,
     }

@@ -129,8 +129,22 @@ pub const FIELDS: [Facts; 39] = [
     facts(Field::ThDport, "th dport", Kind::InetService, 16, 0, 0),
     facts(Field::IcmpType, "icmp type", Kind::IcmpType, 8, 4, ICMP),
     facts(Field::IcmpCode, "icmp code", Kind::IcmpCode, 8, 4, ICMP),
-    facts(Field::Icmpv6Type, "icmpv6 type", Kind::Icmpv6Type, 8, 6, ICMPV6),
-    facts(Field::Icmpv6Code, "icmpv6 code", Kind::Icmpv6Code, 8, 6, ICMPV6),
+    facts(
+        Field::Icmpv6Type,
+        "icmpv6 type",
+        Kind::Icmpv6Type,
+        8,
+        6,
+        ICMPV6,
+    ),
+    facts(
+        Field::Icmpv6Code,
+        "icmpv6 code",
+        Kind::Icmpv6Code,
+        8,
+        6,
+        ICMPV6,
+    ),
     facts(Field::ExthdrHbh, "exthdr hbh", Kind::Boolean, 1, 6, 0),
     facts(Field::ExthdrRt, "exthdr rt", Kind::Boolean, 1, 6, 0),
     facts(Field::ExthdrFrag, "exthdr frag", Kind::Boolean, 1, 6, 0),
@@ -325,7 +339,10 @@ fn write_flags(names: &[&str], between: &str) -> String {
 
 /// The names of the bits of a mask.
 pub fn flag_names(kind: Kind, value: u128) -> Vec<&'static str> {
-    let tcp = TCP_FLAGS.iter().enumerate().map(|(bit, name)| (*name, 1 << bit));
+    let tcp = TCP_FLAGS
+        .iter()
+        .enumerate()
+        .map(|(bit, name)| (*name, 1 << bit));
     let all: Vec<(&str, u128)> = match kind {
         Kind::TcpFlag => tcp.collect(),
         _ => CT_STATES.to_vec(),
@@ -343,7 +360,10 @@ pub fn interface_value(name: &str) -> u128 {
 
 pub fn interface_name(value: u128) -> String {
     let bytes = value.to_be_bytes();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
@@ -365,7 +385,10 @@ mod tests {
         assert_eq!(write(Kind::TcpFlag, 0x12, None), "syn | ack");
         assert_eq!(write(Kind::TcpFlag, 0, None), "0x0");
         assert_eq!(write(Kind::CtState, 6, None), "established,related");
-        assert_eq!(write(Kind::Ifname, interface_value("eth0"), None), "\"eth0\"");
+        assert_eq!(
+            write(Kind::Ifname, interface_value("eth0"), None),
+            "\"eth0\""
+        );
         assert_eq!(write(Kind::InetService, 22, None), "22");
     }
 }

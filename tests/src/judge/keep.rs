@@ -52,9 +52,14 @@ pub fn read_all(folder: &Path, judge: &str) -> anyhow::Result<Vec<Kept>> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Ok(kept);
     };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     paths.sort();
-    for path in paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "nft")) {
+    for path in paths
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "nft"))
+    {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let start = format!("# {judge}: ");
         let asked: Vec<String> = text
@@ -64,7 +69,11 @@ pub fn read_all(folder: &Path, judge: &str) -> anyhow::Result<Vec<Kept>> {
         if asked.is_empty() {
             continue;
         }
-        let note = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or("");
+        let note = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# "))
+            .unwrap_or("");
         let file = path.with_extension("pcap");
         let packets = pcap::read(&fs::read(&file).with_context(|| file.display().to_string())?)
             .with_context(|| file.display().to_string())?;

@@ -191,7 +191,10 @@ impl Packet {
         let layer4 = self.layer4_bytes(&pseudo);
         let mut chain = Vec::new();
         for (index, extension) in self.extensions.iter().enumerate() {
-            let next = self.extensions.get(index + 1).map_or(self.protocol, |next| next.kind);
+            let next = self
+                .extensions
+                .get(index + 1)
+                .map_or(self.protocol, |next| next.kind);
             chain.extend(extension.bytes(next, self.number));
         }
         chain.extend(layer4);
@@ -199,7 +202,11 @@ impl Packet {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.number & 0xf_ffff;
         let mut packet = first.to_be_bytes().to_vec();
         packet.extend((length as u16).to_be_bytes());
-        packet.push(self.extensions.first().map_or(self.protocol, |first| first.kind));
+        packet.push(
+            self.extensions
+                .first()
+                .map_or(self.protocol, |first| first.kind),
+        );
         packet.push(self.hops);
         packet.extend(pseudo);
         packet.extend(chain);
@@ -346,7 +353,14 @@ mod tests {
 
     #[test]
     fn checksums_are_right_unless_told_otherwise() {
-        for (version, protocol) in [(4, TCP), (4, UDP), (4, ICMP), (6, TCP), (6, UDP), (6, ICMPV6)] {
+        for (version, protocol) in [
+            (4, TCP),
+            (4, UDP),
+            (4, ICMP),
+            (6, TCP),
+            (6, UDP),
+            (6, ICMPV6),
+        ] {
             let mut packet = Packet::new(version, protocol);
             packet.payload = b"odd".to_vec();
             packet.options = if version == 4 { 8 } else { 0 };
@@ -363,18 +377,27 @@ mod tests {
     fn lengths_are_what_is_there() {
         let mut packet = Packet::new(6, TCP);
         packet.extensions = [HOP_BY_HOP, DESTINATION, ROUTING, FRAGMENT, AH, MOBILITY]
-            .map(|kind| Extension { units: u8::from(kind != FRAGMENT) * 2, ..Extension::new(kind) })
+            .map(|kind| Extension {
+                units: u8::from(kind != FRAGMENT) * 2,
+                ..Extension::new(kind)
+            })
             .to_vec();
         packet.cut = Some(4);
         let bytes = packet.bytes();
-        assert_eq!(usize::from(u16::from_be_bytes([bytes[4], bytes[5]])), bytes.len() - 40);
+        assert_eq!(
+            usize::from(u16::from_be_bytes([bytes[4], bytes[5]])),
+            bytes.len() - 40
+        );
         assert_eq!(bytes.len(), 40 + 4 * 24 + 8 + 16 + 4);
         assert_eq!(bytes[6], HOP_BY_HOP);
         let mut packet = Packet::new(4, UDP);
         packet.options = 12;
         packet.payload = vec![0; 3];
         let bytes = packet.bytes();
-        assert_eq!(usize::from(u16::from_be_bytes([bytes[2], bytes[3]])), bytes.len());
+        assert_eq!(
+            usize::from(u16::from_be_bytes([bytes[2], bytes[3]])),
+            bytes.len()
+        );
         assert_eq!(bytes.len(), 20 + 12 + 8 + 3);
     }
 }

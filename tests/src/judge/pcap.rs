@@ -33,8 +33,14 @@ pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
 /// The packets of a file that [`write`] made.
 pub fn read(file: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
     let header = file.get(..FILE_HEADER_BYTES).context("a short pcap file")?;
-    ensure!(header[..4] == MAGIC.to_le_bytes(), "another kind of pcap file");
-    ensure!(header[20..] == LINKTYPE_RAW.to_le_bytes(), "another link type");
+    ensure!(
+        header[..4] == MAGIC.to_le_bytes(),
+        "another kind of pcap file"
+    );
+    ensure!(
+        header[20..] == LINKTYPE_RAW.to_le_bytes(),
+        "another link type"
+    );
     let mut rest = &file[FILE_HEADER_BYTES..];
     let mut packets = Vec::new();
     while !rest.is_empty() {

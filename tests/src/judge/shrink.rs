@@ -31,7 +31,15 @@ pub fn policy(policy: &Policy, mut fails: impl FnMut(&Policy) -> bool) -> Policy
     let mut best = policy.clone();
     loop {
         let before = best.to_string().len();
-        for cuts in [cut_tables, cut_chains, cut_sets, cut_rules, cut_statements, cut_elements, cut_words] {
+        for cuts in [
+            cut_tables,
+            cut_chains,
+            cut_sets,
+            cut_rules,
+            cut_statements,
+            cut_elements,
+            cut_words,
+        ] {
             let mut at = 0;
             while let Some(smaller) = cuts(&best, at) {
                 if smaller != best && fails(&smaller) {
@@ -83,7 +91,10 @@ fn cut_sets(policy: &Policy, at: usize) -> Option<Policy> {
 }
 
 /// Changes the rule of that number; None if there is none.
-fn with_rules(policy: &Policy, mut change: impl FnMut(&mut Vec<Rule>, usize) -> bool) -> Option<Policy> {
+fn with_rules(
+    policy: &Policy,
+    mut change: impl FnMut(&mut Vec<Rule>, usize) -> bool,
+) -> Option<Policy> {
     let mut smaller = policy.clone();
     for table in &mut smaller.tables {
         for chain in &mut table.chains {
@@ -127,7 +138,9 @@ fn cut_elements(policy: &Policy, at: usize) -> Option<Policy> {
     let mut left = at;
     for table in &mut smaller.tables {
         let anonymous = table.chains.iter_mut().flat_map(|chain| &mut chain.rules);
-        let anonymous = anonymous.flat_map(|rule| &mut rule.statements).map(|one| &mut one.elements);
+        let anonymous = anonymous
+            .flat_map(|rule| &mut rule.statements)
+            .map(|one| &mut one.elements);
         let named = table.sets.iter_mut().map(|set| &mut set.elements);
         for elements in anonymous.chain(named) {
             if left < elements.len() {
@@ -190,12 +203,19 @@ mod tests {
     fn a_policy_shrinks_to_what_matters() {
         let mut random = Random::new(3);
         let big = std::iter::repeat_with(|| generate(&mut random, &Profile::full()))
-            .find(|policy| policy.to_string().contains("counter") && policy.to_string().len() > 3000)
+            .find(|policy| {
+                policy.to_string().contains("counter") && policy.to_string().len() > 3000
+            })
             .unwrap();
         let small = policy(&big, |policy| policy.to_string().contains("counter"));
         let text = small.to_string();
         assert!(text.contains("counter"));
-        let rules: usize = small.tables.iter().flat_map(|table| &table.chains).map(|chain| chain.rules.len()).sum();
+        let rules: usize = small
+            .tables
+            .iter()
+            .flat_map(|table| &table.chains)
+            .map(|chain| chain.rules.len())
+            .sum();
         assert_eq!((small.tables.len(), rules), (1, 1), "{text}");
         assert!(text.lines().count() <= 6, "{text}");
     }

@@ -140,7 +140,11 @@ impl fmt::Display for Rule {
 
 impl Base {
     pub fn head(&self) -> String {
-        format!("type filter hook {} priority {};", self.hook.text(), self.priority)
+        format!(
+            "type filter hook {} priority {};",
+            self.hook.text(),
+            self.priority
+        )
     }
 }
 
