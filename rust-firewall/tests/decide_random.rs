@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Random policies decide the same, and count the same, however they were compiled; and so do both
+//! twins.
+
+mod engine;
+
+use engine::{engine, ifname, input, packet_bytes, policy_text, Engine, Random};
+use rust_firewall::compile::{self, CompilePlace};
+use rust_firewall::decide::{self, DecideOutcome, DecideRecorder, DecideSettings, DecideStep};
+use rust_firewall::flow;
+use rust_firewall::packet::{self, Packet};
+use rust_firewall::verdict::Verdict;
+
+const POLICIES: usize = 60;
+const PACKETS: usize = 400;
+/// What both twins make of the numbers from seed 1 on.
+const DIGEST: u64 = 0x432e_5ced_02e8_dc6a;
+
+const SETTINGS: DecideSettings = DecideSettings {
+    default_verdict: Verdict::Drop,
+    fail_open: false,
+    malformed_by_policy: false,
+};
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Steps {
+    rules: usize,
+    chains: usize,
+}
+
+impl DecideRecorder for Steps {
+    fn chain(&mut self, _chain: CompilePlace, _depth: u32) {
+        self.chains += 1;
+    }
+    fn rule(&mut self, _step: &DecideStep) {
+        self.rules += 1;
+    }
+}
+
+fn mix(digest: &mut u64, number: u64) {
+    *digest = (*digest ^ number).wrapping_mul(0x0000_0100_0000_01b3);
+    *digest ^= *digest >> 29;
+}
+
+fn mix_outcome(digest: &mut u64, outcome: &DecideOutcome) {
+    mix(digest, outcome.verdict as u64);
+    mix(digest, outcome.by as u64);
+    mix(digest, outcome.rule.into());
+    mix(digest, outcome.chain.into());
+    mix(digest, outcome.mark_set.into());
+    mix(digest, outcome.mark.into());
+    let reject = outcome.reject;
+    mix(digest, reject.map_or(99, |reject| reject.kind as u64));
+}
+
+fn mix_counters(digest: &mut u64, engine: &Engine) {
+    for counter in 0..compile::counters(&engine.compiled) {
+        let (packets, bytes) = engine.counter(counter);
+        mix(digest, packets);
+        mix(digest, bytes);
+    }
+    for log in 0..compile::logs(&engine.compiled) {
+        mix(digest, flow::logged(&engine.counters, log));
+    }
+}
+
+/// Sends packets through a policy compiled in both ways. all, found: the rules that were walked
+/// without indexes and with them.
+fn compare(random: &mut Random, digest: &mut u64, all: &mut Steps, found: &mut Steps) {
+    let text = policy_text(random);
+    let (indexed, linear) = (engine(&text, false), engine(&text, true));
+    let seen = engine(&text, false);
+    for number in 0..PACKETS {
+        let bytes = packet_bytes(random);
+        let mut parsed = Packet::default();
+        let status = packet::parse(&bytes, bytes.len() as u32, &mut parsed);
+        let mut input = input(&parsed, status);
+        input.mark = random.below(6);
+        input.iif = 2 + random.below(4);
+        input.iifname = ifname(&format!("eth{}", input.iif - 2));
+        input.ct_state = (random.below(2) == 0).then(|| 1 << random.below(4));
+        input.now_ns = number as u64 * 50_000_000;
+        let outcome = decide::packet(&SETTINGS, Some(&indexed.policy()), &input);
+        let traced = decide::trace(&SETTINGS, Some(&linear.policy()), &input, all);
+        decide::trace(&SETTINGS, Some(&seen.policy()), &input, found);
+        assert_eq!(outcome, traced, "packet {number} {bytes:02x?} of\n{text}");
+        mix_outcome(digest, &outcome);
+    }
+    for counter in 0..compile::counters(&indexed.compiled) {
+        let (one, other) = (indexed.counter(counter), linear.counter(counter));
+        assert_eq!(one, other, "counter {counter} of\n{text}");
+    }
+    mix_counters(digest, &indexed);
+}
+
+#[test]
+fn indexes_and_twins_change_nothing() {
+    let mut random = Random(1);
+    let mut digest = 0;
+    let (mut all, mut found) = (Steps::default(), Steps::default());
+    for _ in 0..POLICIES {
+        compare(&mut random, &mut digest, &mut all, &mut found);
+    }
+    assert_eq!(all.chains, found.chains);
+    assert!(
+        10 * found.rules < 8 * all.rules,
+        "{} of {}",
+        found.rules,
+        all.rules
+    );
+    assert_eq!(digest, DIGEST, "{digest:#018x}");
+}
