@@ -14,7 +14,7 @@ use std::fmt::Display;
 use crate::log::{failure_set, Failure, LogExit};
 use crate::policy::{Place, DEFINE_DEPTH_MAX, INCLUDE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 use crate::source::{self, reason, Source};
-use crate::token::{is_reserved, quote, run, scan_token};
+use crate::token::{is_reserved, quote, scan_token};
 pub use crate::token::{Sign, Token, TokenKind};
 
 /// Tokens that can be looked at.
@@ -447,13 +447,14 @@ impl Lexer {
     fn scan(&mut self) -> Token {
         let top = self.frames.len() - 1;
         let frame = &mut self.frames[top];
-        let text = &self.files[frame.file].text.as_bytes()[..frame.end];
+        let text = &self.files[frame.file].text[..frame.end];
         skip_blanks(text, frame);
         let place = Place {
             file: frame.file as u32,
             line: frame.line,
             column: (frame.at - frame.line_start + 1) as u32,
         };
+        let text = text.as_bytes();
         let found = scan_token(&text[frame.at..]);
         let mut token = Token {
             kind: found.kind,
@@ -488,9 +489,9 @@ impl Lexer {
 }
 
 /// Goes over blanks, comments, joined lines, and in a define over line ends.
-fn skip_blanks(text: &[u8], frame: &mut Frame) {
+fn skip_blanks(text: &str, frame: &mut Frame) {
     loop {
-        let rest = &text[frame.at..];
+        let rest = &text.as_bytes()[frame.at..];
         let joined = match rest {
             [b'\n', ..] if frame.is_define => 1,
             [b'\\', b'\n', ..] => 2,
@@ -499,7 +500,10 @@ fn skip_blanks(text: &[u8], frame: &mut Frame) {
         };
         match rest {
             [b' ' | b'\t' | b'\r', ..] => frame.at += 1,
-            [b'#', ..] => frame.at += run(rest, |byte| byte != b'\n'),
+            [b'#', ..] => {
+                let comment = &text[frame.at..];
+                frame.at += comment.find('\n').unwrap_or(comment.len());
+            }
             _ if joined > 0 => {
                 frame.at += joined;
                 frame.line += 1;

@@ -148,7 +148,7 @@ fn in_word(byte: u8) -> bool {
 }
 
 /// How many bytes at the start of a text are of a kind.
-pub fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
+fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
     text.iter()
         .position(|byte| !is(*byte))
         .unwrap_or(text.len())
