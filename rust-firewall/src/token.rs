@@ -101,20 +101,23 @@ pub fn is_reserved(text: &str) -> bool {
 
 /// In order of their bytes.
 #[rustfmt::skip]
-const RESERVED: [&str; 123] = [
-    "accept", "add", "ah", "and", "arp", "auto-merge", "bridge", "cgroup", "chain", "comment",
-    "comp", "constant", "continue", "counter", "ct", "day", "dccp", "define", "delete",
-    "describe", "destroy", "device", "dnat", "drop", "dst", "dup", "dynamic", "element",
-    "elements", "eq", "esp", "ether", "exists", "export", "exthdr", "flags", "flowtable",
-    "flush", "frag", "fwd", "ge", "goto", "gt", "handle", "hbh", "hook", "hour", "icmp",
-    "icmpv6", "iif", "iifname", "import", "include", "index", "inet", "insert", "interval",
-    "ip", "ip6", "jhash", "jump", "le", "limit", "list", "log", "lt", "map", "mark",
-    "masquerade", "meta", "meter", "mh", "missing", "monitor", "ne", "netdev", "notrack",
-    "numgen", "oif", "oifname", "or", "osf", "policy", "position", "priority", "queue", "quota",
-    "redefine", "redirect", "reject", "rename", "replace", "reset", "return", "rt", "rule",
-    "ruleset", "sctp", "secmark", "set", "size", "skgid", "skuid", "snat", "socket", "symhash",
-    "synproxy", "table", "tcp", "th", "time", "timeout", "tproxy", "type", "typeof", "udp",
-    "udplite", "undefine", "update", "vlan", "vmap", "xor", "xt",
+const RESERVED: [&str; 156] = [
+    "accept", "add", "ah", "all", "and", "arp", "auto-merge", "bridge", "cgroup", "chain",
+    "comment", "comp", "constant", "continue", "counter", "cpu", "create", "ct", "day", "dccp",
+    "define", "delete", "describe", "destroy", "device", "devices", "dnat", "drop", "dst", "dup",
+    "dynamic", "ecn", "element", "elements", "eq", "esp", "ether", "exists", "expires", "export",
+    "exthdr", "fib", "flags", "flow", "flowtable", "flush", "frag", "fwd", "gc-interval", "ge",
+    "get", "goto", "gt", "handle", "hbh", "hook", "hour", "ibriport", "ibrname", "icmp", "icmpv6",
+    "igmp", "iif", "iifgroup", "iifname", "iiftype", "import", "include", "index", "inet", "insert",
+    "interval", "ip", "ip6", "ipsec", "jhash", "jump", "le", "limit", "list", "ll", "log", "lshift",
+    "lt", "map", "mark", "masquerade", "meta", "meter", "mh", "missing", "monitor", "ne", "netdev",
+    "nftrace", "nh", "not", "notrack", "numgen", "obriport", "obrname", "offload", "oif",
+    "oifgroup", "oifname", "oiftype", "or", "osf", "pkttype", "policy", "position", "priority",
+    "queue", "quota", "random", "redefine", "redirect", "reject", "rename", "replace", "reset",
+    "return", "rshift", "rt", "rt0", "rt2", "rtclassid", "rule", "ruleset", "sctp", "secmark",
+    "set", "size", "skgid", "skuid", "snat", "socket", "srh", "symhash", "synproxy", "table", "tcp",
+    "th", "time", "timeout", "tproxy", "type", "typeof", "udp", "udplite", "undefine", "update",
+    "vlan", "vmap", "xor", "xt",
 ];
 
 /// What a token at the start of a text is.
