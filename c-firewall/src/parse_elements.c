@@ -217,13 +217,45 @@ static int element(struct parser *parser, const struct parse_shape *shape,
     return status;
 }
 
+/// The places of the braces that are open.
+struct braces {
+    uint32_t depth;
+    struct policy_place open[POLICY_BRACE_DEPTH_MAX];
+};
+
+/// Whether a place stands behind another in the same file.
+static bool is_behind(struct policy_place place, struct policy_place other) {
+    return place.file == other.file &&
+           (place.line > other.line || (place.line == other.line && place.column > other.column));
+}
+
+/// Takes the braces before an element that open, as $NAME makes them: braces in braces that stand
+/// in the text are none of nft's.
+static int opened(struct parser *parser, struct braces *braces) {
+    struct lexer *lexer = &parser->lexer;
+
+    for (;;) {
+        const struct token token = *lexer_peek(lexer, 0);
+
+        if (token.sign != SIGN_BRACE_OPEN)
+            return 0;
+        if (is_behind(token.place, braces->open[braces->depth - 1]))
+            return lexer_wrong(lexer, &token, "braces in braces come from a $NAME only");
+        if (braces->depth == POLICY_BRACE_DEPTH_MAX)
+            return lexer_wrong(lexer, &token, "more than %d braces in one another",
+                               POLICY_BRACE_DEPTH_MAX);
+        lexer_take(lexer);
+        braces->open[braces->depth++] = token.place;
+    }
+}
+
 /// Takes the braces after an element that close, all but the outermost. Whether that one is next.
-static bool closed(struct parser *parser, uint32_t *depth) {
+static bool closed(struct parser *parser, struct braces *braces) {
     while (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE) {
-        if (*depth == 1)
+        if (braces->depth == 1)
             return true;
         lexer_take(&parser->lexer);
-        --*depth;
+        braces->depth--;
     }
     return false;
 }
@@ -232,42 +264,40 @@ int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
                         struct policy_elements *elements, bool *ranged,
                         struct policy_place *place) {
     struct lexer *lexer = &parser->lexer;
-    uint32_t depth = 1;
+    struct braces braces = {1, {lexer_peek(lexer, 0)->place}};
     int status = parse_sign(parser, SIGN_BRACE_OPEN, "\"{\"");
+    bool last = false;
 
     *ranged = false;
-    if (status < 0)
-        return status;
-    lexer_braces(lexer, true);
     elements->fields = shape->count;
-    for (;;) {
-        const struct token token = *lexer_peek(lexer, 0);
-        struct token comma;
-        bool is_ranged;
+    while (status == 0 && !last) {
+        struct policy_place first;
+        bool is_ranged = false;
 
-        if (token.sign == SIGN_BRACE_OPEN) {
-            lexer_take(lexer);
-            if (++depth > POLICY_BRACE_DEPTH_MAX)
-                return lexer_wrong(lexer, &token, "more than %d braces in one another",
-                                   POLICY_BRACE_DEPTH_MAX);
-            continue;
-        }
-        status = element(parser, shape, elements, &is_ranged);
+        lexer_braces(lexer, true);
+        status = opened(parser, &braces);
+        first = lexer_peek(lexer, 0)->place;
+        lexer_braces(lexer, false);
+        if (status == 0)
+            status = element(parser, shape, elements, &is_ranged);
         if (status < 0)
             return status;
         if (is_ranged && !*ranged) {
             *ranged = true;
-            *place = token.place;
+            *place = first;
         }
-        if (closed(parser, &depth))
-            break;
-        comma = lexer_take(lexer);
-        if (comma.sign != SIGN_COMMA)
-            return parse_refuse_unexpected(lexer, PARSE_AT_ELEMENT, &comma, "\",\" or \"}\"");
-        if (closed(parser, &depth))
-            break;
+        lexer_braces(lexer, true);
+        last = closed(parser, &braces);
+        if (!last) {
+            const struct token comma = lexer_take(lexer);
+
+            if (comma.sign != SIGN_COMMA)
+                return parse_refuse_unexpected(lexer, PARSE_AT_ELEMENT, &comma, "\",\" or \"}\"");
+            last = closed(parser, &braces);
+        }
+        if (last)
+            lexer_take(lexer);
+        lexer_braces(lexer, false);
     }
-    lexer_take(lexer);
-    lexer_braces(lexer, false);
-    return 0;
+    return status;
 }

@@ -44,7 +44,7 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
 int parse_elements_target(struct parser *parser, const struct token *word,
                           enum policy_verdict verdict, struct policy_target *target);
 
-/// Takes `{` elements `}` and appends them. Braces in one another, as $NAME makes them, are one.
+/// Takes `{` elements `}` and appends them. Line ends stand beside the braces and the commas.
 /// - ranged: set to whether an element was written with a range, prefix or `*`; place to that of
 ///   the first.
 /// - Of a failure, what was appended stays.

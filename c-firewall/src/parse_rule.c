@@ -210,6 +210,17 @@ static int read_level(struct parser *parser, struct policy_log *log) {
     return 0;
 }
 
+/// Takes a prefix. nft takes a $ in it for a variable.
+static int read_prefix(struct parser *parser, struct policy_log *log) {
+    const struct token token = *lexer_peek(&parser->lexer, 0);
+    const int status = parse_string(parser, log->prefix);
+
+    if (status == 0 && strchr(log->prefix, '$'))
+        return lexer_wrong(&parser->lexer, &token,
+                           "no $ in a prefix, as nft looks for a name there");
+    return status;
+}
+
 /// Takes what stands behind `log`.
 static int read_log(struct parser *parser, struct policy_log *log) {
     bool has_prefix = false, has_level = false;
@@ -227,7 +238,7 @@ static int read_log(struct parser *parser, struct policy_log *log) {
         lexer_take(&parser->lexer);
         has_prefix |= is_prefix;
         has_level |= is_level;
-        status = is_prefix ? parse_string(parser, log->prefix) : read_level(parser, log);
+        status = is_prefix ? read_prefix(parser, log) : read_level(parser, log);
     }
     return status;
 }

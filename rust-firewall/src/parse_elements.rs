@@ -193,61 +193,76 @@ fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Resul
     Ok(ranged)
 }
 
+/// Takes the braces before an element that open, as $NAME makes them: braces in braces that stand in
+/// the text are none of nft's.
+/// open: the places of the open ones.
+fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
+    loop {
+        let token = parser.lexer.peek(0);
+        if token.kind != TokenKind::Sign(Sign::BraceOpen) {
+            return Ok(());
+        }
+        let outer = open[open.len() - 1];
+        let behind = (token.place.line, token.place.column) > (outer.line, outer.column);
+        if token.place.file == outer.file && behind {
+            let cause = "braces in braces come from a $NAME only";
+            return Err(parser.lexer.wrong(&token, cause));
+        }
+        if open.len() == BRACE_DEPTH_MAX {
+            let cause = format!("more than {BRACE_DEPTH_MAX} braces in one another");
+            return Err(parser.lexer.wrong(&token, cause));
+        }
+        parser.lexer.take();
+        open.push(token.place);
+    }
+}
+
 /// Takes the braces after an element that close, all but the outermost. Whether that one is next.
-fn closed(parser: &mut Parser, depth: &mut usize) -> bool {
+fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     while parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
-        if *depth == 1 {
+        if open.len() == 1 {
             return true;
         }
         parser.lexer.take();
-        *depth -= 1;
+        open.pop();
     }
     false
 }
 
-/// Takes `{` elements `}` and appends them. Braces in one another, as $NAME makes them, are one.
-/// Gives the place of the first element that was written with a range, prefix or `*`.
+/// Takes `{` elements `}` and appends them. Line ends stand beside the braces and the commas. Gives
+/// the place of the first element that was written with a range, prefix or `*`.
 pub fn read(
     parser: &mut Parser,
     shape: &Shape,
     elements: &mut Elements,
 ) -> Result<Option<Place>, Failure> {
     let mut ranged = None;
-    let mut depth = 1;
-    parser.sign(Sign::BraceOpen, "\"{\"")?;
-    parser.lexer.braces(true);
+    let mut open = vec![parser.sign(Sign::BraceOpen, "\"{\"")?.place];
     elements.fields = shape.fields.len();
     loop {
-        let token = parser.lexer.peek(0);
-        if token.kind == TokenKind::Sign(Sign::BraceOpen) {
-            parser.lexer.take();
-            depth += 1;
-            if depth > BRACE_DEPTH_MAX {
-                let cause = format!("more than {BRACE_DEPTH_MAX} braces in one another");
-                return Err(parser.lexer.wrong(&token, cause));
-            }
-            continue;
-        }
+        parser.lexer.braces(true);
+        opened(parser, &mut open)?;
+        let place = parser.lexer.peek(0).place;
+        parser.lexer.braces(false);
         if element(parser, shape, elements)? && ranged.is_none() {
-            ranged = Some(token.place);
+            ranged = Some(place);
         }
-        if closed(parser, &mut depth) {
-            break;
+        parser.lexer.braces(true);
+        let mut last = closed(parser, &mut open);
+        if !last {
+            let comma = parser.lexer.take();
+            if comma.kind != TokenKind::Sign(Sign::Comma) {
+                let expected = "\",\" or \"}\"";
+                return Err(unexpected(&parser.lexer, Where::Element, &comma, expected));
+            }
+            last = closed(parser, &mut open);
         }
-        let comma = parser.lexer.take();
-        if comma.kind != TokenKind::Sign(Sign::Comma) {
-            return Err(unexpected(
-                &parser.lexer,
-                Where::Element,
-                &comma,
-                "\",\" or \"}\"",
-            ));
+        if last {
+            parser.lexer.take();
         }
-        if closed(parser, &mut depth) {
-            break;
+        parser.lexer.braces(false);
+        if last {
+            return Ok(ranged);
         }
     }
-    parser.lexer.take();
-    parser.lexer.braces(false);
-    Ok(ranged)
 }

@@ -190,6 +190,18 @@ fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     Ok(Quota { over, bytes, used })
 }
 
+/// Takes a prefix. nft takes a $ in it for a variable.
+fn log_prefix(parser: &mut Parser) -> Result<String, Failure> {
+    let token = parser.lexer.peek(0);
+    let text = parser.string()?;
+    if text.contains('$') {
+        return Err(parser
+            .lexer
+            .wrong(&token, "no $ in a prefix, as nft looks for a name there"));
+    }
+    Ok(text)
+}
+
 /// Takes what stands behind `log`.
 fn log(parser: &mut Parser) -> Result<Log, Failure> {
     let (mut prefix, mut level) = (None, None);
@@ -197,7 +209,7 @@ fn log(parser: &mut Parser) -> Result<Log, Failure> {
         let token = parser.lexer.peek(0);
         if parser.lexer.is(&token, "prefix") && prefix.is_none() {
             parser.lexer.take();
-            prefix = Some(parser.string()?);
+            prefix = Some(log_prefix(parser)?);
         } else if parser.lexer.is(&token, "level") && level.is_none() {
             parser.lexer.take();
             let word = parser.lexer.take();
