@@ -3,6 +3,7 @@
 //! the kernel's own tool take every one of them, and the twins print it alike.
 
 mod grammar;
+mod tutorial;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Case::new("grammar/every-production-has-an-example", 10, || {
             grammar::check_coverage(&grammar_text()?)
         }),
+        Case::new("tutorial/what-carries-over", 60, tutorial_carries_over),
         Case::new("grammar/the-canonical-print-is-one", 30, print_is_canonical),
     ];
     for name in POLICIES {
@@ -175,6 +177,16 @@ fn check_example(example: &grammar::Example) -> anyhow::Result<()> {
     folder.write("prefixes.nft", "define prefixes = { 192.0.2.0/24 }\n")?;
     let text = example.in_context();
     let file = folder.write("example.nft", &text)?;
+    accepted_by_all(&file).with_context(|| text)
+}
+
+/// What the table of iptables' options names in their place is a policy.
+fn tutorial_carries_over() -> anyhow::Result<()> {
+    let file = root().join("docs/POLICY.md");
+    let page = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let text = tutorial::policy_of_table(&page)?;
+    let folder = Folder::new("table")?;
+    let file = folder.write("table.nft", &text)?;
     accepted_by_all(&file).with_context(|| text)
 }
 
