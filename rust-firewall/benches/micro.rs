@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a decision costs, without kernel and queue: prints `NAME NANOSECONDS` for each policy. The C
+//! twin's bench/micro.c does the same with the same policies and packets.
+
+mod cases;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use cases::{decide_all, make_bytes, make_inputs, make_packets, make_subject, Subject, CASES};
+use rust_firewall::decide::DecideInput;
+
+/// That a case is measured for, after as long to warm up.
+const CASE: Duration = Duration::from_millis(60);
+
+/// Nanoseconds a decision, over as many rounds as fit into CASE.
+fn measure(subject: &Subject, inputs: &[DecideInput]) -> f64 {
+    let start = Instant::now();
+    let mut rounds = 0;
+    loop {
+        black_box(decide_all(subject, inputs));
+        rounds += 1;
+        let passed = start.elapsed();
+        if passed >= CASE {
+            return passed.as_nanos() as f64 / (rounds * inputs.len()) as f64;
+        }
+    }
+}
+
+fn main() {
+    let bytes = make_bytes();
+    let packets = make_packets(&bytes);
+    let inputs = make_inputs(&packets);
+    for case in &CASES {
+        let subject = make_subject(case);
+        measure(&subject, &inputs);
+        println!("{} {:.2}", case.name, measure(&subject, &inputs));
+    }
+}
