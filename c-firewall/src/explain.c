@@ -2,9 +2,9 @@
 #include "explain.h"
 
 #include <errno.h>
-#include <linux/netfilter.h>
 #include <string.h>
 
+#include "fields.h"
 #include "interface.h"
 #include "parse.h"
 #include "pcap.h"
@@ -96,8 +96,8 @@ static struct decide_input input_of(const struct explain *explain, const struct 
         .packet = parsed,
         .status = inspect(explain, packet, parsed),
         .hook = (uint8_t)explain->hook,
-        .nfproto = explain->packet.version == 4   ? NFPROTO_IPV4
-                   : explain->packet.version == 6 ? NFPROTO_IPV6
+        .nfproto = explain->packet.version == 4   ? FIELDS_IPV4
+                   : explain->packet.version == 6 ? FIELDS_IPV6
                                                   : 0,
         .length = packet->original,
         .mark = given->mark,

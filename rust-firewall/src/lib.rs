@@ -5,8 +5,13 @@
 
 pub mod arguments;
 pub mod candidates;
+pub mod check;
 pub mod compile;
 pub mod decide;
+pub mod describe;
+pub mod explain;
+pub mod explain_json;
+pub mod explain_text;
 pub mod fields;
 pub mod flow;
 pub mod index;
@@ -47,6 +52,7 @@ pub mod source;
 pub mod stats;
 pub mod symbol;
 pub mod token;
+pub mod trace;
 pub mod value;
 pub mod verdict;
 pub mod wait;

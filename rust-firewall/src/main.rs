@@ -11,6 +11,8 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 
+use rust_firewall::check;
+use rust_firewall::explain;
 use rust_firewall::log::{self, failure_set_running, failure_set_start, Failure, LogExit};
 use rust_firewall::options::{self, Options, OptionsAction};
 use rust_firewall::report::{self, ReportReason};
@@ -104,9 +106,9 @@ fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
             let _ = set_timerslack(1);
             return run(&mut options, &signals);
         }
-        OptionsAction::Check(_) | OptionsAction::Explain(_) | OptionsAction::Help => {
-            report::print(options::HELP)
-        }
+        OptionsAction::Check(options) => return Ok(check::run(&options)),
+        OptionsAction::Explain(options) => return Ok(explain::run(&options)),
+        OptionsAction::Help => report::print(options::HELP),
         OptionsAction::Version => {
             report::print(&format!("{} {}\n", options::PROGRAM, options::VERSION));
         }

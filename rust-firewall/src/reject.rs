@@ -101,8 +101,8 @@ fn put(answer: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// The two addresses of the IP header, source first.
-fn addresses_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
+/// The two addresses of the IP header, source first; nothing if they were not captured.
+pub fn addresses_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
     match packet.version {
         4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
         6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
@@ -272,6 +272,20 @@ fn build_unreachable(
     Some(())
 }
 
+/// The code of the ICMP or ICMPv6 error that answers a packet of this version; 0 for a RST.
+pub fn code(how: &PolicyReject, version: u8) -> u8 {
+    if how.kind != RejectKind::Icmpx {
+        return how.code;
+    }
+    let codes = ICMPX_CODES.get(usize::from(how.code)).copied();
+    let (code, code6) = codes.unwrap_or_default();
+    if version == 4 {
+        code
+    } else {
+        code6
+    }
+}
+
 /// Writes the answer to a packet, from its IP header on. Pure. Returns how many bytes it has; 0 = none
 /// is due.
 pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) -> usize {
@@ -289,12 +303,8 @@ fn build_due(how: &PolicyReject, packet: &Packet, answer: &mut Answer) -> Option
     }
     match (how.kind, packet.version) {
         (RejectKind::TcpReset, _) => build_reset(packet, addresses, answer),
-        (RejectKind::Icmp, 4) | (RejectKind::Icmpv6, 6) => {
-            build_unreachable(packet, addresses, how.code, answer)
-        }
-        (RejectKind::Icmpx, version) => {
-            let (code, code6) = ICMPX_CODES.get(usize::from(how.code)).copied()?;
-            let code = if version == 4 { code } else { code6 };
+        (RejectKind::Icmp, 4) | (RejectKind::Icmpv6, 6) | (RejectKind::Icmpx, _) => {
+            let code = code(how, packet.version);
             build_unreachable(packet, addresses, code, answer)
         }
         _ => None,
