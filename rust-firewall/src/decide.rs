@@ -732,14 +732,9 @@ fn walk_all<R: DecideRecorder>(walk: &mut Walk<R>, bases: &[u32], nfproto: u8) {
     walk.outcome.verdict = Verdict::Accept;
 }
 
-#[inline(always)]
-fn decide_by<R: DecideRecorder>(
-    settings: &DecideSettings,
-    policy: Option<&DecidePolicy>,
-    input: &DecideInput,
-    recorder: &mut R,
-) -> DecideOutcome {
-    let mut outcome = DecideOutcome {
+/// The outcome before anything is decided.
+fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
+    DecideOutcome {
         verdict: settings.default_verdict,
         by: DecideBy::Default,
         rule: 0,
@@ -748,30 +743,39 @@ fn decide_by<R: DecideRecorder>(
         mark: input.mark,
         reject: None,
         undecidable: false,
-    };
+    }
+}
+
+fn decide_by<R: DecideRecorder>(
+    settings: &DecideSettings,
+    policy: Option<&DecidePolicy>,
+    input: &DecideInput,
+    outcome: &mut DecideOutcome,
+    recorder: &mut R,
+) {
     if input.truncated || (packet::is_malformed(input.status) && !settings.malformed_by_policy) {
-        fail(settings, &mut outcome);
-        return outcome;
+        fail(settings, outcome);
+        return;
     }
     let Some(&policy) = policy else {
-        return outcome;
+        return;
     };
     let nfproto = nfproto_of(input);
     let bases = bases_of(policy.compiled, input.hook, nfproto);
     if bases.is_empty() {
-        return outcome;
+        return;
     }
     let [ipv4, ipv6] = policy.compiled.layer4;
     if input.status == PacketStatus::Cut && (if nfproto == IPV6 { ipv6 } else { ipv4 }) {
         outcome.undecidable = true;
-        fail(settings, &mut outcome);
-        return outcome;
+        fail(settings, outcome);
+        return;
     }
     let mut walk = Walk {
         policy,
         input,
         recorder,
-        outcome: &mut outcome,
+        outcome,
         fields: Fields::default(),
         frame: Frame {
             chain: 0,
@@ -783,7 +787,6 @@ fn decide_by<R: DecideRecorder>(
         stack: [Waiting::default(); WAY_MAX],
     };
     walk_all(&mut walk, bases, nfproto);
-    outcome
 }
 
 /// What happens with a packet.
@@ -795,7 +798,9 @@ pub fn packet(
     policy: Option<&DecidePolicy>,
     input: &DecideInput,
 ) -> DecideOutcome {
-    decide_by(settings, policy, input, &mut Deaf)
+    let mut outcome = undecided(settings, input);
+    decide_by(settings, policy, input, &mut outcome, &mut Deaf);
+    outcome
 }
 
 /// Does what `packet` does and tells of every rule on the way. policy: compiled with
@@ -806,5 +811,7 @@ pub fn trace(
     input: &DecideInput,
     recorder: &mut impl DecideRecorder,
 ) -> DecideOutcome {
-    decide_by(settings, policy, input, recorder)
+    let mut outcome = undecided(settings, input);
+    decide_by(settings, policy, input, &mut outcome, recorder);
+    outcome
 }
