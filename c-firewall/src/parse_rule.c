@@ -518,6 +518,7 @@ static bool ends(const struct token *token) {
 /// Takes the statements and the comment of a rule.
 static int read_statements(struct parser *parser, struct policy_rule *rule, const char *expected) {
     for (;;) {
+        const struct token token = *lexer_peek(&parser->lexer, 0);
         struct policy_statement *statements =
             parse_room(parser, rule->statements, rule->count, sizeof *rule->statements);
         struct token next;
@@ -530,6 +531,9 @@ static int read_statements(struct parser *parser, struct policy_rule *rule, cons
         status = read_statement(parser, &statements[rule->count++], expected);
         if (status < 0)
             return status;
+        if (rule->count > PARSE_STATEMENTS_MAX)
+            return lexer_wrong(&parser->lexer, &token, "more than %d statements in a rule",
+                               PARSE_STATEMENTS_MAX);
         if (lexer_take_word(&parser->lexer, "comment"))
             return read_comment(parser, rule);
         next = *lexer_peek(&parser->lexer, 0);

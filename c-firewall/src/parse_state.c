@@ -151,6 +151,10 @@ int parse_test_field(struct parser *parser, const struct token *token, enum poli
     struct parse_tested *tested = &parser->tested;
     const uint16_t layer3 = layers[facts->layer3];
 
+    if (tested->fields == PARSE_FIELDS_MAX)
+        return lexer_wrong(&parser->lexer, token, "more than %d fields in a rule",
+                           PARSE_FIELDS_MAX);
+    tested->fields++;
     if (parse_excludes(tested->layer3, layer3))
         return lexer_wrong(&parser->lexer, token,
                            "%s needs %s, which the table or a match before excludes", facts->text,
@@ -171,7 +175,7 @@ struct parse_tested parse_tested(enum policy_family family) {
                                                          [POLICY_IP6] = PARSE_NFPROTO_IPV6,
                                                          [POLICY_INET] = PARSE_TESTED_ANY};
 
-    return (struct parse_tested){family, layers[family], PARSE_TESTED_ANY};
+    return (struct parse_tested){family, layers[family], PARSE_TESTED_ANY, 0};
 }
 
 bool parse_excludes(uint16_t known, uint16_t needed) {

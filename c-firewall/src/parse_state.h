@@ -22,6 +22,10 @@ enum {
     PARSE_TESTED_ANY = 0,       // nothing is known of a packet's protocol yet
     PARSE_TESTED_SEVERAL = 256, // several are possible, of which none may be used
     PARSE_NO_NAME = -1,
+    // Of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes together; a mark
+    // that is set counts as a field.
+    PARSE_STATEMENTS_MAX = 32,
+    PARSE_FIELDS_MAX = 24,
 };
 
 /// What names are of. Sets and maps share theirs.
@@ -32,6 +36,7 @@ struct parse_tested {
     enum policy_family family;
     uint16_t layer3;   // PARSE_NFPROTO_* or PARSE_TESTED_*
     uint16_t protocol; // PARSE_PROTOCOL_*, another protocol's number or PARSE_TESTED_*
+    uint32_t fields;   // how many it looked at
 };
 
 struct parser {

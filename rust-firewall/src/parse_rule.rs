@@ -6,7 +6,7 @@ use crate::parse_elements::{self, find_verdict};
 use crate::parse_match;
 use crate::parse_refuse::{self, unexpected, Where};
 use crate::parse_state::{excludes, tested, Parser};
-use crate::parse_state::{NFPROTO_IPV4, NFPROTO_IPV6, PROTOCOL_TCP};
+use crate::parse_state::{NFPROTO_IPV4, NFPROTO_IPV6, PROTOCOL_TCP, STATEMENTS_MAX};
 use crate::policy::{
     Counter, Family, Field, Limit, Log, MapsTo, MarkSet, Quota, Reject, RejectKind, Rule,
     Statement, StatementKind, Type, ICMPX_PORT_UNREACHABLE, LIMIT_BURST_PACKETS, RULES_MAX,
@@ -488,7 +488,12 @@ pub fn read(
     parser.tested = tested(parser.policy.tables[table].family);
     let mut expected = expected;
     loop {
+        let token = parser.lexer.peek(0);
         let statement = statement(parser, expected)?;
+        if rule.statements.len() == STATEMENTS_MAX {
+            let cause = format!("more than {STATEMENTS_MAX} statements in a rule");
+            return Err(parser.lexer.wrong(&token, cause));
+        }
         let terminal = is_terminal(&statement);
         rule.statements.push(statement);
         if parser.lexer.take_word("comment") {

@@ -21,6 +21,11 @@ pub const PROTOCOL_ICMPV6: u16 = 58;
 pub const TESTED_ANY: u16 = 0;
 pub const TESTED_SEVERAL: u16 = 256;
 
+/// Of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes together.
+pub const STATEMENTS_MAX: usize = 32;
+/// Of a rule, likewise; a mark that is set counts as one.
+pub const FIELDS_MAX: u32 = 24;
+
 /// What has been declared in a table, by name.
 #[derive(Debug, Default)]
 pub struct Scope {
@@ -36,6 +41,8 @@ pub struct Tested {
     pub layer3: u16,
     /// PROTOCOL_*, another protocol's number or TESTED_*.
     pub protocol: u16,
+    /// How many fields it looked at.
+    pub fields: u32,
 }
 
 #[derive(Debug)]
@@ -132,6 +139,11 @@ impl Parser {
     /// excludes the field.
     pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
         let facts = field_facts(field);
+        if self.tested.fields == FIELDS_MAX {
+            let cause = format!("more than {FIELDS_MAX} fields in a rule");
+            return Err(self.lexer.wrong(token, cause));
+        }
+        self.tested.fields += 1;
         let (layer3, version) = match facts.layer3 {
             Layer3::Any => (TESTED_ANY, ""),
             Layer3::NeedsIpv4 => (NFPROTO_IPV4, "IPv4"),
@@ -174,6 +186,7 @@ pub fn tested(family: Family) -> Tested {
             Family::Inet => TESTED_ANY,
         },
         protocol: TESTED_ANY,
+        fields: 0,
     }
 }
 
