@@ -186,3 +186,17 @@ void parse_learn(uint16_t *known, uint16_t told) {
     if (told != PARSE_TESTED_ANY)
         *known = parse_excludes(*known, told) ? PARSE_TESTED_SEVERAL : told;
 }
+
+bool parse_definition(struct parser *parser, const struct token *word, int *status) {
+    if (token_is(word, "define")) {
+        *status = lexer_define(&parser->lexer);
+        if (*status == 0)
+            *status = lexer_take_end(&parser->lexer);
+        return true;
+    }
+    if (token_is(word, "include")) {
+        *status = lexer_include(&parser->lexer);
+        return true;
+    }
+    return false;
+}

@@ -87,6 +87,10 @@ int parse_word(struct parser *parser, const char *word, const char *expected);
 /// Takes a number.
 int parse_number(struct parser *parser, struct token *number);
 
+/// Takes a define or include whose word was taken. Whether it was one; status then says how it
+/// went.
+bool parse_definition(struct parser *parser, const struct token *word, int *status);
+
 /// Counts an element that begins with a token. Returns 0 or -EINVAL, as the next.
 int parse_count_element(struct parser *parser, const struct token *token);
 

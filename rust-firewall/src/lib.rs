@@ -23,6 +23,8 @@ pub mod options;
 pub mod overlap;
 pub mod packet;
 pub mod parse;
+pub mod parse_chain;
+pub mod parse_count;
 pub mod parse_elements;
 pub mod parse_match;
 pub mod parse_refuse;

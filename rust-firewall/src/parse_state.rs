@@ -125,6 +125,19 @@ impl Parser {
         }
     }
 
+    /// Takes a define or include whose word was taken. Whether it was one.
+    pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
+        if self.lexer.is(word, "define") {
+            self.lexer.define()?;
+            self.lexer.take_end()?;
+        } else if self.lexer.is(word, "include") {
+            self.lexer.include()?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
     /// Counts an element that begins with a token.
     pub fn count_element(&mut self, token: &Token) -> Result<(), Failure> {
         if self.elements >= ELEMENTS_MAX {
