@@ -235,7 +235,10 @@ static json_t *start_object(const struct options *options, const struct requirem
     put_string(object, "default", verdict_name(options->default_verdict));
     if (requirement) {
         put_string(object, "malformed", options->malformed_by_policy ? "policy" : "fail");
-        put_string(object, "conntrack", conntrack_name(options));
+        json_object_set_new(object, "conntrack",
+                            requirement->conntrack_state || requirement->conntrack_mark
+                                ? json_string(conntrack_name(options))
+                                : json_null());
         put_string(object, "policy", options->policy);
         json_object_set_new(object, "requirement", requirement_object(requirement));
     }

@@ -34,6 +34,12 @@ pub fn place(policy: &Policy, place: CompilePlace) -> String {
     }
 }
 
+/// A rule's place, filled up to a width.
+pub fn padded(place: &str, width: usize) -> String {
+    // By bytes, where format! counts characters.
+    format!("{place}{}", " ".repeat(width.saturating_sub(place.len())))
+}
+
 /// A chain: "inet filter input".
 pub fn chain(policy: &Policy, place: CompilePlace) -> String {
     let table = policy.tables.get(place.table as usize);

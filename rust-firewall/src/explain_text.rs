@@ -23,12 +23,6 @@ fn widest(explain: &Explain, places: impl Iterator<Item = CompilePlace>) -> usiz
     widths.max().unwrap_or(0)
 }
 
-/// A rule's place, filled up to a width.
-pub fn padded(place: &str, width: usize) -> String {
-    // By bytes, where format! counts characters.
-    format!("{place}{}", " ".repeat(width.saturating_sub(place.len())))
-}
-
 fn why(explain: &Explain, step: &DecideStep) -> String {
     let text = describe::rule_text(&explain.policy, step.place);
     if step.why == DecideWhy::Held {
@@ -56,7 +50,7 @@ fn put_item(out: &mut String, explain: &Explain, item: &TraceItem, width: usize)
                 out,
                 "{}{}  {matched}  {}",
                 " ".repeat(indent(step.depth) + STEP),
-                padded(&place, width),
+                describe::padded(&place, width),
                 why(explain, step)
             )
         }
@@ -168,7 +162,7 @@ fn put_counters(out: &mut String, explain: &Explain) {
         let _ = writeln!(
             out,
             "  {}  packets {} bytes {}  {}",
-            padded(&describe::place(&explain.policy, place), width),
+            describe::padded(&describe::place(&explain.policy, place), width),
             figures.packets,
             figures.bytes,
             describe::rule_text(&explain.policy, place)

@@ -11,8 +11,9 @@ use std::ffi::OsString;
 use crate::arguments::{self, Arguments, ArgumentsCommand, ArgumentsOption, ArgumentsText};
 use crate::log::{failure_set, Failure, LogExit};
 use crate::policy::{self, Hook};
-use crate::queue::{QueueKind, QueueSettings};
+use crate::queue::{self, QueueKind, QueueSettings};
 use crate::queue_socket;
+use crate::requirement::Requirement;
 use crate::verdict::{self, Verdict};
 
 pub const PROGRAM: &str = "rust-firewall";
@@ -541,8 +542,41 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
     }
 }
 
-/// Makes the settings of one of the queues.
-pub fn queue(options: &Options, number: u16) -> QueueSettings {
+/// Adapts the options to what the policy reads: copy_bytes, unless given. Fails if --copy-bytes is
+/// less than the policy reads, or the policy asks for ct mark and --conntrack mark has none.
+pub fn require(options: &mut Options, requirement: &Requirement) -> Result<(), Failure> {
+    let copy_bytes = requirement.copy_bytes;
+    if !options.copy_bytes_given {
+        options.copy_bytes = copy_bytes;
+    }
+    if options.copy_bytes < copy_bytes {
+        return Err(usage(format!(
+            "the policy reads {copy_bytes} bytes of a packet where --copy-bytes gives it {}: \
+             ask for {copy_bytes} or leave --copy-bytes out",
+            options.copy_bytes
+        )));
+    }
+    if requirement.conntrack_mark && options.conntrack == OptionsConntrack::Mark {
+        return Err(usage(
+            "the policy uses ct mark, which --conntrack mark does not give: \
+             use --conntrack attribute or take ct mark out of the policy"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the settings of one of the queues. requirement: of the policy, if there is one.
+pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) -> QueueSettings {
+    let asks_for = |what: fn(&Requirement) -> bool| requirement.is_some_and(what);
+    let conntrack = asks_for(|reads| reads.conntrack_state || reads.conntrack_mark)
+        && options.conntrack != OptionsConntrack::Mark;
+    let copied = options.copy_bytes
+        + if conntrack {
+            queue::CONNTRACK_BYTES as u32
+        } else {
+            0
+        };
     QueueSettings {
         number,
         kind: options.backend,
@@ -550,14 +584,14 @@ pub fn queue(options: &Options, number: u16) -> QueueSettings {
         batch: options.batch,
         slot_bytes: match options.profile {
             OptionsProfile::Paper => PAPER_SLOT_BYTES,
-            OptionsProfile::Fast => queue_socket::slot_bytes(options.copy_bytes),
+            OptionsProfile::Fast => queue_socket::slot_bytes(copied),
         },
         receive_buffer: options.receive_buffer,
         receive_buffer_required: options.receive_buffer_given,
         queue_length: options.queue_length,
         gso: options.gso,
         fail_open: options.fail_open,
-        uid_gid: false,
-        conntrack: false,
+        uid_gid: asks_for(|reads| reads.uid_gid),
+        conntrack,
     }
 }

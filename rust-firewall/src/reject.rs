@@ -64,7 +64,9 @@ pub enum RejectResult {
     Failed,
 }
 
-/// The sockets of one thread, closed when dropped.
+pub const RESULT_COUNT: usize = RejectResult::Failed as usize + 1;
+
+/// The sockets, closed when dropped.
 pub struct Reject {
     raw4: OwnedFd,
     /// None if the system has no IPv6.

@@ -8,9 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-use crate::options::{self, Options, OptionsProfile, PROGRAM, VERSION};
+use crate::compile;
+use crate::describe;
+use crate::flow::FlowCounter;
+use crate::options::{self, Options, OptionsConntrack, OptionsProfile, PROGRAM, VERSION};
 use crate::packet;
+use crate::requirement::Requirement;
 use crate::stats::{self, Ledger, Stats};
+use crate::tally::Tally;
 use crate::verdict;
 
 /// Why a ledger is printed.
@@ -22,6 +27,26 @@ pub enum ReportReason {
     Exit,
 }
 
+/// Where ct state comes from in the end.
+fn conntrack_name(options: &Options) -> &'static str {
+    options::conntrack_name(match options.conntrack {
+        OptionsConntrack::Mark => OptionsConntrack::Mark,
+        OptionsConntrack::Auto | OptionsConntrack::Attribute => OptionsConntrack::Attribute,
+    })
+}
+
+fn malformed_name(options: &Options) -> &'static str {
+    if options.malformed_by_policy {
+        "policy"
+    } else {
+        "fail"
+    }
+}
+
+fn policy_name(options: &Options) -> &str {
+    options.policy.as_deref().unwrap_or_default()
+}
+
 fn fail_name(options: &Options) -> &'static str {
     if options.fail_open {
         "open"
@@ -30,7 +55,38 @@ fn fail_name(options: &Options) -> &'static str {
     }
 }
 
-fn print_start(out: &mut String, options: &Options, receive_buffer: u32) {
+/// Prints what a policy reads and does beyond the bytes of a packet.
+fn print_requirement(out: &mut String, options: &Options, requirement: &Requirement) {
+    let _ = write!(
+        out,
+        ", malformed {}, policy {}: reads {} bytes",
+        malformed_name(options),
+        policy_name(options),
+        requirement.copy_bytes
+    );
+    if requirement.uid_gid {
+        out.push_str(", uid and gid");
+    }
+    if requirement.conntrack_state {
+        let _ = write!(out, ", ct state by {}", conntrack_name(options));
+    }
+    if requirement.conntrack_mark {
+        out.push_str(", ct mark");
+    }
+    if requirement.interface_names {
+        out.push_str(", interface names");
+    }
+    if requirement.reject {
+        out.push_str("; rejects");
+    }
+}
+
+fn print_start(
+    out: &mut String,
+    options: &Options,
+    requirement: Option<&Requirement>,
+    receive_buffer: u32,
+) {
     let _ = write!(out, "ready: queue {}", options.queue_first);
     if options.queue_last > options.queue_first {
         let _ = write!(out, ":{}", options.queue_last);
@@ -50,13 +106,17 @@ fn print_start(out: &mut String, options: &Options, receive_buffer: u32) {
         OptionsProfile::Paper => write!(out, "always"),
         OptionsProfile::Fast => write!(out, "{} us", options.spin_us),
     };
-    let _ = writeln!(
+    let _ = write!(
         out,
         ", coalesce {} us, fail {}, default {}",
         options.coalesce_us,
         fail_name(options),
         verdict::name(options.default_verdict),
     );
+    if let Some(requirement) = requirement {
+        print_requirement(out, options, requirement);
+    }
+    out.push('\n');
 }
 
 /// The verdicts' counters with their names, in the order of the enum.
@@ -150,8 +210,83 @@ fn print_ledgers(out: &mut String, ledgers: &[Ledger]) {
     }
 }
 
+/// Prints the rules that count and log, with their figures.
+fn print_rules(out: &mut String, tally: &Tally) {
+    let counters = 0..compile::counters(tally.compiled);
+    let logs = 0..compile::logs(tally.compiled);
+    let counters = counters.map(|counter| compile::counter_at(tally.compiled, counter));
+    let logs = logs.map(|log| compile::log_at(tally.compiled, log));
+    let width = |place| describe::place(tally.policy, place).len();
+    let width = counters.clone().chain(logs.clone()).map(width).max();
+    let padded = |place| {
+        let text = describe::place(tally.policy, place);
+        describe::padded(&text, width.unwrap_or(0))
+    };
+    for (place, figures) in counters.zip(&tally.counters) {
+        let _ = writeln!(
+            out,
+            "  {}  packets {} bytes {}  {}",
+            padded(place),
+            figures.packets,
+            figures.bytes,
+            describe::rule_text(tally.policy, place)
+        );
+    }
+    for (place, logged) in logs.zip(&tally.logged) {
+        let text = describe::rule_text(tally.policy, place);
+        let _ = writeln!(out, "  {}  logged {logged}  {text}", padded(place));
+    }
+}
+
+/// Prints what the policy did in all queues.
+fn print_policy_ledger(out: &mut String, options: &Options, ledgers: &[Ledger], tally: &Tally) {
+    let stats = sum_of(ledgers).stats;
+    let [sent, not_due, failed] = stats.answers;
+    let _ = writeln!(
+        out,
+        "policy {}: undecidable {}, without ct state {}; answers: sent {sent}, not due {not_due}, \
+         failed {failed}",
+        policy_name(options),
+        stats.undecidable,
+        stats.without_ct_state,
+    );
+    print_rules(out, tally);
+}
+
 #[derive(Serialize)]
-struct StartObject {
+struct RequirementObject {
+    copy_bytes: u32,
+    layer4: bool,
+    uid_gid: bool,
+    conntrack_state: bool,
+    conntrack_mark: bool,
+    interface_names: bool,
+    reject: bool,
+}
+
+fn requirement_object(requirement: &Requirement) -> RequirementObject {
+    RequirementObject {
+        copy_bytes: requirement.copy_bytes,
+        layer4: requirement.layer4,
+        uid_gid: requirement.uid_gid,
+        conntrack_state: requirement.conntrack_state,
+        conntrack_mark: requirement.conntrack_mark,
+        interface_names: requirement.interface_names,
+        reject: requirement.reject,
+    }
+}
+
+/// What a start says of the policy.
+#[derive(Serialize)]
+struct StartPolicyObject<'a> {
+    malformed: &'static str,
+    conntrack: Option<&'static str>,
+    policy: &'a str,
+    requirement: RequirementObject,
+}
+
+#[derive(Serialize)]
+struct StartObject<'a> {
     event: &'static str,
     program: &'static str,
     version: &'static str,
@@ -168,9 +303,16 @@ struct StartObject {
     coalesce_us: u32,
     fail: &'static str,
     default: &'static str,
+    #[serde(flatten)]
+    policy: Option<StartPolicyObject<'a>>,
 }
 
-fn start_object(options: &Options, receive_buffer: u32, time_ms: u64) -> StartObject {
+fn start_object<'a>(
+    options: &'a Options,
+    requirement: Option<&Requirement>,
+    receive_buffer: u32,
+    time_ms: u64,
+) -> StartObject<'a> {
     StartObject {
         event: "start",
         program: PROGRAM,
@@ -188,6 +330,13 @@ fn start_object(options: &Options, receive_buffer: u32, time_ms: u64) -> StartOb
         coalesce_us: options.coalesce_us,
         fail: fail_name(options),
         default: verdict::name(options.default_verdict),
+        policy: requirement.map(|requirement| StartPolicyObject {
+            malformed: malformed_name(options),
+            conntrack: (requirement.conntrack_state || requirement.conntrack_mark)
+                .then(|| conntrack_name(options)),
+            policy: policy_name(options),
+            requirement: requirement_object(requirement),
+        }),
     }
 }
 
@@ -259,6 +408,79 @@ fn queue_object(queue: Option<u16>, ledger: &Ledger) -> QueueObject<'_> {
 }
 
 #[derive(Serialize)]
+struct AnswersObject {
+    sent: u64,
+    not_due: u64,
+    failed: u64,
+}
+
+#[derive(Serialize)]
+struct CounterObject {
+    rule: String,
+    statement: u32,
+    packets: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct LogObject {
+    rule: String,
+    statement: u32,
+    packets: u64,
+}
+
+#[derive(Serialize)]
+struct PolicyObject<'a> {
+    file: &'a str,
+    undecidable: u64,
+    without_ct_state: u64,
+    answers: AnswersObject,
+    counters: Vec<CounterObject>,
+    logs: Vec<LogObject>,
+}
+
+fn counters_array(tally: &Tally) -> Vec<CounterObject> {
+    let object = |(counter, figures): (u32, &FlowCounter)| {
+        let place = compile::counter_at(tally.compiled, counter);
+        CounterObject {
+            rule: describe::place(tally.policy, place),
+            statement: place.statement,
+            packets: figures.packets,
+            bytes: figures.bytes,
+        }
+    };
+    (0..).zip(&tally.counters).map(object).collect()
+}
+
+fn logs_array(tally: &Tally) -> Vec<LogObject> {
+    let object = |(log, logged): (u32, &u64)| {
+        let place = compile::log_at(tally.compiled, log);
+        LogObject {
+            rule: describe::place(tally.policy, place),
+            statement: place.statement,
+            packets: *logged,
+        }
+    };
+    (0..).zip(&tally.logged).map(object).collect()
+}
+
+fn policy_object<'a>(options: &'a Options, stats: &Stats, tally: &Tally) -> PolicyObject<'a> {
+    let [sent, not_due, failed] = stats.answers;
+    PolicyObject {
+        file: policy_name(options),
+        undecidable: stats.undecidable,
+        without_ct_state: stats.without_ct_state,
+        answers: AnswersObject {
+            sent,
+            not_due,
+            failed,
+        },
+        counters: counters_array(tally),
+        logs: logs_array(tally),
+    }
+}
+
+#[derive(Serialize)]
 struct LedgerObject<'a> {
     event: &'static str,
     program: &'static str,
@@ -267,13 +489,17 @@ struct LedgerObject<'a> {
     queues: Vec<QueueObject<'a>>,
     total: QueueObject<'a>,
     reconciled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<PolicyObject<'a>>,
 }
 
 fn ledger_object<'a>(
+    options: &'a Options,
     reason: ReportReason,
     time_ms: u64,
     ledgers: &'a [Ledger],
     sum: &'a Ledger,
+    tally: Option<&Tally>,
 ) -> LedgerObject<'a> {
     LedgerObject {
         event: "stats",
@@ -286,6 +512,7 @@ fn ledger_object<'a>(
             .collect(),
         total: queue_object(None, sum),
         reconciled: sum.reconciled,
+        policy: tally.map(|tally| policy_object(options, &sum.stats, tally)),
     }
 }
 
@@ -295,25 +522,46 @@ fn line_of(object: &impl Serialize) -> String {
     serde_json::to_string(object).unwrap_or_default() + "\n"
 }
 
-/// The start line, as options.json says. receive_buffer: bytes that the kernel really gives the
+/// The start line, as options.json says. requirement: of the policy, if there is one. receive_buffer: bytes that the kernel really gives the
 /// first queue. time_ms: UNIX time.
-pub fn start(options: &Options, receive_buffer: u32, time_ms: u64) -> String {
+pub fn start(
+    options: &Options,
+    requirement: Option<&Requirement>,
+    receive_buffer: u32,
+    time_ms: u64,
+) -> String {
     if options.json {
-        return line_of(&start_object(options, receive_buffer, time_ms));
+        return line_of(&start_object(options, requirement, receive_buffer, time_ms));
     }
     let mut out = String::new();
-    print_start(&mut out, options, receive_buffer);
+    print_start(&mut out, options, requirement, receive_buffer);
     out
 }
 
 /// The ledgers of all queues (one or more), and their sum: in text only if there is more than one
-/// queue.
-pub fn ledger(options: &Options, reason: ReportReason, time_ms: u64, ledgers: &[Ledger]) -> String {
+/// queue; then what the policy counted, if there is one.
+pub fn ledger(
+    options: &Options,
+    reason: ReportReason,
+    time_ms: u64,
+    ledgers: &[Ledger],
+    tally: Option<&Tally>,
+) -> String {
     if options.json {
-        return line_of(&ledger_object(reason, time_ms, ledgers, &sum_of(ledgers)));
+        return line_of(&ledger_object(
+            options,
+            reason,
+            time_ms,
+            ledgers,
+            &sum_of(ledgers),
+            tally,
+        ));
     }
     let mut out = String::new();
     print_ledgers(&mut out, ledgers);
+    if let Some(tally) = tally {
+        print_policy_ledger(&mut out, options, ledgers, tally);
+    }
     out
 }
 

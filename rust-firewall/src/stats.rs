@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::packet;
 use crate::queue_proc::QueueFigures;
+use crate::reject;
 use crate::verdict;
 
 /// Bytes: a cache line pair, which adjacent-line prefetch fetches together.
@@ -42,6 +43,12 @@ pub struct Stats<Word = u64> {
     pub truncated: Word,
     pub overruns: Word,
     pub refused: Word,
+    /// Cut before what the policy reads.
+    pub undecidable: Word,
+    /// Where the policy uses it.
+    pub without_ct_state: Word,
+    /// By `RejectResult`.
+    pub answers: [Word; reject::RESULT_COUNT],
 }
 
 pub type LiveStats = Stats<AtomicU64>;
@@ -60,6 +67,8 @@ impl<Word> Stats<Word> {
             .chain(&self.verdicts)
             .chain(&self.malformed)
             .chain([&self.cut, &self.truncated, &self.overruns, &self.refused])
+            .chain([&self.undecidable, &self.without_ct_state])
+            .chain(&self.answers)
     }
 
     fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
@@ -73,6 +82,8 @@ impl<Word> Stats<Word> {
                 &mut self.overruns,
                 &mut self.refused,
             ])
+            .chain([&mut self.undecidable, &mut self.without_ct_state])
+            .chain(&mut self.answers)
     }
 }
 

@@ -17,19 +17,36 @@ use nix::time::{clock_nanosleep, ClockId, ClockNanosleepFlags};
 use nix::unistd::{getpid, Pid};
 use sys_bindings::NFQA_CFG_F_GSO;
 
-use crate::decide::{decide, DecideSettings};
+use crate::decide::{self, decide, DecideInput, DecideOutcome, DecidePolicy, DecideSettings};
+use crate::fields;
+use crate::flow::{self, FlowCounters};
+use crate::interface::{self, Interfaces};
+use crate::load::{self, Loaded};
 use crate::log::{self, failure_set_start, Failure};
-use crate::options::{self, Options, OptionsProfile};
+use crate::options::{self, Options, OptionsConntrack, OptionsProfile};
 use crate::packet::{self, Packet, PacketStatus};
-use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
+use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings, UNKNOWN};
 use crate::queue_proc;
+use crate::reject::{self, RejectResult};
+use crate::requirement::Requirement;
 use crate::stats::{self, Ledger, LiveStats, StatsReading};
 use crate::verdict::{self, Verdict, VerdictBatch};
 use crate::wait::{self, Wait, WaitAction};
 
+/// Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
+/// NF_CT_STATE_UNTRACKED_BIT, moved up.
+const CT_STATE_SHIFT: u32 = 24;
+const CT_STATES: u32 = 0x4f;
+/// enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): from here on the same as from 0, of
+/// a reply; and how many there are.
+const IP_CT_IS_REPLY: u32 = 3;
+const IP_CT_NUMBER: u32 = 5;
+
 /// What a worker's thread and the main thread share.
 struct Shared {
     stats: LiveStats,
+    /// Of the policy.
+    counters: FlowCounters,
     /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
     settings: QueueSettings,
     /// Wakes the worker.
@@ -38,11 +55,26 @@ struct Shared {
     stop: AtomicBool,
 }
 
+/// What a worker's thread has to ask the policy.
+struct Asking {
+    loaded: Arc<Loaded>,
+    decide: DecideSettings,
+    requirement: Requirement,
+    /// Known by name, if the policy uses names.
+    interfaces: Interfaces,
+    /// --conntrack mark, if the policy uses ct state.
+    ct_state_by_mark: bool,
+    /// When the batch at hand was received.
+    now_ns: u64,
+}
+
 /// What a worker's thread has for itself.
 struct Own {
     shared: Arc<Shared>,
     queue: Queue,
     decide: DecideSettings,
+    /// If there is a policy.
+    asking: Option<Asking>,
     wait: Wait,
     batch: VerdictBatch,
     /// --profile paper: busy loop, everything accepted unread.
@@ -110,12 +142,17 @@ fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
 
 /// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
 /// copy.
-fn inspect(own: &Own, packet: &QueuePacket) -> PacketStatus {
-    let stats = &own.shared.stats;
+fn inspect<'a>(
+    shared: &Shared,
+    queue: &'a Queue,
+    packet: &QueuePacket,
+    parsed: &mut Packet<'a>,
+) -> PacketStatus {
+    let stats = &shared.stats;
     let mut status = PacketStatus::Cut;
-    if own.shared.settings.copy_bytes > 0 {
-        let payload = queue::payload(&own.queue, packet);
-        status = packet::parse(payload, packet.original_bytes, &mut Packet::default());
+    if shared.settings.copy_bytes > 0 {
+        let payload = queue::payload(queue, packet);
+        status = packet::parse(payload, packet.original_bytes, parsed);
     }
     if packet::is_malformed(status) {
         if let Some(counter) = stats.malformed.get(status as usize) {
@@ -127,35 +164,151 @@ fn inspect(own: &Own, packet: &QueuePacket) -> PacketStatus {
     status
 }
 
-/// What happens with a packet.
-fn judge(own: &Own, packet: &QueuePacket) -> Verdict {
+/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into the
+/// mark, and hides those bits from it.
+fn take_ct_state_of_mark(input: &mut DecideInput) {
+    let state = input.mark >> CT_STATE_SHIFT & CT_STATES;
+    input.mark &= !(CT_STATES << CT_STATE_SHIFT);
+    input.ct_state = (state != 0).then_some(state);
+}
+
+/// Tells the policy the state of the packet's connection, as the kernel gives it (NF_CT_STATE_BIT).
+/// A packet of none, be it invalid or untracked, comes without.
+fn take_ct_info(ct_info: u32, input: &mut DecideInput) {
+    input.ct_state = (ct_info < IP_CT_NUMBER).then_some(1 << (ct_info % IP_CT_IS_REPLY + 1));
+}
+
+fn nfproto_of(ethertype: u16) -> u8 {
+    match libc::c_int::from(ethertype) {
+        libc::ETH_P_IP => fields::IPV4,
+        libc::ETH_P_IPV6 => fields::IPV6,
+        _ => 0,
+    }
+}
+
+/// What the policy knows of a packet.
+fn input_of<'a>(
+    asking: &mut Asking,
+    packet: &QueuePacket,
+    parsed: &'a Packet<'a>,
+    status: PacketStatus,
+) -> DecideInput<'a> {
+    let known = |id| (id != UNKNOWN).then_some(id);
+    let now_ns = asking.now_ns;
+    let mut input = DecideInput {
+        packet: parsed,
+        status,
+        truncated: packet.truncated,
+        hook: packet.hook,
+        nfproto: nfproto_of(packet.ethertype),
+        length: packet.original_bytes,
+        mark: packet.mark,
+        iif: packet.indev,
+        oif: packet.outdev,
+        iifname: 0,
+        oifname: 0,
+        uid: known(packet.uid),
+        gid: known(packet.gid),
+        ct_state: None,
+        ct_mark: packet.has_ct_mark.then_some(packet.ct_mark),
+        now_ns,
+    };
+    if asking.ct_state_by_mark {
+        take_ct_state_of_mark(&mut input);
+    } else {
+        take_ct_info(packet.ct_info, &mut input);
+    }
+    if asking.requirement.interface_names {
+        input.iifname = interface::name(&mut asking.interfaces, packet.indev, now_ns);
+        input.oifname = interface::name(&mut asking.interfaces, packet.outdev, now_ns);
+    }
+    input
+}
+
+/// Lets the policy decide, and counts what came of it.
+fn ask_policy(
+    asking: &mut Asking,
+    shared: &Shared,
+    packet: &QueuePacket,
+    parsed: &Packet,
+    status: PacketStatus,
+) -> DecideOutcome {
+    let input = input_of(asking, packet, parsed, status);
+    let loaded = &asking.loaded;
+    let policy = DecidePolicy {
+        compiled: &loaded.compiled,
+        flow: &loaded.flow,
+        counters: &shared.counters,
+    };
+    let outcome = decide::packet(&asking.decide, Some(&policy), &input);
+    let stats = &shared.stats;
+    if asking.requirement.conntrack_state && input.ct_state.is_none() {
+        stats::add(&stats.without_ct_state, 1);
+    }
+    if outcome.undecidable {
+        stats::add(&stats.undecidable, 1);
+    }
+    if let (Some(reject), Some(how)) = (&loaded.reject, &outcome.reject) {
+        let interface = if packet.indev != 0 {
+            packet.indev
+        } else {
+            packet.outdev
+        };
+        let result = match packet::is_malformed(status) {
+            true => RejectResult::NotDue,
+            false => reject::answer(reject, how, parsed, interface),
+        };
+        if let Some(counter) = stats.answers.get(result as usize) {
+            stats::add(counter, 1);
+        }
+    }
+    outcome
+}
+
+/// What happens with a packet: its verdict, and the mark of `Verdict::Mark`.
+fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     let stats = &own.shared.stats;
     let mut status = PacketStatus::Ok;
+    let mut parsed = Packet::default();
     stats::add(&stats.bytes, packet.original_bytes.into());
     if packet.truncated {
         stats::add(&stats.truncated, 1);
     }
     if own.paper {
-        return Verdict::Accept;
+        return (Verdict::Accept, 0);
     }
     if !packet.truncated {
-        status = inspect(own, packet);
+        status = inspect(&own.shared, &own.queue, packet, &mut parsed);
     }
-    decide(&own.decide, status, packet.truncated)
+    match &mut own.asking {
+        Some(asking) => verdict_of(&ask_policy(asking, &own.shared, packet, &parsed, status)),
+        None => (decide(&own.decide, status, packet.truncated), 0),
+    }
+}
+
+/// The verdict that goes to the kernel: an accept with a mark has a name of its own.
+fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
+    let verdict = match outcome.verdict {
+        Verdict::Accept if outcome.mark_set => Verdict::Mark,
+        verdict => verdict,
+    };
+    (verdict, outcome.mark)
 }
 
 /// Gives every packet its verdict. Those count as soon as the kernel has them.
 fn answer(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     let mut verdicts = [0; verdict::COUNT];
     verdict::batch_clear(&mut own.batch);
+    if let Some(asking) = &mut own.asking {
+        asking.now_ns = wait::clock();
+    }
     for index in 0..packets as usize {
-        let Some(packet) = own.queue.packets.get(index) else {
+        let Some(packet) = own.queue.packets.get(index).copied() else {
             break; // can't be: the queue said how many there are
         };
-        let id = packet.id;
-        let verdict = judge(own, packet);
+        let (verdict, mark) = judge(own, &packet);
         // Can't fail: there are no more packets than runs.
-        let _ = verdict::batch_add(&mut own.batch, id, verdict, 0);
+        let _ = verdict::batch_add(&mut own.batch, packet.id, verdict, mark);
         if let Some(count) = verdicts.get_mut(verdict as usize) {
             *count += 1;
         }
@@ -268,29 +421,51 @@ fn run(mut own: Box<Own>) -> Ended {
     }
 }
 
-/// Opens the queue and the eventfd. index: the worker's place, which is added to the first queue's
-/// number. After a failure everything is closed.
-pub fn open(options: &Options, index: u16) -> Result<Worker, Failure> {
-    let mut settings = options::queue(options, options.queue_first + index);
+fn ask(options: &Options, loaded: &Arc<Loaded>, decide: DecideSettings) -> Asking {
+    let requirement = *load::requirement(loaded);
+    Asking {
+        loaded: Arc::clone(loaded),
+        decide,
+        requirement,
+        interfaces: interface::init(interface::system),
+        ct_state_by_mark: requirement.conntrack_state
+            && options.conntrack == OptionsConntrack::Mark,
+        now_ns: 0,
+    }
+}
+
+/// Opens the queue and the eventfd. loaded: the policy. index: the worker's place, which is added to
+/// the first queue's number. After a failure everything is closed.
+pub fn open(
+    options: &Options,
+    loaded: Option<&Arc<Loaded>>,
+    index: u16,
+) -> Result<Worker, Failure> {
+    let requirement = loaded.map(|loaded| load::requirement(loaded));
+    let mut settings = options::queue(options, requirement, options.queue_first + index);
     let queue = queue::open(&settings)?;
     settings.receive_buffer = queue.receive_buffer;
     settings.gso = queue.flags & NFQA_CFG_F_GSO != 0;
     let stop_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
         .map_err(|error| failure_set_start("eventfd", error))?;
+    let counters = loaded.map(|loaded| flow::counters_make(&loaded.compiled));
     let shared = Arc::new(Shared {
         stats: LiveStats::default(),
+        counters: counters.unwrap_or_default(),
         settings,
         stop_event,
         stop: AtomicBool::new(false),
     });
+    let decide = DecideSettings {
+        default_verdict: options.default_verdict,
+        fail_open: options.fail_open,
+        malformed_by_policy: options.malformed_by_policy,
+    };
     let own = Own {
         shared: Arc::clone(&shared),
         queue,
-        decide: DecideSettings {
-            default_verdict: options.default_verdict,
-            fail_open: options.fail_open,
-            malformed_by_policy: false,
-        },
+        decide,
+        asking: loaded.map(|loaded| ask(options, loaded, decide)),
         wait: Wait::default(),
         batch: VerdictBatch::default(),
         paper: options.profile == OptionsProfile::Paper,
@@ -305,6 +480,11 @@ pub fn open(options: &Options, index: u16) -> Result<Worker, Failure> {
         error: None,
         ledger: Ledger::default(),
     })
+}
+
+/// The counters of the policy.
+pub fn counters(worker: &Worker) -> &FlowCounters {
+    &worker.shared.counters
 }
 
 /// The settings as the kernel took them: receive_buffer is what it gives, gso is off if it doesn't
@@ -422,13 +602,13 @@ pub fn ledger(worker: &Worker, running: bool) -> Ledger {
 }
 
 /// Opens all queues in order, then starts their threads. After a failure everything is stopped.
-pub fn workers_start(options: &Options) -> Result<Workers, Failure> {
+pub fn workers_start(options: &Options, loaded: Option<&Arc<Loaded>>) -> Result<Workers, Failure> {
     let mut workers = Workers {
         all: Vec::new(),
         ledgers: Vec::new(),
     };
     for index in 0..=options.queue_last - options.queue_first {
-        workers.all.push(open(options, index)?);
+        workers.all.push(open(options, loaded, index)?);
     }
     for index in 0..workers.all.len() {
         let started = workers.all.get_mut(index).map_or(Ok(()), start);

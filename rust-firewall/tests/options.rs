@@ -375,7 +375,7 @@ fn the_paper_profile_refuses_what_it_fixes() {
 
 #[test]
 fn a_queue_gets_the_settings_of_its_profile() {
-    let settings = queue(&good(&["--receive-buffer", "5", "--fail", "open"]), 9);
+    let settings = queue(&good(&["--receive-buffer", "5", "--fail", "open"]), None, 9);
     assert_eq!((settings.number, settings.kind), (9, QueueKind::Raw));
     assert_eq!(
         (settings.copy_bytes, settings.batch, settings.slot_bytes),
@@ -389,7 +389,7 @@ fn a_queue_gets_the_settings_of_its_profile() {
         (settings.queue_length, settings.gso, settings.fail_open),
         (131072, true, true)
     );
-    let settings = queue(&good(&["--profile", "paper"]), 0);
+    let settings = queue(&good(&["--profile", "paper"]), None, 0);
     assert_eq!((settings.slot_bytes, settings.batch), (1 << 32, 1));
     assert_eq!(
         (settings.receive_buffer, settings.receive_buffer_required),

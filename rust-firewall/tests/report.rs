@@ -72,7 +72,7 @@ const QUIET: &str = "\
 #[test]
 fn the_start_line_tells_the_effective_settings() {
     assert_eq!(
-        start(&options(""), 67108864, 1),
+        start(&options(""), None, 67108864, 1),
         "ready: queue 0, backend raw, profile fast, copy 128 bytes, batch 64, receive buffer \
          67108864 bytes, queue length 131072, gso on, spin 50 us, coalesce 60 us, fail closed, \
          default accept\n"
@@ -80,6 +80,7 @@ fn the_start_line_tells_the_effective_settings() {
     assert_eq!(
         start(
             &options("--queue 0:3 --profile paper --fail open"),
+            None,
             106496,
             1
         ),
@@ -92,14 +93,14 @@ fn the_start_line_tells_the_effective_settings() {
 #[test]
 fn the_start_object_is_one_line() {
     assert_eq!(
-        start(&options("--json --queue 7:9 --default drop"), 5, 1234),
+        start(&options("--json --queue 7:9 --default drop"), None, 5, 1234),
         "{\"event\":\"start\",\"program\":\"rust-firewall\",\"version\":\"0.1.0\",\
          \"time_ms\":1234,\"queues\":[7,8,9],\"backend\":\"raw\",\"profile\":\"fast\",\
          \"copy_bytes\":128,\"batch\":64,\"receive_buffer\":5,\"queue_length\":131072,\
          \"gso\":true,\"spin_us\":50,\"coalesce_us\":60,\"fail\":\"closed\",\
          \"default\":\"drop\"}\n"
     );
-    let paper = start(&options("--json --profile paper"), 5, 1234);
+    let paper = start(&options("--json --profile paper"), None, 5, 1234);
     assert!(
         paper.contains("\"gso\":false,\"spin_us\":null,\"coalesce_us\":0,"),
         "{paper}"
@@ -108,15 +109,21 @@ fn the_start_object_is_one_line() {
 
 #[test]
 fn one_queue_has_no_total() {
-    let report = ledger(&options(""), ReportReason::Exit, 1, &[quiet()]);
+    let report = ledger(&options(""), ReportReason::Exit, 1, &[quiet()], None);
     assert_eq!(report, format!("queue 0{QUIET}"));
-    let report = ledger(&options(""), ReportReason::Exit, 1, &[busy()]);
+    let report = ledger(&options(""), ReportReason::Exit, 1, &[busy()], None);
     assert_eq!(report, format!("queue 3{BUSY}"));
 }
 
 #[test]
 fn several_queues_have_a_total() {
-    let report = ledger(&options(""), ReportReason::Signal, 1, &[quiet(), busy()]);
+    let report = ledger(
+        &options(""),
+        ReportReason::Signal,
+        1,
+        &[quiet(), busy()],
+        None,
+    );
     assert_eq!(report, format!("queue 0{QUIET}queue 3{BUSY}total{BUSY}"));
 }
 
@@ -131,6 +138,7 @@ fn messages_without_a_packet_alone_are_malformed_too() {
         ReportReason::Exit,
         1,
         &[Ledger { stats, ..quiet() }],
+        None,
     );
     assert!(report.contains("\n  malformed: netlink 2\n"), "{report}");
 }
@@ -154,7 +162,7 @@ fn the_ledger_object_is_one_line() {
         (ReportReason::Exit, "exit"),
     ] {
         assert_eq!(
-            ledger(&options("--json"), reason, 1234, &[busy()]),
+            ledger(&options("--json"), reason, 1234, &[busy()], None),
             format!(
                 "{{\"event\":\"stats\",\"program\":\"rust-firewall\",\"time_ms\":1234,\
                  \"reason\":\"{name}\",\"queues\":[{{\"queue\":3,{BUSY_OBJECT}],\
@@ -167,6 +175,7 @@ fn the_ledger_object_is_one_line() {
         ReportReason::Exit,
         1,
         &[quiet(), quiet()],
+        None,
     );
     assert!(report.ends_with("\"difference\":0,\"reconciled\":true},\"reconciled\":true}\n"));
     assert_eq!(report.matches("{\"queue\":0,").count(), 2);

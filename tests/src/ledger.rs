@@ -27,6 +27,24 @@ pub struct Start {
     pub fail: String,
     #[serde(rename = "default")]
     pub default_verdict: String,
+    // Only with a policy.
+    pub malformed: Option<String>,
+    pub conntrack: Option<String>,
+    pub policy: Option<String>,
+    pub requirement: Option<Requirement>,
+}
+
+/// What a policy reads and does.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    pub copy_bytes: u32,
+    pub layer4: bool,
+    pub uid_gid: bool,
+    pub conntrack_state: bool,
+    pub conntrack_mark: bool,
+    pub interface_names: bool,
+    pub reject: bool,
 }
 
 /// A ledger line.
@@ -40,6 +58,47 @@ pub struct Stats {
     pub queues: Vec<Ledger>,
     pub total: Ledger,
     pub reconciled: bool,
+    pub policy: Option<Policy>,
+}
+
+/// What a policy did in all queues.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    pub file: String,
+    pub undecidable: u64,
+    pub without_ct_state: u64,
+    pub answers: Answers,
+    pub counters: Vec<Counter>,
+    pub logs: Vec<Log>,
+}
+
+/// The answers of `reject`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Answers {
+    pub sent: u64,
+    pub not_due: u64,
+    pub failed: u64,
+}
+
+/// A counter statement; rule is "FILE:LINE".
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counter {
+    pub rule: String,
+    pub statement: u32,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// A log statement.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    pub rule: String,
+    pub statement: u32,
+    pub packets: u64,
 }
 
 /// The ledger of a queue, or the sum of all.
