@@ -499,8 +499,8 @@ int lexer_define(struct lexer *lexer) {
     if (known) {
         const struct policy_place place = known->name.place;
 
-        return lexer_wrong(lexer, &define.name, "already defined at %s:%" PRIu32,
-                           lexer->names[place.file], place.line);
+        return lexer_wrong(lexer, &define.name, "already defined at %s:%" PRIu32 ":%" PRIu32,
+                           lexer->names[place.file], place.line, place.column);
     }
     sign = lexer_take(lexer);
     if (sign.sign != SIGN_ASSIGN)
@@ -656,6 +656,7 @@ int lexer_wrong(struct lexer *lexer, const struct token *token, const char *form
 
 const char *lexer_place_name(const struct lexer *lexer, struct policy_place place, char *buffer,
                              size_t bytes) {
-    snprintf(buffer, bytes, "%s:%" PRIu32, lexer->names[place.file], place.line);
+    snprintf(buffer, bytes, "%s:%" PRIu32 ":%" PRIu32, lexer->names[place.file], place.line,
+             place.column);
     return buffer;
 }

@@ -119,7 +119,7 @@ int lexer_refuse(struct lexer *lexer, const struct token *token, const char *hin
 int lexer_wrong(struct lexer *lexer, const struct token *token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// "FILE:LINE" of a place into a buffer, for messages that name a second place.
+/// "FILE:LINE:COLUMN" of a place into a buffer, for messages that name a second one.
 const char *lexer_place_name(const struct lexer *lexer, struct policy_place place, char *buffer,
                              size_t bytes);
 

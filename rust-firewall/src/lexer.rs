@@ -269,8 +269,7 @@ impl Lexer {
 
     /// Fails at a place: "FILE:LINE:COLUMN: TEXT".
     pub fn fail(&self, place: Place, text: impl Display) -> Failure {
-        let column = place.column;
-        failure(format!("{}:{column}: {text}", self.place_name(place)))
+        failure(format!("{}: {text}", self.place_name(place)))
     }
 
     /// Fails with: found "TOKEN", expected WHAT; of a Bad token with what is wrong with it.
@@ -291,9 +290,10 @@ impl Lexer {
         self.fail_token(token, format_args!("{found}: {cause}"))
     }
 
-    /// "FILE:LINE" of a place, for messages that name a second place.
+    /// "FILE:LINE:COLUMN" of a place, for messages that name a second one.
     pub fn place_name(&self, place: Place) -> String {
-        format!("{}:{}", self.names[place.file as usize], place.line)
+        let Place { file, line, column } = place;
+        format!("{}:{line}:{column}", self.names[file as usize])
     }
 
     /// Fails at a token, with what was told if it is a Bad one.
