@@ -202,14 +202,14 @@ static uint8_t extension_bit(uint8_t next_header) {
     }
 }
 
-/// The length of an extension header from its first 8 bytes (RFC 8200 section 4, RFC 4302
+/// The length of an extension header from its second byte (RFC 8200 section 4, RFC 4302
 /// section 2.2).
-static uint32_t extension_bytes(uint8_t type, const uint8_t *extension) {
+static uint32_t extension_bytes(uint8_t type, uint8_t length) {
     if (type == IPPROTO_FRAGMENT)
         return PACKET_IPV6_EXTENSION_BYTES;
     if (type == IPPROTO_AH)
-        return (extension[1] + 2U) * 4;
-    return (extension[1] + 1U) * 8;
+        return (length + 2U) * 4;
+    return (length + 1U) * 8;
 }
 
 /// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
@@ -229,8 +229,6 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
         return PACKET_IPV6_FRAGMENT_OVERFLOW;
     packet->later_fragment = true;
     packet->protocol = extension[0];
-    if (!is_extension(packet->protocol))
-        set_transport(packet, packet->protocol, 0);
     return PACKET_OK;
 }
 
@@ -247,10 +245,7 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
             return PACKET_IPV6_EXTENSION_SHORT;
         if (!extension)
             return PACKET_CUT;
-        packet->extensions |= extension_bit(packet->protocol);
-        if (packet->protocol == IPPROTO_AH)
-            set_transport(packet, IPPROTO_AH, *offset);
-        bytes = extension_bytes(packet->protocol, extension);
+        bytes = extension_bytes(packet->protocol, extension[1]);
         if (!fits(packet, *offset, bytes))
             return PACKET_IPV6_EXTENSION_SHORT;
         if (packet->protocol == IPPROTO_FRAGMENT) {
@@ -263,6 +258,37 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
         *offset += bytes;
     }
     return PACKET_OK;
+}
+
+/// Bytes of an extension header that ipv6_find_hdr reads.
+static uint32_t extension_read_bytes(uint8_t type) {
+    return type == IPPROTO_ROUTING || type == IPPROTO_FRAGMENT ? 4 : 2;
+}
+
+/// Walks the extension headers as ipv6_find_hdr of the kernel does, which takes them as they come:
+/// any number, and lengths beyond the end. Ends early where bytes are missing.
+static void find_transport(struct packet *packet, uint8_t next_header) {
+    uint32_t offset = PACKET_IPV6_HEADER_BYTES;
+
+    while (is_extension(next_header)) {
+        const uint32_t bytes = extension_read_bytes(next_header);
+        const uint8_t *extension = header_at(packet, offset, bytes);
+
+        if (!extension || !fits(packet, offset, bytes))
+            return;
+        packet->extensions |= extension_bit(next_header);
+        if (next_header == IPPROTO_AH)
+            set_transport(packet, IPPROTO_AH, offset);
+        if (next_header == IPPROTO_FRAGMENT && (be16(extension + 2) & IPV6_OFFSET_MASK)) {
+            if (!is_extension(extension[0]))
+                set_transport(packet, extension[0], 0);
+            return;
+        }
+        offset += extension_bytes(next_header, extension[1]);
+        next_header = extension[0];
+    }
+    packet->extensions |= extension_bit(next_header);
+    set_transport(packet, next_header, offset);
 }
 
 static enum packet_status parse_ipv6(struct packet *packet) {
@@ -284,13 +310,10 @@ static enum packet_status parse_ipv6(struct packet *packet) {
     packet->end = PACKET_IPV6_HEADER_BYTES + payload_bytes;
     packet->protocol = ip[6];
 
+    find_transport(packet, ip[6]);
     status = walk_extensions(packet, &offset);
-    if (status != PACKET_OK || packet->later_fragment)
+    if (status != PACKET_OK || packet->later_fragment || packet->protocol == IPPROTO_NONE)
         return status;
-    packet->extensions |= extension_bit(packet->protocol);
-    set_transport(packet, packet->protocol, offset);
-    if (packet->protocol == IPPROTO_NONE)
-        return PACKET_OK;
     return parse_l4(packet, offset);
 }
 

@@ -326,13 +326,13 @@ fn extension_bit(next_header: u8) -> u8 {
 /// An extension header as far as it must be there to know its length.
 type Extension = [u8; IPV6_EXTENSION_BYTES as usize];
 
-/// The length of an extension header from its first 8 bytes (RFC 8200 section 4, RFC 4302
+/// The length of an extension header from its second byte (RFC 8200 section 4, RFC 4302
 /// section 2.2).
-fn extension_bytes(kind: u8, extension: &Extension) -> u32 {
+fn extension_bytes(kind: u8, length: u8) -> u32 {
     match kind {
         FRAGMENT => IPV6_EXTENSION_BYTES,
-        AH => (u32::from(extension[1]) + 2) * 4,
-        _ => (u32::from(extension[1]) + 1) * 8,
+        AH => (u32::from(length) + 2) * 4,
+        _ => (u32::from(length) + 1) * 8,
     }
 }
 
@@ -354,9 +354,6 @@ fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) 
     }
     packet.later_fragment = true;
     packet.protocol = extension[0];
-    if !is_extension(packet.protocol) {
-        set_transport(packet, packet.protocol, 0);
-    }
     PacketStatus::Ok
 }
 
@@ -374,11 +371,7 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
         let Some(extension) = header_at(packet, *offset) else {
             return PacketStatus::Cut;
         };
-        packet.extensions |= extension_bit(packet.protocol);
-        if packet.protocol == AH {
-            set_transport(packet, AH, *offset);
-        }
-        let bytes = extension_bytes(packet.protocol, extension);
+        let bytes = extension_bytes(packet.protocol, extension[1]);
         if !fits(packet, *offset, bytes) {
             return PacketStatus::Ipv6ExtensionShort;
         }
@@ -393,6 +386,43 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
         extensions += 1;
     }
     PacketStatus::Ok
+}
+
+/// Bytes of an extension header that ipv6_find_hdr reads.
+fn extension_read_bytes(kind: u8) -> u32 {
+    match kind {
+        ROUTING | FRAGMENT => 4,
+        _ => 2,
+    }
+}
+
+/// Walks the extension headers as ipv6_find_hdr of the kernel does, which takes them as they come:
+/// any number, and lengths beyond the end. Ends early where bytes are missing.
+fn find_transport(packet: &mut Packet, mut next_header: u8) {
+    let mut offset = IPV6_HEADER_BYTES;
+    while is_extension(next_header) {
+        let bytes = extension_read_bytes(next_header);
+        let from = packet.bytes.get(offset as usize..).unwrap_or_default();
+        let extension = from.get(..bytes as usize);
+        let Some(extension) = extension.filter(|_| fits(packet, offset, bytes)) else {
+            return;
+        };
+        let (following, length) = (extension[0], extension[1]);
+        packet.extensions |= extension_bit(next_header);
+        if next_header == AH {
+            set_transport(packet, AH, offset);
+        }
+        if next_header == FRAGMENT && be16(extension[2], extension[3]) & IPV6_OFFSET_MASK != 0 {
+            if !is_extension(following) {
+                set_transport(packet, following, 0);
+            }
+            return;
+        }
+        offset += extension_bytes(next_header, length);
+        next_header = following;
+    }
+    packet.extensions |= extension_bit(next_header);
+    set_transport(packet, next_header, offset);
 }
 
 fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
@@ -415,14 +445,10 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
     packet.end = IPV6_HEADER_BYTES + payload_bytes;
     packet.protocol = ip[6];
 
+    find_transport(packet, ip[6]);
     let status = walk_extensions(packet, &mut offset);
-    if status != PacketStatus::Ok || packet.later_fragment {
+    if status != PacketStatus::Ok || packet.later_fragment || packet.protocol == NONE {
         return status;
-    }
-    packet.extensions |= extension_bit(packet.protocol);
-    set_transport(packet, packet.protocol, offset);
-    if packet.protocol == NONE {
-        return PacketStatus::Ok;
     }
     parse_l4(packet, offset)
 }
