@@ -50,6 +50,45 @@ static void vectors_parse_as_expected(void **state) {
     assert_true(vectors > 100);
 }
 
+/// What nf_tables sees of the packet, in the words of "expect".
+static void describe_transport(const struct packet *packet, char text[static VECTOR_EXPECT_BYTES]) {
+    static const char *const names[] = {"hbh", "rt", "frag", "dst", "mh"};
+    char protocol[8] = "-", extensions[32] = "";
+
+    if (packet->has_transport)
+        snprintf(protocol, sizeof protocol, "%u", packet->transport_protocol);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!(packet->extensions & 1U << i))
+            continue;
+        if (extensions[0])
+            strcat(extensions, ",");
+        strcat(extensions, names[i]);
+    }
+    snprintf(text, VECTOR_EXPECT_BYTES, "transport=%s at=%u extensions=%s", protocol,
+             packet->transport_offset, extensions[0] ? extensions : "-");
+}
+
+static void transport_is_what_nf_tables_sees(void **state) {
+    FILE *file = vectors_open("transport.txt");
+    struct vector vector = {0};
+    int vectors = 0;
+
+    (void)state;
+    for (; vectors_next(file, &vector); vectors++) {
+        struct packet packet;
+        char got[VECTOR_EXPECT_BYTES];
+
+        packet_parse(vector.bytes, (uint32_t)vector.length, (uint32_t)vector.original, &packet);
+        describe_transport(&packet, got);
+        if (strcmp(got, vector.expect) != 0)
+            print_error("%s\n", vector.name);
+        assert_string_equal(got, vector.expect);
+    }
+    free(vector.bytes);
+    fclose(file);
+    assert_true(vectors > 25);
+}
+
 /// Whatever is cut off: no read beyond the captured bytes (the sanitizer looks), and never
 /// malformed where the whole packet is not.
 static void every_cut_of_a_good_packet_is_ok_or_cut(void **state) {
@@ -97,6 +136,7 @@ static void names_are_those_of_the_reports(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_parse_as_expected),
+        cmocka_unit_test(transport_is_what_nf_tables_sees),
         cmocka_unit_test(every_cut_of_a_good_packet_is_ok_or_cut),
         cmocka_unit_test(malformed_is_all_from_empty_on),
         cmocka_unit_test(names_are_those_of_the_reports),

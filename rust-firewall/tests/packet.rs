@@ -58,6 +58,42 @@ fn every_vector_gives_what_it_expects() {
     }
 }
 
+/// What nf_tables sees of a block's packet, in the words of its `expect` line.
+fn transport(block: &Block) -> String {
+    let bytes = block.bytes();
+    let original = block.value("original").map_or(bytes.len() as u32, number);
+    let mut packet = Packet::default();
+    packet::parse(&bytes, original, &mut packet);
+    let protocol = match packet.has_transport {
+        true => packet.transport_protocol.to_string(),
+        false => "-".to_owned(),
+    };
+    let names = ["hbh", "rt", "frag", "dst", "mh"];
+    let met = |(bit, _): &(u8, _)| packet.extensions & 1 << bit != 0;
+    let met: Vec<&str> = (0..).zip(names).filter(met).map(|(_, name)| name).collect();
+    let extensions = match met.is_empty() {
+        true => "-".to_owned(),
+        false => met.join(","),
+    };
+    let at = packet.transport_offset;
+    format!("transport={protocol} at={at} extensions={extensions}")
+}
+
+#[test]
+fn transport_is_what_nf_tables_sees() {
+    let blocks = vectors::read("transport.txt");
+    assert!(blocks.len() > 25, "only {} vectors", blocks.len());
+    for block in &blocks {
+        let got = transport(block);
+        assert_eq!(
+            Some(got.as_str()),
+            block.value("expect"),
+            "{}",
+            block.name()
+        );
+    }
+}
+
 #[test]
 fn every_status_is_met_by_a_vector() {
     let blocks = vectors::read("packets.txt");

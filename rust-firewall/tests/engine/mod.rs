@@ -39,7 +39,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn policy(&self) -> DecidePolicy {
+    pub fn policy(&self) -> DecidePolicy<'_> {
         DecidePolicy {
             compiled: &self.compiled,
             flow: &self.flow,
