@@ -40,7 +40,7 @@ static void print_ledgers(struct daemon *daemon, enum report_reason reason) {
     workers_ledgers(workers, reason != REPORT_EXIT);
     tally_begin(&daemon->tally);
     for (uint32_t i = 0; i < workers->count; i++)
-        tally_add(&daemon->tally, &workers->all[i].counters);
+        tally_add(&daemon->tally, &workers->all[i].ask.counters);
     report_print(report_ledger(daemon->options, reason, report_time(), workers->ledgers,
                                workers->count, &daemon->tally));
 }

@@ -2,9 +2,6 @@
 #include "worker.h"
 
 #include <errno.h>
-#include <linux/if_ether.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <poll.h>
 #include <sched.h>
@@ -18,13 +15,6 @@
 
 #include "packet.h"
 #include "queue_proc.h"
-
-enum {
-    // Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
-    // NF_CT_STATE_UNTRACKED_BIT, moved up.
-    WORKER_CT_STATE_SHIFT = 24,
-    WORKER_CT_STATES = 0x4f,
-};
 
 static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_RELAXED);
@@ -66,87 +56,6 @@ static enum packet_status inspect(struct worker *worker, const struct queue_pack
     return status;
 }
 
-/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into
-/// the mark, and hides those bits from it.
-static void take_ct_state_of_mark(struct decide_input *input) {
-    const uint32_t state = input->mark >> WORKER_CT_STATE_SHIFT & WORKER_CT_STATES;
-
-    input->mark &= ~(uint32_t)(WORKER_CT_STATES << WORKER_CT_STATE_SHIFT);
-    input->has_ct_state = state != 0;
-    input->ct_state = state;
-}
-
-/// Tells the policy the state of the packet's connection, as the kernel gives it. A packet of none,
-/// be it invalid or untracked, comes without.
-static void take_ct_info(uint32_t ct_info, struct decide_input *input) {
-    input->has_ct_state = ct_info < IP_CT_NUMBER;
-    if (input->has_ct_state)
-        input->ct_state = NF_CT_STATE_BIT(ct_info);
-}
-
-static uint8_t nfproto_of(uint16_t ethertype) {
-    if (ethertype == ETH_P_IP)
-        return NFPROTO_IPV4;
-    return ethertype == ETH_P_IPV6 ? NFPROTO_IPV6 : 0;
-}
-
-/// What the policy knows of a packet.
-static struct decide_input input_of(struct worker *worker, const struct queue_packet *packet,
-                                    const struct packet *parsed, enum packet_status status) {
-    struct decide_input input = {
-        .packet = parsed,
-        .status = status,
-        .truncated = packet->truncated,
-        .hook = packet->hook,
-        .nfproto = nfproto_of(packet->ethertype),
-        .length = packet->original_bytes,
-        .mark = packet->mark,
-        .iif = packet->indev,
-        .oif = packet->outdev,
-        .has_uid = packet->uid != QUEUE_UNKNOWN,
-        .has_gid = packet->gid != QUEUE_UNKNOWN,
-        .uid = packet->uid,
-        .gid = packet->gid,
-        .has_ct_mark = packet->has_ct_mark,
-        .ct_mark = packet->ct_mark,
-        .now_ns = worker->now_ns,
-    };
-
-    if (worker->ct_state_by_mark)
-        take_ct_state_of_mark(&input);
-    else
-        take_ct_info(packet->ct_info, &input);
-    if (worker->requirement.interface_names) {
-        input.iifname = interface_name(&worker->interfaces, packet->indev, worker->now_ns);
-        input.oifname = interface_name(&worker->interfaces, packet->outdev, worker->now_ns);
-    }
-    return input;
-}
-
-/// Lets the policy decide, and counts what came of it.
-static void ask_policy(struct worker *worker, const struct queue_packet *packet,
-                       const struct packet *parsed, enum packet_status status,
-                       struct decide_outcome *outcome) {
-    struct loaded *loaded = worker->loaded;
-    const struct decide_input input = input_of(worker, packet, parsed, status);
-
-    decide_packet(&worker->decide, loaded->compiled, &loaded->flow, &worker->counters, &input,
-                  outcome);
-    if (worker->requirement.conntrack_state && !input.has_ct_state)
-        stats_add(&worker->stats.without_ct_state, 1);
-    if (outcome->undecidable)
-        stats_add(&worker->stats.undecidable, 1);
-    if (outcome->verdict == VERDICT_REJECT) {
-        const enum reject_result result =
-            packet_is_malformed(status)
-                ? REJECT_NOT_DUE
-                : reject_answer(&loaded->reject, &outcome->reject, parsed,
-                                packet->indev != 0 ? packet->indev : packet->outdev);
-
-        stats_add(&worker->stats.answers[result], 1);
-    }
-}
-
 /// What happens with a packet.
 static struct decide_outcome judge(struct worker *worker, const struct queue_packet *packet) {
     struct decide_outcome outcome = {.verdict = VERDICT_ACCEPT};
@@ -160,10 +69,10 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
         return outcome;
     if (!packet->truncated)
         status = inspect(worker, packet, &parsed);
-    if (worker->loaded->compiled)
-        ask_policy(worker, packet, &parsed, status, &outcome);
+    if (ask_has_policy(&worker->ask))
+        ask_policy(&worker->ask, &worker->stats, packet, &parsed, status, &outcome);
     else
-        outcome.verdict = decide(&worker->decide, status, packet->truncated);
+        outcome.verdict = decide(&worker->ask.decide, status, packet->truncated);
     return outcome;
 }
 
@@ -180,8 +89,8 @@ static int answer(struct worker *worker, uint32_t packets) {
     int result;
 
     verdict_batch_clear(&worker->batch);
-    if (worker->loaded->compiled)
-        worker->now_ns = wait_clock();
+    if (ask_has_policy(&worker->ask))
+        worker->ask.now_ns = wait_clock();
     for (uint32_t i = 0; i < packets; i++) {
         const struct queue_packet *packet = &worker->queue.packets[i];
         const struct decide_outcome outcome = judge(worker, packet);
@@ -303,33 +212,24 @@ int worker_open(struct worker *worker, const struct options *options, struct loa
                 uint32_t index, struct failure *failure) {
     const struct requirement *requirement = load_requirement(loaded);
     const uint16_t number = (uint16_t)(options->queue_first + index);
-    int result = 0;
+    int result;
 
     *worker = (struct worker){
         .settings = options_queue(options, requirement, number),
-        .decide = {.default_verdict = options->default_verdict,
-                   .fail_open = options->fail_open,
-                   .malformed_by_policy = options->malformed_by_policy},
-        .loaded = loaded,
         .paper = options->profile == OPTIONS_PAPER,
         .spin_us = options->spin_us,
         .coalesce_us = options->coalesce_us,
         .cpu = options->pin ? (int)index : -1,
         .stop_fd = -1,
     };
-    if (requirement)
-        worker->requirement = *requirement;
-    worker->ct_state_by_mark =
-        worker->requirement.conntrack_state && options->conntrack == OPTIONS_CONNTRACK_MARK;
-    if (loaded->compiled)
-        result = flow_counters_make(&worker->counters, loaded->compiled);
+    result = ask_init(&worker->ask, options, loaded);
     if (result < 0) {
         failure_set_start(failure, "calloc", -result);
         return result;
     }
     result = queue_open(&worker->queue, &worker->settings, failure);
     if (result < 0) {
-        flow_counters_free(&worker->counters);
+        ask_free(&worker->ask);
         return result;
     }
     worker->settings.receive_buffer = worker->queue.receive_buffer;
@@ -339,7 +239,7 @@ int worker_open(struct worker *worker, const struct options *options, struct loa
         result = -errno;
         failure_set_start(failure, "eventfd", -result);
         worker_close(worker);
-        flow_counters_free(&worker->counters);
+        ask_free(&worker->ask);
     }
     return result;
 }
@@ -481,7 +381,7 @@ void workers_ledgers(struct workers *workers, bool running) {
 
 void workers_free(struct workers *workers) {
     for (uint32_t i = 0; i < workers->count; i++)
-        flow_counters_free(&workers->all[i].counters);
+        ask_free(&workers->all[i].ask);
     free(workers->all);
     free(workers->ledgers);
 }

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "decide.h"
-#include "interface.h"
+#include "ask.h"
 #include "load.h"
 #include "options.h"
 #include "queue.h"
@@ -23,13 +22,7 @@ struct worker {
     // Unchanged while the thread runs, so that readers may look.
     struct queue_settings settings;
     struct queue queue; // the thread's own
-    struct decide_settings decide;
-    struct loaded *loaded;          // the policy, which all workers share
-    struct requirement requirement; // of the policy; zeroed without one
-    struct flow_counters counters;  // of the policy
-    struct interfaces interfaces;   // known by name, if the policy uses names
-    bool ct_state_by_mark;          // --conntrack mark, if the policy uses ct state
-    uint64_t now_ns;                // when the batch at hand was received
+    struct ask ask;
     struct wait wait;
     struct verdict_batch batch;
     bool paper; // --profile paper: busy loop, everything accepted unread

@@ -4,6 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod arguments;
+pub mod ask;
 pub mod candidates;
 pub mod check;
 pub mod compile;
@@ -49,6 +50,7 @@ pub mod queue_raw;
 pub mod queue_socket;
 pub mod reject;
 pub mod report;
+pub mod report_policy;
 pub mod requirement;
 pub mod resolve;
 pub mod set;

@@ -8,11 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-use crate::compile;
-use crate::describe;
-use crate::flow::FlowCounter;
-use crate::options::{self, Options, OptionsConntrack, OptionsProfile, PROGRAM, VERSION};
+use crate::options::{self, Options, OptionsProfile, PROGRAM, VERSION};
 use crate::packet;
+use crate::report_policy::{self, LedgerPolicyObject, StartPolicyObject};
 use crate::requirement::Requirement;
 use crate::stats::{self, Ledger, Stats};
 use crate::tally::Tally;
@@ -27,57 +25,11 @@ pub enum ReportReason {
     Exit,
 }
 
-/// Where ct state comes from in the end.
-fn conntrack_name(options: &Options) -> &'static str {
-    options::conntrack_name(match options.conntrack {
-        OptionsConntrack::Mark => OptionsConntrack::Mark,
-        OptionsConntrack::Auto | OptionsConntrack::Attribute => OptionsConntrack::Attribute,
-    })
-}
-
-fn malformed_name(options: &Options) -> &'static str {
-    if options.malformed_by_policy {
-        "policy"
-    } else {
-        "fail"
-    }
-}
-
-fn policy_name(options: &Options) -> &str {
-    options.policy.as_deref().unwrap_or_default()
-}
-
 fn fail_name(options: &Options) -> &'static str {
     if options.fail_open {
         "open"
     } else {
         "closed"
-    }
-}
-
-/// Prints what a policy reads and does beyond the bytes of a packet.
-fn print_requirement(out: &mut String, options: &Options, requirement: &Requirement) {
-    let _ = write!(
-        out,
-        ", malformed {}, policy {}: reads {} bytes",
-        malformed_name(options),
-        policy_name(options),
-        requirement.copy_bytes
-    );
-    if requirement.uid_gid {
-        out.push_str(", uid and gid");
-    }
-    if requirement.conntrack_state {
-        let _ = write!(out, ", ct state by {}", conntrack_name(options));
-    }
-    if requirement.conntrack_mark {
-        out.push_str(", ct mark");
-    }
-    if requirement.interface_names {
-        out.push_str(", interface names");
-    }
-    if requirement.reject {
-        out.push_str("; rejects");
     }
 }
 
@@ -114,7 +66,7 @@ fn print_start(
         verdict::name(options.default_verdict),
     );
     if let Some(requirement) = requirement {
-        print_requirement(out, options, requirement);
+        report_policy::print_start(out, options, requirement);
     }
     out.push('\n');
 }
@@ -210,81 +162,6 @@ fn print_ledgers(out: &mut String, ledgers: &[Ledger]) {
     }
 }
 
-/// Prints the rules that count and log, with their figures.
-fn print_rules(out: &mut String, tally: &Tally) {
-    let counters = 0..compile::counters(tally.compiled);
-    let logs = 0..compile::logs(tally.compiled);
-    let counters = counters.map(|counter| compile::counter_at(tally.compiled, counter));
-    let logs = logs.map(|log| compile::log_at(tally.compiled, log));
-    let width = |place| describe::place(tally.policy, place).len();
-    let width = counters.clone().chain(logs.clone()).map(width).max();
-    let padded = |place| {
-        let text = describe::place(tally.policy, place);
-        describe::padded(&text, width.unwrap_or(0))
-    };
-    for (place, figures) in counters.zip(&tally.counters) {
-        let _ = writeln!(
-            out,
-            "  {}  packets {} bytes {}  {}",
-            padded(place),
-            figures.packets,
-            figures.bytes,
-            describe::rule_text(tally.policy, place)
-        );
-    }
-    for (place, logged) in logs.zip(&tally.logged) {
-        let text = describe::rule_text(tally.policy, place);
-        let _ = writeln!(out, "  {}  logged {logged}  {text}", padded(place));
-    }
-}
-
-/// Prints what the policy did in all queues.
-fn print_policy_ledger(out: &mut String, options: &Options, ledgers: &[Ledger], tally: &Tally) {
-    let stats = sum_of(ledgers).stats;
-    let [sent, not_due, failed] = stats.answers;
-    let _ = writeln!(
-        out,
-        "policy {}: undecidable {}, without ct state {}; answers: sent {sent}, not due {not_due}, \
-         failed {failed}",
-        policy_name(options),
-        stats.undecidable,
-        stats.without_ct_state,
-    );
-    print_rules(out, tally);
-}
-
-#[derive(Serialize)]
-struct RequirementObject {
-    copy_bytes: u32,
-    layer4: bool,
-    uid_gid: bool,
-    conntrack_state: bool,
-    conntrack_mark: bool,
-    interface_names: bool,
-    reject: bool,
-}
-
-fn requirement_object(requirement: &Requirement) -> RequirementObject {
-    RequirementObject {
-        copy_bytes: requirement.copy_bytes,
-        layer4: requirement.layer4,
-        uid_gid: requirement.uid_gid,
-        conntrack_state: requirement.conntrack_state,
-        conntrack_mark: requirement.conntrack_mark,
-        interface_names: requirement.interface_names,
-        reject: requirement.reject,
-    }
-}
-
-/// What a start says of the policy.
-#[derive(Serialize)]
-struct StartPolicyObject<'a> {
-    malformed: &'static str,
-    conntrack: Option<&'static str>,
-    policy: &'a str,
-    requirement: RequirementObject,
-}
-
 #[derive(Serialize)]
 struct StartObject<'a> {
     event: &'static str,
@@ -330,13 +207,7 @@ fn start_object<'a>(
         coalesce_us: options.coalesce_us,
         fail: fail_name(options),
         default: verdict::name(options.default_verdict),
-        policy: requirement.map(|requirement| StartPolicyObject {
-            malformed: malformed_name(options),
-            conntrack: (requirement.conntrack_state || requirement.conntrack_mark)
-                .then(|| conntrack_name(options)),
-            policy: policy_name(options),
-            requirement: requirement_object(requirement),
-        }),
+        policy: requirement.map(|requirement| report_policy::start_object(options, requirement)),
     }
 }
 
@@ -408,79 +279,6 @@ fn queue_object(queue: Option<u16>, ledger: &Ledger) -> QueueObject<'_> {
 }
 
 #[derive(Serialize)]
-struct AnswersObject {
-    sent: u64,
-    not_due: u64,
-    failed: u64,
-}
-
-#[derive(Serialize)]
-struct CounterObject {
-    rule: String,
-    statement: u32,
-    packets: u64,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct LogObject {
-    rule: String,
-    statement: u32,
-    packets: u64,
-}
-
-#[derive(Serialize)]
-struct PolicyObject<'a> {
-    file: &'a str,
-    undecidable: u64,
-    without_ct_state: u64,
-    answers: AnswersObject,
-    counters: Vec<CounterObject>,
-    logs: Vec<LogObject>,
-}
-
-fn counters_array(tally: &Tally) -> Vec<CounterObject> {
-    let object = |(counter, figures): (u32, &FlowCounter)| {
-        let place = compile::counter_at(tally.compiled, counter);
-        CounterObject {
-            rule: describe::place(tally.policy, place),
-            statement: place.statement,
-            packets: figures.packets,
-            bytes: figures.bytes,
-        }
-    };
-    (0..).zip(&tally.counters).map(object).collect()
-}
-
-fn logs_array(tally: &Tally) -> Vec<LogObject> {
-    let object = |(log, logged): (u32, &u64)| {
-        let place = compile::log_at(tally.compiled, log);
-        LogObject {
-            rule: describe::place(tally.policy, place),
-            statement: place.statement,
-            packets: *logged,
-        }
-    };
-    (0..).zip(&tally.logged).map(object).collect()
-}
-
-fn policy_object<'a>(options: &'a Options, stats: &Stats, tally: &Tally) -> PolicyObject<'a> {
-    let [sent, not_due, failed] = stats.answers;
-    PolicyObject {
-        file: policy_name(options),
-        undecidable: stats.undecidable,
-        without_ct_state: stats.without_ct_state,
-        answers: AnswersObject {
-            sent,
-            not_due,
-            failed,
-        },
-        counters: counters_array(tally),
-        logs: logs_array(tally),
-    }
-}
-
-#[derive(Serialize)]
 struct LedgerObject<'a> {
     event: &'static str,
     program: &'static str,
@@ -490,7 +288,7 @@ struct LedgerObject<'a> {
     total: QueueObject<'a>,
     reconciled: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<PolicyObject<'a>>,
+    policy: Option<LedgerPolicyObject<'a>>,
 }
 
 fn ledger_object<'a>(
@@ -512,7 +310,7 @@ fn ledger_object<'a>(
             .collect(),
         total: queue_object(None, sum),
         reconciled: sum.reconciled,
-        policy: tally.map(|tally| policy_object(options, &sum.stats, tally)),
+        policy: tally.map(|tally| report_policy::ledger_object(options, &sum.stats, tally)),
     }
 }
 
@@ -560,7 +358,7 @@ pub fn ledger(
     let mut out = String::new();
     print_ledgers(&mut out, ledgers);
     if let Some(tally) = tally {
-        print_policy_ledger(&mut out, options, ledgers, tally);
+        report_policy::print_ledger(&mut out, options, &sum_of(ledgers).stats, tally);
     }
     out
 }

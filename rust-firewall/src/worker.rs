@@ -17,30 +17,18 @@ use nix::time::{clock_nanosleep, ClockId, ClockNanosleepFlags};
 use nix::unistd::{getpid, Pid};
 use sys_bindings::NFQA_CFG_F_GSO;
 
-use crate::decide::{self, decide, DecideInput, DecideOutcome, DecidePolicy, DecideSettings};
-use crate::fields;
+use crate::ask::{self, Ask};
+use crate::decide::{decide, DecideOutcome, DecideSettings};
 use crate::flow::{self, FlowCounters};
-use crate::interface::{self, Interfaces};
 use crate::load::{self, Loaded};
 use crate::log::{self, failure_set_start, Failure};
-use crate::options::{self, Options, OptionsConntrack, OptionsProfile};
+use crate::options::{self, Options, OptionsProfile};
 use crate::packet::{self, Packet, PacketStatus};
-use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings, UNKNOWN};
+use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
 use crate::queue_proc;
-use crate::reject::{self, RejectResult};
-use crate::requirement::Requirement;
 use crate::stats::{self, Ledger, LiveStats, StatsReading};
 use crate::verdict::{self, Verdict, VerdictBatch};
 use crate::wait::{self, Wait, WaitAction};
-
-/// Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
-/// NF_CT_STATE_UNTRACKED_BIT, moved up.
-const CT_STATE_SHIFT: u32 = 24;
-const CT_STATES: u32 = 0x4f;
-/// enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): from here on the same as from 0, of
-/// a reply; and how many there are.
-const IP_CT_IS_REPLY: u32 = 3;
-const IP_CT_NUMBER: u32 = 5;
 
 /// What a worker's thread and the main thread share.
 struct Shared {
@@ -55,26 +43,13 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// What a worker's thread has to ask the policy.
-struct Asking {
-    loaded: Arc<Loaded>,
-    decide: DecideSettings,
-    requirement: Requirement,
-    /// Known by name, if the policy uses names.
-    interfaces: Interfaces,
-    /// --conntrack mark, if the policy uses ct state.
-    ct_state_by_mark: bool,
-    /// When the batch at hand was received.
-    now_ns: u64,
-}
-
 /// What a worker's thread has for itself.
 struct Own {
     shared: Arc<Shared>,
     queue: Queue,
     decide: DecideSettings,
     /// If there is a policy.
-    asking: Option<Asking>,
+    ask: Option<Ask>,
     wait: Wait,
     batch: VerdictBatch,
     /// --profile paper: busy loop, everything accepted unread.
@@ -164,107 +139,6 @@ fn inspect<'a>(
     status
 }
 
-/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into the
-/// mark, and hides those bits from it.
-fn take_ct_state_of_mark(input: &mut DecideInput) {
-    let state = input.mark >> CT_STATE_SHIFT & CT_STATES;
-    input.mark &= !(CT_STATES << CT_STATE_SHIFT);
-    input.ct_state = (state != 0).then_some(state);
-}
-
-/// Tells the policy the state of the packet's connection, as the kernel gives it (NF_CT_STATE_BIT).
-/// A packet of none, be it invalid or untracked, comes without.
-fn take_ct_info(ct_info: u32, input: &mut DecideInput) {
-    input.ct_state = (ct_info < IP_CT_NUMBER).then_some(1 << (ct_info % IP_CT_IS_REPLY + 1));
-}
-
-fn nfproto_of(ethertype: u16) -> u8 {
-    match libc::c_int::from(ethertype) {
-        libc::ETH_P_IP => fields::IPV4,
-        libc::ETH_P_IPV6 => fields::IPV6,
-        _ => 0,
-    }
-}
-
-/// What the policy knows of a packet.
-fn input_of<'a>(
-    asking: &mut Asking,
-    packet: &QueuePacket,
-    parsed: &'a Packet<'a>,
-    status: PacketStatus,
-) -> DecideInput<'a> {
-    let known = |id| (id != UNKNOWN).then_some(id);
-    let now_ns = asking.now_ns;
-    let mut input = DecideInput {
-        packet: parsed,
-        status,
-        truncated: packet.truncated,
-        hook: packet.hook,
-        nfproto: nfproto_of(packet.ethertype),
-        length: packet.original_bytes,
-        mark: packet.mark,
-        iif: packet.indev,
-        oif: packet.outdev,
-        iifname: 0,
-        oifname: 0,
-        uid: known(packet.uid),
-        gid: known(packet.gid),
-        ct_state: None,
-        ct_mark: packet.has_ct_mark.then_some(packet.ct_mark),
-        now_ns,
-    };
-    if asking.ct_state_by_mark {
-        take_ct_state_of_mark(&mut input);
-    } else {
-        take_ct_info(packet.ct_info, &mut input);
-    }
-    if asking.requirement.interface_names {
-        input.iifname = interface::name(&mut asking.interfaces, packet.indev, now_ns);
-        input.oifname = interface::name(&mut asking.interfaces, packet.outdev, now_ns);
-    }
-    input
-}
-
-/// Lets the policy decide, and counts what came of it.
-fn ask_policy(
-    asking: &mut Asking,
-    shared: &Shared,
-    packet: &QueuePacket,
-    parsed: &Packet,
-    status: PacketStatus,
-) -> DecideOutcome {
-    let input = input_of(asking, packet, parsed, status);
-    let loaded = &asking.loaded;
-    let policy = DecidePolicy {
-        compiled: &loaded.compiled,
-        flow: &loaded.flow,
-        counters: &shared.counters,
-    };
-    let outcome = decide::packet(&asking.decide, Some(&policy), &input);
-    let stats = &shared.stats;
-    if asking.requirement.conntrack_state && input.ct_state.is_none() {
-        stats::add(&stats.without_ct_state, 1);
-    }
-    if outcome.undecidable {
-        stats::add(&stats.undecidable, 1);
-    }
-    if let (Some(reject), Some(how)) = (&loaded.reject, &outcome.reject) {
-        let interface = if packet.indev != 0 {
-            packet.indev
-        } else {
-            packet.outdev
-        };
-        let result = match packet::is_malformed(status) {
-            true => RejectResult::NotDue,
-            false => reject::answer(reject, how, parsed, interface),
-        };
-        if let Some(counter) = stats.answers.get(result as usize) {
-            stats::add(counter, 1);
-        }
-    }
-    outcome
-}
-
 /// What happens with a packet: its verdict, and the mark of `Verdict::Mark`.
 fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     let stats = &own.shared.stats;
@@ -280,8 +154,15 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     if !packet.truncated {
         status = inspect(&own.shared, &own.queue, packet, &mut parsed);
     }
-    match &mut own.asking {
-        Some(asking) => verdict_of(&ask_policy(asking, &own.shared, packet, &parsed, status)),
+    match &mut own.ask {
+        Some(ask) => verdict_of(&ask::policy(
+            ask,
+            stats,
+            &own.shared.counters,
+            packet,
+            &parsed,
+            status,
+        )),
         None => (decide(&own.decide, status, packet.truncated), 0),
     }
 }
@@ -299,8 +180,8 @@ fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
 fn answer(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     let mut verdicts = [0; verdict::COUNT];
     verdict::batch_clear(&mut own.batch);
-    if let Some(asking) = &mut own.asking {
-        asking.now_ns = wait::clock();
+    if let Some(ask) = &mut own.ask {
+        ask.now_ns = wait::clock();
     }
     for index in 0..packets as usize {
         let Some(packet) = own.queue.packets.get(index).copied() else {
@@ -421,19 +302,6 @@ fn run(mut own: Box<Own>) -> Ended {
     }
 }
 
-fn ask(options: &Options, loaded: &Arc<Loaded>, decide: DecideSettings) -> Asking {
-    let requirement = *load::requirement(loaded);
-    Asking {
-        loaded: Arc::clone(loaded),
-        decide,
-        requirement,
-        interfaces: interface::init(interface::system),
-        ct_state_by_mark: requirement.conntrack_state
-            && options.conntrack == OptionsConntrack::Mark,
-        now_ns: 0,
-    }
-}
-
 /// Opens the queue and the eventfd. loaded: the policy. index: the worker's place, which is added to
 /// the first queue's number. After a failure everything is closed.
 pub fn open(
@@ -465,7 +333,7 @@ pub fn open(
         shared: Arc::clone(&shared),
         queue,
         decide,
-        asking: loaded.map(|loaded| ask(options, loaded, decide)),
+        ask: loaded.map(|loaded| ask::init(options, loaded)),
         wait: Wait::default(),
         batch: VerdictBatch::default(),
         paper: options.profile == OptionsProfile::Paper,

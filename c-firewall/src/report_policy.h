@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the start line and the ledger say of a policy.
+#ifndef REPORT_POLICY_H
+#define REPORT_POLICY_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "options.h"
+#include "stats.h"
+#include "tally.h"
+
+/// Prints the end of the start line: what the policy reads and does.
+void report_policy_print_start(FILE *out, const struct options *options,
+                               const struct requirement *requirement);
+
+/// Prints what the policy did in all queues, and the rules that count and log.
+/// - stats: of all queues together.
+void report_policy_print_ledger(FILE *out, const struct options *options, const struct stats *stats,
+                                const struct tally *tally);
+
+/// Puts the same into the object of the start.
+void report_policy_put_start(json_t *object, const struct options *options,
+                             const struct requirement *requirement);
+
+/// Makes the object of the ledger.
+json_t *report_policy_ledger_object(const struct options *options, const struct stats *stats,
+                                    const struct tally *tally);
+
+#endif
