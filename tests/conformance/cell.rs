@@ -130,13 +130,18 @@ link set pout0 up
 neigh add 169.254.9.9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
 neigh add fe80::9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
 route add default via 169.254.9.9 dev out0 onlink
-rule add iif in0 lookup 100 pref 10
-route add local default dev lo table 100
+";
+
+/// Every address is local to what comes in by in0, and to who asks whether an answer may come from there; what comes in
+/// by fwd0, or is sent here, goes its way.
+const RULES: &str = "route add local default dev lo table local
+rule add iif fwd0 lookup main pref 5
+rule add iif lo lookup main pref 6
+rule add lookup local pref 10
+rule del pref 0
 ";
 
 const LINKS6: &str = "route add default via fe80::9 dev out0 onlink
-rule add iif in0 lookup 100 pref 10
-route add local default dev lo table 100
 ";
 
 /// The chains behind all others.
@@ -160,7 +165,9 @@ impl Cell {
             anyhow::Ok(())
         })?;
         feed(&namespace, "ip", &["-batch", "-"], LINKS)?;
+        feed(&namespace, "ip", &["-batch", "-"], RULES)?;
         feed(&namespace, "ip", &["-6", "-batch", "-"], LINKS6)?;
+        feed(&namespace, "ip", &["-6", "-batch", "-"], RULES)?;
         thread::sleep(SETTLE);
         let outside = namespace.enter(|| Link::open("pout0", ETH_P_ALL))?;
         let inward = namespace.enter(|| Link::open("pin0", 0))?;

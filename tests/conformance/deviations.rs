@@ -5,14 +5,165 @@
 use std::fs;
 
 use anyhow::{ensure, Context};
+use twinwall_tests::judge::field::{ICMP, ICMPV6, TCP, UDP};
+use twinwall_tests::judge::packet::{folded, sum};
+use twinwall_tests::judge::packet::{
+    AH, DESTINATION, FRAGMENT, HOP_BY_HOP, MOBILITY, NO_NEXT, ROUTING,
+};
 use twinwall_tests::twin::root;
 
 use crate::cell::Shot;
 
-/// Whether a packet meets a deviation under a policy (its text).
-type Recognise = fn(policy: &str, shot: &Shot) -> bool;
+/// A packet that is decided otherwise.
+pub struct Case<'a> {
+    /// The policy's text.
+    pub policy: &'a str,
+    pub shot: &'a Shot,
+    /// That the twins are told; None = what the policy requires.
+    pub copy_bytes: Option<u32>,
+}
 
-const RECOGNISERS: &[(&str, Recognise)] = &[];
+/// Whether a packet meets a deviation.
+type Recognise = fn(case: &Case) -> bool;
+
+const RECOGNISERS: &[(&str, Recognise)] = &[
+    ("later-fragment-ports", later_fragment_ports),
+    ("headers-beyond-the-copy", headers_beyond_the_copy),
+    ("answer-to-bad-checksum", answer_to_bad_checksum),
+    ("no-answer-to-malformed", no_answer_to_malformed),
+    ("extension-limit", extension_limit),
+];
+
+/// Words for what stands behind the network header.
+const TRANSPORT: [&str; 6] = ["sport", "dport", "tcp flags", "icmp", "icmpv6", "tcp reset"];
+
+fn looks_behind_the_header(policy: &str) -> bool {
+    TRANSPORT.iter().any(|word| policy.contains(word))
+}
+
+fn later_fragment_ports(case: &Case) -> bool {
+    looks_behind_the_header(case.policy) && is_later_fragment(&case.shot.bytes)
+}
+
+/// What a policy that looks behind the IPv6 header requires at most.
+const REQUIRED_BYTES: usize = 128;
+/// Of a transport header, at most.
+const HEADER_BYTES: usize = 20;
+
+fn headers_beyond_the_copy(case: &Case) -> bool {
+    let packet = &case.shot.bytes;
+    let end = extensions(packet)
+        .map(|(_, _, end)| end)
+        .last()
+        .unwrap_or(0);
+    case.copy_bytes.is_none() && packet[0] >> 4 == 6 && end + HEADER_BYTES > REQUIRED_BYTES
+}
+
+fn answer_to_bad_checksum(case: &Case) -> bool {
+    case.policy.contains("reject") && !checksum_verified(&case.shot.bytes)
+}
+
+/// The protocol behind the IP header and where its header begins, by `known` extension headers.
+fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
+    match packet[0] >> 4 {
+        4 => (packet[9], usize::from(packet[0] & 15) * 4),
+        _ => extensions(packet)
+            .take_while(|(kind, ..)| known(*kind))
+            .last()
+            .map_or((packet[6], 40), |(_, header, end)| (header[0], end)),
+    }
+}
+
+fn no_answer_to_malformed(case: &Case) -> bool {
+    let packet = &case.shot.bytes;
+    let (protocol, offset) = transport(packet, |_| true);
+    let rest = packet.get(offset..).unwrap_or_default();
+    let is_fragment = match packet[0] >> 4 {
+        4 => be16(&packet[6..8]) & 0x3fff != 0,
+        _ => extensions(packet).any(|(kind, ..)| kind == FRAGMENT),
+    };
+    let malformed = match (protocol, packet[0] >> 4) {
+        (TCP, _) => {
+            rest.len() < 20 || rest[12] < 0x50 || usize::from(rest[12] >> 4) * 4 > rest.len()
+        }
+        (UDP, _) => {
+            let said = rest.get(4..6).map_or(0, |bytes| usize::from(be16(bytes)));
+            rest.len() < 8 || said < 8 || said > rest.len() && !is_fragment
+        }
+        (ICMP, 4) | (ICMPV6, 6) => rest.len() < 8,
+        _ => false,
+    };
+    case.policy.contains("reject") && malformed
+}
+
+/// That the twins walk.
+const EXTENSIONS_MAX: usize = 8;
+
+fn extension_limit(case: &Case) -> bool {
+    let walked = extensions(&case.shot.bytes).filter(|(kind, ..)| *kind != MOBILITY);
+    walked.count() > EXTENSIONS_MAX
+}
+
+/// What nf_reject_verify_csum and nf_ip_checksum, nf_ip6_checksum make of a packet: all protocols but some are taken to
+/// have an Internet checksum over all behind the IP header.
+fn checksum_verified(packet: &[u8]) -> bool {
+    const EXEMPT: [u8; 5] = [47, 51, 50, 132, 136];
+    // ipv6_skip_exthdr does not know the mobility header.
+    let (protocol, offset) = transport(packet, |kind| kind != MOBILITY);
+    let pseudo = if packet[0] >> 4 == 4 {
+        &packet[12..20]
+    } else {
+        &packet[8..40]
+    };
+    let Some(rest) = packet.get(offset..) else {
+        return false;
+    };
+    let optional = protocol == UDP && rest.get(6..8) == Some(&[0, 0]);
+    if EXEMPT.contains(&protocol) || optional {
+        return true;
+    }
+    let mut so_far = sum(rest, 0);
+    if packet[0] >> 4 == 6 || matches!(protocol, TCP | UDP) {
+        so_far = sum(pseudo, so_far) + u32::from(protocol) + rest.len() as u32;
+    }
+    folded(so_far) == 0
+}
+
+fn is_later_fragment(packet: &[u8]) -> bool {
+    match packet[0] >> 4 {
+        4 => (u16::from(packet[6]) << 8 | u16::from(packet[7])) & 0x1fff != 0,
+        _ => extensions(packet)
+            .any(|(kind, header, _)| kind == FRAGMENT && be16(&header[2..4]) & 0xfff8 != 0),
+    }
+}
+
+fn be16(bytes: &[u8]) -> u16 {
+    u16::from_be_bytes([bytes[0], bytes[1]])
+}
+
+/// The extension headers of an IPv6 packet, as far as they are there: kind, bytes from there on, and where the next
+/// header begins. None of IPv4.
+fn extensions(packet: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
+    let mut kind = if packet[0] >> 4 == 6 {
+        packet[6]
+    } else {
+        NO_NEXT
+    };
+    let mut offset = 40;
+    std::iter::from_fn(move || {
+        let header = packet.get(offset..).filter(|header| header.len() >= 8)?;
+        let this = kind;
+        let bytes = match this {
+            FRAGMENT => 8,
+            AH => (usize::from(header[1]) + 2) * 4,
+            HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY => (usize::from(header[1]) + 1) * 8,
+            _ => return None,
+        };
+        kind = header[0];
+        offset += bytes;
+        Some((this, header, offset))
+    })
+}
 
 pub struct Deviation {
     pub name: String,
@@ -58,10 +209,8 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
     Ok(deviations)
 }
 
-/// Whether a difference is a listed one; counts it.
-pub fn is_listed(deviations: &mut [Deviation], policy: &str, shot: &Shot) -> bool {
-    let found = deviations
-        .iter_mut()
-        .find(|one| (one.recognise)(policy, shot));
+/// Whether a packet meets a listed one; counts it.
+pub fn is_listed(deviations: &mut [Deviation], case: &Case) -> bool {
+    let found = deviations.iter_mut().find(|one| (one.recognise)(case));
     found.map(|one| one.met += 1).is_some()
 }

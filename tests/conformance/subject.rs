@@ -69,10 +69,11 @@ impl Subject {
         policy: &Path,
         hooks: &[Hook],
         shots: &[Shot],
+        copy_bytes: Option<u32>,
     ) -> anyhow::Result<Result<Outcome, Refused>> {
         match self.who {
             Who::Kernel => self.run_kernel(policy, shots),
-            Who::Twin(twin) => self.run_twin(twin, policy, hooks, shots),
+            Who::Twin(twin) => self.run_twin(twin, policy, hooks, shots, copy_bytes),
         }
         .with_context(|| format!("{} with {}", self.who.name(), policy.display()))
     }
@@ -116,13 +117,18 @@ impl Subject {
         policy: &Path,
         hooks: &[Hook],
         shots: &[Shot],
+        copy_bytes: Option<u32>,
     ) -> anyhow::Result<Result<Outcome, Refused>> {
         if self.queued.as_deref() != Some(hooks) {
             self.cell.queue_hooks(hooks)?;
             self.queued = Some(hooks.to_vec());
         }
         let path = policy.to_str().context("a path that is no text")?;
-        let arguments = ["--policy", path, "--malformed", "policy", "--queue", "0"];
+        let copied = copy_bytes.map(|bytes| bytes.to_string());
+        let mut arguments = vec!["--policy", path, "--malformed", "policy", "--queue", "0"];
+        if let Some(bytes) = &copied {
+            arguments.extend(["--copy-bytes", bytes]);
+        }
         let firewall = match Firewall::start(&self.cell.namespace, twin, &arguments) {
             Ok(firewall) => firewall,
             Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
@@ -191,7 +197,7 @@ fn outcome(shots: &[Shot], seen: &Seen) -> Outcome {
 
 /// Of the last ledger.
 fn twin_counters(ledger: &Value) -> anyhow::Result<Vec<(u64, u64)>> {
-    let listed = ledger["counters"]
+    let listed = ledger["policy"]["counters"]
         .as_array()
         .context("a ledger without counters")?;
     listed

@@ -64,8 +64,8 @@ fn around(random: &mut Random, group: &Group) -> Packet {
 /// The IP version and protocol that values ask for; any where they ask for none.
 fn wanted(random: &mut Random, group: &Group) -> (u8, u8) {
     let asked = |of: fn(&super::field::Facts) -> u8| {
-        let found = group.iter().map(|range| of(range.field.facts()));
-        found.filter(|value| *value != 0).next()
+        let mut found = group.iter().map(|range| of(range.field.facts()));
+        found.find(|value| *value != 0)
     };
     let version = asked(|facts| facts.version).unwrap_or(if random.percent(60) { 4 } else { 6 });
     let protocol = asked(|facts| facts.protocol).unwrap_or_else(|| any_protocol(random, version));
@@ -266,7 +266,7 @@ fn disturb(random: &mut Random, packet: &mut Packet) {
             let protocol = any_protocol(random, packet.version);
             packet.set_protocol(protocol);
         }
-        _ => packet.traffic_class = random.next() as u8,
+        _ => packet.traffic_class = random.word() as u8,
     }
 }
 
@@ -324,7 +324,7 @@ pub fn mangled(random: &mut Random, packet: &Packet) -> Vec<u8> {
             }
             _ => {
                 let at = random.below(bytes.len().min(64));
-                bytes[at] = random.next() as u8;
+                bytes[at] = random.word() as u8;
             }
         }
     }

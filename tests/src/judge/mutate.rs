@@ -264,9 +264,9 @@ pub fn mutated(text: &str, random: &mut Random) -> Vec<u8> {
         let at = random.below(bytes.len());
         match random.below(4) {
             0 => bytes.truncate(at),
-            1 => bytes[at] = random.next() as u8,
+            1 => bytes[at] = random.word() as u8,
             2 => bytes[at] ^= 1 << random.below(8),
-            _ => bytes.insert(at, random.next() as u8),
+            _ => bytes.insert(at, random.word() as u8),
         }
     }
     bytes

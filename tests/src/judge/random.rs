@@ -12,11 +12,11 @@ impl Random {
     /// A stream of its own for the part of a run that a number names.
     pub fn split(seed: u64, part: u64) -> Random {
         let mut random = Random(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95));
-        random.next();
+        random.word();
         random
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,12 +25,12 @@ impl Random {
     }
 
     pub fn next_u128(&mut self) -> u128 {
-        u128::from(self.next()) << 64 | u128::from(self.next())
+        u128::from(self.word()) << 64 | u128::from(self.word())
     }
 
     /// A number below `end`, which is at least 1.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        (self.word() % end as u64) as usize
     }
 
     /// A number from `low` to `high`, both included.
@@ -43,7 +43,7 @@ impl Random {
 
     /// True in so many of a hundred cases.
     pub fn percent(&mut self, chance: u32) -> bool {
-        self.next() % 100 < u64::from(chance)
+        self.word() % 100 < u64::from(chance)
     }
 
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_and_others_do_not() {
-        let first = |mut random: Random| [random.next(), random.next()];
+        let first = |mut random: Random| [random.word(), random.word()];
         assert_eq!(first(Random::new(7)), first(Random::new(7)));
         assert_ne!(first(Random::new(7)), first(Random::new(8)));
         assert_ne!(first(Random::split(7, 0)), first(Random::split(7, 1)));

@@ -48,12 +48,17 @@ fn added_table(table: &Table) -> String {
         text.push_str(&format!("add chain {place} {}{head}\n", chain.name));
     }
     for set in &table.sets {
-        let lines = set.lines.join("; ");
+        let mut lines = set.lines.join("; ");
+        // A constant set takes no elements later.
+        let constant = lines.contains("constant");
+        if constant && !set.elements.is_empty() {
+            lines = format!("{lines}; {}", set.elements_text());
+        }
         text.push_str(&format!(
             "add {} {place} {} {{ {lines}; }}\n",
             set.word, set.name
         ));
-        if !set.elements.is_empty() {
+        if !set.elements.is_empty() && !constant {
             let elements = set.elements_text();
             let elements = elements.trim_start_matches("elements = ");
             text.push_str(&format!("add element {place} {} {elements}\n", set.name));

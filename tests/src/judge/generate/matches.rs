@@ -136,7 +136,7 @@ impl Generator<'_> {
         match (negated, self.random.percent(15)) {
             (true, true) => " ne ",
             (true, false) => " != ",
-            (false, true) => *self.random.pick(&[" == ", " eq "]),
+            (false, true) => self.random.pick::<&str>(&[" == ", " eq "]),
             (false, false) => " ",
         }
     }

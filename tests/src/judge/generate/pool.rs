@@ -56,7 +56,7 @@ pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]
         Kind::TcpFlag => *random.pick(&[2, 0x12, 0x10, 4, 1, 0x11, 0, 0xff, 0xc2, 0x18]),
         Kind::Mark => *random.pick(&MARKS),
         Kind::Uid | Kind::Gid => *random.pick(&IDS),
-        Kind::Ifname | Kind::IfaceIndex => interface_value(*random.pick(interfaces)),
+        Kind::Ifname | Kind::IfaceIndex => interface_value(random.pick::<&str>(interfaces)),
         Kind::Boolean => u128::from(random.percent(50)),
         Kind::CtState => random.pick(&CT_STATES).1,
         Kind::Integer if field == Field::IpFragOff => *random.pick(&FRAGMENTS),
