@@ -49,7 +49,7 @@ static const struct hint hints[] = {
     {PARSE_AT_STATEMENT, "sctp dccp udplite", PORTS},
     {PARSE_AT_STATEMENT, "ah esp comp igmp gre", PROTOCOL},
     {PARSE_AT_STATEMENT, "hbh frag dst mh rt0 rt2 srh",
-     "exthdr with the header's name and exists or missing is"},
+     "write exthdr, the header's name, and exists or missing"},
     {PARSE_AT_CHAIN_TYPE, "nat", NAT},
     {PARSE_AT_CHAIN_TYPE, "route", QUEUE},
     {PARSE_AT_HOOK, "ingress egress", FAMILIES},

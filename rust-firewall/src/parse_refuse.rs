@@ -67,7 +67,7 @@ const HINTS: &[(Where, &str, &str)] = &[
     (Where::Statement, "numgen jhash symhash random", RANDOM),
     (Where::Statement, "sctp dccp udplite", PORTS),
     (Where::Statement, "ah esp comp igmp gre", PROTOCOL),
-    (Where::Statement, "hbh frag dst mh rt0 rt2 srh", "exthdr with the header's name and exists or missing is"),
+    (Where::Statement, "hbh frag dst mh rt0 rt2 srh", "write exthdr, the header's name, and exists or missing"),
     (Where::ChainType, "nat", NAT),
     (Where::ChainType, "route", QUEUE),
     (Where::Hook, "ingress egress", FAMILIES),
