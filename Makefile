@@ -4,6 +4,7 @@
 EXPERIMENT ?= twins
 QUEUE_RULES ?= loopback-9999
 SECONDS ?= 60
+ROUNDS ?= 9
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
 export IPTABLES ?= iptables
 
@@ -16,7 +17,7 @@ SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build test check-root fuzz bench demo plot rules unrules bindings lint fmt clean
+.PHONY: help deps build test check-root fuzz bench demo micro plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
 
 help: ## this list
@@ -57,6 +58,13 @@ demo: ## deps, build, and the short experiment with its figures
 	@deps/install build rust run
 	@$(MAKE) --no-print-directory build
 	@$(call run,demo)
+
+micro: build ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
+	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
+	@$(RUST) cargo bench --quiet --locked --no-run --package rust-firewall --bench micro
+	@program=$$($(RUST) cargo bench --locked --no-run --package rust-firewall --bench micro 2>&1 \
+		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
+	@build/harness micro --rust build/rust-micro --c build/c/micro --rounds $(ROUNDS)
 
 plot: ## draw the figures of all results again, from the saved data
 	@build/harness plot
