@@ -272,27 +272,12 @@ static int compile_map(struct build *build, const struct policy_match *map, enum
     return compile_set(build, map, op);
 }
 
-/// A limit in nanoseconds, with the bounds of nft_limit_init.
+/// A limit in nanoseconds, as nft_limit_init makes it. parse has refused what overflows there.
 static int compile_limit(struct build *build, const struct policy_limit *limit,
-                         const struct policy_place *place, struct compile_op *op) {
-    const bool default_burst = !limit->of_bytes && limit->burst == 0;
-    const uint64_t burst = default_burst ? POLICY_LIMIT_BURST_PACKETS : limit->burst;
-    uint64_t nsecs, both, size;
-    bool over = burst > UINT32_MAX;
-
-    over |= __builtin_mul_overflow(limit->unit_s, (uint64_t)NANOSECONDS, &nsecs);
-    over |= __builtin_add_overflow(limit->rate, burst, &both);
-    if (limit->of_bytes)
-        over |= __builtin_mul_overflow(nsecs, both, &size);
-    else
-        over |= __builtin_mul_overflow(nsecs / limit->rate, burst, &size);
-    if (over)
-        return refuse(build, place, "limit",
-                      "rate and burst are too large for this unit, as for the kernel: choose a "
-                      "shorter unit");
-    if (limit->of_bytes)
-        size /= limit->rate;
-
+                         struct compile_op *op) {
+    const uint64_t nsecs = limit->unit_s * NANOSECONDS;
+    const uint64_t size = limit->of_bytes ? nsecs * (limit->rate + limit->burst) / limit->rate
+                                          : nsecs / limit->rate * limit->burst;
     const struct flow_limit made = {
         .nsecs = nsecs,
         .rate = limit->rate,
@@ -301,23 +286,20 @@ static int compile_limit(struct build *build, const struct policy_limit *limit,
         .of_bytes = limit->of_bytes,
         .over = limit->over,
     };
+
     op->kind = COMPILE_LIMIT;
     op->index = build->out->limit_count;
     return ADD(build->out->limits, build->out->limit_count, made);
 }
 
-/// A quota with the bounds of nft_quota_do_init.
 static int compile_quota(struct build *build, const struct policy_quota *quota,
-                         const struct policy_place *place, struct compile_op *op) {
+                         struct compile_op *op) {
     const struct flow_quota made = {
         .bytes = quota->bytes,
         .used = quota->used,
         .over = quota->over,
     };
 
-    if (quota->bytes > INT64_MAX || quota->used > quota->bytes)
-        return refuse(build, place, "quota",
-                      "more is used than there is, or there is more than the kernel takes");
     op->kind = COMPILE_QUOTA;
     op->index = build->out->quota_count;
     return ADD(build->out->quotas, build->out->quota_count, made);
@@ -346,9 +328,9 @@ static int compile_statement(struct build *build, const struct policy_statement 
         return ADD(out->counters, out->counter_count,
                    ((struct compile_counter){place, statement->counter}));
     case POLICY_LIMIT:
-        return compile_limit(build, &statement->limit, &statement->place, op);
+        return compile_limit(build, &statement->limit, op);
     case POLICY_QUOTA:
-        return compile_quota(build, &statement->quota, &statement->place, op);
+        return compile_quota(build, &statement->quota, op);
     case POLICY_LOG:
         op->kind = COMPILE_LOG;
         op->index = out->log_count;

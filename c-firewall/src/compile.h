@@ -140,8 +140,7 @@ struct compiled {
 /// Compiles a policy that parse has checked.
 /// - The policy is not needed afterwards.
 /// - Returns 0, or -errno with failure filled in, *compiled untouched: -EINVAL (code
-///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for a limit beyond what the kernel takes or an
-///   interface that must exist, -ENOMEM.
+///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for an interface that must exist, -ENOMEM.
 int compile_policy(const struct policy *policy, const struct compile_settings *settings,
                    struct compiled **compiled, struct failure *failure);
 

@@ -11,7 +11,6 @@ use crate::log::{failure_set, Failure, LogExit};
 use crate::policy::{
     Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet, Match, Op, Place, Policy,
     Quota, Range, Reject, Right, Rule, Statement, StatementKind, Table, Type, Verdict, HOOK_COUNT,
-    LIMIT_BURST_PACKETS,
 };
 use crate::requirement::{self, Requirement};
 use crate::set::{self, Set};
@@ -421,54 +420,29 @@ fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Fail
     compile_set(build, map)
 }
 
-/// A limit in nanoseconds, with the bounds of nft_limit_init; none beyond them.
-fn fold_limit(limit: &Limit) -> Option<FlowLimit> {
-    let burst = match limit.burst {
-        0 if !limit.of_bytes => LIMIT_BURST_PACKETS,
-        burst => u32::try_from(burst).ok()?.into(),
-    };
-    let nsecs = limit.unit_s.checked_mul(NANOSECONDS)?;
-    let both = limit.rate.checked_add(burst)?;
+/// A limit in nanoseconds, as nft_limit_init makes it. `parse` has refused what overflows there.
+fn compile_limit(build: &mut Build, limit: &Limit) -> CompileOp {
+    let nsecs = limit.unit_s * NANOSECONDS;
     let size = if limit.of_bytes {
-        nsecs.checked_mul(both)? / limit.rate
+        nsecs * (limit.rate + limit.burst) / limit.rate
     } else {
-        (nsecs / limit.rate).checked_mul(burst)?
+        nsecs / limit.rate * limit.burst
     };
-    Some(FlowLimit {
+    let made = FlowLimit {
         nsecs,
         rate: limit.rate,
         size: i64::try_from(size).map_or(LIMIT_SIZE_MAX, |size| size.min(LIMIT_SIZE_MAX)),
         cost: (nsecs / limit.rate) as i64,
         of_bytes: limit.of_bytes,
         over: limit.over,
-    })
-}
-
-fn compile_limit(build: &mut Build, limit: &Limit, place: &Place) -> Result<CompileOp, Failure> {
-    let Some(made) = fold_limit(limit) else {
-        return Err(refuse(
-            build,
-            place,
-            "limit",
-            "rate and burst are too large for this unit, as for the kernel: choose a shorter unit",
-        ));
     };
-    Ok(CompileOp::Limit(add(&mut build.out.limits, made)))
+    CompileOp::Limit(add(&mut build.out.limits, made))
 }
 
-/// A quota with the bounds of nft_quota_do_init.
-fn compile_quota(build: &mut Build, quota: &Quota, place: &Place) -> Result<CompileOp, Failure> {
+fn compile_quota(build: &mut Build, quota: &Quota) -> CompileOp {
     let &Quota { over, bytes, used } = quota;
-    if i64::try_from(bytes).is_err() || used > bytes {
-        return Err(refuse(
-            build,
-            place,
-            "quota",
-            "more is used than there is, or there is more than the kernel takes",
-        ));
-    }
     let made = FlowQuota { bytes, used, over };
-    Ok(CompileOp::Quota(add(&mut build.out.quotas, made)))
+    CompileOp::Quota(add(&mut build.out.quotas, made))
 }
 
 fn compile_mark(build: &mut Build, mark: &MarkSet) -> Result<CompileOp, Failure> {
@@ -492,8 +466,8 @@ fn compile_statement(
             let made = CompileCounter { place, start };
             Ok(CompileOp::Counter(add(&mut build.out.counters, made)))
         }
-        StatementKind::Limit(limit) => compile_limit(build, limit, &statement.place),
-        StatementKind::Quota(quota) => compile_quota(build, quota, &statement.place),
+        StatementKind::Limit(limit) => Ok(compile_limit(build, limit)),
+        StatementKind::Quota(quota) => Ok(compile_quota(build, quota)),
         StatementKind::Log(_) => Ok(CompileOp::Log(add(&mut build.out.logs, place))),
         StatementKind::MarkSet(mark) => compile_mark(build, mark),
         StatementKind::Verdict(target) => Ok(CompileOp::Verdict {
@@ -601,8 +575,7 @@ fn compile_requirements(policy: &Policy, out: &mut Compiled) {
 }
 
 /// Compiles a policy that `parse` has checked.
-/// Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for a limit or quota beyond what the kernel
-/// takes or an interface that must exist.
+/// Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for an interface that must exist.
 pub fn policy(policy: &Policy, settings: &CompileSettings) -> Result<Compiled, Failure> {
     let mut out = Compiled::default();
     for (number, table) in (0..).zip(&policy.tables) {
