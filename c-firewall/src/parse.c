@@ -18,7 +18,7 @@
 static int read_flush(struct parser *parser, const struct token *word) {
     const int status = parse_word(parser, "ruleset", "ruleset");
 
-    if (status < 0)
+    if (status != 0)
         return status;
     if (parser->policy.table_count > 0)
         return lexer_wrong(&parser->lexer, word, "only before the first table");
@@ -52,7 +52,7 @@ static int declare_table(struct parser *parser, uint32_t *table) {
 
     if (status == 0)
         status = parse_name(parser, "the name of a table", &name);
-    if (status < 0)
+    if (status != 0)
         return status;
     known = parse_find_name(parser, PARSE_TABLE, family, name.text, name.length);
     *table = known == PARSE_NO_NAME ? policy->table_count : (uint32_t)known;
@@ -63,7 +63,7 @@ static int declare_table(struct parser *parser, uint32_t *table) {
         return -ENOMEM;
     policy->tables = tables;
     status = parse_add_name(parser, PARSE_TABLE, family, &name, *table);
-    if (status < 0)
+    if (status != 0)
         return status;
     tables[*table].family = family;
     parse_copy(tables[*table].name, &name);
@@ -80,7 +80,7 @@ static int find_table(struct parser *parser, uint32_t *table) {
 
     if (status == 0)
         status = parse_name(parser, "the name of a table", &name);
-    if (status < 0)
+    if (status != 0)
         return status;
     known = parse_find_name(parser, PARSE_TABLE, family, name.text, name.length);
     if (known == PARSE_NO_NAME)
@@ -115,7 +115,7 @@ static int read_table_item(struct parser *parser, uint32_t table, const struct t
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_TABLE, token,
                                        "chain, set, map, comment, define, include or \"}\"");
     }
-    return status < 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
 /// Takes what stands behind `table`.
@@ -124,7 +124,7 @@ static int read_table(struct parser *parser) {
     uint32_t table;
     int status = declare_table(parser, &table);
 
-    if (status < 0)
+    if (status != 0)
         return status;
     if (!lexer_take_sign(&parser->lexer, SIGN_BRACE_OPEN))
         return lexer_take_end(&parser->lexer);
@@ -134,7 +134,7 @@ static int read_table(struct parser *parser) {
         if (token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON)
             continue;
         status = read_table_item(parser, table, &token, &commented);
-        if (status < 0)
+        if (status != 0)
             return status;
     }
     return lexer_take_end(&parser->lexer);
@@ -150,7 +150,7 @@ static int add_rule(struct parser *parser) {
 
     if (status == 0)
         status = parse_name(parser, "the name of a chain", &name);
-    if (status < 0)
+    if (status != 0)
         return status;
     known = parse_find_name(parser, PARSE_CHAIN, table, name.text, name.length);
     if (known == PARSE_NO_NAME)
@@ -175,7 +175,7 @@ static int add_chain(struct parser *parser) {
 /// Takes what stands behind `add`.
 static int read_add(struct parser *parser) {
     const struct token token = lexer_take(&parser->lexer);
-    uint32_t table;
+    uint32_t table = 0;
     int status;
 
     if (token_is(&token, "rule"))
@@ -196,7 +196,7 @@ static int read_add(struct parser *parser) {
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_ADD, &token,
                                        "table, chain, rule, set, map or element");
     }
-    return status < 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
 /// Takes what a file has outside tables; its first token was taken.

@@ -13,7 +13,7 @@ int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chai
     int64_t known;
     int status = parse_name(parser, "the name of a chain", &name);
 
-    if (status < 0)
+    if (status != 0)
         return status;
     known = parse_find_name(parser, PARSE_CHAIN, table, name.text, name.length);
     if (known != PARSE_NO_NAME) {
@@ -25,7 +25,7 @@ int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chai
         return -ENOMEM;
     owner->chains = chains;
     status = parse_add_name(parser, PARSE_CHAIN, table, &name, owner->chain_count);
-    if (status < 0)
+    if (status != 0)
         return status;
     *block = (struct parse_chain){&chains[owner->chain_count++], owner->family, .before = false};
     parse_copy(block->chain->name, &name);
@@ -66,7 +66,7 @@ static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_
     const int status = parse_number(parser, &number);
     int64_t sum;
 
-    if (status < 0)
+    if (status != 0)
         return status;
     sum = from + sign * (int64_t)(number.number < UINT32_MAX ? number.number : UINT32_MAX);
     if (sum < INT32_MIN || sum > INT32_MAX)
@@ -130,7 +130,7 @@ static int read_head(struct parser *parser, struct parse_chain *block, const str
         status = read_priority(parser, hook, &priority);
     if (status == 0)
         status = lexer_take_end(&parser->lexer);
-    if (status < 0)
+    if (status != 0)
         return status;
     if (chain->is_base ? chain->hook != hook || chain->priority != priority : block->before)
         return fail_otherwise(parser, chain, word);
@@ -158,7 +158,7 @@ static int read_policy(struct parser *parser, struct parse_chain *block, const s
     else
         return lexer_unexpected(&parser->lexer, &token, "accept or drop");
     status = lexer_take_end(&parser->lexer);
-    if (status < 0)
+    if (status != 0)
         return status;
     if (block->before && block->chain->policy != policy)
         return fail_otherwise(parser, block->chain, word);
@@ -185,7 +185,7 @@ static int read_item(struct parser *parser, struct parse_chain *block, bool with
             return lexer_wrong(&parser->lexer, &token, "given twice");
         block->comment = true;
         status = parse_string(parser, block->chain->comment);
-        return status < 0 ? status : lexer_take_end(&parser->lexer);
+        return status != 0 ? status : lexer_take_end(&parser->lexer);
     }
     if (!with_rules)
         return lexer_unexpected(&parser->lexer, &token, "type, policy, comment or \"}\"");

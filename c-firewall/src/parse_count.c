@@ -46,7 +46,7 @@ static int read_bytes(struct parser *parser, struct token *number, uint64_t *byt
 
     if (status == 0)
         status = read_size(parser, &size);
-    return status < 0 ? status : sized(parser, number, size, bytes);
+    return status != 0 ? status : sized(parser, number, size, bytes);
 }
 
 int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
@@ -54,10 +54,10 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     int status = parse_refuse_check(&parser->lexer, PARSE_AT_NAMED, &next);
     struct token number;
 
-    if (status < 0 || !lexer_take_word(&parser->lexer, "packets"))
+    if (status != 0 || !lexer_take_word(&parser->lexer, "packets"))
         return status;
     status = parse_number(parser, &number);
-    if (status < 0)
+    if (status != 0)
         return status;
     counter->packets = number.number;
     status = parse_word(parser, "bytes", "bytes");
@@ -83,7 +83,6 @@ static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *secon
     const struct token token = lexer_take(&parser->lexer);
     const char *slash = token.kind == TOKEN_WORD ? memchr(token.text, '/', token.length) : NULL;
     const size_t length = slash ? (size_t)(slash - token.text) : token.length;
-    int status;
 
     *size = 0;
     if (token.sign == SIGN_SLASH)
@@ -93,8 +92,9 @@ static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *secon
     if (*size == 0)
         return lexer_unexpected(&parser->lexer, &token, expected);
     if (!slash) {
-        status = parse_sign(parser, SIGN_SLASH, "\"/\" and a unit of time");
-        return status < 0 ? status : read_unit(parser, seconds);
+        const int status = parse_sign(parser, SIGN_SLASH, "\"/\" and a unit of time");
+
+        return status != 0 ? status : read_unit(parser, seconds);
     }
     *seconds = value_find_unit(slash + 1, token.length - length - 1);
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
@@ -107,13 +107,13 @@ static int read_burst(struct parser *parser, struct policy_limit *limit) {
 
     if (limit->of_bytes) {
         status = read_bytes(parser, &number, &limit->burst);
-        if (status < 0)
+        if (status != 0)
             return status;
     } else {
         status = parse_number(parser, &number);
         if (status == 0)
             status = parse_word(parser, "packets", "packets");
-        if (status < 0)
+        if (status != 0)
             return status;
         if (number.number == 0)
             return lexer_wrong(&parser->lexer, &number, "a burst is at least 1 packet");
@@ -148,14 +148,14 @@ int parse_count_limit(struct parser *parser, struct policy_limit *limit) {
     status = parse_number(parser, &number);
     if (status == 0)
         status = read_rate_unit(parser, &size, &limit->unit_s);
-    if (status < 0)
+    if (status != 0)
         return status;
     limit->of_bytes = size > 0;
     limit->burst = limit->of_bytes ? 0 : POLICY_LIMIT_BURST_PACKETS;
     status = sized(parser, &number, limit->of_bytes ? size : 1, &limit->rate);
     if (status == 0 && lexer_take_word(&parser->lexer, "burst"))
         status = read_burst(parser, limit);
-    if (status < 0)
+    if (status != 0)
         return status;
     if (limit->rate == 0)
         return lexer_wrong(&parser->lexer, &number, "a rate is at least 1");
@@ -170,13 +170,13 @@ int parse_count_quota(struct parser *parser, struct policy_quota *quota) {
     int status = parse_refuse_check(&parser->lexer, PARSE_AT_NAMED, &next);
     struct token number;
 
-    if (status < 0)
+    if (status != 0)
         return status;
     quota->over = lexer_take_word(&parser->lexer, "over");
     if (!quota->over)
         lexer_take_word(&parser->lexer, "until");
     status = read_bytes(parser, &number, &quota->bytes);
-    if (status < 0)
+    if (status != 0)
         return status;
     if (quota->bytes > INT64_MAX)
         return lexer_wrong(&parser->lexer, &number, "too many bytes");

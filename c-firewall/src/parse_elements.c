@@ -50,13 +50,13 @@ static int flags(struct parser *parser, enum policy_type type, uint8_t bits,
     const bool round = lexer_take_sign(&parser->lexer, SIGN_ROUND_OPEN);
     int status = parse_elements_value(parser, type, bits, range);
 
-    if (status < 0)
+    if (status != 0)
         return status;
     while (lexer_take_sign(&parser->lexer, SIGN_OR)) {
-        struct policy_range more;
+        struct policy_range more = {0};
 
         status = parse_elements_value(parser, type, bits, &more);
-        if (status < 0)
+        if (status != 0)
             return status;
         range->low |= more.low;
     }
@@ -70,18 +70,18 @@ int parse_elements_component(struct parser *parser, enum policy_type type, uint8
     struct policy_range *range = &component->range;
     int status;
 
-    component->ranged = false;
+    *component = (struct parse_component){0};
     if (value_is_flags(type))
         return flags(parser, type, bits, range);
     status = parse_elements_value(parser, type, bits, range);
-    if (status < 0)
+    if (status != 0)
         return status;
     component->ranged = range->low != range->high;
     if (parse_elements_is_ordered(type) && lexer_take_sign(&parser->lexer, SIGN_MINUS)) {
-        struct policy_range end;
+        struct policy_range end = {0};
 
         status = parse_elements_value(parser, type, bits, &end);
-        if (status < 0)
+        if (status != 0)
             return status;
         range->high = end.high;
         component->ranged = true;
@@ -93,7 +93,7 @@ int parse_elements_component(struct parser *parser, enum policy_type type, uint8
         const char *cause;
 
         status = parse_number(parser, &length);
-        if (status < 0)
+        if (status != 0)
             return status;
         cause = value_prefix(type, range->low, length.number, range);
         if (cause)
@@ -112,7 +112,7 @@ int parse_elements_target(struct parser *parser, const struct token *word,
     if (verdict != POLICY_JUMP && verdict != POLICY_GOTO)
         return 0;
     status = parse_name(parser, "the name of a chain", &name);
-    if (status < 0)
+    if (status != 0)
         return status;
     parse_copy(target->chain, &name);
     target->place = name.place;
@@ -144,7 +144,7 @@ static int mapped(struct parser *parser, enum policy_maps_to maps_to,
     if (maps_to == POLICY_SET)
         return 0;
     status = parse_sign(parser, SIGN_COLON, "\":\" and what the element stands for");
-    if (status < 0)
+    if (status != 0)
         return status;
     if (maps_to == POLICY_MARK_MAP) {
         status = parse_elements_value(parser, POLICY_MARK, 32, &mark);
@@ -202,7 +202,7 @@ static int element(struct parser *parser, const struct parse_shape *shape,
             status = parse_sign(parser, SIGN_DOT, "\".\" and the element's next field");
         if (status == 0)
             status = parse_elements_component(parser, shape->types[i], shape->bits[i], &component);
-        if (status < 0)
+        if (status != 0)
             return status;
         if (component.ranged && shape->exact)
             return lexer_wrong(&parser->lexer, &first,
@@ -280,7 +280,7 @@ int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
         lexer_braces(lexer, false);
         if (status == 0)
             status = element(parser, shape, elements, &is_ranged);
-        if (status < 0)
+        if (status != 0)
             return status;
         if (is_ranged && !*ranged) {
             *ranged = true;

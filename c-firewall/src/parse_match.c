@@ -91,12 +91,12 @@ int parse_match_key(struct parser *parser, struct policy_key *key) {
     key->count = 0;
     do {
         const struct token token = *lexer_peek(&parser->lexer, 0);
-        enum policy_field field;
+        enum policy_field field = POLICY_FIELD_COUNT;
         int status = read_field(parser, &field);
 
         if (status == 0)
             status = parse_test_field(parser, &token, field);
-        if (status < 0)
+        if (status != 0)
             return status;
         if (key->count == POLICY_KEY_FIELDS_MAX)
             return lexer_wrong(&parser->lexer, &token, "more than %d fields in a key",
@@ -137,7 +137,7 @@ static int literal(struct parser *parser, const struct parse_shape *shape,
 
     match->right = POLICY_RIGHT_LITERAL;
     status = parse_elements_read(parser, shape, &match->elements, &ranged, &place);
-    if (status < 0)
+    if (status != 0)
         return status;
     return overlap_check(parser, shape, &match->elements, shape->count == 1);
 }
@@ -150,7 +150,7 @@ static int named(struct parser *parser, struct policy_match *match) {
 
     lexer_take(&parser->lexer);
     status = parse_name(parser, "the name of a set or map", &name);
-    if (status < 0)
+    if (status != 0)
         return status;
     places =
         parse_room(parser, parser->set_places, parser->set_place_count, sizeof *parser->set_places);
@@ -186,7 +186,7 @@ static int more_flags(struct parser *parser, const struct policy_field_facts *fa
         struct policy_range range;
         const int status = parse_elements_value(parser, facts->type, facts->bits, &range);
 
-        if (status < 0)
+        if (status != 0)
             return status;
         *all |= range.low;
     }
@@ -203,7 +203,7 @@ static int flag_list(struct parser *parser, const struct policy_field_facts *fac
 
     if (status == 0 && !joined && !round)
         status = more_flags(parser, facts, &component.range.low);
-    if (status < 0)
+    if (status != 0)
         return status;
     *range = (struct policy_range){component.range.low, component.range.low};
     return 0;
@@ -239,7 +239,7 @@ static int masked(struct parser *parser, struct policy_match *match) {
     int status = read_mask(parser, facts, &match->mask);
     struct token sign;
 
-    if (status < 0)
+    if (status != 0)
         return status;
     match->masked = true;
     sign = lexer_take(&parser->lexer);
@@ -265,13 +265,13 @@ static int flags(struct parser *parser, struct policy_match *match, bool is_give
     match->right = POLICY_RIGHT_RANGE;
     if (!is_given)
         match->op = POLICY_BITS_ANY;
-    if (status < 0 || facts->type != POLICY_TCP_FLAG ||
+    if (status != 0 || facts->type != POLICY_TCP_FLAG ||
         !lexer_take_sign(&parser->lexer, SIGN_SLASH))
         return status;
     status = parse_elements_value(parser, facts->type, facts->bits, &mask);
     if (status == 0)
         status = more_flags(parser, facts, &mask.low);
-    if (status < 0)
+    if (status != 0)
         return status;
     if (!is_given)
         match->op = POLICY_EQ;
@@ -293,7 +293,7 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
     if (!parse_elements_is_ordered(facts->type))
         return lexer_wrong(&parser->lexer, sign, "for numbers and addresses only");
     status = parse_elements_component(parser, facts->type, facts->bits, &component);
-    if (status < 0)
+    if (status != 0)
         return status;
     if (component.ranged)
         return lexer_wrong(&parser->lexer, sign, "takes one value, not a range");
@@ -329,6 +329,20 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
             parse_learn(known, told(&ranges[i]));
 }
 
+/// Makes of flags in braces, if there is but one element and no comparison before them, the flags
+/// alone, as nft does: any of them.
+static void unbrace_flags(struct policy_match *match) {
+    const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
+
+    if (match->key.count > 1 || !value_is_flags(facts->type) || match->elements.count > 1)
+        return;
+    match->right = POLICY_RIGHT_RANGE;
+    match->op = POLICY_BITS_ANY;
+    match->range = match->elements.ranges[0];
+    policy_free_elements(&match->elements);
+    match->elements = (struct policy_elements){0};
+}
+
 /// Takes what stands behind a key and `==`, `!=` or nothing (is_given is false).
 static int equal(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
@@ -340,8 +354,11 @@ static int equal(struct parser *parser, struct policy_match *match, bool is_give
         return named(parser, match);
     if (next.sign == SIGN_BRACE_OPEN) {
         const struct parse_shape shape = parse_elements_shape(&match->key, POLICY_SET, false);
+        const int read = literal(parser, &shape, match);
 
-        return literal(parser, &shape, match);
+        if (read == 0 && !is_given)
+            unbrace_flags(match);
+        return read;
     }
     if (match->key.count > 1)
         return lexer_unexpected(&parser->lexer, &next, "\"{\" or \"@\" and the name of a set");
@@ -351,7 +368,7 @@ static int equal(struct parser *parser, struct policy_match *match, bool is_give
         return lexer_unexpected(&parser->lexer, &next,
                                 "a value, \"{\" or \"@\" and the name of a set");
     status = parse_elements_component(parser, facts->type, facts->bits, &component);
-    if (status < 0)
+    if (status != 0)
         return status;
     match->right = POLICY_RIGHT_RANGE;
     match->range = component.range;

@@ -41,7 +41,7 @@ static int mark_and(struct parser *parser, struct bits *bits) {
         struct bits right = {0, 0};
         const int status = mark_number(parser, &right);
 
-        if (status < 0)
+        if (status != 0)
             return status;
         bits->keep &= right.toggle;
         bits->toggle &= right.toggle;
@@ -102,7 +102,7 @@ static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
                                        "a number, or a field");
     } else {
         status = parse_match_key(parser, key);
-        if (status < 0)
+        if (status != 0)
             return status;
         if (lexer_take_word(&parser->lexer, "map")) {
             set->has_map = true;
@@ -199,7 +199,7 @@ static int read_field_statement(struct parser *parser, struct policy_statement *
     int status = parse_match_key(parser, &key);
     struct token next;
 
-    if (status < 0)
+    if (status != 0)
         return status;
     if (key.count == 1 && key.fields[0] == POLICY_META_MARK &&
         lexer_take_word(&parser->lexer, "set")) {
@@ -210,7 +210,7 @@ static int read_field_statement(struct parser *parser, struct policy_statement *
     }
     next = *lexer_peek(&parser->lexer, 0);
     status = parse_refuse_check(&parser->lexer, PARSE_AT_ASSIGNED, &next);
-    if (status < 0)
+    if (status != 0)
         return status;
     statement->kind = lexer_take_word(&parser->lexer, "vmap") ? POLICY_VMAP : POLICY_MATCH;
     statement->match = calloc(1, sizeof *statement->match);
@@ -275,7 +275,7 @@ static int read_comment(struct parser *parser, struct policy_rule *rule) {
     char text[POLICY_NAME_BYTES];
     const int status = parse_string(parser, text);
 
-    if (status < 0 || !*text)
+    if (status != 0 || !*text)
         return status;
     rule->comment = strdup(text);
     return rule->comment ? 0 : parse_no_memory(parser);
@@ -301,7 +301,7 @@ static int read_statements(struct parser *parser, struct policy_rule *rule, cons
             return -ENOMEM;
         rule->statements = statements;
         status = read_statement(parser, &statements[rule->count++], expected);
-        if (status < 0)
+        if (status != 0)
             return status;
         if (rule->count > PARSE_STATEMENTS_MAX)
             return lexer_wrong(&parser->lexer, &token, "more than %d statements in a rule",
@@ -331,7 +331,7 @@ int parse_rule_read(struct parser *parser, enum policy_family family, struct pol
         status = lexer_take_end(&parser->lexer);
     if (status == 0 && parser->rules >= POLICY_RULES_MAX)
         status = lexer_wrong(&parser->lexer, &first, "more than %d rules", POLICY_RULES_MAX);
-    if (status < 0)
+    if (status != 0)
         goto cleanup;
     rules = parse_room(parser, chain->rules, chain->count, sizeof *chain->rules);
     if (!rules) {

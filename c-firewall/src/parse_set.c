@@ -63,7 +63,7 @@ static int read_fields(struct parser *parser, struct block *block, enum policy_f
 
     parser->tested = parse_tested(family);
     status = parse_match_key(parser, key);
-    if (status < 0)
+    if (status != 0)
         return status;
     for (uint32_t i = 0; i < key->count; i++) {
         const enum policy_type type = policy_field_facts(key->fields[i])->type;
@@ -80,7 +80,7 @@ static int read_fields(struct parser *parser, struct block *block, enum policy_f
 static int read_maps_to(struct parser *parser, struct policy_set *set) {
     const int status = parse_sign(parser, SIGN_COLON, "\":\" and verdict or mark");
 
-    if (status < 0)
+    if (status != 0)
         return status;
     if (lexer_take_word(&parser->lexer, "verdict")) {
         set->maps_to = POLICY_VERDICT_MAP;
@@ -103,7 +103,7 @@ static int read_type(struct parser *parser, struct block *block, const struct to
     block->typed = true;
     status =
         token_is(word, "typeof") ? read_fields(parser, block, family) : read_types(parser, block);
-    if (status < 0)
+    if (status != 0)
         return status;
     for (uint32_t i = 0; i < block->fields; i++)
         bytes += (value_bits(block->set.types[i]) + 31U) / 32 * 4;
@@ -112,7 +112,7 @@ static int read_type(struct parser *parser, struct block *block, const struct to
                            PARSE_KEY_BYTES_MAX);
     if (block->is_map)
         status = read_maps_to(parser, &block->set);
-    return status < 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
 /// Takes what stands behind `flags`.
@@ -156,21 +156,22 @@ static int read_elements(struct parser *parser, struct block *block, const struc
     if (status == 0)
         status = parse_elements_read(parser, &shape, &block->set.elements, &block->ranged,
                                      &block->range);
-    return status < 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
 /// Takes an item of a set's block that begins with a word, taken already.
 static int read_item(struct parser *parser, struct block *block, const struct token *word,
                      enum policy_family family) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
-    int status;
 
     if (token_is(word, "comment")) {
+        int status;
+
         if (block->commented)
             return lexer_wrong(&parser->lexer, word, "given twice");
         block->commented = true;
         status = parse_string(parser, block->set.comment);
-        return status < 0 ? status : lexer_take_end(&parser->lexer);
+        return status != 0 ? status : lexer_take_end(&parser->lexer);
     }
     if (token_is(word, "type") || token_is(word, "typeof"))
         return read_type(parser, block, word, family);
@@ -214,7 +215,7 @@ static int append(struct parser *parser, struct policy_set *set,
     for (uint32_t i = 0; i < more->count; i++) {
         const int status = parse_elements_room(parser, set->maps_to, elements);
 
-        if (status < 0)
+        if (status != 0)
             return status;
         memcpy(&elements->ranges[elements->count * fields], &more->ranges[i * fields],
                fields * sizeof *more->ranges);
@@ -246,9 +247,10 @@ static bool is_same(const struct policy_set *set, const struct block *block) {
 /// Goes on with a set that has this name.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
-    char at[LOG_TEXT_BYTES];
 
     if (!same || (set->constant && block->set.elements.count > 0)) {
+        char at[LOG_TEXT_BYTES];
+
         lexer_place_name(&parser->lexer, set->place, at, sizeof at);
         return lexer_fail(&parser->lexer, block->set.place, "\"%s\": %s %s", set->name,
                           same ? "constant since" : "declared otherwise at", at);
@@ -274,7 +276,7 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
         return -ENOMEM;
     owner->sets = sets;
     status = parse_add_name(parser, PARSE_SET, table, &block->name, owner->set_count);
-    if (status < 0)
+    if (status != 0)
         return status;
     block->set.elements.fields = block->fields;
     sets[owner->set_count++] = block->set;
@@ -292,7 +294,7 @@ static int read_block(struct parser *parser, uint32_t table, struct block *block
 
         if (token.sign == SIGN_BRACE_CLOSE) {
             status = check(parser, block, &token);
-            return status < 0 ? status : declare(parser, table, block);
+            return status != 0 ? status : declare(parser, table, block);
         }
         status = token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON
                      ? 0
@@ -308,7 +310,7 @@ int parse_set_block(struct parser *parser, uint32_t table, bool is_map) {
 
     if (status == 0)
         status = parse_sign(parser, SIGN_BRACE_OPEN, "\"{\"");
-    if (status < 0)
+    if (status != 0)
         return status;
     parse_copy(block.set.name, &block.name);
     block.set.place = block.name.place;
@@ -327,7 +329,7 @@ int parse_set_add(struct parser *parser, uint32_t table) {
     int64_t known;
     int status = parse_name(parser, "the name of a set or map", &name);
 
-    if (status < 0)
+    if (status != 0)
         return status;
     known = parse_find_name(parser, PARSE_SET, table, name.text, name.length);
     if (known == PARSE_NO_NAME)

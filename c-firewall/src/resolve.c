@@ -36,7 +36,7 @@ static int resolve_targets(struct parser *parser, uint32_t table,
     for (uint32_t i = 0; elements->targets && i < elements->count; i++) {
         const int status = resolve_target(parser, table, &elements->targets[i]);
 
-        if (status < 0)
+        if (status != 0)
             return status;
     }
     return 0;
@@ -127,7 +127,7 @@ static int resolve_chain(struct parser *parser, uint32_t table, struct policy_ch
         for (uint32_t j = 0; j < chain->rules[i].count; j++) {
             const int status = resolve_statement(parser, table, &chain->rules[i].statements[j]);
 
-            if (status < 0)
+            if (status != 0)
                 return status;
         }
     }
