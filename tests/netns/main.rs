@@ -9,6 +9,7 @@ use twinwall_tests::twin::{Twin, BACKENDS, TWINS};
 mod failure;
 mod losses;
 mod malformed;
+mod reject;
 mod traffic;
 
 /// What a case is about: a twin, and the backend that it is told to use.
@@ -32,7 +33,14 @@ impl Subject {
 pub type Row = (&'static str, u64, fn(&Subject) -> anyhow::Result<()>);
 
 fn main() -> ExitCode {
-    let rows = [traffic::ROWS, losses::ROWS, failure::ROWS, malformed::ROWS].concat();
+    let rows = [
+        traffic::ROWS,
+        losses::ROWS,
+        failure::ROWS,
+        malformed::ROWS,
+        reject::ROWS,
+    ]
+    .concat();
     let mut cases = Vec::new();
     for twin in TWINS {
         for backend in BACKENDS {

@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod firewall;
+pub mod frames;
 pub mod judge;
 pub mod ledger;
 pub mod overload;
