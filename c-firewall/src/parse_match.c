@@ -329,16 +329,17 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
             parse_learn(known, told(&ranges[i]));
 }
 
-/// Makes of flags in braces, if there is but one element and no comparison before them, the flags
-/// alone, as nft does: any of them.
-static void unbrace_flags(struct policy_match *match) {
+/// Makes of flags in braces, if there is but one element, the flags alone, as nft does. If it was
+/// written once and without a comparison, any of them.
+static void unbrace_flags(struct policy_match *match, bool any) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
 
     if (match->key.count > 1 || !value_is_flags(facts->type) || match->elements.count > 1)
         return;
     match->right = POLICY_RIGHT_RANGE;
-    match->op = POLICY_BITS_ANY;
     match->range = match->elements.ranges[0];
+    if (any)
+        match->op = POLICY_BITS_ANY;
     policy_free_elements(&match->elements);
     match->elements = (struct policy_elements){0};
 }
@@ -354,11 +355,12 @@ static int equal(struct parser *parser, struct policy_match *match, bool is_give
         return named(parser, match);
     if (next.sign == SIGN_BRACE_OPEN) {
         const struct parse_shape shape = parse_elements_shape(&match->key, POLICY_SET, false);
-        const int read = literal(parser, &shape, match);
+        const uint32_t before = parser->elements;
 
-        if (read == 0 && !is_given)
-            unbrace_flags(match);
-        return read;
+        status = literal(parser, &shape, match);
+        if (status == 0)
+            unbrace_flags(match, !is_given && parser->elements - before == 1);
+        return status;
     }
     if (match->key.count > 1)
         return lexer_unexpected(&parser->lexer, &next, "\"{\" or \"@\" and the name of a set");

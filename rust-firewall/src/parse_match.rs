@@ -292,6 +292,23 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
+/// Makes of flags in braces, if there is but one element, the flags alone, as nft does. If it was
+/// written once and without a comparison, any of them.
+fn unbrace_flags(found: &mut Match, any: bool) {
+    let facts = field_facts(found.key.fields[0]);
+    if found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
+        return;
+    }
+    if let Right::Literal(Elements { ranges, .. }) = &found.right {
+        if let [range] = ranges[..] {
+            found.right = Right::Range(range);
+            if any {
+                found.op = Op::BitsAny;
+            }
+        }
+    }
+}
+
 /// Takes what a key is compared with, and perhaps the comparison.
 pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
@@ -308,6 +325,7 @@ pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     if let Some(op @ (Op::Lt | Op::Gt | Op::Le | Op::Ge)) = op {
         return ordered(parser, key, op, &first);
     }
+    let elements = parser.elements;
     let next = parser.lexer.peek(0);
     let right = match next.kind {
         TokenKind::Sign(Sign::At) => named(parser)?,
@@ -325,12 +343,14 @@ pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
         }
         _ => Right::Range(parse_elements::component(parser, facts.kind, facts.bits)?.range),
     };
-    let found = Match {
+    let mut found = Match {
         key,
         mask: None,
         op: op.unwrap_or(Op::Eq),
         right,
     };
+    let written = parser.elements - elements;
+    unbrace_flags(&mut found, op.is_none() && written == 1);
     learn_match(parser, &found);
     Ok(found)
 }
