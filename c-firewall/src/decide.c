@@ -81,10 +81,11 @@ static enum found find_key(const struct walk *walk, const struct compile_op *op,
                            uint32_t *element) {
     const struct policy_key *key = &walk->compiled->keys[op->low];
     uint64_t words[FIELDS_KEY_WORDS_MAX];
+    const uint32_t count = fields_words(&walk->fields, key, words);
 
-    if (fields_words(&walk->fields, key, words) == 0)
+    if (count == 0)
         return FOUND_MISSING;
-    *element = set_find(&walk->compiled->sets[op->index], &walk->fields, key, words);
+    *element = set_find(&walk->compiled->sets[op->index], &walk->fields, key, words, count);
     return found_if(*element != LOOKUP_NONE);
 }
 

@@ -8,6 +8,10 @@
 #define MULTIPLIER_32 0x9e3779b1U           // 2^32 / golden ratio, odd
 #define MULTIPLIER_64 0x9e3779b97f4a7c15ULL // 2^64 / golden ratio, odd
 
+enum {
+    EMPTY_BYTE = 0xff, // of which LOOKUP_NONE, and so an empty slot, consists
+};
+
 /// Orders by where ranges begin, then by value.
 static int compare_ranges(const void *left, const void *right) {
     const struct lookup_range *a = left, *b = right;
@@ -65,8 +69,7 @@ static int make_exact(struct lookup *lookup, const struct lookup_range *ranges, 
     lookup->slots = malloc((mask + 1ULL) * sizeof *lookup->slots);
     if (!lookup->slots)
         return -ENOMEM;
-    for (uint32_t i = 0; i <= mask; i++)
-        lookup->slots[i] = (struct lookup_slot){.value = LOOKUP_NONE};
+    memset(lookup->slots, EMPTY_BYTE, (mask + 1ULL) * sizeof *lookup->slots);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t key = (uint32_t)ranges[i].low;
         uint32_t slot = exact_slot(lookup, key);
@@ -255,7 +258,7 @@ uint32_t lookup_find_wide(const struct lookup *lookup, policy_value value) {
     switch (lookup->kind) {
     case LOOKUP_WIDE_EXACT:
         return lookup_hash_find(&lookup->hash,
-                                (uint64_t[]){(uint64_t)(value >> 64), (uint64_t)value});
+                                (uint64_t[]){(uint64_t)(value >> 64), (uint64_t)value}, 2);
     case LOOKUP_WIDE_INTERVALS:
         return find_wide_interval(lookup, value);
     default:
@@ -277,7 +280,7 @@ static uint64_t hash_words(const uint64_t *words, uint32_t count) {
 
 /// The slot that has the key, or the empty one where it would be.
 static struct lookup_hash_slot *hash_slot(const struct lookup_hash *hash, const uint64_t *key,
-                                          uint64_t hashed) {
+                                          uint32_t words, uint64_t hashed) {
     uint32_t slot = (uint32_t)hashed & hash->mask;
 
     for (;; slot = (slot + 1) & hash->mask) {
@@ -286,15 +289,13 @@ static struct lookup_hash_slot *hash_slot(const struct lookup_hash *hash, const 
         if (row->entry == LOOKUP_NONE)
             return row;
         if (row->tag == (uint32_t)(hashed >> 32) &&
-            memcmp(&hash->rows[(size_t)row->entry * (hash->words + 1)], key,
-                   hash->words * sizeof *key) == 0)
+            memcmp(&hash->rows[(size_t)row->entry * (words + 1)], key, words * sizeof *key) == 0)
             return row;
     }
 }
 
 int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count) {
     *hash = (struct lookup_hash){
-        .words = words,
         .count = count,
         .mask = (1U << slots_log2(count)) - 1,
         .rows = rows,
@@ -304,12 +305,11 @@ int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, u
         lookup_hash_free(hash);
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i <= hash->mask; i++)
-        hash->slots[i] = (struct lookup_hash_slot){.entry = LOOKUP_NONE};
+    memset(hash->slots, EMPTY_BYTE, (hash->mask + 1ULL) * sizeof *hash->slots);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t *key = &rows[(size_t)i * (words + 1)];
         const uint64_t hashed = hash_words(key, words);
-        struct lookup_hash_slot *slot = hash_slot(hash, key, hashed);
+        struct lookup_hash_slot *slot = hash_slot(hash, key, words, hashed);
 
         if (slot->entry == LOOKUP_NONE)
             *slot = (struct lookup_hash_slot){.tag = (uint32_t)(hashed >> 32), .entry = i};
@@ -323,13 +323,13 @@ void lookup_hash_free(struct lookup_hash *hash) {
     *hash = (struct lookup_hash){0};
 }
 
-uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key) {
+uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key, uint32_t words) {
     const struct lookup_hash_slot *slot;
 
     if (hash->count == 0)
         return LOOKUP_NONE;
-    slot = hash_slot(hash, key, hash_words(key, hash->words));
+    slot = hash_slot(hash, key, words, hash_words(key, words));
     if (slot->entry == LOOKUP_NONE)
         return LOOKUP_NONE;
-    return (uint32_t)hash->rows[(size_t)slot->entry * (hash->words + 1) + hash->words];
+    return (uint32_t)hash->rows[(size_t)slot->entry * (words + 1) + words];
 }

@@ -48,7 +48,6 @@ struct lookup_hash_slot {
 
 /// A hash table of keys of so many words each.
 struct lookup_hash {
-    uint32_t words;
     uint32_t count;
     uint32_t mask; // slots - 1; slots is a power of 2 and at least twice the count
     struct lookup_hash_slot *slots;
@@ -105,7 +104,8 @@ uint32_t lookup_find_wide(const struct lookup *lookup, policy_value value);
 int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count);
 void lookup_hash_free(struct lookup_hash *hash);
 
-/// What is stored for a key of hash->words words, or LOOKUP_NONE.
-uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key);
+/// What is stored for a key, or LOOKUP_NONE.
+/// - words: as many as the hash was made with.
+uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key, uint32_t words);
 
 #endif

@@ -99,7 +99,7 @@ static uint64_t cost(const struct candidates *candidates, uint32_t count, const 
 /// Takes the field by which the fewest elements have to be looked at; of equals the first.
 static int make_candidates(struct set *set, const bool *wide) {
     const uint32_t count = set->ranged_count;
-    bool *left_out = malloc(count + 1ULL), *best_out = malloc(count + 1ULL);
+    bool *left_out = malloc(count + 1ULL), *best_out = calloc(count + 1ULL, 1);
     uint64_t best = UINT64_MAX;
     int result = left_out && best_out ? 0 : -ENOMEM;
 
@@ -211,10 +211,10 @@ static uint32_t find_ranged(const struct set *set, const uint32_t *list, uint32_
 }
 
 uint32_t set_find(const struct set *set, const struct fields *fields, const struct policy_key *key,
-                  const uint64_t *words) {
-    uint32_t found = lookup_hash_find(&set->exact, words);
+                  const uint64_t *words, uint32_t count) {
+    uint32_t found = lookup_hash_find(&set->exact, words, count);
     const struct candidates *candidates = &set->candidates;
-    policy_value values[POLICY_KEY_FIELDS_MAX];
+    policy_value values[POLICY_KEY_FIELDS_MAX] = {0};
     uint32_t list;
 
     if (found != LOOKUP_NONE || set->ranged_count == 0)

@@ -48,8 +48,8 @@ int set_make(struct set *set, const bool *wide, const struct policy_elements *el
 void set_free(struct set *set);
 
 /// The number of the element that holds the values of a key of several fields, or LOOKUP_NONE.
-/// - words: of the key, as fields_words put them together.
+/// - words: count of them, of the key, as fields_words put them together.
 uint32_t set_find(const struct set *set, const struct fields *fields, const struct policy_key *key,
-                  const uint64_t *words);
+                  const uint64_t *words, uint32_t count);
 
 #endif

@@ -104,7 +104,7 @@ static void nothing_is_found_in_nothing(void **state) {
     assert_int_equal(lookup_find(&lookup, 0), LOOKUP_NONE);
     lookup_free(&lookup);
     assert_int_equal(lookup_hash_make(&hash, 2, NULL, 0), 0);
-    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){0, 0}), LOOKUP_NONE);
+    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){0, 0}, 2), LOOKUP_NONE);
     lookup_hash_free(&hash);
 }
 
@@ -122,11 +122,11 @@ static void many_words_are_found_by_all_of_them(void **state) {
     }
     assert_int_equal(lookup_hash_make(&hash, WORDS, rows, COUNT), 0);
     for (uint64_t i = 0; i < COUNT; i++)
-        assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){i % 10, i / 10 % 10, i / 100}),
+        assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){i % 10, i / 10 % 10, i / 100}, WORDS),
                          COUNT - i);
-    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){10, 0, 0}), LOOKUP_NONE);
-    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){0, 10, 0}), LOOKUP_NONE);
-    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){0, 0, 50}), LOOKUP_NONE);
+    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){10, 0, 0}, WORDS), LOOKUP_NONE);
+    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){0, 10, 0}, WORDS), LOOKUP_NONE);
+    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){0, 0, 50}, WORDS), LOOKUP_NONE);
     lookup_hash_free(&hash);
 }
 
@@ -139,7 +139,7 @@ static void of_equal_keys_the_first_counts(void **state) {
     rows[1] = 1;
     rows[3] = 2;
     assert_int_equal(lookup_hash_make(&hash, 1, rows, 2), 0);
-    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){9}), 1);
+    assert_int_equal(lookup_hash_find(&hash, (uint64_t[]){9}, 1), 1);
     lookup_hash_free(&hash);
 }
 
