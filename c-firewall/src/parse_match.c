@@ -329,12 +329,13 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
             parse_learn(known, told(&ranges[i]));
 }
 
-/// Makes of flags in braces, if there is but one element, the flags alone, as nft does. If it was
-/// written once and without a comparison, any of them.
+/// Makes of flags in braces, if there is but one element, the flags alone, as nft does; any of
+/// them, if it was written once and without a comparison.
 static void unbrace_flags(struct policy_match *match, bool any) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
 
-    if (match->key.count > 1 || !value_is_flags(facts->type) || match->elements.count > 1)
+    if (match->op != POLICY_EQ || match->key.count > 1 || !value_is_flags(facts->type) ||
+        match->elements.count > 1)
         return;
     match->right = POLICY_RIGHT_RANGE;
     match->range = match->elements.ranges[0];

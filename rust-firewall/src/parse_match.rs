@@ -292,11 +292,11 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// Makes of flags in braces, if there is but one element, the flags alone, as nft does. If it was
-/// written once and without a comparison, any of them.
+/// Makes of flags in braces, if there is but one element, the flags alone, as nft does; any of them,
+/// if it was written once and without a comparison.
 fn unbrace_flags(found: &mut Match, any: bool) {
     let facts = field_facts(found.key.fields[0]);
-    if found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
+    if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
         return;
     }
     if let Right::Literal(Elements { ranges, .. }) = &found.right {
