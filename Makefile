@@ -17,7 +17,7 @@ SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build test check-root fuzz bench demo micro plot rules unrules bindings lint fmt clean
+.PHONY: help deps build test check-root certify fuzz bench demo micro plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
 
 help: ## this list
@@ -43,9 +43,17 @@ test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers
 check-root: ## what needs root, why, and whether it can be had here
 	@deps/check-root
 
-fuzz: ## all fuzzers of both twins, SECONDS=60 each
+certify: ## the judge: boundary packets through both twins and nf_tables, SECONDS=60 of random policies (needs root)
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory build
+	@$(RUST) cargo build --release --locked --quiet --package twinwall-tests --bin certify
+	@$(SUDO) $(CARGO_TARGET_DIR)/release/certify --seconds $(SECONDS)
+
+fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
+	@$(RUST) cargo run --release --locked --quiet --package twinwall-tests --bin differential -- \
+		--seconds $(SECONDS) --decisions 1000000
 
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null

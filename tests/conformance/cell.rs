@@ -11,8 +11,9 @@
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const ETH_P_ALL: u16 = 0x0003;
 /// Within which new interfaces have said what they say by themselves.
 const SETTLE: Duration = Duration::from_millis(400);
+/// Between two looks at a queue, of which each must find it empty: longer than a verdict takes to be acted on.
+const STEP: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// By which way a packet comes.
@@ -85,6 +88,8 @@ pub struct Cell {
     outside: Link,
     markers: [Link; 2],
     nflog: Nflog,
+    /// The list of the namespace's queues.
+    queues: File,
     raws: RefCell<BTreeMap<(u32, u8), Raw>>,
 }
 
@@ -178,23 +183,52 @@ impl Cell {
         ];
         let nflog = namespace.enter(|| Nflog::open(GROUP))?;
         Ok(Cell {
-            namespace,
             inward,
             forward,
             outside,
             markers,
             nflog,
+            queues: namespace
+                .enter(|| File::open("/proc/thread-self/net/netfilter/nfnetlink_queue"))
+                .context("/proc/net/netfilter/nfnetlink_queue")?,
+            namespace,
             raws: RefCell::default(),
         })
     }
 
-    /// Sends packets in order, each after the ones before it have reached their queue or their end.
-    pub fn send(&self, shots: &[Shot]) -> anyhow::Result<()> {
-        for run in shots.chunk_by(|a, b| a.way == b.way) {
+    /// Sends packets in order. `one_by_one`: each when the one before it has come to its end, through all hooks; else
+    /// each when the one before it has reached its queue.
+    pub fn send(&self, shots: &[Shot], one_by_one: bool) -> anyhow::Result<()> {
+        for run in shots.chunk_by(|a, b| a.way == b.way && !one_by_one) {
             for shot in run {
                 self.send_one(shot)?;
             }
             self.wait_for_marker(run[0].way)?;
+            if one_by_one {
+                self.wait_for_queue()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no packet waits for a verdict. A packet that has got one is in its next queue, or at its end, before
+    /// its program goes on.
+    fn wait_for_queue(&self) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        let mut quiet = 0;
+        while quiet < 2 {
+            ensure!(
+                Instant::now() < end,
+                "a packet waits in the queue and is not answered"
+            );
+            match self.queue_state()? {
+                None => return Ok(()),
+                Some(0) => quiet += 1,
+                Some(_) => quiet = 0,
+            }
+            if quiet < 2 {
+                thread::sleep(STEP);
+            }
         }
         Ok(())
     }
@@ -288,10 +322,12 @@ impl Cell {
 
     /// How many packets wait in queue 0; None if there is no queue.
     fn queue_state(&self) -> anyhow::Result<Option<u64>> {
-        let text = self
-            .namespace
-            .enter(|| fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue"))
-            .context("/proc/net/netfilter/nfnetlink_queue")?;
+        let mut buffer = [0; 512];
+        let read = self
+            .queues
+            .read_at(&mut buffer, 0)
+            .context("the list of queues")?;
+        let text = String::from_utf8_lossy(&buffer[..read]);
         match text.lines().next() {
             None => Ok(None),
             Some(line) => {

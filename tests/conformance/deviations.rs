@@ -31,7 +31,9 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     ("headers-beyond-the-copy", headers_beyond_the_copy),
     ("answer-to-bad-checksum", answer_to_bad_checksum),
     ("no-answer-to-malformed", no_answer_to_malformed),
-    ("extension-limit", extension_limit),
+    ("answer-before-routing", answer_before_routing),
+    ("answer-has-an-owner", answer_has_an_owner),
+    (ANSWERS, |_| false),
 ];
 
 /// Words for what stands behind the network header.
@@ -96,12 +98,38 @@ fn no_answer_to_malformed(case: &Case) -> bool {
     case.policy.contains("reject") && malformed
 }
 
-/// That the twins walk.
-const EXTENSIONS_MAX: usize = 8;
+fn answer_before_routing(case: &Case) -> bool {
+    let packet = &case.shot.bytes;
+    let no_host = match packet[0] >> 4 {
+        4 => packet[16] >= 224 || packet[16..20] == [0; 4],
+        _ => packet[24] == 0xff || packet[24..40] == [0; 16],
+    };
+    case.policy.contains("reject") && case.policy.contains("hook prerouting") && no_host
+}
 
-fn extension_limit(case: &Case) -> bool {
-    let walked = extensions(&case.shot.bytes).filter(|(kind, ..)| *kind != MOBILITY);
-    walked.count() > EXTENSIONS_MAX
+fn answer_has_an_owner(case: &Case) -> bool {
+    let has = |word| case.policy.contains(word);
+    has("reject")
+        && (has("skuid") || has("skgid"))
+        && (has("hook output") || has("hook postrouting"))
+}
+
+/// The one that is about counters, not about packets.
+const ANSWERS: &str = "answers-in-own-chains";
+
+/// Whether what is counted under a policy is known to differ: a policy that rejects, and sees what the host sends.
+pub fn counts_answers(deviations: &mut [Deviation], policy: &str) -> bool {
+    let sees = ["hook output", "hook postrouting"]
+        .iter()
+        .any(|hook| policy.contains(hook));
+    let found = deviations.iter_mut().find(|one| one.name == ANSWERS);
+    match found.filter(|_| sees && policy.contains("reject")) {
+        Some(one) => {
+            one.met += 1;
+            true
+        }
+        None => false,
+    }
 }
 
 /// What nf_reject_verify_csum and nf_ip_checksum, nf_ip6_checksum make of a packet: all protocols but some are taken to

@@ -2,6 +2,7 @@
 //! Who decides in a cell: the kernel's nf_tables, or a twin behind NFQUEUE; and what then happened to each packet.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
 
 use anyhow::{ensure, Context};
@@ -101,7 +102,7 @@ impl Subject {
             )));
         }
         self.cell.nft(&late_chains())?;
-        self.cell.send(shots)?;
+        self.cell.send(shots, false)?;
         let seen = self.cell.settle()?;
         let mut outcome = outcome(shots, &seen);
         outcome.counters = self
@@ -133,7 +134,10 @@ impl Subject {
             Ok(firewall) => firewall,
             Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
         };
-        self.cell.send(shots)?;
+        // What is limited depends on which packet comes first.
+        let text = fs::read_to_string(policy)?;
+        self.cell
+            .send(shots, text.contains("limit") || text.contains("quota"))?;
         let seen = self.cell.settle()?;
         let ended = firewall.end_by(libc::SIGTERM)?;
         ensure!(
