@@ -733,6 +733,7 @@ fn walk_all<R: DecideRecorder>(walk: &mut Walk<R>, bases: &[u32], nfproto: u8) {
 }
 
 /// The outcome before anything is decided.
+#[inline]
 fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     DecideOutcome {
         verdict: settings.default_verdict,
@@ -746,6 +747,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
+/// Not part of the callers, which are: so the outcome stays where they have it.
+#[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,
     policy: Option<&DecidePolicy>,
@@ -793,6 +796,7 @@ fn decide_by<R: DecideRecorder>(
 /// - policy: none = --default holds.
 /// - The --fail mode decides about truncated packets, malformed ones unless
 ///   settings.malformed_by_policy, and cut ones if the policy reads layer 4.
+#[inline]
 pub fn packet(
     settings: &DecideSettings,
     policy: Option<&DecidePolicy>,
