@@ -4,11 +4,18 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/// The intervals that a range holds.
+struct span {
+    uint32_t first;
+    uint32_t behind;
+};
+
 /// What making needs in between.
 struct plan {
     uint32_t bound_count;
     policy_value *bounds; // where intervals begin, ascending; interval n ends where n + 1 begins
-    uint32_t *spans;      // of an id: how many intervals it concerns
+    struct span *spans;   // of a range
+    uint32_t *totals;     // of an id: how many intervals it concerns
     uint32_t *fill;       // of an interval: where its next id goes
 };
 
@@ -50,17 +57,21 @@ static uint32_t interval_at(const struct plan *plan, policy_value bound) {
     return from;
 }
 
-static uint32_t interval_behind(const struct plan *plan, const struct lookup_range *range) {
-    return range->high + 1 == 0 ? plan->bound_count : interval_at(plan, range->high + 1);
+static void find_spans(struct plan *plan, const struct lookup_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const policy_value behind = ranges[i].high + 1;
+
+        plan->spans[i].first = interval_at(plan, ranges[i].low);
+        plan->spans[i].behind = behind == 0 ? plan->bound_count : interval_at(plan, behind);
+    }
 }
 
 static void leave_out(struct plan *plan, const struct lookup_range *ranges, uint32_t count,
                       bool *left_out) {
     for (uint32_t i = 0; i < count; i++)
-        plan->spans[ranges[i].value] +=
-            interval_behind(plan, &ranges[i]) - interval_at(plan, ranges[i].low);
+        plan->totals[ranges[i].value] += plan->spans[i].behind - plan->spans[i].first;
     for (uint32_t i = 0; i < count; i++)
-        left_out[ranges[i].value] = plan->spans[ranges[i].value] > CANDIDATES_INTERVALS_MAX;
+        left_out[ranges[i].value] = plan->totals[ranges[i].value] > CANDIDATES_INTERVALS_MAX;
 }
 
 /// Fills the lists: first counts, then places.
@@ -70,9 +81,7 @@ static int fill_lists(struct candidates *candidates, struct plan *plan,
 
     for (uint32_t i = 0; i < count; i++)
         if (!left_out[ranges[i].value])
-            for (uint32_t at = interval_at(plan, ranges[i].low),
-                          behind = interval_behind(plan, &ranges[i]);
-                 at < behind; at++)
+            for (uint32_t at = plan->spans[i].first; at < plan->spans[i].behind; at++)
                 candidates->starts[at + 1]++;
     for (uint32_t at = 0; at < plan->bound_count; at++) {
         total += candidates->starts[at + 1];
@@ -84,9 +93,7 @@ static int fill_lists(struct candidates *candidates, struct plan *plan,
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
         if (!left_out[ranges[i].value])
-            for (uint32_t at = interval_at(plan, ranges[i].low),
-                          behind = interval_behind(plan, &ranges[i]);
-                 at < behind; at++)
+            for (uint32_t at = plan->spans[i].first; at < plan->spans[i].behind; at++)
                 candidates->ids[plan->fill[at]++] = ranges[i].value;
     return 0;
 }
@@ -115,14 +122,16 @@ int candidates_make(struct candidates *candidates, uint32_t bits, const struct l
                     uint32_t count, uint32_t id_count, bool *left_out) {
     struct plan plan = {
         .bounds = malloc((2ULL * count + 1) * sizeof *plan.bounds),
-        .spans = calloc(id_count + 1ULL, sizeof *plan.spans),
+        .spans = malloc((count + 1ULL) * sizeof *plan.spans),
+        .totals = calloc(id_count + 1ULL, sizeof *plan.totals),
     };
     int result = -ENOMEM;
 
     *candidates = (struct candidates){0};
-    if (!plan.bounds || !plan.spans)
+    if (!plan.bounds || !plan.spans || !plan.totals)
         goto cleanup;
     find_bounds(&plan, ranges, count);
+    find_spans(&plan, ranges, count);
     leave_out(&plan, ranges, count, left_out);
     plan.fill = malloc((plan.bound_count + 1ULL) * sizeof *plan.fill);
     candidates->starts = calloc(plan.bound_count + 1ULL, sizeof *candidates->starts);
@@ -136,6 +145,7 @@ int candidates_make(struct candidates *candidates, uint32_t bits, const struct l
 cleanup:
     free(plan.bounds);
     free(plan.spans);
+    free(plan.totals);
     free(plan.fill);
     if (result < 0)
         candidates_free(candidates);

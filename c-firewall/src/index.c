@@ -139,8 +139,8 @@ static int64_t collect(struct plan *plan, enum policy_field field) {
     return rules;
 }
 
-/// Makes an index by a field. Returns how many rules it spares a packet, or -ENOMEM; at 0 there is
-/// none.
+/// Makes an index by a field. candidates: zeroed. Returns how many rules it spares a packet, or
+/// -ENOMEM; at 0 there is none, and candidates is zeroed.
 static int64_t try_field(struct plan *plan, enum policy_field field,
                          struct candidates *candidates) {
     const uint32_t bits = fields_wide_slot(field) < FIELDS_WIDE_COUNT ? 128 : 32;
@@ -188,27 +188,30 @@ static int take(struct compiled *compiled, struct plan *plan, enum policy_field 
 /// there was one to make, 0 if not, or -ENOMEM.
 static int add_index(struct compiled *compiled, struct plan *plan) {
     const uint64_t fields = leading_fields(plan);
-    enum policy_field best = POLICY_FIELD_COUNT;
-    struct candidates candidates;
+    enum policy_field best = POLICY_FIELD_COUNT, last = POLICY_FIELD_COUNT;
+    struct candidates candidates = {0};
     int64_t most = 0, gain;
 
     for (int field = 0; field < POLICY_FIELD_COUNT; field++) {
         if (!(fields & FIELDS_BIT(field)))
             continue;
-        gain = try_field(plan, (enum policy_field)field, &candidates);
+        last = (enum policy_field)field;
+        candidates_free(&candidates);
+        gain = try_field(plan, last, &candidates);
         if (gain < 0)
             return -ENOMEM;
-        if (gain > 0)
-            candidates_free(&candidates);
         if (gain > most) {
             most = gain;
-            best = (enum policy_field)field;
+            best = last;
         }
+    }
+    if (best != last) {
+        candidates_free(&candidates);
+        if (best != POLICY_FIELD_COUNT && try_field(plan, best, &candidates) < 0)
+            return -ENOMEM;
     }
     if (best == POLICY_FIELD_COUNT)
         return 0;
-    if (try_field(plan, best, &candidates) < 0)
-        return -ENOMEM;
     return take(compiled, plan, best, &candidates) < 0 ? -ENOMEM : 1;
 }
 

@@ -18,6 +18,9 @@ pub struct Candidates {
     pub ids: Vec<u32>,
 }
 
+/// Numbers of intervals.
+type Span = std::ops::Range<usize>;
+
 /// All places where a range begins or the values behind one do: where intervals begin, ascending;
 /// interval n ends where n + 1 begins.
 fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
@@ -35,31 +38,33 @@ fn interval_at(bounds: &[u128], bound: u128) -> usize {
 }
 
 /// The intervals that a range holds.
-fn intervals(bounds: &[u128], range: &LookupRange) -> std::ops::Range<usize> {
+fn span(bounds: &[u128], range: &LookupRange) -> Span {
     let behind = range.high.checked_add(1);
     interval_at(bounds, range.low)..behind.map_or(bounds.len(), |high| interval_at(bounds, high))
 }
 
-fn leave_out(bounds: &[u128], ranges: &[LookupRange], left_out: &mut [bool]) {
-    let mut spans = vec![0; left_out.len()];
-    for range in ranges {
-        spans[range.value as usize] += intervals(bounds, range).len() as u32;
+fn leave_out(spans: &[Span], ranges: &[LookupRange], left_out: &mut [bool]) {
+    let mut totals = vec![0; left_out.len()];
+    for (range, span) in ranges.iter().zip(spans) {
+        totals[range.value as usize] += span.len() as u32;
     }
     for range in ranges {
-        left_out[range.value as usize] = spans[range.value as usize] > INTERVALS_MAX;
+        left_out[range.value as usize] = totals[range.value as usize] > INTERVALS_MAX;
     }
 }
 
 /// Fills the lists: first counts, then places.
-fn fill_lists(bounds: &[u128], ranges: &[LookupRange], left_out: &[bool]) -> (Vec<u32>, Vec<u32>) {
-    let mut starts = vec![0; bounds.len() + 1];
-    let kept = || {
-        ranges
-            .iter()
-            .filter(|range| !left_out[range.value as usize])
-    };
-    for range in kept() {
-        for at in intervals(bounds, range) {
+fn fill_lists(
+    intervals: usize,
+    spans: &[Span],
+    ranges: &[LookupRange],
+    left_out: &[bool],
+) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0; intervals + 1];
+    let all = || ranges.iter().zip(spans);
+    let kept = || all().filter(|(range, _)| !left_out[range.value as usize]);
+    for (_, span) in kept() {
+        for at in span.clone() {
             starts[at + 1] += 1;
         }
     }
@@ -70,8 +75,8 @@ fn fill_lists(bounds: &[u128], ranges: &[LookupRange], left_out: &[bool]) -> (Ve
     }
     let mut fill = starts.clone();
     let mut ids = vec![0; total as usize];
-    for range in kept() {
-        for at in intervals(bounds, range) {
+    for (range, span) in kept() {
+        for at in span.clone() {
             ids[fill[at] as usize] = range.value;
             fill[at] += 1;
         }
@@ -99,8 +104,9 @@ fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
 ///   ids without ranges are not touched.
 pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candidates {
     let bounds = find_bounds(ranges);
-    leave_out(&bounds, ranges, left_out);
-    let (starts, ids) = fill_lists(&bounds, ranges, left_out);
+    let spans: Vec<Span> = ranges.iter().map(|range| span(&bounds, range)).collect();
+    leave_out(&spans, ranges, left_out);
+    let (starts, ids) = fill_lists(bounds.len(), &spans, ranges, left_out);
     Candidates {
         lookup: make_lookup(&bounds, &starts, bits),
         starts,

@@ -161,17 +161,25 @@ fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     let wanted = leading_fields(plan);
     let mut most = 0;
     let mut best = None;
+    let mut last = None;
+    let mut candidates = None;
     for field in policy::FIELDS.iter().map(|facts| facts.field) {
         if wanted & fields::bit(field) == 0 {
             continue;
         }
-        if let Some((gain, _)) = try_field(plan, field).filter(|&(gain, _)| gain > most) {
-            most = gain;
+        let tried = try_field(plan, field);
+        if let Some((gain, _)) = tried.as_ref().filter(|(gain, _)| *gain > most) {
+            most = *gain;
             best = Some(field);
         }
+        last = Some(field);
+        candidates = tried;
     }
     let best = best?;
-    let (_, candidates) = try_field(plan, best)?;
+    if last != Some(best) {
+        candidates = try_field(plan, best);
+    }
+    let (_, candidates) = candidates?;
     Some(take(plan, best, candidates))
 }
 
