@@ -35,7 +35,6 @@ static const char *op_text(const struct policy_match *match, enum policy_type ty
     case POLICY_EQ:
         return match->masked || exact ? " ==" : "";
     case POLICY_NE:
-    case POLICY_BITS_NONE:
         return " !=";
     case POLICY_LT:
         return " <";
@@ -47,16 +46,6 @@ static const char *op_text(const struct policy_match *match, enum policy_type ty
         return " >=";
     default:
         return "";
-    }
-}
-
-/// Flags of which any counts. That none of one is set is written with that one twice.
-static void print_any_flags(FILE *out, enum policy_type type, enum policy_op op,
-                            policy_value flags) {
-    value_print(out, type, flags, ",");
-    if (op == POLICY_BITS_NONE && (flags & (flags - 1)) == 0) {
-        fputc(',', out);
-        value_print(out, type, flags, ",");
     }
 }
 
@@ -101,8 +90,8 @@ static void print_right(FILE *out, const struct policy_match *match,
         print_elements(out, types, &match->elements);
         break;
     default:
-        if (match->op == POLICY_BITS_ANY || match->op == POLICY_BITS_NONE)
-            print_any_flags(out, *types, match->op, match->range.low);
+        if (match->op == POLICY_BITS_ANY)
+            value_print(out, *types, match->range.low, ",");
         else
             value_print_range(out, *types, &match->range);
     }
@@ -113,9 +102,13 @@ static void print_match(FILE *out, const struct policy_match *match) {
 
     key_types(&match->key, types);
     print_key(out, &match->key);
-    if (match->masked) {
+    if (match->masked || match->op == POLICY_BITS_NONE) {
         fputs(" & ", out);
-        value_print_mask(out, *types, match->mask);
+        value_print_mask(out, *types, match->masked ? match->mask : match->range.low);
+    }
+    if (match->op == POLICY_BITS_NONE) {
+        fputs(" == 0x0", out);
+        return;
     }
     fprintf(out, "%s ", op_text(match, *types));
     print_right(out, match, types);

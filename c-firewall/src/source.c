@@ -58,20 +58,23 @@ int source_read(const char *path, size_t limit, struct source *source) {
     return 0;
 }
 
-/// The bytes of the character at the start of a text if it is UTF-8 (RFC 3629), else 0.
-static size_t character_bytes(const uint8_t *text, size_t bytes) {
-    const uint8_t lead = text[0];
-    size_t length = 0;
-
+/// The bytes of a character that begins with this one, or 0 if none does.
+static size_t bytes_of(uint8_t lead) {
     if (lead < 0x80)
         return 1;
     if (lead >= 0xc2 && lead <= 0xdf)
-        length = 2;
-    else if (lead >= 0xe0 && lead <= 0xef)
-        length = 3;
-    else if (lead >= 0xf0 && lead <= 0xf4)
-        length = 4;
-    if (length == 0 || length > bytes)
+        return 2;
+    if (lead >= 0xe0 && lead <= 0xef)
+        return 3;
+    return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+}
+
+/// The bytes of the character at the start of a text if it is UTF-8 (RFC 3629), else 0.
+static size_t character_bytes(const uint8_t *text, size_t bytes) {
+    const uint8_t lead = text[0];
+    const size_t length = bytes_of(lead);
+
+    if (length > bytes)
         return 0;
     for (size_t i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)

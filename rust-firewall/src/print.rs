@@ -103,8 +103,8 @@ fn op_text(match_: &Match, kind: Type) -> &'static str {
     let exact = value::is_flags(kind) && matches!(match_.right, Right::Range(_));
     match match_.op {
         Op::Eq if match_.mask.is_some() || exact => " ==",
-        Op::Eq | Op::BitsAny => "",
-        Op::Ne | Op::BitsNone => " !=",
+        Op::Eq | Op::BitsAny | Op::BitsNone => "",
+        Op::Ne => " !=",
         Op::Lt => " <",
         Op::Gt => " >",
         Op::Le => " <=",
@@ -115,28 +115,32 @@ fn op_text(match_: &Match, kind: Type) -> &'static str {
 fn print_match(out: &mut String, match_: &Match) {
     let types = key_types(&match_.key);
     print_key(out, &match_.key);
-    if let Some(mask) = match_.mask {
+    let none_of = match (match_.op, &match_.right) {
+        (Op::BitsNone, Right::Range(range)) => Some(range.low),
+        _ => None,
+    };
+    if let Some(mask) = match_.mask.or(none_of) {
         out.push_str(" & ");
         value::print_mask(out, types[0], mask);
     }
+    if none_of.is_some() {
+        out.push_str(" == 0x0");
+        return;
+    }
     out.push_str(op_text(match_, types[0]));
     out.push(' ');
+    print_right(out, match_, &types);
+}
+
+/// What a match compares with, a map looks in.
+fn print_right(out: &mut String, match_: &Match, types: &[Type]) {
     match &match_.right {
-        Right::Range(range) if matches!(match_.op, Op::BitsAny | Op::BitsNone) => {
-            print_any_flags(out, types[0], match_.op, range.low);
+        Right::Range(range) if match_.op == Op::BitsAny => {
+            value::print(out, types[0], range.low, ",");
         }
         Right::Range(range) => value::print_range(out, types[0], range),
         Right::Named { name, .. } => put(out, format_args!("@{name}")),
-        Right::Literal(elements) => print_elements(out, &types, elements),
-    }
-}
-
-/// Flags of which any counts. That none of one is set is written with that one twice.
-fn print_any_flags(out: &mut String, kind: Type, op: Op, flags: u128) {
-    value::print(out, kind, flags, ",");
-    if op == Op::BitsNone && flags.count_ones() < 2 {
-        out.push(',');
-        value::print(out, kind, flags, ",");
+        Right::Literal(elements) => print_elements(out, types, elements),
     }
 }
 
@@ -144,11 +148,7 @@ fn print_any_flags(out: &mut String, kind: Type, op: Op, flags: u128) {
 fn print_map(out: &mut String, match_: &Match, word: &str) {
     print_key(out, &match_.key);
     put(out, format_args!(" {word} "));
-    match &match_.right {
-        Right::Named { name, .. } => put(out, format_args!("@{name}")),
-        Right::Literal(elements) => print_elements(out, &key_types(&match_.key), elements),
-        Right::Range(_) => {}
-    }
+    print_right(out, match_, &key_types(&match_.key));
 }
 
 fn print_elements(out: &mut String, types: &[Type], elements: &Elements) {

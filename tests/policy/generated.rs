@@ -17,8 +17,10 @@ const ELEMENTS_MAX: usize = 2 << 20;
 const RULES_MAX: usize = 1 << 20;
 const POLICY: &str = "policy.nft";
 
+type Body = fn() -> anyhow::Result<()>;
+
 pub fn cases() -> Vec<Case> {
-    let cases: [(&str, fn() -> anyhow::Result<()>); 16] = [
+    let cases: [(&str, Body); 16] = [
         ("limits/100-mib", hundred_mib),
         ("limits/32-mib-with-includes", includes_add_up),
         ("limits/no-end", without_end),
