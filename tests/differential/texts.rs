@@ -132,18 +132,21 @@ pub fn part(
     Ok(())
 }
 
+/// Makes a text small on which the twins differ. One that both refuse, and should not, is kept as it is: all of what is
+/// left of it would be refused as well.
 fn shrink_text(asker: &Asker, name: &str, text: &[u8], meant: Meant) -> anyhow::Result<()> {
-    let fails = |text: &[u8]| matches!(judge(asker, text, meant), Ok(Err(_)));
-    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-    let small = shrink::list(&lines, |lines| fails(&lines.concat())).concat();
-    let small = shrink::list(&small, fails);
+    let differs = |text: &[u8]| matches!(judge(asker, text, Meant::Any), Ok(Err(_)));
+    let (mut small, mut word) = (text.to_vec(), "any");
+    if differs(text) {
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        small = shrink::list(&lines, |lines| differs(&lines.concat())).concat();
+        small = shrink::list(&small, differs);
+    } else {
+        word = "valid";
+    }
+    let meant = if word == "valid" { meant } else { Meant::Any };
     let note = judge(asker, &small, meant)?.err().unwrap_or_default();
     println!("  shrunk to {} bytes: {note}", small.len());
-    let word = if meant == Meant::Valid {
-        "valid"
-    } else {
-        "any"
-    };
     // Bytes that are no text can't stand behind comments that are.
     let path = keep::folder().join(format!("{name}.text"));
     fs::create_dir_all(keep::folder())?;
