@@ -472,7 +472,7 @@ decide_by(const struct decide_settings *settings, const struct compiled *compile
         .mark = input->mark,
     };
     if (input->truncated ||
-        (packet_is_malformed(input->status) && !settings->malformed_by_policy)) {
+        (packet_is_malformed(input->status) && !(compiled && settings->malformed_by_policy))) {
         fail(settings, outcome);
         return;
     }

@@ -91,14 +91,14 @@ struct decide_recorder {
     void *context;
 };
 
-/// The verdict for a packet: --default for PACKET_OK and PACKET_CUT, the --fail mode (accept if
-/// open, drop if closed) for malformed and truncated ones.
+/// The verdict for a packet without a policy: --default for PACKET_OK and PACKET_CUT, the --fail
+/// mode (accept if open, drop if closed) for malformed and truncated ones.
 /// - truncated: the netlink message did not fit its slot; status is not looked at then.
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);
 
 /// What happens with a packet.
-/// - compiled: NULL = no policy, --default holds; flow and counters may be NULL then.
+/// - compiled: NULL = no policy, decide holds; flow and counters may be NULL then.
 /// - counters: of the calling thread.
 /// - Always fills in outcome. The --fail mode decides about truncated packets, malformed ones
 ///   unless settings->malformed_by_policy, and cut ones if the policy reads layer 4.

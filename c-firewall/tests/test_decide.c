@@ -160,6 +160,8 @@ static void without_a_policy_the_default_is_for_what_could_be_read(void **state)
             decide_packet(&both[i], NULL, NULL, NULL, &input, &outcome);
             assert_int_equal(outcome.verdict, failed ? fail : both[i].default_verdict);
             assert_int_equal(outcome.by, failed ? DECIDE_BY_FAIL : DECIDE_BY_DEFAULT);
+            assert_int_equal(decide(&both[i], (enum packet_status)status, false), outcome.verdict);
+            assert_int_equal(decide(&both[i], (enum packet_status)status, true), fail);
         }
 }
 
@@ -198,7 +200,7 @@ static void malformed_gets_the_fail_mode_unless_the_policy_is_to_decide(void **s
     settings.malformed_by_policy = true;
     assert_outcome(&engine, ask(&engine, &settings, &input), "accept rule 0");
     decide_packet(&settings, NULL, NULL, NULL, &input, &outcome);
-    assert_int_equal(outcome.by, DECIDE_BY_DEFAULT);
+    assert_int_equal(outcome.by, DECIDE_BY_FAIL);
     engine_free(&engine);
     free(sample.vector.bytes);
 }

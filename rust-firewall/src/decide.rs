@@ -188,8 +188,8 @@ struct Walk<'a, R> {
     stack: [Waiting; WAY_MAX],
 }
 
-/// The verdict for a packet: --default for `Ok` and `Cut`, the --fail mode (accept if open, drop if
-/// closed) for malformed and truncated ones.
+/// The verdict for a packet without a policy: --default for `Ok` and `Cut`, the --fail mode (accept if
+/// open, drop if closed) for malformed and truncated ones.
 /// truncated: the netlink message did not fit its slot; status is not looked at then.
 pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) -> Verdict {
     if truncated || packet::is_malformed(status) {
@@ -756,7 +756,8 @@ fn decide_by<R: DecideRecorder>(
     outcome: &mut DecideOutcome,
     recorder: &mut R,
 ) {
-    if input.truncated || (packet::is_malformed(input.status) && !settings.malformed_by_policy) {
+    let by_policy = settings.malformed_by_policy && policy.is_some();
+    if input.truncated || (packet::is_malformed(input.status) && !by_policy) {
         fail(settings, outcome);
         return;
     }
@@ -793,7 +794,7 @@ fn decide_by<R: DecideRecorder>(
 }
 
 /// What happens with a packet.
-/// - policy: none = --default holds.
+/// - policy: none = `decide` holds.
 /// - The --fail mode decides about truncated packets, malformed ones unless
 ///   settings.malformed_by_policy, and cut ones if the policy reads layer 4.
 #[inline]

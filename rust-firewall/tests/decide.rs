@@ -131,6 +131,8 @@ fn without_a_policy_the_default_is_for_what_could_be_read() {
                 "{name}"
             );
             assert_eq!(outcome.by == DecideBy::Fail, failed, "{name}");
+            assert_eq!(decide::decide(&settings, status, false), outcome.verdict);
+            assert_eq!(decide::decide(&settings, status, true), fail);
         }
     }
 }
@@ -165,7 +167,7 @@ fn malformed_gets_the_fail_mode_unless_the_policy_is_to_decide() {
     let outcome = decide(&engine, &settings, &input(&packet, status));
     assert_eq!(describe(&engine, &outcome), "accept rule 0");
     let outcome = decide::packet(&settings, None, &input(&packet, status));
-    assert_eq!(outcome.by, DecideBy::Default);
+    assert_eq!(outcome.by, DecideBy::Fail);
 }
 
 #[test]
