@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fields.h"
 
+#include <assert.h>
 #include <netinet/in.h>
 
 #include "decide.h"
@@ -28,6 +29,14 @@ static const uint64_t transport_fields =
     FIELDS_BIT(POLICY_TH_DPORT) | FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) |
     FIELDS_BIT(POLICY_ICMP_CODE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) |
     FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD) | FIELDS_BIT(POLICY_META_L4PROTO);
+
+// A destination port follows its source port, a code its type.
+static_assert(POLICY_TCP_DPORT == POLICY_TCP_SPORT + 1, "read_ports");
+static_assert(POLICY_UDP_DPORT == POLICY_UDP_SPORT + 1, "read_ports");
+static_assert(POLICY_TH_DPORT == POLICY_TH_SPORT + 1, "read_ports");
+static_assert(POLICY_ICMP_CODE_FIELD == POLICY_ICMP_TYPE_FIELD + 1, "read_icmp");
+static_assert(POLICY_ICMPV6_CODE_FIELD == POLICY_ICMPV6_TYPE_FIELD + 1, "read_icmp");
+static_assert(POLICY_FIELD_COUNT <= 64, "a bit for each field");
 
 static uint32_t be16(const uint8_t *bytes) { return (uint32_t)bytes[0] << 8 | bytes[1]; }
 

@@ -113,7 +113,8 @@ pub fn set(fields: &mut Fields, field: Field, value: u32) {
     }
 }
 
-fn set_wide(fields: &mut Fields, field: Field, value: u128) {
+/// Gives a wide field a value.
+pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
     fields.present |= bit(field);
     let slot = wide_slot(field).and_then(|slot| fields.wide.get_mut(slot));
     if let Some(wide) = slot {
