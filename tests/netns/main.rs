@@ -9,6 +9,7 @@ use twinwall_tests::twin::{Twin, BACKENDS, TWINS};
 mod failure;
 mod losses;
 mod malformed;
+mod policy;
 mod reject;
 mod traffic;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         losses::ROWS,
         failure::ROWS,
         malformed::ROWS,
+        policy::ROWS,
         reject::ROWS,
     ]
     .concat();

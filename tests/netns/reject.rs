@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::frames::{hardware_address, Link};
 use twinwall_tests::place::{namespace, restore, run};
+use twinwall_tests::traffic::VAIN;
 
 use crate::{Row, Subject};
 
@@ -31,7 +31,8 @@ table inet filter {
 }
 "#;
 
-const QUIET: Duration = Duration::from_millis(300);
+/// How many of the packets are answered.
+const ANSWERS: usize = 37;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const ICMP: u8 = libc::IPPROTO_ICMP as u8;
@@ -235,11 +236,8 @@ fn answers(client: &Namespace, server: &Namespace) -> anyhow::Result<Vec<Vec<u8>
     let link = Link::open(client, "veth")?;
     let to = hardware_address(server, "veth")?;
     let (own, others) = packets();
-    // The server asks who we are first; what waits for that is bounded.
-    let mut answers = Vec::new();
     for packet in &own {
         link.send(to, packet)?;
-        answers.extend(link.drain(Duration::from_millis(2))?);
     }
     for packet in &others {
         let multicast = match packet[0] >> 4 {
@@ -249,9 +247,7 @@ fn answers(client: &Namespace, server: &Namespace) -> anyhow::Result<Vec<Vec<u8>
         };
         link.send(multicast, packet)?;
     }
-    answers.extend(link.drain(QUIET)?);
-    answers.retain(|packet| is_answer(packet));
-    Ok(answers)
+    Ok(link.receive(is_answer, ANSWERS, VAIN)?)
 }
 
 /// What is compared of answers, in a fixed order.
@@ -314,7 +310,7 @@ fn as_the_kernel_does(subject: &Subject) -> anyhow::Result<()> {
     run(&server, "nft", &["-f", &name])?;
     let kernel = comparable(answers(&client, &server)?);
     ensure!(
-        kernel.len() > 20,
+        kernel.len() == ANSWERS,
         "the kernel gave {} answers",
         kernel.len()
     );

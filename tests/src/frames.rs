@@ -4,11 +4,12 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
 
+use crate::case::PATIENCE;
 use crate::packets::socket;
 use crate::place::run;
 
@@ -90,8 +91,13 @@ impl Link {
         Ok(())
     }
 
-    /// The IP packets that came in, until none has for a while.
-    pub fn drain(&self, quiet: Duration) -> io::Result<Vec<Vec<u8>>> {
+    /// The IP packets that come in and are wanted: until so many as expected have, and then none for a while.
+    pub fn receive(
+        &self,
+        wanted: impl Fn(&[u8]) -> bool,
+        expected: usize,
+        quiet: Duration,
+    ) -> io::Result<Vec<Vec<u8>>> {
         let mut packets = Vec::new();
         let mut buffer = vec![0_u8; 65536];
         let mut poll = libc::pollfd {
@@ -99,8 +105,13 @@ impl Link {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one pollfd, which lives through the call.
-        while unsafe { libc::poll(&mut poll, 1, quiet.as_millis() as i32) } == 1 {
+        let mut end = Instant::now() + if expected > 0 { PATIENCE } else { quiet };
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // SAFETY: one pollfd, which lives through the call.
+            if unsafe { libc::poll(&mut poll, 1, left.as_millis() as i32) } != 1 {
+                return Ok(packets);
+            }
             // SAFETY: the kernel writes at most the lengths given; all zeros is a valid sockaddr_ll.
             let (read, from) = unsafe {
                 let mut from: libc::sockaddr_ll = zeroed();
@@ -117,10 +128,13 @@ impl Link {
             };
             let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
             let is_ip = matches!(u16::from_be(from.sll_protocol), ETH_P_IP | ETH_P_IPV6);
-            if is_ip && from.sll_pkttype != libc::PACKET_OUTGOING {
-                packets.push(buffer[HEADER_BYTES..read].to_vec());
+            let packet = buffer.get(HEADER_BYTES..read).unwrap_or_default();
+            if is_ip && from.sll_pkttype != libc::PACKET_OUTGOING && wanted(packet) {
+                packets.push(packet.to_vec());
+                if packets.len() >= expected {
+                    end = Instant::now() + quiet;
+                }
             }
         }
-        Ok(packets)
     }
 }
