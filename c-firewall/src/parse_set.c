@@ -156,7 +156,9 @@ static int read_elements(struct parser *parser, struct block *block, const struc
     if (status == 0)
         status = parse_elements_read(parser, &shape, &block->set.elements, &block->ranged,
                                      &block->range);
-    return status != 0 ? status : lexer_take_end(&parser->lexer);
+    if (status != 0 || lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE)
+        return status; // as nft has it, `elements = { … } }` needs no END
+    return lexer_take_end(&parser->lexer);
 }
 
 /// Takes an item of a set's block that begins with a word, taken already.

@@ -181,6 +181,9 @@ fn elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), 
     parser.sign(Sign::Assign, "\"=\"")?;
     block.ranged = parse_elements::read(parser, &shape, &mut elements)?;
     block.elements = Some(elements);
+    if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
+        return Ok(()); // as nft has it, `elements = { … } }` needs no END
+    }
     parser.lexer.take_end()
 }
 
