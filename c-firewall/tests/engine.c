@@ -140,7 +140,12 @@ static void address_match(struct random *random, struct kind kind, struct text *
 
     snprintf(first, sizeof first, kind.ipv6 ? "2001:db8::%x" : "10.0.0.%u",
              random_below(random, ADDRESSES));
-    switch (random_below(random, 7)) {
+    switch (random_below(random, 9)) {
+    case 7:
+    case 8:
+        WRITE(text, kind.ipv6 ? "ip6 saddr & ::7 == ::%x " : "ip saddr & 0.0.0.7 == 0.0.0.%u ",
+              random_below(random, 8));
+        break;
     case 0:
     case 1:
     case 2:

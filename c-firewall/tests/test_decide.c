@@ -17,6 +17,14 @@ enum {
     NOTES_MAX = 64,
 };
 
+/// A table that comes first, so that numbers of sets and chains do not begin with those that are
+/// tested.
+static const char before[] =
+    "table inet before { set first { type ipv4_addr; elements = { 9.9.9.9 }; }; "
+    "chain first { accept; }; };";
+static const char sets[] =
+    "set numbers { type inet_service; elements = { 22, 80 }; }; map names { type "
+    "inet_service : verdict; elements = { 80 : jump there }; };";
 static const char chains[] = "chain back { return; }\n chain there { drop; }\n "
                              "chain over { jump back; goto back; drop; }\n";
 
@@ -48,8 +56,9 @@ static void policy_of(char text[static TEXT_BYTES], const char *family, const ch
     char *end;
 
     snprintf(text, TEXT_BYTES,
-             "table %s t {\n %s chain c {\n type filter hook input priority 0; policy accept;\n %s",
-             family, chains, rules);
+             "%s table %s t { %s\n %s chain c {\n type filter hook input priority 0; policy "
+             "accept;\n %s",
+             before, family, sets, chains, rules);
     end = strstr(text, "policy accept;\n");
     while ((end = strstr(end, "; ")))
         memcpy(end, " \n", 2);
@@ -210,6 +219,7 @@ static void what_is_cut_cannot_be_decided_by_layer_4(void **state) {
     struct engine network = engine_of("inet", "ip saddr 10.9.0.1 accept", false);
     struct engine transport = engine_of("inet", "ip saddr 10.9.0.1 accept; th dport 1 drop", false);
     struct engine other = engine_of("inet", "icmpv6 type 1 drop", false);
+    struct engine icmp = engine_of("inet", "icmp type 1 drop", false);
     struct decide_outcome outcome;
     struct decide_input input;
     struct sample sample;
@@ -224,6 +234,12 @@ static void what_is_cut_cannot_be_decided_by_layer_4(void **state) {
     assert_true(outcome.undecidable);
     // What another family reads does not matter.
     assert_outcome(&other, ask(&other, &settings, &input), "accept policy");
+    free(sample.vector.bytes);
+    sample_make(&sample, "ipv6-extension-uncopied");
+    assert_int_equal(sample.status, PACKET_CUT);
+    input = sample_input(&sample);
+    assert_outcome(&icmp, ask(&icmp, &settings, &input), "accept policy");
+    engine_free(&icmp);
     engine_free(&network);
     engine_free(&transport);
     engine_free(&other);
@@ -423,9 +439,10 @@ static void a_way_of_sixteen_chains_is_walked(void **state) {
 }
 
 static void rules_behind_a_jump_of_an_indexed_chain_run_once(void **state) {
-    static const uint32_t hits[] = {10, 30, 31, 32, 33};
+    static const uint32_t hits[] = {0, 11, 31, 32, 33, 34};
     const struct decide_settings settings = {.default_verdict = VERDICT_DROP};
-    char rules[TEXT_BYTES / 2] = "";
+    // The first concerns too many intervals to be in the index.
+    char rules[TEXT_BYTES / 2] = "tcp dport 60-200 counter; ";
     struct decide_input input;
     struct sample sample;
     struct engine engine;
@@ -441,7 +458,7 @@ static void rules_behind_a_jump_of_an_indexed_chain_run_once(void **state) {
     sample_make(&sample, "ipv4-tcp");
     input = sample_input(&sample);
     assert_outcome(&engine, ask(&engine, &settings, &input), "accept policy");
-    for (uint32_t i = 0; i < 34; i++) {
+    for (uint32_t i = 0; i < 35; i++) {
         const bool is_hit = hit < sizeof hits / sizeof *hits && hits[hit] == i;
 
         assert_int_equal(engine_counter(&engine, i).packets, is_hit);

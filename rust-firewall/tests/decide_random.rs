@@ -14,7 +14,7 @@ use rust_firewall::verdict::Verdict;
 const POLICIES: usize = 60;
 const PACKETS: usize = 400;
 /// What both twins make of the numbers from seed 1 on.
-const DIGEST: u64 = 0x432e_5ced_02e8_dc6a;
+const DIGEST: u64 = 0xb922_d46e_0bdc_22b1;
 
 const SETTINGS: DecideSettings = DecideSettings {
     default_verdict: Verdict::Drop,

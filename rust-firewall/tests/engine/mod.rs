@@ -165,7 +165,9 @@ fn port_match(random: &mut Random, kind: Kind, text: &mut String) {
 fn address_match(random: &mut Random, kind: Kind, text: &mut String) {
     let family = if kind.ipv6 { "ip6" } else { "ip" };
     let first = address(random, kind);
-    let _ = match random.below(7) {
+    let _ = match random.below(9) {
+        7 | 8 if kind.ipv6 => write!(text, "ip6 saddr & ::7 == ::{:x} ", random.below(8)),
+        7 | 8 => write!(text, "ip saddr & 0.0.0.7 == 0.0.0.{} ", random.below(8)),
         0..=2 => write!(text, "{family} saddr {first} "),
         3 => write!(
             text,
