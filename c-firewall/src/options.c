@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "source.h"
 
 enum {
     WAIT_US_MAX = 1000,        // of --spin and --coalesce
@@ -213,6 +214,17 @@ static int check_policy(const struct given *given, const struct options *options
     return 0;
 }
 
+/// A path is text, as what quotes it is.
+static int check_path(const struct given *given, const char *path) {
+    char quoted[ARGUMENTS_QUOTED_BYTES];
+
+    if (!path || source_check((const uint8_t *)path, strlen(path)) == strlen(path))
+        return 0;
+    failure_set(given->failure, LOG_EXIT_USAGE, "\"%s\": expected a path in UTF-8",
+                arguments_quote(path, quoted));
+    return -EINVAL;
+}
+
 /// The values of a command line without a command, in the order of the help text.
 static int check_run(const struct given *given, struct options *options) {
     int backend = options->backend, profile = options->profile, gso = options->gso;
@@ -232,6 +244,7 @@ static int check_run(const struct given *given, struct options *options) {
         check_choice(given, OPTION_GSO, gso_names, 2, "on or off", &gso) < 0 ||
         check_number(given, OPTION_SPIN, 0, WAIT_US_MAX, &options->spin_us) < 0 ||
         check_number(given, OPTION_COALESCE, 0, WAIT_US_MAX, &options->coalesce_us) < 0 ||
+        check_path(given, value_of(given, OPTION_POLICY)) < 0 ||
         check_choice(given, OPTION_DEFAULT, default_names, 2, "accept or drop", &verdict) < 0 ||
         check_choice(given, OPTION_FAIL, fail_names, 2, "open or closed", &fail_open) < 0 ||
         check_choice(given, OPTION_MALFORMED, malformed_names, 2, "fail or policy", &by_policy) <
@@ -374,7 +387,9 @@ static int check_explain(const struct given *given, struct options *options) {
         check_id(given, OPTION_UID, &explain->has_uid, &explain->uid) < 0 ||
         check_id(given, OPTION_GID, &explain->has_gid, &explain->gid) < 0 ||
         check_ct_state(given, explain) < 0 ||
-        check_mark(given, OPTION_CT_MARK, &explain->has_ct_mark, &explain->ct_mark) < 0)
+        check_mark(given, OPTION_CT_MARK, &explain->has_ct_mark, &explain->ct_mark) < 0 ||
+        check_path(given, given->arguments->words[0]) < 0 ||
+        check_path(given, given->arguments->words[1]) < 0)
         return -EINVAL;
     options->default_verdict = (enum verdict)verdict;
     options->fail_open = fail_open;
@@ -396,6 +411,8 @@ int options_parse(int argc, char **argv, struct options *options, struct failure
         return arguments.text == ARGUMENTS_HELP ? OPTIONS_ACTION_HELP : OPTIONS_ACTION_VERSION;
     checked = profiles[profile_of(&given)];
     if (arguments.command == ARGUMENTS_CHECK) {
+        if (check_path(&given, arguments.words[0]) < 0)
+            return -EINVAL;
         checked.policy = arguments.words[0];
         checked.print = value_of(&given, OPTION_PRINT);
     } else if (arguments.command == ARGUMENTS_EXPLAIN) {
