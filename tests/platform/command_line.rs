@@ -166,9 +166,55 @@ const BAD: &[Bad] = &[
         b"--profile|paper|--coalesce|1|--spin|1|--batch|64",
         "--profile paper fixes --batch: leave it out or use --profile fast",
     ),
+    bad(
+        b"--profile|paper|--policy|x",
+        "--profile paper accepts every packet: leave --policy out or use --profile fast",
+    ),
     same(b"--profile|paper|--default|drop|--spin|3"),
     same(b"--profile|paper|--spin|3|--stats|0"),
     same(b"--profile|paper|--batch|x"),
+    // Policies.
+    bad(b"--malformed|fail", "--malformed has no meaning without a policy: add --policy or leave it out"),
+    bad(b"--conntrack|mark", "--conntrack has no meaning without a policy: add --policy or leave it out"),
+    bad(b"--policy|x|--malformed|open", "--malformed \"open\": expected fail or policy"),
+    bad(b"--policy|x|--conntrack|on", "--conntrack \"on\": expected auto, attribute or mark"),
+    bad(b"--pol", "option --policy needs a value: see --help"),
+    bad(b"--c|1", "unknown or ambiguous option --c: see --help"),
+    bad(b"--policy|a\xffb", "\"a\\xffb\": expected a path in UTF-8"),
+    // check.
+    bad(b"check", "check needs a policy: see --help"),
+    bad(b"--json|check|x", "unexpected argument \"check\": see --help"),
+    bad(b"checks|x", "unexpected argument \"checks\": see --help"),
+    bad(b"check|a|b", "unexpected argument \"b\": see --help"),
+    bad(b"check|a|b|--foo", "unknown or ambiguous option --foo: see --help"),
+    bad(b"check|--print=yes|a", "option --print takes no value: see --help"),
+    bad(b"check|--queue|1|a", "unknown or ambiguous option --queue: see --help"),
+    bad(b"check|--json|a", "unknown or ambiguous option --json: see --help"),
+    bad(b"check|--|--print|--print", "unexpected argument \"--print\": see --help"),
+    bad(b"check|-p", "unknown or ambiguous option -p: see --help"),
+    bad(b"check|\xff", "\"\\xff\": expected a path in UTF-8"),
+    // explain.
+    bad(b"explain", "explain needs a policy and a capture: see --help"),
+    bad(b"explain|a", "explain needs a policy and a capture: see --help"),
+    bad(b"explain|a|b|c", "unexpected argument \"c\": see --help"),
+    bad(b"explain|a|--hook|x|b", "--hook \"x\": expected input, output, forward, prerouting or postrouting"),
+    bad(b"explain|a|b|--default|reject", "--default \"reject\": expected accept or drop"),
+    bad(b"explain|a|b|--fail|half", "--fail \"half\": expected open or closed"),
+    bad(b"explain|a|b|--malformed|x|--fail|y", "--fail \"y\": expected open or closed"),
+    bad(b"explain|a|b|--iif=", "--iif \"\": expected an interface name of 1 to 15 bytes"),
+    bad(b"explain|a|b|--oif|1234567890123456", "--oif \"1234567890123456\": expected an interface name of 1 to 15 bytes"),
+    bad(b"explain|a|b|--mark|0x", "--mark \"0x\": expected a number from 0 to 4294967295, decimal or 0x hexadecimal"),
+    bad(
+        b"explain|a|b|--mark|0x100000000",
+        "--mark \"0x100000000\": expected a number from 0 to 4294967295, decimal or 0x hexadecimal",
+    ),
+    bad(b"explain|a|b|--ct-mark|-1", "--ct-mark \"-1\": expected a number from 0 to 4294967295, decimal or 0x hexadecimal"),
+    bad(b"explain|a|b|--uid|4294967295", "--uid \"4294967295\": expected a whole number from 0 to 4294967294"),
+    bad(b"explain|a|b|--gid|root", "--gid \"root\": expected a whole number from 0 to 4294967294"),
+    bad(b"explain|a|b|--ct-state|new,", "--ct-state \"new,\": expected new, established, related, invalid or untracked"),
+    bad(b"explain|a|b|--ct|new", "unknown or ambiguous option --ct: see --help"),
+    bad(b"explain|a|b|--stats|1", "unknown or ambiguous option --stats: see --help"),
+    bad(b"explain|a|\xfe", "\"\\xfe\": expected a path in UTF-8"),
 ];
 
 /// Where command lines are tried: should one be taken, no queue of the machine is touched.
@@ -238,6 +284,8 @@ fn help_is_the_text_of_cli() -> anyhow::Result<()> {
             "--queue|abc|-h",
             "-hV",
             "--help|-x",
+            "check|--help",
+            "explain|a|b|c|-h",
         ] {
             let ended = run(twin, line.as_bytes())?;
             ensure!(

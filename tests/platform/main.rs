@@ -7,8 +7,10 @@ use twinwall_tests::case::run;
 
 mod calls;
 mod command_line;
+mod explain;
 mod failures;
 mod files;
+mod policy;
 mod reports;
 mod start;
 
@@ -18,6 +20,8 @@ fn main() -> ExitCode {
         command_line::cases(),
         start::cases(),
         failures::cases(),
+        policy::cases(),
+        explain::cases(),
         reports::cases(),
         calls::cases(),
     ];
