@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "explain_json.h"
+#include "explain_text.h"
 #include "fields.h"
 #include "interface.h"
 #include "parse.h"

@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "decide.h"
 #include "options.h"
@@ -61,17 +60,5 @@ const char *explain_interface(void *context, uint32_t index);
 /// Where a counter stands, and its figures.
 struct compile_place explain_counter(const struct explain *explain, uint32_t counter,
                                      struct flow_counter *figures);
-
-/// Prints the packet at hand, as text.
-void explain_text_packet(FILE *out, const struct explain *explain);
-
-/// Prints what stands at the end, as text.
-void explain_text_end(FILE *out, const struct explain *explain);
-
-/// Prints the packet at hand as one line of JSON.
-void explain_json_packet(FILE *out, const struct explain *explain);
-
-/// Prints what stands at the end as one line of JSON.
-void explain_json_end(FILE *out, const struct explain *explain);
 
 #endif

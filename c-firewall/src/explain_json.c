@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Written by hand: the keys have an order, and a line is made as it is printed.
+#include "explain_json.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "describe.h"
-#include "explain.h"
 
 /// Prints a text as a JSON string (RFC 8259 section 7).
 static void put_string(FILE *out, const char *text) {

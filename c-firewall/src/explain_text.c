@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "explain_text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "describe.h"
-#include "explain.h"
 
 enum {
     STEP = 2,            // columns of an indentation

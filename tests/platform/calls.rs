@@ -16,7 +16,11 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for backend in BACKENDS {
         let name = format!("calls/one-at-a-time/{backend}");
-        cases.push(Case::new(name, 240, || one_at_a_time(backend)));
+        cases.push(Case::new(name, 240, || one_at_a_time(backend, None)));
+        let name = format!("calls/one-at-a-time-with-a-policy/{backend}");
+        cases.push(Case::new(name, 240, || {
+            one_at_a_time(backend, Some(POLICY))
+        }));
         for twin in TWINS {
             let name = format!("calls/flood/{}/{backend}", twin.name());
             cases.push(Case::new(name, 240, move || flood(twin, backend)));
@@ -31,11 +35,21 @@ const REQUESTS: u64 = 300;
 /// sleeps before we send the next, so this should never be; but it is timing.
 const TOLERANCE: u64 = 3;
 
+/// Everything that a policy can ask the kernel for but names of interfaces, which are asked for once a second.
+const POLICY: &str = "table ip t {
+	chain c {
+		type filter hook output priority 0; policy drop;
+		meta skuid != 0 drop
+		ip saddr 127.0.0.1 udp dport 9999 limit rate 100000/second counter meta mark set 5 accept
+	}
+}
+";
+
 /// What the worker calls for so many packets that come one at a time.
-fn calls_one_at_a_time(twin: Twin, backend: &str) -> anyhow::Result<Calls> {
+fn calls_one_at_a_time(twin: Twin, backend: &str, policy: Option<&str>) -> anyhow::Result<Calls> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let trace = Trace::new(twin.name());
-    let arguments = [
+    let mut arguments = vec![
         "--backend",
         backend,
         "--spin",
@@ -44,6 +58,11 @@ fn calls_one_at_a_time(twin: Twin, backend: &str) -> anyhow::Result<Calls> {
         "0",
         "--json",
     ];
+    let file = std::env::temp_dir().join(format!("twinwall-calls-{}.nft", std::process::id()));
+    if let Some(policy) = policy {
+        std::fs::write(&file, policy)?;
+        arguments.extend(["--policy", file.to_str().context("a path in UTF-8")?]);
+    }
     let firewall = Firewall::start_under(&namespace, &trace.wrapper(), twin, &arguments)?;
     let _server = UdpServer::start(&namespace, LOCALHOST, true)?;
     let client = udp_client(&namespace, LOCALHOST)?;
@@ -60,11 +79,12 @@ fn calls_one_at_a_time(twin: Twin, backend: &str) -> anyhow::Result<Calls> {
         "received {} of {REQUESTS}",
         ledger.received
     );
+    let _ = std::fs::remove_file(file);
     trace.calls_between_polls()
 }
 
-fn one_at_a_time(backend: &'static str) -> anyhow::Result<()> {
-    let [rust, c] = TWINS.map(|twin| calls_one_at_a_time(twin, backend));
+fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<()> {
+    let [rust, c] = TWINS.map(|twin| calls_one_at_a_time(twin, backend, policy));
     let (rust, c) = (rust.context("rust")?, c.context("c")?);
     println!("{backend}, {REQUESTS} packets one at a time: rust {rust:?}, c {c:?}");
     ensure!(
