@@ -63,4 +63,5 @@ pub mod trace;
 pub mod value;
 pub mod verdict;
 pub mod wait;
+pub mod walk;
 pub mod worker;

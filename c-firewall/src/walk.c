@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "walk.h"
+
+#include <netinet/in.h>
+
+#include "fields.h"
+
+enum {
+    LISTS_MAX = COMPILE_INDEXES_MAX + 1, // of rules to be walked in one chain
+};
+
+#define NO_RULE UINT32_MAX
+
+/// A list of numbers of rules that is being walked.
+struct list {
+    const uint32_t *at, *end;
+};
+
+/// A chain that is being walked: its next rule is the lowest of all lists' next.
+struct frame {
+    uint32_t chain;
+    uint32_t count;
+    struct list lists[LISTS_MAX];
+};
+
+/// Where a walk goes on after a return.
+struct waiting {
+    uint32_t chain;
+    uint32_t rule; // that jumped
+    uint32_t way;
+};
+
+/// A packet on its way through the policy.
+struct walk {
+    const struct compiled *compiled;
+    struct flow *flow;
+    struct flow_counters *counters;
+    const struct decide_input *input;
+    const struct decide_recorder *recorder; // NULL = none
+    struct decide_outcome *outcome;
+    struct fields fields;
+    struct frame frame; // the chain at hand
+    uint32_t way;       // jumps and gotos taken on the way there
+    uint32_t depth;     // jumps to return from
+    struct waiting stack[POLICY_WAY_MAX];
+};
+
+static bool is_present(const struct walk *walk, enum policy_field field) {
+    return walk->fields.present & FIELDS_BIT(field);
+}
+
+/// What came of looking at a match.
+enum found { FOUND_MISSING, FOUND_NOT, FOUND };
+
+static enum found found_if(bool holds) { return holds ? FOUND : FOUND_NOT; }
+
+static enum found match_narrow(const struct walk *walk, const struct compile_op *op) {
+    if (!is_present(walk, op->field))
+        return FOUND_MISSING;
+    return found_if(((walk->fields.narrow[op->field] & op->mask) - op->low <= op->span) !=
+                    op->negated);
+}
+
+static enum found match_wide(const struct walk *walk, const struct compile_op *op) {
+    const struct compile_wide *wide = &walk->compiled->wides[op->index];
+
+    if (!is_present(walk, wide->field))
+        return FOUND_MISSING;
+    return found_if(((walk->fields.wide[wide->slot] & wide->mask) - wide->low <= wide->span) !=
+                    op->negated);
+}
+
+static enum found find_key(const struct walk *walk, const struct compile_op *op,
+                           uint32_t *element) {
+    const struct policy_key *key = &walk->compiled->keys[op->low];
+    uint64_t words[FIELDS_KEY_WORDS_MAX];
+    const uint32_t count = fields_words(&walk->fields, key, words);
+
+    if (count == 0)
+        return FOUND_MISSING;
+    *element = set_find(&walk->compiled->sets[op->index], &walk->fields, key, words, count);
+    return found_if(*element != LOOKUP_NONE);
+}
+
+/// Looks a key up in a set. element: its number, if found.
+static enum found find(const struct walk *walk, const struct compile_op *op, uint32_t *element) {
+    const struct lookup *single = &walk->compiled->sets[op->index].single;
+
+    if (op->code == COMPILE_SHAPE_KEY)
+        return find_key(walk, op, element);
+    if (!is_present(walk, op->field))
+        return FOUND_MISSING;
+    if (op->code == COMPILE_SHAPE_NARROW) {
+        *element = lookup_find(single, walk->fields.narrow[op->field] & op->mask);
+    } else {
+        const struct compile_wide *wide = &walk->compiled->wides[op->low];
+
+        *element = lookup_find_wide(single, walk->fields.wide[wide->slot] & wide->mask);
+    }
+    return found_if(*element != LOOKUP_NONE);
+}
+
+static enum found match_set(const struct walk *walk, const struct compile_op *op) {
+    uint32_t element;
+    const enum found found = find(walk, op, &element);
+
+    if (found == FOUND_MISSING || !op->negated)
+        return found;
+    return found == FOUND ? FOUND_NOT : FOUND;
+}
+
+static void set_mark(struct walk *walk, uint32_t mark) {
+    walk->fields.narrow[POLICY_META_MARK] = mark;
+    walk->outcome->mark = mark;
+    walk->outcome->mark_set = true;
+}
+
+static enum found mark_map(struct walk *walk, const struct compile_op *op) {
+    uint32_t element;
+    const enum found found = find(walk, op, &element);
+
+    if (found == FOUND)
+        set_mark(walk, walk->compiled->sets[op->index].marks[element]);
+    return found;
+}
+
+static enum found vmap(const struct walk *walk, const struct compile_op *op,
+                       struct set_target *target) {
+    uint32_t element;
+    const enum found found = find(walk, op, &element);
+
+    if (found == FOUND)
+        *target = walk->compiled->sets[op->index].targets[element];
+    return found;
+}
+
+/// Whether there is an answer of this kind to the packet. nft puts these matches before a reject.
+static bool has_answer(const struct walk *walk, enum policy_reject_kind kind) {
+    const struct packet *packet = walk->input->packet;
+
+    switch (kind) {
+    case POLICY_REJECT_TCP_RESET:
+        return packet->has_transport && packet->transport_protocol == IPPROTO_TCP;
+    case POLICY_REJECT_ICMP:
+        return walk->fields.narrow[POLICY_META_NFPROTO] == FIELDS_IPV4;
+    case POLICY_REJECT_ICMPV6:
+        return walk->fields.narrow[POLICY_META_NFPROTO] == FIELDS_IPV6;
+    case POLICY_REJECT_ICMPX:
+        break;
+    }
+    return true;
+}
+
+static void reject(struct walk *walk, const struct compile_op *op) {
+    walk->outcome->verdict = VERDICT_REJECT;
+    walk->outcome->reject = (struct policy_reject){
+        .kind = (enum policy_reject_kind)op->code,
+        .code = (uint8_t)op->index,
+    };
+}
+
+/// Why a match did not hold.
+static enum decide_why why_not(enum found found) {
+    return found == FOUND_MISSING ? DECIDE_MISSING : DECIDE_DIFFERS;
+}
+
+/// Does what a statement says.
+/// - target: where it leads, if it is a verdict; else untouched.
+/// - Returns DECIDE_HELD if the rule goes on behind it.
+static inline enum decide_why walk_statement(struct walk *walk, const struct compile_op *op,
+                                             struct set_target *target) {
+    const struct compiled *compiled = walk->compiled;
+    const struct decide_input *input = walk->input;
+    enum found found = FOUND;
+
+    switch ((enum compile_kind)op->kind) {
+    case COMPILE_NARROW:
+        found = match_narrow(walk, op);
+        break;
+    case COMPILE_WIDE:
+        found = match_wide(walk, op);
+        break;
+    case COMPILE_SET:
+        found = match_set(walk, op);
+        break;
+    case COMPILE_COUNTER:
+        flow_count(walk->counters, op->index, input->length);
+        break;
+    case COMPILE_LIMIT:
+        if (!flow_limit_holds(walk->flow, op->index, &compiled->limits[op->index], input->length,
+                              input->now_ns))
+            return DECIDE_LIMIT;
+        break;
+    case COMPILE_QUOTA:
+        if (!flow_quota_holds(walk->flow, op->index, &compiled->quotas[op->index], input->length))
+            return DECIDE_QUOTA;
+        break;
+    case COMPILE_LOG:
+        flow_log(walk->counters, op->index);
+        break;
+    case COMPILE_MARK:
+        set_mark(walk, (walk->fields.narrow[POLICY_META_MARK] & op->mask) ^ op->low);
+        break;
+    case COMPILE_MARK_MAP:
+        found = mark_map(walk, op);
+        break;
+    case COMPILE_VERDICT:
+        *target = (struct set_target){(enum policy_verdict)op->code, op->index};
+        break;
+    case COMPILE_REJECT:
+        if (!has_answer(walk, (enum policy_reject_kind)op->code))
+            return DECIDE_NO_ANSWER;
+        reject(walk, op);
+        target->verdict = POLICY_DROP;
+        break;
+    case COMPILE_VMAP:
+        found = vmap(walk, op, target);
+        break;
+    }
+    return found == FOUND ? DECIDE_HELD : why_not(found);
+}
+
+/// The key of a match or map.
+static struct policy_key key_of(const struct walk *walk, const struct compile_op *op) {
+    const bool is_set = op->kind != COMPILE_NARROW && op->kind != COMPILE_WIDE;
+
+    if (is_set && op->code == COMPILE_SHAPE_KEY)
+        return walk->compiled->keys[op->low];
+    if (op->kind == COMPILE_WIDE)
+        return (struct policy_key){1, {walk->compiled->wides[op->index].field}};
+    return (struct policy_key){1, {(enum policy_field)op->field}};
+}
+
+/// Notes the values that a match or map did not hold for, or the first that is missing.
+static void note_values(const struct walk *walk, const struct compile_op *op,
+                        struct decide_step *step) {
+    const struct policy_key key = key_of(walk, op);
+
+    for (uint32_t i = 0; i < key.count; i++) {
+        if (!is_present(walk, key.fields[i])) {
+            step->missing = key.fields[i];
+            step->values_count = 0;
+            return;
+        }
+        step->values[step->values_count++] = fields_value(&walk->fields, key.fields[i]);
+    }
+}
+
+/// Tells of a rule that was walked as far as statement.
+static void record(const struct walk *walk, uint32_t rule, uint32_t statement, enum decide_why why,
+                   const struct set_target *target) {
+    const struct compile_rule *walked = &walk->compiled->rules[rule];
+    struct decide_step step = {
+        .place = walk->compiled->chains[walk->frame.chain].place,
+        .depth = walk->way,
+        .why = why,
+        .has_verdict = why == DECIDE_HELD && target->verdict != POLICY_CONTINUE,
+        .verdict = target->verdict,
+    };
+
+    step.place.rule = rule - walk->compiled->chains[walk->frame.chain].first_rule;
+    step.place.statement = statement;
+    if (why == DECIDE_DIFFERS || why == DECIDE_MISSING)
+        note_values(walk, &walk->compiled->ops[walked->first + statement], &step);
+    walk->recorder->rule(walk->recorder->context, &step);
+}
+
+/// Walks a rule. Gives where it leads: POLICY_CONTINUE if nowhere.
+static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
+    const struct compile_rule *walked = &walk->compiled->rules[rule];
+    const struct compile_op *ops = &walk->compiled->ops[walked->first];
+    struct set_target target = {.verdict = POLICY_CONTINUE};
+    enum decide_why why = DECIDE_HELD;
+    uint32_t i = 0;
+
+    while (i < walked->count) {
+        why = walk_statement(walk, &ops[i], &target);
+        if (why != DECIDE_HELD)
+            break;
+        i++;
+    }
+    if (walk->recorder)
+        record(walk, rule, i, why, &target);
+    return target;
+}
+
+static void add_list(struct frame *frame, const uint32_t *from, uint32_t count) {
+    if (count > 0)
+        frame->lists[frame->count++] = (struct list){from, from + count};
+}
+
+/// Adds the rules that an index has for the packet.
+static void add_candidates(struct walk *walk, const struct compile_index *index) {
+    const struct candidates *candidates = &index->candidates;
+    uint32_t list;
+
+    if (!is_present(walk, index->field))
+        return;
+    if (index->slot < FIELDS_WIDE_COUNT)
+        list = lookup_find_wide(&candidates->lookup, walk->fields.wide[index->slot]);
+    else
+        list = lookup_find(&candidates->lookup, walk->fields.narrow[index->field]);
+    if (list != LOOKUP_NONE)
+        add_list(&walk->frame, &candidates->ids[candidates->starts[list]],
+                 candidates->starts[list + 1] - candidates->starts[list]);
+}
+
+static void enter(struct walk *walk, uint32_t chain) {
+    const struct compile_chain *entered = &walk->compiled->chains[chain];
+
+    walk->frame.chain = chain;
+    walk->frame.count = 0;
+    add_list(&walk->frame, &walk->compiled->always[entered->first_always], entered->always_count);
+    for (uint32_t i = 0; i < entered->index_count; i++)
+        add_candidates(walk, &walk->compiled->indexes[entered->first_index + i]);
+}
+
+/// Enters a chain from another one, or as the first.
+static void enter_newly(struct walk *walk, uint32_t chain) {
+    enter(walk, chain);
+    if (walk->recorder)
+        walk->recorder->chain(walk->recorder->context, walk->compiled->chains[chain].place,
+                              walk->way);
+}
+
+/// Passes over the rules of a list up to one.
+static void skip(struct list *list, uint32_t rule) {
+    const uint32_t *from = list->at, *to = list->end;
+
+    while (from < to) {
+        const uint32_t *middle = from + (to - from) / 2;
+
+        if (*middle <= rule)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    list->at = from;
+}
+
+/// The next rule of the chain at hand, or NO_RULE.
+static inline uint32_t next_rule(struct frame *frame) {
+    struct list *lowest = &frame->lists[0];
+
+    if (frame->count == 0)
+        return NO_RULE;
+    for (uint32_t i = 1; i < frame->count; i++) {
+        struct list *list = &frame->lists[i];
+
+        if (list->at < list->end && (lowest->at == lowest->end || *list->at < *lowest->at))
+            lowest = list;
+    }
+    return lowest->at < lowest->end ? *lowest->at++ : NO_RULE;
+}
+
+/// Goes back behind the rule that jumped here. Returns false if there is none.
+static bool leave(struct walk *walk) {
+    const struct waiting *waiting;
+
+    if (walk->depth == 0)
+        return false;
+    waiting = &walk->stack[--walk->depth];
+    walk->way = waiting->way;
+    enter(walk, waiting->chain);
+    for (uint32_t i = 0; i < walk->frame.count; i++)
+        skip(&walk->frame.lists[i], waiting->rule);
+    return true;
+}
+
+/// Notes where to go on after a return. There is room: parse refuses ways of more than
+/// POLICY_WAY_MAX chains.
+static void remember(struct walk *walk, uint32_t rule) {
+    if (walk->depth < POLICY_WAY_MAX)
+        walk->stack[walk->depth++] = (struct waiting){walk->frame.chain, rule, walk->way};
+}
+
+static enum policy_verdict end_by_rule(struct walk *walk, enum policy_verdict verdict,
+                                       uint32_t rule) {
+    walk->outcome->by = DECIDE_BY_RULE;
+    walk->outcome->rule = rule;
+    walk->outcome->chain = walk->frame.chain;
+    return verdict;
+}
+
+/// Walks a base chain and all that it leads to. Returns POLICY_ACCEPT or POLICY_DROP.
+static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
+    walk->depth = 0;
+    walk->way = 0;
+    enter_newly(walk, base);
+    for (;;) {
+        const uint32_t rule = next_rule(&walk->frame);
+        struct set_target target = {.verdict = POLICY_RETURN};
+
+        if (rule != NO_RULE)
+            target = walk_rule(walk, rule);
+        switch (target.verdict) {
+        case POLICY_ACCEPT:
+        case POLICY_DROP:
+            return end_by_rule(walk, target.verdict, rule);
+        case POLICY_CONTINUE:
+            break;
+        case POLICY_RETURN:
+            if (leave(walk))
+                break;
+            walk->outcome->by = DECIDE_BY_POLICY;
+            walk->outcome->chain = base;
+            return walk->compiled->chains[base].policy;
+        case POLICY_JUMP:
+            remember(walk, rule);
+            walk->way++;
+            enter_newly(walk, target.chain);
+            break;
+        case POLICY_GOTO:
+            walk->way++;
+            enter_newly(walk, target.chain);
+            break;
+        }
+    }
+}
+
+void walk_policy(const struct compiled *compiled, struct flow *flow, struct flow_counters *counters,
+                 const struct decide_input *input, struct compile_bases bases, uint8_t nfproto,
+                 const struct decide_recorder *recorder, struct decide_outcome *outcome) {
+    struct walk walk;
+
+    walk.compiled = compiled;
+    walk.flow = flow;
+    walk.counters = counters;
+    walk.input = input;
+    walk.recorder = recorder;
+    walk.outcome = outcome;
+    fields_read(&walk.fields, compiled->wanted, nfproto, input);
+    for (uint32_t i = 0; i < bases.count; i++)
+        if (walk_base(&walk, compiled->bases[bases.first + i]) == POLICY_DROP) {
+            if (outcome->verdict != VERDICT_REJECT)
+                outcome->verdict = VERDICT_DROP;
+            return;
+        }
+    outcome->verdict = VERDICT_ACCEPT;
+}

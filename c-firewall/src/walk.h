@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The way of a packet through the rules of a compiled policy.
+#ifndef WALK_H
+#define WALK_H
+
+#include <stdint.h>
+
+#include "compile.h"
+#include "decide.h"
+#include "flow.h"
+
+/// Walks base chains in order, until one drops the packet.
+/// - bases: into compiled->bases; nfproto: FIELDS_IPV4 or FIELDS_IPV6.
+/// - recorder: NULL = none.
+/// - Fills in outcome's verdict (which must not be reject before), by, rule, chain, mark, mark_set
+///   and reject.
+void walk_policy(const struct compiled *compiled, struct flow *flow, struct flow_counters *counters,
+                 const struct decide_input *input, struct compile_bases bases, uint8_t nfproto,
+                 const struct decide_recorder *recorder, struct decide_outcome *outcome);
+
+#endif
