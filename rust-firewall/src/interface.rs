@@ -40,7 +40,9 @@ pub fn init(read: InterfaceRead) -> Interfaces {
 
 /// Asks the system for the name of an index (if_indextoname).
 pub fn system(index: u32) -> Option<Vec<u8>> {
-    if_indextoname(index).ok().map(|name| name.into_bytes())
+    let name = if_indextoname(index).ok()?.into_bytes();
+    // nix 0.31 takes the null of an index without interface for a success.
+    (!name.is_empty()).then_some(name)
 }
 
 /// Asks the system for the index of a name, 0 if there is none.
