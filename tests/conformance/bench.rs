@@ -3,16 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use twinwall_tests::judge::boundary::{packets, told};
 use twinwall_tests::judge::field::Field;
 use twinwall_tests::judge::generate::{policy, Profile};
+use twinwall_tests::judge::packet::Packet;
 use twinwall_tests::judge::random::Random;
 use twinwall_tests::judge::scan::{self, Scanned};
 use twinwall_tests::judge::style::styled;
-use twinwall_tests::judge::tree::{Group, Hook, Policy};
+use twinwall_tests::judge::tree::{Hook, Policy, HOOKS};
 use twinwall_tests::judge::{keep, shrink};
 use twinwall_tests::twin::root;
 
@@ -20,9 +22,11 @@ use crate::cell::{Shot, Way, INTERFACES, WAYS};
 use crate::compare::{differences, Difference, Tally};
 use crate::deviations::{self, Case, Deviation};
 use crate::options::Options;
-use crate::subject::{Subject, Who};
+use crate::subject::{Subject, Who, STATE_BITS};
 
 const JUDGE: &str = "certify";
+/// Of random policies, every how many-th asks the state of connections: it needs cells that remember none.
+const TRACKED_EVERY: u64 = 16;
 /// How a text begins a line that says why nft takes less than the language.
 const NFT_NOTE: &str = "\n# nft: ";
 /// Of a packet, all bytes.
@@ -51,37 +55,61 @@ pub struct Bench {
     disagreements: u64,
 }
 
-/// Packets for a policy's hooks: by every way that meets one of them.
-fn shots(random: &mut Random, groups: &[Group], hooks: &[Hook], count: usize) -> Vec<Shot> {
+/// Whether a policy asks for the state of connections, other than in a comment.
+fn is_tracked(text: &str) -> bool {
+    let mut code = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    code.any(|line| line.contains("ct state"))
+}
+
+/// Packets for a policy's hooks: by every way that meets one of them. `tracked`: with answers to some of them.
+fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
+    let (groups, hooks) = (&scanned.groups, &scanned.hooks);
+    let tracked = is_tracked(&scanned.text);
     let mut shots = Vec::new();
     for way in WAYS
         .into_iter()
         .filter(|way| hooks.iter().any(|hook| way.meets(*hook)))
     {
         for mut packet in packets(random, groups, count) {
-            packet.number = shots.len() as u32 + 1;
             let owner = told(random, groups, Field::MetaSkuid, &INTERFACES) as u32;
-            shots.push(Shot {
-                number: packet.number,
-                way,
-                bytes: packet.bytes(),
-                mark: match random.percent(60) {
-                    true => 0,
-                    false => told(random, groups, Field::MetaMark, &INTERFACES) as u32,
-                },
-                // -1 is nobody.
-                owner: if owner == u32::MAX { 0 } else { owner },
-            });
+            let mark = match random.percent(60) {
+                true => 0,
+                false => told(random, groups, Field::MetaMark, &INTERFACES) as u32,
+            };
+            let mut shoot = |packet: &mut Packet| {
+                packet.number = shots.len() as u32 + 1;
+                shots.push(Shot {
+                    number: packet.number,
+                    way,
+                    bytes: packet.bytes(),
+                    mark: if tracked { mark & !STATE_BITS } else { mark },
+                    // -1 is nobody.
+                    owner: if owner == u32::MAX { 0 } else { owner },
+                });
+            };
+            shoot(&mut packet);
+            if tracked && random.percent(50) {
+                packet.turn_round();
+                shoot(&mut packet);
+            }
         }
     }
     shots
 }
 
-/// What a run may have: connection tracking is not loaded in the cells, for it would put fragments together.
-fn profile() -> Profile {
+/// What the policies of a run may have. `tracked`: the state of connections, in hooks where it is known.
+fn profile(tracked: bool) -> Profile {
     Profile {
-        ct_state: false,
+        hooks: match tracked {
+            true => vec![Hook::Input, Hook::Forward, Hook::Postrouting],
+            false => HOOKS.to_vec(),
+        },
+        ct_state: tracked,
         ct_mark: false,
+        // An answer to a packet is a part of its connection, and its state then one more thing that differs.
+        reject: !tracked,
         interfaces: &INTERFACES,
         ..Profile::full()
     }
@@ -92,11 +120,7 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     let folder = root().join("build/certify");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut bench = Bench {
-        subjects: options
-            .who
-            .iter()
-            .map(|who| Subject::new(*who))
-            .collect::<Result<_, _>>()?,
+        subjects: subjects(&options.who, false)?,
         deviations: deviations::read()?,
         tally: Tally::default(),
         folder,
@@ -122,6 +146,20 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
         options.seed, bench.disagreements
     );
     Ok(bench.disagreements == 0)
+}
+
+/// Makes the cells side by side.
+fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
+    thread::scope(|scope| {
+        let makers: Vec<_> = who
+            .iter()
+            .map(|who| scope.spawn(|| Subject::new(*who, tracked)))
+            .collect();
+        makers
+            .into_iter()
+            .map(|maker| maker.join().expect("making a cell does not panic"))
+            .collect()
+    })
 }
 
 impl Bench {
@@ -172,15 +210,15 @@ impl Bench {
 
     fn file(&mut self, path: &Path, random: &mut Random, options: &Options) -> anyhow::Result<()> {
         let scanned = scan::file(path)?;
-        if scanned.text.contains("ct state") || scanned.text.contains("ct mark") {
+        if scanned.text.contains("ct mark") {
             println!(
-                "left out, for it asks connection tracking: {}",
+                "left out, for it asks the mark of connections: {}",
                 path.display()
             );
             return Ok(());
         }
         self.copy_bytes = None;
-        let shots = shots(random, &scanned.groups, &scanned.hooks, options.packets);
+        let shots = shots(random, &scanned, options.packets);
         let finding = self.judge_file(path, &scanned.text, &scanned.hooks, &shots, true)?;
         if matches!(finding, Finding::Refused(Who::Kernel, _)) && scanned.text.contains(NFT_NOTE) {
             println!("left out, for nft does not take it: {}", path.display());
@@ -208,8 +246,14 @@ impl Bench {
 
     fn random_policy(&mut self, options: &Options, part: u64) -> anyhow::Result<()> {
         let mut random = Random::split(options.seed, part);
-        let made = policy(&mut random, &profile());
-        let shots = shots(&mut random, &made.groups(), &made.hooks(), options.packets);
+        let tracked = part % TRACKED_EVERY == TRACKED_EVERY - 1;
+        let made = policy(&mut random, &profile(tracked));
+        let scanned = Scanned {
+            text: made.to_string(),
+            hooks: made.hooks(),
+            groups: made.groups(),
+        };
+        let shots = shots(&mut random, &scanned, options.packets);
         self.copy_bytes = random.percent(50).then_some(COPY_ALL);
         let text = match random.percent(50) {
             true => made.to_string(),
@@ -248,15 +292,23 @@ impl Bench {
         counted: bool,
     ) -> anyhow::Result<Finding> {
         let mut shots = shots.to_vec();
+        let who: Vec<Who> = self.subjects.iter().map(|subject| subject.who).collect();
         loop {
+            let mut fresh;
+            let subjects = match is_tracked(text) {
+                true => {
+                    fresh = subjects(&who, true)?;
+                    &mut fresh
+                }
+                false => &mut self.subjects,
+            };
             let mut outcomes = Vec::new();
-            for subject in &mut self.subjects {
+            for subject in subjects {
                 match subject.run(path, hooks, &shots, self.copy_bytes)? {
                     Ok(outcome) => outcomes.push(outcome),
                     Err(refused) => return Ok(Finding::Refused(subject.who, refused.0)),
                 }
             }
-            let who: Vec<Who> = self.subjects.iter().map(|subject| subject.who).collect();
             let found = differences(&who, &outcomes, &shots);
             if found.is_empty() {
                 if counted {

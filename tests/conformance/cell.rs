@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure, Context};
 use harness::netns::Namespace;
 use twinwall_tests::judge::tree::{Hook, HOOKS};
+use twinwall_tests::twin::root;
 
 use crate::socket::{set_mark, Link, Nflog, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER};
 
@@ -337,18 +338,27 @@ impl Cell {
         }
     }
 
-    /// Sends the packets of some hooks to queue 0, of all others past it.
-    pub fn queue_hooks(&self, hooks: &[Hook]) -> anyhow::Result<()> {
+    /// Sends the packets of some hooks to queue 0, of all others past it. `tracked`: with the state of their connection
+    /// in their mark, as the shipped rules put it there.
+    pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool) -> anyhow::Result<()> {
+        let rules = match tracked {
+            true => tracking_rules()?,
+            false => "-A TWINWALL -j NFQUEUE --queue-num 0\n".to_string(),
+        };
+        let before = if tracked { "mangle" } else { "raw" };
         let mut text = String::new();
         for (table, of) in [
-            ("raw", &[Hook::Prerouting][..]),
+            (before, &[Hook::Prerouting][..]),
             ("filter", &[Hook::Input, Hook::Forward, Hook::Output]),
             ("mangle", &[Hook::Postrouting]),
         ] {
+            let of: Vec<&Hook> = of.iter().filter(|hook| hooks.contains(hook)).collect();
             text.push_str(&format!("*{table}\n"));
-            for hook in of.iter().filter(|hook| hooks.contains(hook)) {
-                let chain = hook.text().to_uppercase();
-                text.push_str(&format!("-A {chain} -j NFQUEUE --queue-num 0\n"));
+            if !of.is_empty() {
+                text.push_str(&format!(":TWINWALL - [0:0]\n{rules}"));
+            }
+            for hook in of {
+                text.push_str(&format!("-A {} -j TWINWALL\n", hook.text().to_uppercase()));
             }
             text.push_str("COMMIT\n");
         }
@@ -360,6 +370,22 @@ impl Cell {
     pub fn nft(&self, text: &str) -> anyhow::Result<()> {
         feed(&self.namespace, "nft", &["-f", "-"], text)
     }
+}
+
+/// The rules of rules/queue that put the state of a connection into the mark and send the packet to queue 0.
+fn tracking_rules() -> anyhow::Result<String> {
+    let path = root().join("rules/queue/conntrack-input.iptables");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let rules: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("-A TWINWALL "))
+        .collect();
+    ensure!(
+        !rules.is_empty(),
+        "{}: no rules of the chain TWINWALL",
+        path.display()
+    );
+    Ok(rules.join("\n") + "\n")
 }
 
 /// Runs a command inside with a text as its input.

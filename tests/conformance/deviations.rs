@@ -31,7 +31,7 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     ("headers-beyond-the-copy", headers_beyond_the_copy),
     ("answer-to-bad-checksum", answer_to_bad_checksum),
     ("no-answer-to-malformed", no_answer_to_malformed),
-    ("answer-before-routing", answer_before_routing),
+    ("answer-to-no-host", answer_to_no_host),
     ("answer-has-an-owner", answer_has_an_owner),
     (ANSWERS, |_| false),
 ];
@@ -98,13 +98,13 @@ fn no_answer_to_malformed(case: &Case) -> bool {
     case.policy.contains("reject") && malformed
 }
 
-fn answer_before_routing(case: &Case) -> bool {
+fn answer_to_no_host(case: &Case) -> bool {
     let packet = &case.shot.bytes;
     let no_host = match packet[0] >> 4 {
         4 => packet[16] >= 224 || packet[16..20] == [0; 4],
         _ => packet[24] == 0xff || packet[24..40] == [0; 16],
     };
-    case.policy.contains("reject") && case.policy.contains("hook prerouting") && no_host
+    case.policy.contains("reject") && no_host
 }
 
 fn answer_has_an_owner(case: &Case) -> bool {

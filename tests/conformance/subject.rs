@@ -46,13 +46,16 @@ pub struct Subject {
     cell: Cell,
     /// Hooks whose packets go to the queue; None = not set yet.
     queued: Option<Vec<Hook>>,
+    /// Whether the twin is told the states of connections.
+    tracked: bool,
 }
 
 /// Why a policy could not be run: the words of who refused it.
 pub struct Refused(pub String);
 
 impl Subject {
-    pub fn new(who: Who) -> anyhow::Result<Subject> {
+    /// `tracked`: with connection tracking, which remembers what has passed and puts fragments together.
+    pub fn new(who: Who, tracked: bool) -> anyhow::Result<Subject> {
         let cell = Cell::new().with_context(|| format!("the cell of {}", who.name()))?;
         if who != Who::Kernel {
             cell.nft(&late_chains())?;
@@ -61,6 +64,7 @@ impl Subject {
             who,
             cell,
             queued: None,
+            tracked,
         })
     }
 
@@ -85,17 +89,15 @@ impl Subject {
         shots: &[Shot],
     ) -> anyhow::Result<Result<Outcome, Refused>> {
         self.cell.nft("flush ruleset\n")?;
-        // nft looks for what is included in folders that it is told.
+        // nft looks for what is included in folders that it is told, not beside the file.
         let folder = policy.parent().context("a file has a folder")?;
-        let output = self
-            .cell
-            .namespace
-            .command("nft")
+        let mut command = self.cell.namespace.command("nft");
+        command
             .arg("-I")
             .arg(folder)
-            .arg("-f")
-            .arg(policy)
-            .output()?;
+            .arg("-I")
+            .arg(folder.join("parts"));
+        let output = command.arg("-f").arg(policy).output()?;
         if !output.status.success() {
             return Ok(Err(Refused(
                 String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -104,7 +106,7 @@ impl Subject {
         self.cell.nft(&late_chains())?;
         self.cell.send(shots, false)?;
         let seen = self.cell.settle()?;
-        let mut outcome = outcome(shots, &seen);
+        let mut outcome = outcome(shots, &seen, self.tracked);
         outcome.counters = self
             .cell
             .namespace
@@ -121,12 +123,15 @@ impl Subject {
         copy_bytes: Option<u32>,
     ) -> anyhow::Result<Result<Outcome, Refused>> {
         if self.queued.as_deref() != Some(hooks) {
-            self.cell.queue_hooks(hooks)?;
+            self.cell.queue_hooks(hooks, self.tracked)?;
             self.queued = Some(hooks.to_vec());
         }
         let path = policy.to_str().context("a path that is no text")?;
         let copied = copy_bytes.map(|bytes| bytes.to_string());
         let mut arguments = vec!["--policy", path, "--malformed", "policy", "--queue", "0"];
+        if self.tracked {
+            arguments.extend(["--conntrack", "mark"]);
+        }
         if let Some(bytes) = &copied {
             arguments.extend(["--copy-bytes", bytes]);
         }
@@ -148,7 +153,7 @@ impl Subject {
             ended.stderr
         );
         let ledger: Value = serde_json::from_str(ended.lines.last().context("no ledger")?)?;
-        let mut outcome = outcome(shots, &seen);
+        let mut outcome = outcome(shots, &seen, self.tracked);
         outcome.counters = twin_counters(&ledger)?;
         Ok(Ok(outcome))
     }
@@ -169,7 +174,11 @@ fn normal(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn outcome(shots: &[Shot], seen: &Seen) -> Outcome {
+/// The bits of a mark in which the state of a connection stands.
+pub const STATE_BITS: u32 = 0x4f00_0000;
+
+/// `tracked`: the state of a connection, which a twin was told by the mark, may still stand there.
+fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
     let known: HashMap<Vec<u8>, u32> = shots
         .iter()
         .map(|shot| (normal(&shot.bytes), shot.number))
@@ -182,17 +191,24 @@ fn outcome(shots: &[Shot], seen: &Seen) -> Outcome {
         ) else {
             continue;
         };
+        let mark = if tracked {
+            logged.mark & !STATE_BITS
+        } else {
+            logged.mark
+        };
         outcome
             .passed
             .entry(*number)
             .or_default()
-            .push((hook, logged.mark));
+            .push((hook, mark));
     }
     for packet in &seen.left {
         if known.contains_key(&normal(packet)) {
             continue;
         }
-        if let Some((number, answer)) = answer::read(packet, shots) {
+        // Errors of the stack itself, which are the same without tracking, depend on what was tracked first.
+        let answer = answer::read(packet, shots).filter(|_| !tracked);
+        if let Some((number, answer)) = answer {
             outcome.answers.entry(number).or_default().push(answer);
         }
     }

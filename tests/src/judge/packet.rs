@@ -67,8 +67,6 @@ pub struct Packet {
     pub payload: Vec<u8>,
     /// Bytes to which layer 4 and payload are cut; the IP header says the cut length.
     pub cut: Option<usize>,
-    /// Added to the length that the IP header claims.
-    pub length_error: i32,
     pub bad_checksum: bool,
     /// IPv4 identification or IPv6 flow label, and TCP's sequence numbers: tells packets apart where nothing tests it.
     pub number: u32,
@@ -111,7 +109,6 @@ impl Packet {
             layer4: Layer4::Other(Vec::new()),
             payload: Vec::new(),
             cut: None,
-            length_error: 0,
             bad_checksum: false,
             number: 0,
         };
@@ -152,14 +149,33 @@ impl Packet {
         }
     }
 
-    /// Whether it is whole: one that an end host would not find fault with.
-    pub fn is_plain(&self) -> bool {
-        self.cut.is_none()
-            && self.length_error == 0
-            && !self.bad_checksum
-            && self.options == 0
-            && self.extensions.is_empty()
-            && self.fragment & 0x3fff == 0
+    /// Makes it what the other end would send back.
+    pub fn turn_round(&mut self) {
+        std::mem::swap(&mut self.source, &mut self.destination);
+        match &mut self.layer4 {
+            Layer4::Tcp {
+                source,
+                destination,
+                flags,
+                ..
+            } => {
+                std::mem::swap(source, destination);
+                *flags = 0x10 | *flags & 0x02;
+            }
+            Layer4::Udp {
+                source,
+                destination,
+                ..
+            } => std::mem::swap(source, destination),
+            Layer4::Icmp { kind, .. } => {
+                *kind = match *kind {
+                    8 => 0,
+                    128 => 129,
+                    kind => kind,
+                }
+            }
+            Layer4::Other(_) => {}
+        }
     }
 
     fn ipv4(&self) -> Vec<u8> {
@@ -170,7 +186,7 @@ impl Packet {
         };
         let layer4 = self.layer4_bytes(&pseudo);
         let header_bytes = 20 + usize::from(self.options);
-        let total = (header_bytes + layer4.len()) as i32 + self.length_error;
+        let total = header_bytes + layer4.len();
         let mut packet = vec![0x40 | (header_bytes / 4) as u8, self.traffic_class];
         packet.extend((total as u16).to_be_bytes());
         packet.extend((self.number as u16).to_be_bytes());
@@ -198,7 +214,7 @@ impl Packet {
             chain.extend(extension.bytes(next, self.number));
         }
         chain.extend(layer4);
-        let length = chain.len() as i32 + self.length_error;
+        let length = chain.len();
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.number & 0xf_ffff;
         let mut packet = first.to_be_bytes().to_vec();
         packet.extend((length as u16).to_be_bytes());
