@@ -212,11 +212,11 @@ static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) 
 
     if (interface->resolution & RESOLUTION_BINARY)
         return (uint64_t)(((unsigned __int128)stamp * NS_PER_SECOND) >> power) + offset_ns;
-    for (uint8_t i = power; i < RESOLUTION_NS; i++)
+    for (int i = power; i < RESOLUTION_NS; i++)
         scale *= 10;
     if (power <= RESOLUTION_NS)
         return stamp * scale + offset_ns;
-    for (uint8_t i = RESOLUTION_NS; i < power; i++)
+    for (int i = RESOLUTION_NS; i < power; i++)
         scale *= 10;
     return stamp / scale + offset_ns;
 }
@@ -255,7 +255,7 @@ static bool take_options(const struct pcap *pcap, const uint8_t *at, size_t left
     while (left >= 4) {
         const uint16_t code = u16_at(pcap, at);
         const uint16_t bytes = u16_at(pcap, at + 2);
-        const size_t padded = (bytes + 3U) / 4 * 4;
+        const size_t padded = (bytes + (size_t)3) / 4 * 4;
 
         if (code == 0)
             return true;

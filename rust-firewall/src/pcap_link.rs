@@ -93,22 +93,16 @@ fn find_offset(link: u16, bytes: &[u8]) -> Option<usize> {
 /// The length that an IP header says, if it is one and says any; else so many bytes as there are.
 /// Ethernet pads short packets, and the kernel cuts that off (ip_rcv_core, ip6_rcv_core).
 fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
-    let mut claimed = original;
     let version = bytes.first().map_or(0, |first| first >> 4);
-    match be16_at(bytes, 2) {
-        Some(total) if version == 4 && bytes.len() >= IPV4_BYTES => {
-            if usize::from(total) >= IPV4_BYTES {
-                claimed = total.into();
-            }
+    let claimed = match (version, be16_at(bytes, 2), be16_at(bytes, 4)) {
+        (4, Some(total), _) if bytes.len() >= IPV4_BYTES && usize::from(total) >= IPV4_BYTES => {
+            total.into()
         }
-        _ => {}
-    }
-    match be16_at(bytes, 4) {
-        Some(payload) if version == 6 && bytes.len() >= IPV6_BYTES && payload > 0 => {
-            claimed = IPV6_BYTES as u32 + u32::from(payload);
+        (6, _, Some(payload)) if bytes.len() >= IPV6_BYTES && payload > 0 => {
+            IPV6_BYTES as u32 + u32::from(payload)
         }
-        _ => {}
-    }
+        _ => original,
+    };
     claimed.min(original)
 }
 

@@ -208,7 +208,7 @@ fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), answer: &mut Answer) 
     let mut reset = [0; TCP_HEADER_BYTES];
     put(&mut reset, 0, tcp.get(2..4)?);
     put(&mut reset, 2, tcp.get(..2)?);
-    reset[12] = (TCP_HEADER_BYTES / 4 << 4) as u8;
+    reset[12] = ((TCP_HEADER_BYTES / 4) << 4) as u8;
     reset[13] = TCP_RST;
     if tcp[13] & TCP_ACK != 0 {
         put(&mut reset, 4, tcp.get(8..12)?);

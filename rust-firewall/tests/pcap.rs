@@ -33,8 +33,11 @@ impl Drop for Capture {
     }
 }
 
-/// Number, time, bytes and original length of every packet; or what is wrong.
-fn read_all(bytes: &[u8]) -> Result<Vec<(u64, u64, Vec<u8>, u32)>, String> {
+/// Number, time, bytes and original length.
+type Read = (u64, u64, Vec<u8>, u32);
+
+/// Every packet; or what is wrong.
+fn read_all(bytes: &[u8]) -> Result<Vec<Read>, String> {
     let capture = Capture::new(bytes);
     let failed = |failure: rust_firewall::log::Failure| {
         assert_eq!(failure.code, LogExit::Usage);

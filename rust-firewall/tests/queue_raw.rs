@@ -148,7 +148,7 @@ fn settings() -> QueueSettings {
     let OptionsAction::Run(options) = options::parse(&arguments).unwrap() else {
         panic!("a good command line");
     };
-    options::queue(&options, options.queue_first)
+    options::queue(&options, None, options.queue_first)
 }
 
 fn request(settings: &QueueSettings, request: QueueRequest) -> Vec<u8> {
