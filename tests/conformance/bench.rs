@@ -56,7 +56,7 @@ pub struct Bench {
 }
 
 /// Whether a policy asks for the state of connections, other than in a comment.
-fn is_tracked(text: &str) -> bool {
+pub fn is_tracked(text: &str) -> bool {
     let mut code = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
@@ -103,7 +103,7 @@ fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
 fn profile(tracked: bool) -> Profile {
     Profile {
         hooks: match tracked {
-            true => vec![Hook::Input, Hook::Forward, Hook::Postrouting],
+            true => vec![Hook::Input, Hook::Forward],
             false => HOOKS.to_vec(),
         },
         ct_state: tracked,
@@ -317,7 +317,7 @@ impl Bench {
                 return Ok(Finding::Agreed);
             }
             let only_counters = found.iter().all(|one| one.number.is_none());
-            if only_counters && deviations::counts_answers(&mut self.deviations, text) {
+            if only_counters && deviations::counts_own(&mut self.deviations, text) {
                 return Ok(Finding::Agreed);
             }
             let before = shots.len();

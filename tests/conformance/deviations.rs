@@ -12,6 +12,7 @@ use twinwall_tests::judge::packet::{
 };
 use twinwall_tests::twin::root;
 
+use crate::bench::is_tracked;
 use crate::cell::Shot;
 
 /// A packet that is decided otherwise.
@@ -34,6 +35,7 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     ("answer-to-no-host", answer_to_no_host),
     ("answer-has-an-owner", answer_has_an_owner),
     (ANSWERS, |_| false),
+    (ERRORS, |_| false),
 ];
 
 /// Words for what stands behind the network header.
@@ -114,22 +116,23 @@ fn answer_has_an_owner(case: &Case) -> bool {
         && (has("hook output") || has("hook postrouting"))
 }
 
-/// The one that is about counters, not about packets.
+/// Those that are about counters, not about packets.
 const ANSWERS: &str = "answers-in-own-chains";
+const ERRORS: &str = "errors-of-tracked-packets";
 
-/// Whether what is counted under a policy is known to differ: a policy that rejects, and sees what the host sends.
-pub fn counts_answers(deviations: &mut [Deviation], policy: &str) -> bool {
+/// Whether what is counted under a policy is known to differ: one that sees what the host sends, and rejects or asks
+/// for the state of connections.
+pub fn counts_own(deviations: &mut [Deviation], policy: &str) -> bool {
     let sees = ["hook output", "hook postrouting"]
         .iter()
         .any(|hook| policy.contains(hook));
-    let found = deviations.iter_mut().find(|one| one.name == ANSWERS);
-    match found.filter(|_| sees && policy.contains("reject")) {
-        Some(one) => {
-            one.met += 1;
-            true
-        }
-        None => false,
-    }
+    let name = match (policy.contains("reject"), is_tracked(policy)) {
+        (true, _) => ANSWERS,
+        (false, true) => ERRORS,
+        (false, false) => return false,
+    };
+    let found = deviations.iter_mut().find(|one| one.name == name && sees);
+    found.map(|one| one.met += 1).is_some()
 }
 
 /// What nf_reject_verify_csum and nf_ip_checksum, nf_ip6_checksum make of a packet: all protocols but some are taken to
