@@ -374,7 +374,7 @@ static int next_block(struct pcap *pcap, struct frame *frame, struct failure *fa
 
 int pcap_next(struct pcap *pcap, struct pcap_packet *packet, struct failure *failure) {
     for (;;) {
-        struct frame frame;
+        struct frame frame = {0};
         const int result =
             pcap->is_ng ? next_block(pcap, &frame, failure) : next_record(pcap, &frame, failure);
 
