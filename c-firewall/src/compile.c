@@ -200,8 +200,6 @@ static struct policy_range fold(const struct policy_match *match, policy_value h
         return (struct policy_range){value, highest};
     case POLICY_BITS_ANY:
         return (struct policy_range){1, highest};
-    case POLICY_BITS_NONE:
-        return (struct policy_range){0, 0};
     case POLICY_EQ:
     case POLICY_NE:
         break;
@@ -225,7 +223,7 @@ static int compile_range(struct build *build, const struct policy_match *match,
                          const struct policy_place *place, struct compile_op *op) {
     const enum policy_field field = match->key.fields[0];
     const bool wide = fields_wide_slot(field) < FIELDS_WIDE_COUNT;
-    const bool bits = match->op == POLICY_BITS_ANY || match->op == POLICY_BITS_NONE;
+    const bool bits = match->op == POLICY_BITS_ANY;
     const policy_value highest = wide ? ~(policy_value)0 : UINT32_MAX;
     const policy_value mask = bits ? match->range.low : match->masked ? match->mask : highest;
     struct policy_range range = fold(match, highest);
@@ -356,7 +354,11 @@ static int compile_statement(struct build *build, const struct policy_statement 
 static int compile_rule(struct build *build, const struct policy_rule *rule,
                         struct compile_place place) {
     struct compiled *out = build->out;
-    const struct compile_rule made = {.first = out->op_count, .count = rule->count};
+    const struct compile_rule made = {
+        .first = out->op_count,
+        .count = rule->count,
+        .needs = answer_needs(build->table->family, rule),
+    };
     int result = ADD(out->rules, out->rule_count, made);
 
     for (uint32_t i = 0; result == 0 && i < rule->count; i++) {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "answer.h"
 #include "candidates.h"
 #include "flow.h"
 #include "log.h"
@@ -73,6 +74,7 @@ struct compile_wide {
 struct compile_rule {
     uint32_t first; // into ops
     uint32_t count;
+    enum answer_needs needs; // of a packet, before the first statement
 };
 
 /// Rules of a chain that can only match if one field has certain values.

@@ -41,7 +41,7 @@ static bool is_indexable(const struct plan *plan, const struct compile_op *op,
         return false;
     if (op->kind == COMPILE_SET)
         return few_elements(plan, match) != NULL;
-    return match->op != POLICY_BITS_ANY && match->op != POLICY_BITS_NONE;
+    return match->op != POLICY_BITS_ANY;
 }
 
 static int add_range(struct plan *plan, policy_value low, policy_value high, uint32_t rule) {

@@ -189,8 +189,7 @@ enum policy_op {
     POLICY_GT,
     POLICY_LE,
     POLICY_GE,
-    POLICY_BITS_ANY,  // of bit masks: (field & range.low) != 0
-    POLICY_BITS_NONE, // of bit masks: (field & range.low) == 0
+    POLICY_BITS_ANY, // of bit masks: (field & range.low) != 0
 };
 
 /// What a match compares with, what a map looks in.

@@ -102,13 +102,9 @@ static void print_match(FILE *out, const struct policy_match *match) {
 
     key_types(&match->key, types);
     print_key(out, &match->key);
-    if (match->masked || match->op == POLICY_BITS_NONE) {
+    if (match->masked) {
         fputs(" & ", out);
-        value_print_mask(out, *types, match->masked ? match->mask : match->range.low);
-    }
-    if (match->op == POLICY_BITS_NONE) {
-        fputs(" == 0x0", out);
-        return;
+        value_print_mask(out, *types, match->mask);
     }
     fprintf(out, "%s ", op_text(match, *types));
     print_right(out, match, types);

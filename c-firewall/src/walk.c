@@ -134,18 +134,18 @@ static enum found vmap(const struct walk *walk, const struct compile_op *op,
     return found;
 }
 
-/// Whether there is an answer of this kind to the packet. nft puts these matches before a reject.
-static bool has_answer(const struct walk *walk, enum policy_reject_kind kind) {
+/// Whether the packet is what a rule's answer is for.
+static bool has_answer(const struct walk *walk, enum answer_needs needs) {
     const struct packet *packet = walk->input->packet;
 
-    switch (kind) {
-    case POLICY_REJECT_TCP_RESET:
+    switch (needs) {
+    case ANSWER_NEEDS_TCP:
         return packet->has_transport && packet->transport_protocol == IPPROTO_TCP;
-    case POLICY_REJECT_ICMP:
+    case ANSWER_NEEDS_IPV4:
         return walk->fields.narrow[POLICY_META_NFPROTO] == FIELDS_IPV4;
-    case POLICY_REJECT_ICMPV6:
+    case ANSWER_NEEDS_IPV6:
         return walk->fields.narrow[POLICY_META_NFPROTO] == FIELDS_IPV6;
-    case POLICY_REJECT_ICMPX:
+    case ANSWER_NEEDS_NOTHING:
         break;
     }
     return true;
@@ -208,8 +208,6 @@ static inline enum decide_why walk_statement(struct walk *walk, const struct com
         *target = (struct set_target){(enum policy_verdict)op->code, op->index};
         break;
     case COMPILE_REJECT:
-        if (!has_answer(walk, (enum policy_reject_kind)op->code))
-            return DECIDE_NO_ANSWER;
         reject(walk, op);
         target->verdict = POLICY_DROP;
         break;
@@ -270,14 +268,12 @@ static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];
     const struct compile_op *ops = &walk->compiled->ops[walked->first];
     struct set_target target = {.verdict = POLICY_CONTINUE};
-    enum decide_why why = DECIDE_HELD;
+    enum decide_why why = has_answer(walk, walked->needs) ? DECIDE_HELD : DECIDE_NO_ANSWER;
     uint32_t i = 0;
 
-    while (i < walked->count) {
+    while (why == DECIDE_HELD && i < walked->count) {
         why = walk_statement(walk, &ops[i], &target);
-        if (why != DECIDE_HELD)
-            break;
-        i++;
+        i += why == DECIDE_HELD;
     }
     if (walk->recorder)
         record(walk, rule, i, why, &target);

@@ -47,25 +47,10 @@ static void values_are_printed_by_their_type(void **state) {
     check(print_value(POLICY_INTEGER, 1500), "1500");
 }
 
-/// Of bits of which none may be set there is no other word in the language.
-static void no_bits_are_a_mask(void **state) {
-    struct policy_match match = {.key = {.count = 1, .fields = {POLICY_TCP_FLAGS}},
-                                 .op = POLICY_BITS_NONE,
-                                 .range = {0x12, 0x12}};
-    const struct policy_statement statement = {.kind = POLICY_MATCH, .match = &match};
-    const struct policy_table table = {.family = POLICY_INET};
-
-    (void)state;
-    check(print_statement(&table, &statement), "tcp flags & (syn | ack) == 0x0");
-    match.range = (struct policy_range){2, 2};
-    check(print_statement(&table, &statement), "tcp flags & syn == 0x0");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_and_statements_are_one_line),
         cmocka_unit_test(values_are_printed_by_their_type),
-        cmocka_unit_test(no_bits_are_a_mask),
     };
 
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);

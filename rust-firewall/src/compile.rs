@@ -3,6 +3,7 @@
 //! lookups, rules that test one field against constants found by its value instead of one by one.
 //! What comes out never changes and is shared by all workers.
 
+use crate::answer::{self, AnswerNeeds};
 use crate::candidates::Candidates;
 use crate::fields;
 use crate::flow::{FlowLimit, FlowQuota, LIMIT_SIZE_MAX};
@@ -131,6 +132,8 @@ pub struct CompileRule {
     /// Into ops.
     pub first: u32,
     pub count: u32,
+    /// Of a packet, before the first statement.
+    pub needs: AnswerNeeds,
 }
 
 /// Rules of a chain that can only match if one field has certain values.
@@ -350,7 +353,6 @@ fn fold(op: Op, range: &Range, highest: u128) -> Option<Range> {
         Op::Gt => return None,
         Op::Ge => (value, highest),
         Op::BitsAny => (1, highest),
-        Op::BitsNone => (0, 0),
         Op::Eq | Op::Ne => (range.low, range.high),
     };
     Some(Range { low, high })
@@ -367,7 +369,7 @@ fn compile_range(
     let slot = fields::wide_slot(field);
     let highest = slot.map_or(u32::MAX.into(), |_| u128::MAX);
     let mask = match matched.op {
-        Op::BitsAny | Op::BitsNone => right.low,
+        Op::BitsAny => right.low,
         _ => matched.mask.unwrap_or(highest),
     };
     let mut range = fold(matched.op, right, highest);
@@ -486,6 +488,7 @@ fn compile_rule(build: &mut Build, rule: &Rule, place: CompilePlace) -> Result<(
     let made = CompileRule {
         first: build.out.ops.len() as u32,
         count: rule.statements.len() as u32,
+        needs: answer::needs(build.table.family, rule),
     };
     build.out.rules.push(made);
     for (number, statement) in (0..).zip(&rule.statements) {

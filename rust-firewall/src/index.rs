@@ -47,7 +47,7 @@ fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
     }
     match op {
         CompileOp::Set { .. } => few_elements(plan, matched).is_some(),
-        _ => !matches!(matched.op, Op::BitsAny | Op::BitsNone),
+        _ => matched.op != Op::BitsAny,
     }
 }
 

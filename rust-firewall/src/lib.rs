@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod answer;
 pub mod arguments;
 pub mod ask;
 pub mod candidates;

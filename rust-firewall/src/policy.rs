@@ -253,8 +253,6 @@ pub enum Op {
     Ge,
     /// Of bit masks: (field & low) != 0.
     BitsAny,
-    /// Of bit masks: (field & low) == 0.
-    BitsNone,
 }
 
 /// What a match compares with, what a map looks in.

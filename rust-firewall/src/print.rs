@@ -103,7 +103,7 @@ fn op_text(match_: &Match, kind: Type) -> &'static str {
     let exact = value::is_flags(kind) && matches!(match_.right, Right::Range(_));
     match match_.op {
         Op::Eq if match_.mask.is_some() || exact => " ==",
-        Op::Eq | Op::BitsAny | Op::BitsNone => "",
+        Op::Eq | Op::BitsAny => "",
         Op::Ne => " !=",
         Op::Lt => " <",
         Op::Gt => " >",
@@ -115,17 +115,9 @@ fn op_text(match_: &Match, kind: Type) -> &'static str {
 fn print_match(out: &mut String, match_: &Match) {
     let types = key_types(&match_.key);
     print_key(out, &match_.key);
-    let none_of = match (match_.op, &match_.right) {
-        (Op::BitsNone, Right::Range(range)) => Some(range.low),
-        _ => None,
-    };
-    if let Some(mask) = match_.mask.or(none_of) {
+    if let Some(mask) = match_.mask {
         out.push_str(" & ");
         value::print_mask(out, types[0], mask);
-    }
-    if none_of.is_some() {
-        out.push_str(" == 0x0");
-        return;
     }
     out.push_str(op_text(match_, types[0]));
     out.push(' ');

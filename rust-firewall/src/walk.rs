@@ -2,6 +2,7 @@
 //! The way of a packet through the rules of a compiled policy.
 #![deny(clippy::indexing_slicing)]
 
+use crate::answer::AnswerNeeds;
 use crate::candidates;
 use crate::compile::{CompileAsk, CompileIndex, CompileOp, CompilePlace, CompileWide, INDEXES_MAX};
 use crate::decide::{
@@ -10,7 +11,7 @@ use crate::decide::{
 use crate::fields::{self, Fields, IPV4, IPV6, KEY_WORDS_MAX};
 use crate::flow;
 use crate::lookup;
-use crate::policy::{Field, Reject, RejectKind, Verdict as Leads, KEY_FIELDS_MAX, WAY_MAX};
+use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX, WAY_MAX};
 use crate::set::{self, SetTarget};
 use crate::verdict::Verdict;
 
@@ -158,17 +159,17 @@ fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) ->
     found
 }
 
-/// Whether there is an answer of this kind to the packet. nft puts these matches before a reject.
-fn has_answer<R>(walk: &Walk<R>, kind: RejectKind) -> bool {
+/// Whether the packet is what a rule's answer is for.
+fn has_answer<R>(walk: &Walk<R>, needs: AnswerNeeds) -> bool {
     let packet = walk.input.packet;
-    let nfproto = fields::narrow(&walk.fields, Field::MetaNfproto);
-    match kind {
-        RejectKind::TcpReset => {
+    let nfproto = || fields::narrow(&walk.fields, Field::MetaNfproto);
+    match needs {
+        AnswerNeeds::Tcp => {
             packet.has_transport && i32::from(packet.transport_protocol) == libc::IPPROTO_TCP
         }
-        RejectKind::Icmp => nfproto == u32::from(IPV4),
-        RejectKind::Icmpv6 => nfproto == u32::from(IPV6),
-        RejectKind::Icmpx => true,
+        AnswerNeeds::Ipv4 => nfproto() == u32::from(IPV4),
+        AnswerNeeds::Ipv6 => nfproto() == u32::from(IPV6),
+        AnswerNeeds::Nothing => true,
     }
 }
 
@@ -244,9 +245,6 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
             return DecideWhy::Held;
         }
         CompileOp::Reject(answer) => {
-            if !has_answer(walk, answer.kind) {
-                return DecideWhy::NoAnswer;
-            }
             reject(walk, answer);
             target.verdict = Leads::Drop;
             return DecideWhy::Held;
@@ -351,18 +349,24 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
         verdict: Leads::Continue,
         chain: 0,
     };
-    let ops = compiled.rules.get(rule as usize).and_then(|walked| {
-        let first = walked.first as usize;
-        compiled.ops.get(first..first + walked.count as usize)
-    });
-    let mut why = DecideWhy::Held;
+    let Some(walked) = compiled.rules.get(rule as usize) else {
+        return target;
+    };
+    let first = walked.first as usize;
+    let mut ops = compiled
+        .ops
+        .get(first..first + walked.count as usize)
+        .unwrap_or_default()
+        .iter();
+    let mut why = if has_answer(walk, walked.needs) {
+        DecideWhy::Held
+    } else {
+        DecideWhy::NoAnswer
+    };
     let mut statement = 0;
-    for op in ops.unwrap_or_default() {
+    while let (DecideWhy::Held, Some(op)) = (why, ops.next()) {
         why = walk_statement(walk, op, &mut target);
-        if why != DecideWhy::Held {
-            break;
-        }
-        statement += 1;
+        statement += u32::from(why == DecideWhy::Held);
     }
     if R::LISTENS {
         record(walk, rule, statement, why, &target);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whole policies are printed by tests/policy; here is what it does not reach.
 
-use rust_firewall::policy::{
-    Family, Field, Key, Match, Op, Place, Range, Right, Statement, StatementKind, Table, Type,
-};
+use rust_firewall::policy::Type;
 use rust_firewall::{parse, print};
 
 const TEXT: &str = "table ip6 t {
@@ -39,40 +37,4 @@ fn values_are_printed_by_their_type() {
     assert_eq!(print::value(Type::TcpFlag, 0x12), "syn,ack");
     assert_eq!(print::value(Type::Mark, 1), "0x00000001");
     assert_eq!(print::value(Type::Integer, 1500), "1500");
-}
-
-fn none_of(flags: u128) -> Statement {
-    let range = Range {
-        low: flags,
-        high: flags,
-    };
-    Statement {
-        place: Place::default(),
-        kind: StatementKind::Match(Box::new(Match {
-            key: Key {
-                fields: vec![Field::TcpFlags],
-            },
-            mask: None,
-            op: Op::BitsNone,
-            right: Right::Range(range),
-        })),
-    }
-}
-
-/// Of bits of which none may be set there is no other word in the language.
-#[test]
-fn no_bits_are_a_mask() {
-    let table = Table {
-        family: Family::Inet,
-        name: String::new(),
-        comment: String::new(),
-        sets: Vec::new(),
-        chains: Vec::new(),
-    };
-    let printed = print::statement(&table, &none_of(0x12));
-    assert_eq!(printed, "tcp flags & (syn | ack) == 0x0");
-    assert_eq!(
-        print::statement(&table, &none_of(2)),
-        "tcp flags & syn == 0x0"
-    );
 }
