@@ -21,8 +21,7 @@ pub struct Profile {
     pub ct_mark: bool,
     pub limits: bool,
     pub reject: bool,
-    /// Statements with an effect left of `exthdr` and `reject with`: what these need of a packet is looked at by nft
-    /// before the whole rule.
+    /// Statements with an effect left of `exthdr`, of which nft asks whether it is IPv6 before the whole rule.
     pub early_needs: bool,
     /// Percent of rules that begin, and that end, with a counter.
     pub counters: u32,
@@ -397,17 +396,11 @@ fn type_name(kind: Kind) -> &'static str {
 
 /// Takes away what has an effect, where nft would look at what follows first.
 fn without_early_needs(statements: &mut Vec<Statement>) {
-    let needs =
-        |one: &Statement| one.head.starts_with("exthdr") || one.head.starts_with("reject with");
-    if statements.iter().any(needs) {
-        let effects = [
-            "counter",
-            "limit",
-            "quota",
-            "log",
-            "meta mark set",
-            "mark set",
-        ];
-        statements.retain(|one| !effects.iter().any(|effect| one.head.starts_with(effect)));
-    }
+    let effects = ["counter", "limit", "quota", "log", "meta mark set", "mark set"];
+    let last = statements.iter().rposition(|one| one.head.starts_with("exthdr"));
+    let mut index = 0;
+    statements.retain(|one| {
+        index += 1;
+        last < Some(index - 1) || !effects.iter().any(|effect| one.head.starts_with(effect))
+    });
 }
