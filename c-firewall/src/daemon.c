@@ -23,7 +23,6 @@ static void block_signals(sigset_t *signals) {
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, signals, NULL);
-    signal(SIGPIPE, SIG_IGN); // a report that no one reads any more is no reason to stop
 }
 
 /// All that runs.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // c-firewall: the C twin of Twinwall, a userspace firewall on NFQUEUE.
+#include <signal.h>
 #include <stdio.h>
 
 #include "check.h"
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
     struct failure failure;
 
     log_open();
+    signal(SIGPIPE, SIG_IGN); // what no one reads any more is no reason to stop
     switch (options_parse(argc, argv, &options, &failure)) {
     case OPTIONS_ACTION_RUN:
         return daemon_run(&options);

@@ -2,10 +2,12 @@
 //! The answers of `reject`: byte for byte those of the kernel's nf_tables with the same file.
 
 use std::fs;
-use std::net::IpAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 
 use anyhow::{ensure, Context};
 use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use twinwall_tests::case::PATIENCE;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::frames::{hardware_address, Link};
 use twinwall_tests::place::{namespace, restore, run};
@@ -13,7 +15,10 @@ use twinwall_tests::traffic::VAIN;
 
 use crate::{Row, Subject};
 
-pub const ROWS: &[Row] = &[("reject-as-the-kernel-does", 120, as_the_kernel_does)];
+pub const ROWS: &[Row] = &[
+    ("reject-as-the-kernel-does", 120, as_the_kernel_does),
+    ("reject-what-goes-out", 60, what_goes_out),
+];
 
 /// Ports choose the answer. What neighbours say must pass, and what is not ours gets none.
 const POLICY: &str = r#"
@@ -352,4 +357,51 @@ fn as_the_kernel_does(subject: &Subject) -> anyhow::Result<()> {
         shown(&only(&twin, &kernel))
     );
     Ok(())
+}
+
+/// Programs of this machine are told at once that they get no connection, as if the other end had said so.
+fn what_goes_out(subject: &Subject) -> anyhow::Result<()> {
+    let (client, server) = (namespace()?, namespace()?);
+    Namespace::veth_pair(&client, &server)?;
+    for tool in ["iptables", "ip6tables"] {
+        restore(&client, tool, "-A OUTPUT -j NFQUEUE")?;
+    }
+    let file = std::env::temp_dir().join(format!("twinwall-out-{}.nft", std::process::id()));
+    fs::write(
+        &file,
+        "table inet t { chain c {\ntype filter hook output priority 0; policy accept;\n\
+         tcp dport 81 reject with tcp reset\ntcp dport 82 reject\nudp dport 83 reject\n}\n}\n",
+    )?;
+    let name = file.to_str().context("a path in UTF-8")?;
+    let firewall = Firewall::start(&client, subject.twin, &subject.with(&["--policy", name]))?;
+    for address in [VETH_IPV4.1, VETH_IPV6.1] {
+        for port in [81, 82] {
+            let to = SocketAddr::new(address, port);
+            let connected = client.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+            let kind = connected.err().map(|error| error.kind());
+            ensure!(kind == Some(ErrorKind::ConnectionRefused), "{to}: {kind:?}");
+        }
+        let socket = udp_client_to(&client, SocketAddr::new(address, 83))?;
+        socket.send(b"x")?;
+        let kind = socket.recv(&mut [0]).err().map(|error| error.kind());
+        ensure!(
+            kind == Some(ErrorKind::ConnectionRefused),
+            "{address}: {kind:?}"
+        );
+    }
+    let stats = firewall.finish()?;
+    fs::remove_file(&file)?;
+    stats.total.check_reconciled()?;
+    let answers = stats.policy.context("no policy in the ledger")?.answers;
+    ensure!(answers.sent >= 6 && answers.failed == 0, "{answers:?}");
+    Ok(())
+}
+
+/// A connected socket that waits long, but not for ever.
+fn udp_client_to(namespace: &Namespace, to: SocketAddr) -> anyhow::Result<UdpSocket> {
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = namespace.enter(|| UdpSocket::bind(any))?;
+    socket.connect(to)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
 }
