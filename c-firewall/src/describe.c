@@ -132,8 +132,10 @@ static void put_differs(FILE *out, const struct policy *policy, const struct dec
     }
 }
 
-/// What kind of packet a reject is for.
-static const char *answered_protocol(enum policy_reject_kind kind) {
+/// What kind of packet the reject at the end of a rule is for.
+static const char *answered_protocol(const struct policy_rule *rule) {
+    const enum policy_reject_kind kind = rule->statements[rule->count - 1].reject.kind;
+
     if (kind == POLICY_REJECT_TCP_RESET)
         return "tcp";
     return kind == POLICY_REJECT_ICMP ? "ipv4" : "ipv6";
@@ -159,7 +161,7 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
         fputs(statement->quota.over ? "quota not used up" : "quota used up", out);
         break;
     case DECIDE_NO_ANSWER:
-        fprintf(out, "the answer is for %s only", answered_protocol(statement->reject.kind));
+        fprintf(out, "the answer is for %s only", answered_protocol(describe_rule(policy, step->place)));
         break;
     }
 }

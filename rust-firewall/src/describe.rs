@@ -161,11 +161,14 @@ fn differs(
     format!("{} is {}", names.join(" . "), values.join(" . "))
 }
 
-/// What kind of packet a reject is for.
-fn answered_protocol(statement: &Statement) -> &'static str {
-    match &statement.kind {
-        StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset => "tcp",
-        StatementKind::Reject(reject) if reject.kind == RejectKind::Icmp => "ipv4",
+/// What kind of packet the reject at the end of a rule is for.
+fn answered_protocol(rule: Option<&Rule>) -> &'static str {
+    match rule
+        .and_then(|rule| rule.statements.last())
+        .map(|last| &last.kind)
+    {
+        Some(StatementKind::Reject(reject)) if reject.kind == RejectKind::TcpReset => "tcp",
+        Some(StatementKind::Reject(reject)) if reject.kind == RejectKind::Icmp => "ipv4",
         _ => "ipv6",
     }
 }
@@ -194,7 +197,10 @@ pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> V
             _ => "quota used up".to_owned(),
         },
         DecideWhy::NoAnswer => {
-            format!("the answer is for {} only", answered_protocol(statement))
+            format!(
+                "the answer is for {} only",
+                answered_protocol(rule(policy, step.place))
+            )
         }
     }
 }
