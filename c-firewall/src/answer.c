@@ -60,23 +60,39 @@ static void hear(struct said *said, const struct policy_statement *statement) {
         hear_key(said, &statement->mark_set->map.key);
 }
 
-enum answer_needs answer_needs(enum policy_family family, const struct policy_rule *rule) {
-    const struct policy_statement *last = &rule->statements[rule->count - 1];
-    struct said said = {.ipv4 = family == POLICY_IP, .ipv6 = family == POLICY_IP6};
+static bool is_extension(const struct policy_statement *statement) {
+    return statement->kind == POLICY_MATCH &&
+           statement->match->key.fields[0] >= POLICY_EXTHDR_HBH &&
+           statement->match->key.fields[0] <= POLICY_EXTHDR_MH;
+}
 
-    if (last->kind != POLICY_REJECT)
-        return ANSWER_NEEDS_NOTHING;
-    for (uint32_t i = 0; i < rule->count; i++)
-        hear(&said, &rule->statements[i]);
-    switch (last->reject.kind) {
+/// What a reject asks for, where so much is said.
+static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
+    switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:
-        return said.tcp ? ANSWER_NEEDS_NOTHING : ANSWER_NEEDS_TCP;
+        return said->tcp ? 0 : ANSWER_NEEDS_TCP;
     case POLICY_REJECT_ICMP:
-        return said.ipv4 ? ANSWER_NEEDS_NOTHING : ANSWER_NEEDS_IPV4;
+        return said->ipv4 ? 0 : ANSWER_NEEDS_IPV4;
     case POLICY_REJECT_ICMPV6:
-        return said.ipv6 ? ANSWER_NEEDS_NOTHING : ANSWER_NEEDS_IPV6;
+        return said->ipv6 ? 0 : ANSWER_NEEDS_IPV6;
     case POLICY_REJECT_ICMPX:
         break;
     }
-    return ANSWER_NEEDS_NOTHING;
+    return 0;
+}
+
+uint32_t answer_needs(enum policy_family family, const struct policy_rule *rule) {
+    struct said said = {.ipv4 = family == POLICY_IP, .ipv6 = family == POLICY_IP6};
+    uint32_t needs = 0;
+
+    for (uint32_t i = 0; i < rule->count; i++) {
+        const struct policy_statement *statement = &rule->statements[i];
+
+        if (is_extension(statement) && !said.ipv6)
+            needs |= ANSWER_NEEDS_IPV6;
+        if (statement->kind == POLICY_REJECT)
+            needs |= reject_needs(&statement->reject, &said);
+        hear(&said, statement);
+    }
+    return needs;
 }

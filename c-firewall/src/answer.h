@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a packet must be for a rule to reject it with an answer. nft asks for that before the first
-// statement (stmt_reject_gen_dependency), unless the table or a match of the rule says it anyway.
+// What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
+// asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
+// unless the table or a match says it anyway.
 #ifndef ANSWER_H
 #define ANSWER_H
 
 #include "policy.h"
 
-enum answer_needs { ANSWER_NEEDS_NOTHING, ANSWER_NEEDS_TCP, ANSWER_NEEDS_IPV4, ANSWER_NEEDS_IPV6 };
+enum {
+    ANSWER_NEEDS_TCP = 1,
+    ANSWER_NEEDS_IPV4 = 2,
+    ANSWER_NEEDS_IPV6 = 4,
+};
 
-/// What a rule of a table asks of a packet before all else.
-enum answer_needs answer_needs(enum policy_family family, const struct policy_rule *rule);
+/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+uint32_t answer_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

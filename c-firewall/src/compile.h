@@ -74,7 +74,7 @@ struct compile_wide {
 struct compile_rule {
     uint32_t first; // into ops
     uint32_t count;
-    enum answer_needs needs; // of a packet, before the first statement
+    uint32_t needs; // of a packet, before the first statement: ANSWER_NEEDS_*
 };
 
 /// Rules of a chain that can only match if one field has certain values.

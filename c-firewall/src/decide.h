@@ -69,7 +69,7 @@ enum decide_why {
     DECIDE_MISSING,   // a match or map: a field is missing
     DECIDE_LIMIT,     // the limit did not let it through
     DECIDE_QUOTA,     // the quota did not let it through
-    DECIDE_NO_ANSWER, // reject: not for a packet of this protocol
+    DECIDE_NO_ANSWER, // the rule is for packets of another kind (answer.h)
 };
 
 /// One rule of a walk.

@@ -132,13 +132,17 @@ static void put_differs(FILE *out, const struct policy *policy, const struct dec
     }
 }
 
-/// What kind of packet the reject at the end of a rule is for.
-static const char *answered_protocol(const struct policy_rule *rule) {
-    const enum policy_reject_kind kind = rule->statements[rule->count - 1].reject.kind;
+/// What is said of a packet of another kind than a rule is for.
+static const char *other_kind(const struct policy_rule *rule) {
+    const struct policy_statement *last = &rule->statements[rule->count - 1];
 
-    if (kind == POLICY_REJECT_TCP_RESET)
-        return "tcp";
-    return kind == POLICY_REJECT_ICMP ? "ipv4" : "ipv6";
+    if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_TCP_RESET)
+        return "the answer is for tcp only";
+    if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_ICMP)
+        return "the answer is for ipv4 only";
+    if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_ICMPV6)
+        return "the answer is for ipv6 only";
+    return "exthdr is for ipv6 only";
 }
 
 void describe_why(FILE *out, const struct policy *policy, const struct decide_step *step,
@@ -161,7 +165,7 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
         fputs(statement->quota.over ? "quota not used up" : "quota used up", out);
         break;
     case DECIDE_NO_ANSWER:
-        fprintf(out, "the answer is for %s only", answered_protocol(describe_rule(policy, step->place)));
+        fputs(other_kind(describe_rule(policy, step->place)), out);
         break;
     }
 }

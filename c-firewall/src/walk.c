@@ -134,21 +134,16 @@ static enum found vmap(const struct walk *walk, const struct compile_op *op,
     return found;
 }
 
-/// Whether the packet is what a rule's answer is for.
-static bool has_answer(const struct walk *walk, enum answer_needs needs) {
+/// Whether the packet is what a rule asks for before its first statement.
+static bool meets(const struct walk *walk, uint32_t needs) {
     const struct packet *packet = walk->input->packet;
+    const uint32_t nfproto = walk->fields.narrow[POLICY_META_NFPROTO];
 
-    switch (needs) {
-    case ANSWER_NEEDS_TCP:
-        return packet->has_transport && packet->transport_protocol == IPPROTO_TCP;
-    case ANSWER_NEEDS_IPV4:
-        return walk->fields.narrow[POLICY_META_NFPROTO] == FIELDS_IPV4;
-    case ANSWER_NEEDS_IPV6:
-        return walk->fields.narrow[POLICY_META_NFPROTO] == FIELDS_IPV6;
-    case ANSWER_NEEDS_NOTHING:
-        break;
-    }
-    return true;
+    if ((needs & ANSWER_NEEDS_TCP) &&
+        (!packet->has_transport || packet->transport_protocol != IPPROTO_TCP))
+        return false;
+    return (!(needs & ANSWER_NEEDS_IPV4) || nfproto == FIELDS_IPV4) &&
+           (!(needs & ANSWER_NEEDS_IPV6) || nfproto == FIELDS_IPV6);
 }
 
 static void reject(struct walk *walk, const struct compile_op *op) {
@@ -268,7 +263,7 @@ static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];
     const struct compile_op *ops = &walk->compiled->ops[walked->first];
     struct set_target target = {.verdict = POLICY_CONTINUE};
-    enum decide_why why = has_answer(walk, walked->needs) ? DECIDE_HELD : DECIDE_NO_ANSWER;
+    enum decide_why why = meets(walk, walked->needs) ? DECIDE_HELD : DECIDE_NO_ANSWER;
     uint32_t i = 0;
 
     while (why == DECIDE_HELD && i < walked->count) {

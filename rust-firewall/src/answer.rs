@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet must be for a rule to reject it with an answer. nft asks for that before the first
-//! statement (stmt_reject_gen_dependency), unless the table or a match of the rule says it anyway.
+//! What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
+//! asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
+//! unless the table or a match says it anyway.
 
 use crate::fields::{IPV4, IPV6};
 use crate::policy::{
@@ -10,13 +11,9 @@ use crate::policy::{
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerNeeds {
-    Nothing,
-    Tcp,
-    Ipv4,
-    Ipv6,
-}
+pub const NEEDS_TCP: u32 = 1;
+pub const NEEDS_IPV4: u32 = 2;
+pub const NEEDS_IPV6: u32 = 4;
 
 /// What is said of the packets that come to the end of a rule.
 struct Said {
@@ -78,23 +75,42 @@ fn hear(said: &mut Said, statement: &Statement) {
     }
 }
 
-/// What a rule of a table asks of a packet before all else.
-pub fn needs(family: Family, rule: &Rule) -> AnswerNeeds {
-    let Some(StatementKind::Reject(reject)) = rule.statements.last().map(|last| &last.kind) else {
-        return AnswerNeeds::Nothing;
+fn is_extension(statement: &Statement) -> bool {
+    let StatementKind::Match(found) = &statement.kind else {
+        return false;
     };
+    matches!(
+        found.key.fields[0],
+        Field::ExthdrHbh | Field::ExthdrRt | Field::ExthdrFrag | Field::ExthdrDst | Field::ExthdrMh
+    )
+}
+
+/// What a reject asks for, where so much is said.
+fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
+    match kind {
+        RejectKind::TcpReset if !said.tcp => NEEDS_TCP,
+        RejectKind::Icmp if !said.ipv4 => NEEDS_IPV4,
+        RejectKind::Icmpv6 if !said.ipv6 => NEEDS_IPV6,
+        _ => 0,
+    }
+}
+
+/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,
         ipv6: family == Family::Ip6,
         tcp: false,
     };
+    let mut needs = 0;
     for statement in &rule.statements {
+        if is_extension(statement) && !said.ipv6 {
+            needs |= NEEDS_IPV6;
+        }
+        if let StatementKind::Reject(reject) = &statement.kind {
+            needs |= reject_needs(reject.kind, &said);
+        }
         hear(&mut said, statement);
     }
-    match reject.kind {
-        RejectKind::TcpReset if !said.tcp => AnswerNeeds::Tcp,
-        RejectKind::Icmp if !said.ipv4 => AnswerNeeds::Ipv4,
-        RejectKind::Icmpv6 if !said.ipv6 => AnswerNeeds::Ipv6,
-        _ => AnswerNeeds::Nothing,
-    }
+    needs
 }

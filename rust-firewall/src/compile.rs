@@ -3,7 +3,7 @@
 //! lookups, rules that test one field against constants found by its value instead of one by one.
 //! What comes out never changes and is shared by all workers.
 
-use crate::answer::{self, AnswerNeeds};
+use crate::answer;
 use crate::candidates::Candidates;
 use crate::fields;
 use crate::flow::{FlowLimit, FlowQuota, LIMIT_SIZE_MAX};
@@ -132,8 +132,8 @@ pub struct CompileRule {
     /// Into ops.
     pub first: u32,
     pub count: u32,
-    /// Of a packet, before the first statement.
-    pub needs: AnswerNeeds,
+    /// Of a packet, before the first statement: `answer::NEEDS_TCP` and so on.
+    pub needs: u32,
 }
 
 /// Rules of a chain that can only match if one field has certain values.

@@ -100,7 +100,7 @@ pub enum DecideWhy {
     Limit,
     /// The quota did not let it through.
     Quota,
-    /// Reject: not for a packet of this protocol.
+    /// The rule is for packets of another kind (`answer`).
     NoAnswer,
 }
 

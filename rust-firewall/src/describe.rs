@@ -161,15 +161,16 @@ fn differs(
     format!("{} is {}", names.join(" . "), values.join(" . "))
 }
 
-/// What kind of packet the reject at the end of a rule is for.
-fn answered_protocol(rule: Option<&Rule>) -> &'static str {
-    match rule
-        .and_then(|rule| rule.statements.last())
-        .map(|last| &last.kind)
-    {
-        Some(StatementKind::Reject(reject)) if reject.kind == RejectKind::TcpReset => "tcp",
-        Some(StatementKind::Reject(reject)) if reject.kind == RejectKind::Icmp => "ipv4",
-        _ => "ipv6",
+/// What is said of a packet of another kind than a rule is for.
+fn other_kind(rule: &Rule) -> &'static str {
+    let Some(StatementKind::Reject(reject)) = rule.statements.last().map(|last| &last.kind) else {
+        return "exthdr is for ipv6 only";
+    };
+    match reject.kind {
+        RejectKind::TcpReset => "the answer is for tcp only",
+        RejectKind::Icmp => "the answer is for ipv4 only",
+        RejectKind::Icmpv6 => "the answer is for ipv6 only",
+        RejectKind::Icmpx => "exthdr is for ipv6 only",
     }
 }
 
@@ -196,12 +197,7 @@ pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> V
             StatementKind::Quota(quota) if quota.over => "quota not used up".to_owned(),
             _ => "quota used up".to_owned(),
         },
-        DecideWhy::NoAnswer => {
-            format!(
-                "the answer is for {} only",
-                answered_protocol(rule(policy, step.place))
-            )
-        }
+        DecideWhy::NoAnswer => rule(policy, step.place).map_or("", other_kind).to_owned(),
     }
 }
 

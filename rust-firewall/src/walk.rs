@@ -2,7 +2,7 @@
 //! The way of a packet through the rules of a compiled policy.
 #![deny(clippy::indexing_slicing)]
 
-use crate::answer::AnswerNeeds;
+use crate::answer::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP};
 use crate::candidates;
 use crate::compile::{CompileAsk, CompileIndex, CompileOp, CompilePlace, CompileWide, INDEXES_MAX};
 use crate::decide::{
@@ -159,18 +159,14 @@ fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) ->
     found
 }
 
-/// Whether the packet is what a rule's answer is for.
-fn has_answer<R>(walk: &Walk<R>, needs: AnswerNeeds) -> bool {
+/// Whether the packet is what a rule asks for before its first statement.
+fn meets<R>(walk: &Walk<R>, needs: u32) -> bool {
     let packet = walk.input.packet;
-    let nfproto = || fields::narrow(&walk.fields, Field::MetaNfproto);
-    match needs {
-        AnswerNeeds::Tcp => {
-            packet.has_transport && i32::from(packet.transport_protocol) == libc::IPPROTO_TCP
-        }
-        AnswerNeeds::Ipv4 => nfproto() == u32::from(IPV4),
-        AnswerNeeds::Ipv6 => nfproto() == u32::from(IPV6),
-        AnswerNeeds::Nothing => true,
-    }
+    let nfproto = fields::narrow(&walk.fields, Field::MetaNfproto);
+    let is_tcp = packet.has_transport && i32::from(packet.transport_protocol) == libc::IPPROTO_TCP;
+    (needs & NEEDS_TCP == 0 || is_tcp)
+        && (needs & NEEDS_IPV4 == 0 || nfproto == u32::from(IPV4))
+        && (needs & NEEDS_IPV6 == 0 || nfproto == u32::from(IPV6))
 }
 
 fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
@@ -358,7 +354,7 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
         .get(first..first + walked.count as usize)
         .unwrap_or_default()
         .iter();
-    let mut why = if has_answer(walk, walked.needs) {
+    let mut why = if meets(walk, walked.needs) {
         DecideWhy::Held
     } else {
         DecideWhy::NoAnswer
