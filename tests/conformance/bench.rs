@@ -110,7 +110,6 @@ fn profile(tracked: bool) -> Profile {
         ct_mark: false,
         // An answer to a packet is a part of its connection, and its state then one more thing that differs.
         reject: !tracked,
-        early_needs: false,
         interfaces: &INTERFACES,
         ..Profile::full()
     }

@@ -150,14 +150,20 @@ rule del pref 0
 const LINKS6: &str = "route add default via fe80::9 dev out0 onlink
 ";
 
-/// The chains behind all others.
-pub fn late_chains() -> String {
+/// The chains behind all others. Tracked, one that nobody comes to has connections tracked for both families, whatever
+/// the policy's.
+pub fn late_chains(tracked: bool) -> String {
     let chains = HOOKS.map(|hook| {
         let end = if hook == Hook::Input { "\n\t\tdrop" } else { "" };
         let name = hook.text();
         format!("\tchain {name} {{\n\t\ttype filter hook {name} priority 30000;\n\t\tlog group {GROUP}{end}\n\t}}\n")
     });
-    format!("table inet certify_late {{\n{}}}\n", chains.concat())
+    let track = if tracked {
+        "\tchain track {\n\t\tct state new\n\t}\n"
+    } else {
+        ""
+    };
+    format!("table inet certify_late {{\n{track}{}}}\n", chains.concat())
 }
 
 impl Cell {

@@ -78,6 +78,9 @@ fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
     }
 }
 
+/// Of a packet that is not malformed.
+const EXTENSIONS_MAX: usize = 8;
+
 fn no_answer_to_malformed(case: &Case) -> bool {
     let packet = &case.shot.bytes;
     let (protocol, offset) = transport(packet, |_| true);
@@ -97,7 +100,8 @@ fn no_answer_to_malformed(case: &Case) -> bool {
         (ICMP, 4) | (ICMPV6, 6) => rest.len() < 8,
         _ => false,
     };
-    case.policy.contains("reject") && malformed
+    let too_many = extensions(packet).count() > EXTENSIONS_MAX;
+    case.policy.contains("reject") && (malformed || too_many)
 }
 
 fn answer_to_no_host(case: &Case) -> bool {
@@ -146,7 +150,11 @@ fn checksum_verified(packet: &[u8]) -> bool {
     } else {
         &packet[8..40]
     };
-    let Some(rest) = packet.get(offset..) else {
+    // Of IPv6, there must be something behind the headers.
+    let Some(rest) = packet
+        .get(offset..)
+        .filter(|rest| packet[0] >> 4 == 4 || !rest.is_empty())
+    else {
         return false;
     };
     let optional = protocol == UDP && rest.get(6..8) == Some(&[0, 0]);

@@ -58,7 +58,7 @@ impl Subject {
     pub fn new(who: Who, tracked: bool) -> anyhow::Result<Subject> {
         let cell = Cell::new().with_context(|| format!("the cell of {}", who.name()))?;
         if who != Who::Kernel {
-            cell.nft(&late_chains())?;
+            cell.nft(&late_chains(false))?;
         }
         Ok(Subject {
             who,
@@ -103,7 +103,7 @@ impl Subject {
                 String::from_utf8_lossy(&output.stderr).into_owned(),
             )));
         }
-        self.cell.nft(&late_chains())?;
+        self.cell.nft(&late_chains(self.tracked))?;
         self.cell.send(shots, false)?;
         let seen = self.cell.settle()?;
         let mut outcome = outcome(shots, &seen, self.tracked);

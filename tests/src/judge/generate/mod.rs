@@ -6,7 +6,7 @@
 
 use super::field::{Field, Kind, ICMP, ICMPV6, TCP, UDP};
 use super::random::Random;
-use super::tree::{Base, Chain, Family, Hook, Policy, Rule, Set, Statement, Table, HOOKS};
+use super::tree::{Base, Chain, Family, Hook, Policy, Rule, Set, Table, HOOKS};
 use statements::plain;
 
 mod matches;
@@ -21,8 +21,6 @@ pub struct Profile {
     pub ct_mark: bool,
     pub limits: bool,
     pub reject: bool,
-    /// Statements with an effect left of `exthdr`, of which nft asks whether it is IPv6 before the whole rule.
-    pub early_needs: bool,
     /// Percent of rules that begin, and that end, with a counter.
     pub counters: u32,
     pub interfaces: &'static [&'static str],
@@ -37,7 +35,6 @@ impl Profile {
             ct_mark: true,
             limits: true,
             reject: true,
-            early_needs: true,
             counters: 50,
             interfaces: &["in0", "fwd0", "out0", "eth0", "lo", "wlan10"],
         }
@@ -363,9 +360,6 @@ impl Generator<'_> {
             3 if !statements.is_empty() => {}
             _ => statements.push(plain(self.verdict(making))),
         }
-        if !self.profile.early_needs {
-            without_early_needs(&mut statements);
-        }
         let comment = self.random.percent(10).then(|| {
             let words = ["ssh", "a b c", "x-1 {;} #", "ä ö", "$not = a define"];
             self.random.pick(&words).to_string()
@@ -392,15 +386,4 @@ fn type_name(kind: Kind) -> &'static str {
         Kind::Gid => "gid",
         _ => unreachable!("a type that has no name"),
     }
-}
-
-/// Takes away what has an effect, where nft would look at what follows first.
-fn without_early_needs(statements: &mut Vec<Statement>) {
-    let effects = ["counter", "limit", "quota", "log", "meta mark set", "mark set"];
-    let last = statements.iter().rposition(|one| one.head.starts_with("exthdr"));
-    let mut index = 0;
-    statements.retain(|one| {
-        index += 1;
-        last < Some(index - 1) || !effects.iter().any(|effect| one.head.starts_with(effect))
-    });
 }
