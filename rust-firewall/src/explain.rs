@@ -7,7 +7,6 @@
 
 use std::io::{self, BufWriter, Write};
 
-
 use crate::compile::{self, CompilePlace, CompileSettings, Compiled};
 use crate::decide::{self, DecideBy, DecideInput, DecideOutcome, DecidePolicy, DecideSettings};
 use crate::explain_json;
