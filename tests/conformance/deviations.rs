@@ -34,6 +34,7 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     ("no-answer-to-malformed", no_answer_to_malformed),
     ("answer-to-no-host", answer_to_no_host),
     ("answer-has-an-owner", answer_has_an_owner),
+    (MERGES, |case| nft_merges(case.policy)),
     (ANSWERS, |_| false),
     (ERRORS, |_| false),
 ];
@@ -120,6 +121,32 @@ fn answer_has_an_owner(case: &Case) -> bool {
         && (has("hook output") || has("hook postrouting"))
 }
 
+const MERGES: &str = "nft-merges-neighbours";
+
+/// Fields that stand side by side in a header.
+const NEIGHBOURS: [(&str, &str); 5] = [
+    ("sport", "dport"),
+    ("ip ttl", "ip protocol"),
+    ("ip6 nexthdr", "ip6 hoplimit"),
+    ("icmp type", "icmp code"),
+    ("icmpv6 type", "icmpv6 code"),
+];
+
+/// Whether a rule tests neighbours with something between that has an effect.
+fn nft_merges(policy: &str) -> bool {
+    const EFFECTS: [&str; 5] = ["counter", "limit", "quota", "log", " set "];
+    let joined = policy.replace("\\\n", " ");
+    joined.lines().any(|rule| {
+        NEIGHBOURS.iter().any(|(one, other)| {
+            let (Some(one), Some(other)) = (rule.find(one), rule.rfind(other)) else {
+                return false;
+            };
+            let between = &rule[one.min(other)..one.max(other)];
+            EFFECTS.iter().any(|effect| between.contains(effect))
+        })
+    })
+}
+
 /// Those that are about counters, not about packets.
 const ANSWERS: &str = "answers-in-own-chains";
 const ERRORS: &str = "errors-of-tracked-packets";
@@ -131,11 +158,12 @@ pub fn counts_own(deviations: &mut [Deviation], policy: &str) -> bool {
         .iter()
         .any(|hook| policy.contains(hook));
     let name = match (policy.contains("reject"), is_tracked(policy)) {
-        (true, _) => ANSWERS,
-        (false, true) => ERRORS,
-        (false, false) => return false,
+        _ if nft_merges(policy) => MERGES,
+        (true, _) if sees => ANSWERS,
+        (false, true) if sees => ERRORS,
+        _ => return false,
     };
-    let found = deviations.iter_mut().find(|one| one.name == name && sees);
+    let found = deviations.iter_mut().find(|one| one.name == name);
     found.map(|one| one.met += 1).is_some()
 }
 

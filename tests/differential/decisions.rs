@@ -140,8 +140,14 @@ fn shrink_policy(
     text: &str,
     mut packets: Vec<Vec<u8>>,
 ) -> anyhow::Result<()> {
-    let fails = |words: &[String], text: &str, packets: &[Vec<u8>]| {
-        matches!(judge(asker, words, text, packets), Ok(Some(_)))
+    // What is taken away must not make another fault of it: a policy that both refuse.
+    let refused = |difference: &str| difference.starts_with("both end");
+    let first = judge(asker, words, text, &packets)?.unwrap_or_default();
+    let fails = |words: &[String], text: &str, packets: &[Vec<u8>]| match judge(
+        asker, words, text, packets,
+    ) {
+        Ok(Some(difference)) => refused(&difference) == refused(&first),
+        _ => false,
     };
     packets = shrink::list(&packets, |fewer| fails(words, text, fewer));
     // The plain text, unless it is about how the text is written.
