@@ -35,6 +35,7 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     ("answer-to-no-host", answer_to_no_host),
     ("answer-has-an-owner", answer_has_an_owner),
     (MERGES, |case| nft_merges(case.policy)),
+    ("nft-rejects-by-one-family", nft_rejects_by_one_family),
     (ANSWERS, |_| false),
     (ERRORS, |_| false),
 ];
@@ -121,6 +122,11 @@ fn answer_has_an_owner(case: &Case) -> bool {
         && (has("hook output") || has("hook postrouting"))
 }
 
+fn nft_rejects_by_one_family(case: &Case) -> bool {
+    let mut rules = case.policy.lines();
+    rules.any(|rule| rule.contains("nfproto") && rule.contains('{') && rule.contains("reject"))
+}
+
 const MERGES: &str = "nft-merges-neighbours";
 
 /// Fields that stand side by side in a header.
@@ -132,7 +138,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
     ("icmpv6 type", "icmpv6 code"),
 ];
 
-/// Whether a rule tests neighbours with something between that has an effect.
+/// Whether a rule tests neighbours with something between that has an effect, or both with `!=`.
 fn nft_merges(policy: &str) -> bool {
     const EFFECTS: [&str; 5] = ["counter", "limit", "quota", "log", " set "];
     let joined = policy.replace("\\\n", " ");
@@ -142,7 +148,10 @@ fn nft_merges(policy: &str) -> bool {
                 return false;
             };
             let between = &rule[one.min(other)..one.max(other)];
+            let behind = &rule[one.max(other)..];
+            let unequal = |text: &str| text.contains("!=") || text.contains(" ne ");
             EFFECTS.iter().any(|effect| between.contains(effect))
+                || unequal(between) && unequal(behind)
         })
     })
 }
