@@ -55,6 +55,16 @@ pub struct Bench {
     disagreements: u64,
 }
 
+/// A policy with one blank between words and without joined lines, in which words are looked for.
+fn with_single_blanks(text: &str) -> String {
+    let joined = text.replace("\\\n", " ");
+    let lines: Vec<String> = joined
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    lines.join("\n")
+}
+
 /// Whether a policy asks for the state of connections, other than in a comment.
 pub fn is_tracked(text: &str) -> bool {
     let mut code = text
@@ -291,6 +301,7 @@ impl Bench {
         shots: &[Shot],
         counted: bool,
     ) -> anyhow::Result<Finding> {
+        let text = &with_single_blanks(text);
         let mut shots = shots.to_vec();
         let who: Vec<Who> = self.subjects.iter().map(|subject| subject.who).collect();
         loop {

@@ -141,8 +141,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
 /// Whether a rule tests neighbours with something between that has an effect, or both with `!=`.
 fn nft_merges(policy: &str) -> bool {
     const EFFECTS: [&str; 5] = ["counter", "limit", "quota", "log", " set "];
-    let joined = policy.replace("\\\n", " ");
-    joined.lines().any(|rule| {
+    policy.lines().any(|rule| {
         NEIGHBOURS.iter().any(|(one, other)| {
             let (Some(one), Some(other)) = (rule.find(one), rule.rfind(other)) else {
                 return false;
