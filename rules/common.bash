@@ -3,7 +3,7 @@
 # What load and unload share. A "tool" is the name of an iptables program, such as ip6tables-legacy.
 #
 # No state is kept in a file. What load had to make with the nft backend so that the rules could be there (the base
-# chain, the whole table) stands in a comment inside our own chain, and unload removes exactly that.
+# chains, the whole table) stands in comments inside our own chain, and unload removes exactly that.
 
 PATH=$PATH:/usr/sbin:/sbin
 OUR_CHAIN=TWINWALL
@@ -86,7 +86,7 @@ remove_made() {
 }
 
 unload_tool() {
-    local tool=$1 made chain
+    local tool=$1 made note chain
     loaded "$tool" || return 0
     made=$(saved "$tool" | grep "^-A $OUR_CHAIN .*$MADE_CHAIN" || true)
     for chain in $(jumping_chains "$tool"); do
@@ -95,7 +95,9 @@ unload_tool() {
     run "$tool" -w 10 -F "$OUR_CHAIN"
     run "$tool" -w 10 -X "$OUR_CHAIN"
     if is_nft "$tool"; then
-        remove_made "$tool" "$made"
+        while read -r note; do
+            remove_made "$tool" "$note"
+        done <<<"$made"
     fi
     unloaded+=("$tool")
 }
