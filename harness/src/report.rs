@@ -95,15 +95,17 @@ impl Report {
                 let _ = writeln!(text, "| {} |", row.join(" | "));
             }
         }
+        text.push('\n');
         if !self.claims.is_empty() {
-            text.push_str("\n## Claims\n\n");
-        }
-        for (asked, words) in &self.claims {
-            let _ = writeln!(text, "- {asked}: {words}");
+            text.push_str("## Claims\n\n");
+            for (asked, words) in &self.claims {
+                let _ = writeln!(text, "- {asked}: {words}");
+            }
+            text.push('\n');
         }
         let verdicts = self.verdicts();
         if !verdicts.is_empty() {
-            text.push_str("\n## Verdicts\n\n");
+            text.push_str("## Verdicts\n\n");
         }
         for (cell, lines) in verdicts {
             let _ = writeln!(text, "{cell}:\n");
