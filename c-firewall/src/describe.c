@@ -8,6 +8,7 @@
 #include "interface.h"
 #include "print.h"
 #include "reject.h"
+#include "value.h"
 
 /// Prints a text that print made, and frees it.
 static void put(FILE *out, char *text) {
@@ -170,49 +171,12 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
     }
 }
 
-static const char *icmp_code_name(uint8_t code) {
-    switch (code) {
-    case 0:
-        return "net-unreachable";
-    case 1:
-        return "host-unreachable";
-    case 2:
-        return "prot-unreachable";
-    case 3:
-        return "port-unreachable";
-    case 9:
-        return "net-prohibited";
-    case 10:
-        return "host-prohibited";
-    default:
-        return "admin-prohibited"; // 13, the last that parse knows
-    }
-}
-
-static const char *icmpv6_code_name(uint8_t code) {
-    switch (code) {
-    case 0:
-        return "no-route";
-    case 1:
-        return "admin-prohibited";
-    case 3:
-        return "addr-unreachable";
-    case 4:
-        return "port-unreachable";
-    case 5:
-        return "policy-fail";
-    default:
-        return "reject-route"; // 6, the last that parse knows
-    }
-}
-
 void describe_answer(FILE *out, const struct policy_reject *reject, uint8_t version) {
-    const uint8_t code = reject_code(reject, version);
+    const enum policy_reject_kind kind = version == 4 ? POLICY_REJECT_ICMP : POLICY_REJECT_ICMPV6;
 
     if (reject->kind == POLICY_REJECT_TCP_RESET)
         fputs("tcp reset", out);
-    else if (version == 4)
-        fprintf(out, "icmp %s", icmp_code_name(code));
     else
-        fprintf(out, "icmpv6 %s", icmpv6_code_name(code));
+        fprintf(out, "%s %s", version == 4 ? "icmp" : "icmpv6",
+                value_reject_name(kind, reject_code(reject, version)));
 }

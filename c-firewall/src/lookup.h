@@ -14,7 +14,6 @@
 enum {
     LOOKUP_NARROW_BITS = 32,      // values of up to so many bits are narrow, others wide
     LOOKUP_BUCKETS_MAX = 1 << 17, // of intervals
-    LOOKUP_HASH_WORDS_MAX = 2 * POLICY_KEY_FIELDS_MAX,
 };
 
 /// What is to be found under all values from low to high.

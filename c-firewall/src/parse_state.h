@@ -18,7 +18,6 @@ enum {
     PARSE_PROTOCOL_ICMP = 1, // numbers of protocols (RFC 5237)
     PARSE_PROTOCOL_TCP = 6,
     PARSE_PROTOCOL_UDP = 17,
-    PARSE_PROTOCOL_ICMPV6 = 58,
     PARSE_TESTED_ANY = 0,       // nothing is known of a packet's protocol yet
     PARSE_TESTED_SEVERAL = 256, // several are possible, of which none may be used
     PARSE_NO_NAME = -1,

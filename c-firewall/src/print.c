@@ -452,15 +452,6 @@ char *print_rule(const struct policy_table *table, const struct policy_rule *rul
     return text_close(&text);
 }
 
-char *print_statement(const struct policy_table *table, const struct policy_statement *statement) {
-    struct text text;
-
-    if (!text_open(&text))
-        return NULL;
-    put_statement(text.out, table, statement);
-    return text_close(&text);
-}
-
 char *print_value(enum policy_type type, policy_value value) {
     struct text text;
 

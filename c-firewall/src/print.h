@@ -12,9 +12,6 @@ char *print_policy(const struct policy *policy);
 /// One rule on one line, with its comment, without indentation and line end.
 char *print_rule(const struct policy_table *table, const struct policy_rule *rule);
 
-/// One statement, likewise.
-char *print_statement(const struct policy_table *table, const struct policy_statement *statement);
-
 /// One value; flags joined by commas.
 char *print_value(enum policy_type type, policy_value value);
 

@@ -76,6 +76,7 @@ impl Namespace {
     /// ends (PR_SET_PDEATHSIG), so that no end of this process leaves it behind.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
+        command.env("PATH", path_with_sbin());
         // The raw number stays valid in the child: the fork copies the descriptor table, and
         // close-on-exec acts after this closure. The duplicate belongs to the closure, so it lives
         // as long as the command.
@@ -131,25 +132,39 @@ impl Namespace {
 
     /// Runs lines of `ip -batch` inside.
     fn ip(&self, lines: &str) -> anyhow::Result<()> {
+        self.feed("ip", &["-batch", "-"], lines)
+    }
+
+    /// Runs a program inside with a text as its input, to its end. Fails with its words.
+    pub fn feed(&self, program: &str, arguments: &[&str], text: &str) -> anyhow::Result<()> {
         let mut child = self
-            .command("ip")
-            .args(["-batch", "-"])
+            .command(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .context("ip could not be started: install iproute2")?;
+            .with_context(|| format!("{program} could not be started: run make deps"))?;
         child
             .stdin
             .take()
             .expect("stdin is piped")
-            .write_all(lines.as_bytes())?;
+            .write_all(text.as_bytes())?;
         let output = child.wait_with_output()?;
         if !output.status.success() {
-            bail!("ip: {}", String::from_utf8_lossy(&output.stderr).trim());
+            let words = String::from_utf8_lossy(&output.stderr);
+            bail!("{program}: {}", words.trim());
         }
         Ok(())
     }
+}
+
+/// A plain user's PATH may lack the folders of iptables; sudo's doesn't.
+fn path_with_sbin() -> String {
+    format!(
+        "{}:/usr/sbin:/sbin",
+        std::env::var("PATH").unwrap_or_default()
+    )
 }
 
 /// Runs `work` on a thread that ends with it; a panic goes on in the caller.

@@ -2,7 +2,6 @@
 //! The rules that lead packets to the queues: fragments of rules/queue, adapted to the run.
 
 use std::fs;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -55,7 +54,13 @@ pub fn load(
     let tools = tools(&text).with_context(|| format!("{}: no line `# tools:`", file.display()))?;
     let text = adapt(&text, target, flows);
     for tool in tools.split_whitespace() {
-        restore(namespace, tool, &text).with_context(|| file.display().to_string())?;
+        namespace
+            .feed(
+                &format!("{tool}-restore"),
+                &["--noflush", "-w", "10"],
+                &text,
+            )
+            .with_context(|| file.display().to_string())?;
     }
     Ok(())
 }
@@ -66,7 +71,6 @@ pub fn load_policy(namespace: &Namespace, policy: &Path) -> Result<()> {
         .command("nft")
         .arg("-f")
         .arg(policy)
-        .env("PATH", path_with_sbin())
         .output()
         .context("nft could not be started: run make deps")?;
     if !output.status.success() {
@@ -103,39 +107,6 @@ fn adapt(text: &str, target: Target, flows: u16) -> String {
             false => format!("{line}\n"),
         })
         .collect()
-}
-
-fn restore(namespace: &Namespace, tool: &str, text: &str) -> Result<()> {
-    let mut child = namespace
-        .command(format!("{tool}-restore"))
-        .args(["--noflush", "-w", "10"])
-        .env("PATH", path_with_sbin())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{tool}-restore could not be started: run make deps"))?;
-    child
-        .stdin
-        .take()
-        .expect("stdin is piped")
-        .write_all(text.as_bytes())?;
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        bail!(
-            "{tool}-restore: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
-}
-
-/// A plain user's PATH may lack the folders of iptables; sudo's doesn't.
-fn path_with_sbin() -> String {
-    format!(
-        "{}:/usr/sbin:/sbin",
-        std::env::var("PATH").unwrap_or_default()
-    )
 }
 
 /// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes
@@ -239,11 +210,7 @@ mod tests {
             for target in [Target::Accept, Target::Queues(1), Target::Queues(2)] {
                 let namespace = Namespace::new().unwrap();
                 load(&namespace, &root, name(workload, route), target, 2).unwrap();
-                let output = namespace
-                    .command("iptables-save")
-                    .env("PATH", path_with_sbin())
-                    .output()
-                    .unwrap();
+                let output = namespace.command("iptables-save").output().unwrap();
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 let sought = if target == Target::Accept {
                     "-j ACCEPT"
@@ -261,11 +228,8 @@ mod tests {
     #[test]
     fn a_broken_fragment_is_refused_with_the_tools_words() {
         let namespace = Namespace::new().unwrap();
-        let error = restore(
-            &namespace,
-            "iptables",
-            "*filter\n-A NOWHERE -j ACCEPT\nCOMMIT\n",
-        );
+        let lines = "*filter\n-A NOWHERE -j ACCEPT\nCOMMIT\n";
+        let error = namespace.feed("iptables-restore", &[], lines);
         assert!(error
             .unwrap_err()
             .to_string()

@@ -10,6 +10,7 @@ use crate::policy::{
 };
 use crate::print;
 use crate::reject;
+use crate::value;
 
 /// The rule at a place.
 pub fn rule(policy: &Policy, place: CompilePlace) -> Option<&Rule> {
@@ -201,36 +202,14 @@ pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> V
     }
 }
 
-fn icmp_code_name(code: u8) -> &'static str {
-    match code {
-        0 => "net-unreachable",
-        1 => "host-unreachable",
-        2 => "prot-unreachable",
-        3 => "port-unreachable",
-        9 => "net-prohibited",
-        10 => "host-prohibited",
-        _ => "admin-prohibited", // 13, the last that parse knows
-    }
-}
-
-fn icmpv6_code_name(code: u8) -> &'static str {
-    match code {
-        0 => "no-route",
-        1 => "admin-prohibited",
-        3 => "addr-unreachable",
-        4 => "port-unreachable",
-        5 => "policy-fail",
-        _ => "reject-route", // 6, the last that parse knows
-    }
-}
-
 /// What an answer says: "icmp port-unreachable", "tcp reset".
 /// - version: of the packet's IP header, which `RejectKind::Icmpx` depends on.
 pub fn answer(reject: &Reject, version: u8) -> String {
-    let code = reject::code(reject, version);
-    match (reject.kind, version) {
-        (RejectKind::TcpReset, _) => "tcp reset".to_owned(),
-        (_, 4) => format!("icmp {}", icmp_code_name(code)),
-        _ => format!("icmpv6 {}", icmpv6_code_name(code)),
-    }
+    let (kind, text) = match (reject.kind, version) {
+        (RejectKind::TcpReset, _) => return "tcp reset".to_owned(),
+        (_, 4) => (RejectKind::Icmp, "icmp"),
+        _ => (RejectKind::Icmpv6, "icmpv6"),
+    };
+    let code = value::reject_name(kind, reject::code(reject, version));
+    format!("{text} {}", code.unwrap_or_default())
 }

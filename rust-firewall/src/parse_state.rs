@@ -16,7 +16,6 @@ pub const NFPROTO_IPV6: u16 = 10;
 pub const PROTOCOL_ICMP: u16 = 1;
 pub const PROTOCOL_TCP: u16 = 6;
 pub const PROTOCOL_UDP: u16 = 17;
-pub const PROTOCOL_ICMPV6: u16 = 58;
 /// Nothing is known of a packet's protocol yet; several are possible, of which none may be used.
 pub const TESTED_ANY: u16 = 0;
 pub const TESTED_SEVERAL: u16 = 256;

@@ -37,13 +37,6 @@ pub fn rule(table: &Table, rule: &Rule) -> String {
     out
 }
 
-/// One statement, likewise.
-pub fn statement(table: &Table, statement: &Statement) -> String {
-    let mut out = String::new();
-    print_statement(&mut out, table, statement);
-    out
-}
-
 /// One value; flags joined by commas.
 pub fn value(kind: Type, value: u128) -> String {
     let mut out = String::new();

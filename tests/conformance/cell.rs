@@ -12,13 +12,11 @@ use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure, Context};
+use anyhow::{ensure, Context};
 use harness::netns::Namespace;
 use twinwall_tests::judge::tree::{Hook, HOOKS};
 use twinwall_tests::twin::root;
@@ -176,10 +174,10 @@ impl Cell {
             }
             anyhow::Ok(())
         })?;
-        feed(&namespace, "ip", &["-batch", "-"], LINKS)?;
-        feed(&namespace, "ip", &["-batch", "-"], RULES)?;
-        feed(&namespace, "ip", &["-6", "-batch", "-"], LINKS6)?;
-        feed(&namespace, "ip", &["-6", "-batch", "-"], RULES)?;
+        namespace.feed("ip", &["-batch", "-"], LINKS)?;
+        namespace.feed("ip", &["-batch", "-"], RULES)?;
+        namespace.feed("ip", &["-6", "-batch", "-"], LINKS6)?;
+        namespace.feed("ip", &["-6", "-batch", "-"], RULES)?;
         thread::sleep(SETTLE);
         let outside = namespace.enter(|| Link::open("pout0", ETH_P_ALL))?;
         let inward = namespace.enter(|| Link::open("pin0", 0))?;
@@ -368,13 +366,13 @@ impl Cell {
             }
             text.push_str("COMMIT\n");
         }
-        feed(&self.namespace, "iptables-restore", &[], &text)?;
-        feed(&self.namespace, "ip6tables-restore", &[], &text)
+        self.namespace.feed("iptables-restore", &[], &text)?;
+        self.namespace.feed("ip6tables-restore", &[], &text)
     }
 
     /// Runs nft with a text; gives what it says if it fails.
     pub fn nft(&self, text: &str) -> anyhow::Result<()> {
-        feed(&self.namespace, "nft", &["-f", "-"], text)
+        self.namespace.feed("nft", &["-f", "-"], text)
     }
 }
 
@@ -392,34 +390,4 @@ fn tracking_rules() -> anyhow::Result<String> {
         path.display()
     );
     Ok(rules.join("\n") + "\n")
-}
-
-/// Runs a command inside with a text as its input.
-pub fn feed(
-    namespace: &Namespace,
-    program: &str,
-    arguments: &[&str],
-    text: &str,
-) -> anyhow::Result<()> {
-    let mut child = namespace
-        .command(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{program} could not be started"))?;
-    child
-        .stdin
-        .take()
-        .expect("stdin is piped")
-        .write_all(text.as_bytes())?;
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        bail!(
-            "{program}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where a case plays: namespaces, and the rules in them.
 
-use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use anyhow::{bail, ensure, Context};
 use harness::netns::Namespace;
@@ -53,27 +52,9 @@ pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
 
 /// Loads rules of a case's own: lines of the filter table, as iptables-restore takes them.
 pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result<()> {
-    let mut child = namespace
-        .command(format!("{tool}-restore"))
-        // Of iptables-legacy only one may run on the whole machine: it waits for the others.
-        .args(["--noflush", "--wait"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{tool}-restore"))?;
     let text = format!("*filter\n{lines}\nCOMMIT\n");
-    child
-        .stdin
-        .take()
-        .expect("stdin is piped")
-        .write_all(text.as_bytes())?;
-    let output = child.wait_with_output()?;
-    ensure!(
-        output.status.success(),
-        "{tool}-restore: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
+    // Of iptables-legacy only one may run on the whole machine: it waits for the others.
+    namespace.feed(&format!("{tool}-restore"), &["--noflush", "--wait"], &text)
 }
 
 /// Runs a command inside; fails with its words if it fails.
