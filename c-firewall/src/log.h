@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How the program ends when it cannot start or go on: one line "error: CAUSE: CURE" on stderr and
-// an exit code of its own. Nothing of this is called on the packet path; there things are counted.
+// What the program says on stderr, a line at a time. How it ends when it cannot start or go on: one
+// line "error: CAUSE: CURE" and an exit code of its own. Nothing of this is called on the packet
+// path; there things are counted.
 #ifndef LOG_H
 #define LOG_H
 
 enum {
     LOG_TEXT_BYTES = 512, // of a failure's text with its final NUL; longer ones are cut
 };
+
+/// How much is said: lines of a level, and of those before it. At LOG_INFO a start and a stop are
+/// silent.
+enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG, LOG_LEVEL_COUNT };
 
 /// Exit codes; the text of --help names them.
 enum log_exit {
@@ -47,7 +52,20 @@ void failure_set_running(struct failure *failure, const char *call, int error);
 /// - Returns the failure's exit code.
 int log_fail(const struct failure *failure);
 
-/// Prints "warning: TEXT" as one line on stderr, from a printf format.
+/// Print "error: TEXT", "warning: TEXT", "info: TEXT", "debug: TEXT" as one line on stderr, from a
+/// printf format, if the level lets them. Any thread may.
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/// Sets the level, LOG_INFO at first. Any thread may.
+void log_set_level(enum log_level level);
+
+/// The level.
+enum log_level log_level(void);
+
+/// The name of a level, as on the command line.
+const char *log_level_name(enum log_level level);
 
 #endif

@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How the program ends when it cannot start or go on: one line "error: CAUSE: CURE" on stderr and
-//! an exit code of its own. Nothing of this is called on the packet path; there things are counted.
+//! What the program says on stderr, a line at a time. How it ends when it cannot start or go on: one
+//! line "error: CAUSE: CURE" and an exit code of its own. Nothing of this is called on the packet
+//! path; there things are counted.
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use nix::errno::Errno;
+
+/// How much is said: lines of a level, and of those before it. At `Info` a start and a stop are
+/// silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LogLevel {
+    Error,
+    Warning,
+    Info,
+    Debug,
+}
+
+/// Every level with its name, as on the command line, in the enum's order.
+pub const LEVELS: [(LogLevel, &str); 4] = [
+    (LogLevel::Error, "error"),
+    (LogLevel::Warning, "warning"),
+    (LogLevel::Info, "info"),
+    (LogLevel::Debug, "debug"),
+];
+
+static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Info as u8);
 
 /// Exit codes; the text of --help names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +92,47 @@ pub fn fail(failure: &Failure) -> LogExit {
     failure.code
 }
 
-/// Prints "warning: TEXT" as one line on stderr.
+/// Sets the level, `Info` at first. Any thread may.
+pub fn set_level(level: LogLevel) {
+    LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+/// The level.
+pub fn level() -> LogLevel {
+    let level = LEVELS.get(usize::from(LEVEL.load(Ordering::Relaxed)));
+    level.map_or(LogLevel::Info, |(level, _)| *level)
+}
+
+/// The name of a level, as on the command line.
+pub fn level_name(level: LogLevel) -> &'static str {
+    LEVELS.get(level as usize).map_or("", |(_, name)| name)
+}
+
+/// Prints a line, unless the level is lower than its own.
+fn print_at(own: LogLevel, text: impl Display) {
+    if own <= level() {
+        print(format_args!("{}: {text}", level_name(own)));
+    }
+}
+
+/// Prints "error: TEXT" as one line on stderr. Any thread may print this and the following.
+pub fn error(text: impl Display) {
+    print_at(LogLevel::Error, text);
+}
+
+/// Prints "warning: TEXT", if the level lets it.
 pub fn warn(text: impl Display) {
-    print(format_args!("warning: {text}"));
+    print_at(LogLevel::Warning, text);
+}
+
+/// Prints "info: TEXT", if the level lets it.
+pub fn info(text: impl Display) {
+    print_at(LogLevel::Info, text);
+}
+
+/// Prints "debug: TEXT", if the level lets it.
+pub fn debug(text: impl Display) {
+    print_at(LogLevel::Debug, text);
 }
 
 /// A line on stderr, in one piece: others may be printing as well. Nobody may be reading there any
