@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "log.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+static enum log_level level = LOG_INFO;
+
+static const char *const level_names[] = {
+    [LOG_ERROR] = "error", [LOG_WARNING] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
+static_assert(sizeof level_names / sizeof *level_names == LOG_LEVEL_COUNT, "all named");
 
 void log_open(void) {
     int fd;
@@ -47,12 +54,50 @@ int log_fail(const struct failure *failure) {
     return failure->code;
 }
 
-void log_warn(const char *format, ...) {
+void log_set_level(enum log_level wanted) { __atomic_store_n(&level, wanted, __ATOMIC_RELAXED); }
+
+enum log_level log_level(void) { return __atomic_load_n(&level, __ATOMIC_RELAXED); }
+
+const char *log_level_name(enum log_level named) { return level_names[named]; }
+
+/// Prints a line, unless the level is lower than its own.
+static void print(enum log_level own, const char *format, va_list arguments) {
     char text[LOG_TEXT_BYTES];
+
+    if (own > log_level())
+        return;
+    vsnprintf(text, sizeof text, format, arguments);
+    fprintf(stderr, "%s: %s\n", level_names[own], text);
+}
+
+void log_error(const char *format, ...) {
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    print(LOG_ERROR, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "warning: %s\n", text);
+}
+
+void log_warn(const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    print(LOG_WARNING, format, arguments);
+    va_end(arguments);
+}
+
+void log_info(const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    print(LOG_INFO, format, arguments);
+    va_end(arguments);
+}
+
+void log_debug(const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    print(LOG_DEBUG, format, arguments);
+    va_end(arguments);
 }

@@ -9,6 +9,7 @@ pub mod ask;
 pub mod candidates;
 pub mod check;
 pub mod compile;
+pub mod counts;
 pub mod daemon;
 pub mod decide;
 pub mod describe;
