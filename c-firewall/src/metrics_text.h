@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The metrics as text. Pure, and the same bytes in both firewalls, but for the label `twin`.
+#ifndef METRICS_TEXT_H
+#define METRICS_TEXT_H
+
+#include <stdint.h>
+
+#include "snapshot.h"
+
+#define METRICS_TEXT_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define METRICS_TEXT_PLAIN "text/plain; version=0.0.4; charset=utf-8"
+
+/// Makes the text in the format OpenMetrics 1.0.
+/// - snapshot: with rules.
+/// - counts: COUNT_COUNT of them, as counts_get gives them.
+/// - resident_bytes: memory of the process.
+/// - Returns a string that the caller frees, or NULL if there is no memory.
+char *metrics_text(const struct snapshot *snapshot, const uint64_t *counts,
+                   uint64_t resident_bytes);
+
+/// Makes the format 0.0.4, for a Prometheus that does not know OpenMetrics, of that text.
+/// - Returns a string that the caller frees, or NULL if there is no memory.
+char *metrics_text_plain(const char *openmetrics);
+
+/// Whether an Accept header (NULL = none) asks for METRICS_TEXT_PLAIN.
+bool metrics_text_wants_plain(const char *accept);
+
+#endif
