@@ -17,7 +17,8 @@ int ask_init(struct ask *ask, const struct options *options, struct loaded *load
     *ask = (struct ask){
         .loaded = loaded,
         .decide = {.default_verdict = options->default_verdict,
-                   .fail_open = options->fail_open,
+                   .malformed_open = options->fail_open[OPTIONS_MALFORMED],
+                   .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
                    .malformed_by_policy = options->malformed_by_policy},
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };

@@ -4,11 +4,14 @@
 #include "fields.h"
 #include "walk.h"
 
+static enum verdict verdict_of(bool open) { return open ? VERDICT_ACCEPT : VERDICT_DROP; }
+
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated) {
-    if (truncated || packet_is_malformed(status))
-        return settings->fail_open ? VERDICT_ACCEPT : VERDICT_DROP;
-    return settings->default_verdict;
+    if (truncated)
+        return verdict_of(settings->truncated_open);
+    return packet_is_malformed(status) ? verdict_of(settings->malformed_open)
+                                       : settings->default_verdict;
 }
 
 /// The base chains that see the packet; none if it is of neither family.
@@ -27,8 +30,8 @@ static uint8_t nfproto_of(const struct decide_input *input) {
     return input->packet->version == 6 ? FIELDS_IPV6 : 0;
 }
 
-static void fail(const struct decide_settings *settings, struct decide_outcome *outcome) {
-    outcome->verdict = settings->fail_open ? VERDICT_ACCEPT : VERDICT_DROP;
+static void fail(bool open, struct decide_outcome *outcome) {
+    outcome->verdict = verdict_of(open);
     outcome->by = DECIDE_BY_FAIL;
 }
 
@@ -44,9 +47,12 @@ static void decide_by(const struct decide_settings *settings, const struct compi
         .by = DECIDE_BY_DEFAULT,
         .mark = input->mark,
     };
-    if (input->truncated ||
-        (packet_is_malformed(input->status) && !(compiled && settings->malformed_by_policy))) {
-        fail(settings, outcome);
+    if (input->truncated) {
+        fail(settings->truncated_open, outcome);
+        return;
+    }
+    if (packet_is_malformed(input->status) && !(compiled && settings->malformed_by_policy)) {
+        fail(settings->malformed_open, outcome);
         return;
     }
     nfproto = nfproto_of(input);
@@ -56,7 +62,7 @@ static void decide_by(const struct decide_settings *settings, const struct compi
         return;
     if (input->status == PACKET_CUT && compiled->layer4[nfproto == FIELDS_IPV6]) {
         outcome->undecidable = true;
-        fail(settings, outcome);
+        fail(settings->truncated_open, outcome);
         return;
     }
     walk_policy(compiled, flow, counters, input, bases, nfproto, recorder, outcome);

@@ -15,7 +15,8 @@
 
 struct decide_settings {
     enum verdict default_verdict; // --default: VERDICT_ACCEPT or VERDICT_DROP
-    bool fail_open;               // --fail open
+    bool malformed_open;          // --fail malformed=open
+    bool truncated_open;          // --fail truncated=open
     bool malformed_by_policy;     // --malformed policy
 };
 
@@ -92,7 +93,7 @@ struct decide_recorder {
 };
 
 /// The verdict for a packet without a policy: --default for PACKET_OK and PACKET_CUT, the --fail
-/// mode (accept if open, drop if closed) for malformed and truncated ones.
+/// modes (accept if open, drop if closed) for malformed and truncated ones.
 /// - truncated: the netlink message did not fit its slot; status is not looked at then.
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);
@@ -100,7 +101,7 @@ enum verdict decide(const struct decide_settings *settings, enum packet_status s
 /// What happens with a packet.
 /// - compiled: NULL = no policy, decide holds; flow and counters may be NULL then.
 /// - counters: of the calling thread.
-/// - Always fills in outcome. The --fail mode decides about truncated packets, malformed ones
+/// - Always fills in outcome. The --fail modes decide about truncated packets, malformed ones
 ///   unless settings->malformed_by_policy, and cut ones if the policy reads layer 4.
 void decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
                    struct flow *flow, struct flow_counters *counters,

@@ -185,7 +185,8 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     const struct options *options = explain->options;
     const struct decide_settings settings = {
         .default_verdict = options->default_verdict,
-        .fail_open = options->fail_open,
+        .malformed_open = options->fail_open[OPTIONS_MALFORMED],
+        .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
         .malformed_by_policy = options->malformed_by_policy,
     };
     const struct decide_recorder recorder = trace_recorder(&explain->trace);

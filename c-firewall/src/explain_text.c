@@ -53,12 +53,15 @@ static void put_trace(FILE *out, const struct explain *explain) {
 }
 
 static void put_fail(FILE *out, const struct explain *explain) {
+    const enum options_situation situation =
+        explain->outcome.undecidable ? OPTIONS_TRUNCATED : OPTIONS_MALFORMED;
+
     fprintf(out, "%s: ", verdict_name(explain->outcome.verdict));
     if (explain->outcome.undecidable)
         fputs("cut before what the policy reads", out);
     else
         fprintf(out, "malformed (%s)", packet_status_name(explain->status));
-    fprintf(out, ", --fail %s", explain->options->fail_open ? "open" : "closed");
+    fprintf(out, ", --fail %s", options_mode_name(explain->options->fail_open[situation]));
 }
 
 static void put_by(FILE *out, const struct explain *explain) {

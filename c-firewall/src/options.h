@@ -22,12 +22,23 @@
 
 enum {
     OPTIONS_QUEUES_MAX = 256,
+    OPTIONS_FAIL_BYTES = 96, // of options_fail_text with its final NUL
 };
 
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
 enum options_profile { OPTIONS_FAST, OPTIONS_PAPER, OPTIONS_PROFILE_COUNT };
+
+/// What --fail is about.
+enum options_situation {
+    OPTIONS_OVERLOAD,  // the queue or its socket is full
+    OPTIONS_STALL,     // a packet waits longer than --deadline
+    OPTIONS_CRASH,     // the firewall ends without being told to
+    OPTIONS_MALFORMED, // a packet's headers are none
+    OPTIONS_TRUNCATED, // what the policy reads was cut off
+    OPTIONS_SITUATION_COUNT
+};
 
 /// Where ct state comes from.
 enum options_conntrack {
@@ -72,11 +83,22 @@ struct options {
     uint32_t coalesce_us;
     const char *policy;           // a path; NULL = none
     enum verdict default_verdict; // VERDICT_ACCEPT or VERDICT_DROP
-    bool fail_open;
     bool malformed_by_policy;
     enum options_conntrack conntrack;
-    uint32_t stats_s; // 0 = no interval
+    bool fail_open[OPTIONS_SITUATION_COUNT];
+    uint32_t deadline_ms; // 0 = none
+    uint32_t stats_s;     // 0 = no interval
     bool json;
+    const char *metrics; // ADDRESS:PORT or [ADDRESS]:PORT; NULL = none
+    const char *events;  // a file, "-" or unix:PATH; NULL = none
+    uint32_t events_rate;
+    enum log_level log_level;
+    const char *control; // a path; NULL = none
+    uint32_t control_mode;
+    const char *control_owner; // USER or USER:GROUP; NULL = who starts the program
+    const char *take_over;     // a path; NULL = from nobody
+    const char *user;          // NULL = the default
+    bool sandbox;
     bool print;                     // of `check`
     struct options_explain explain; // of `explain`
 };
@@ -114,5 +136,16 @@ struct queue_settings options_queue(const struct options *options,
 const char *options_backend_name(enum queue_kind kind);
 const char *options_profile_name(enum options_profile profile);
 const char *options_conntrack_name(enum options_conntrack conntrack);
+const char *options_situation_name(enum options_situation situation);
+const char *options_mode_name(bool open);
+
+/// The modes as --fail takes them: open, closed, or those that are open. Returns text.
+const char *options_fail_text(const struct options *options, char text[static OPTIONS_FAIL_BYTES]);
+
+struct given;
+
+/// The values of --default and --malformed, which `explain` takes too.
+/// - Returns 0, or -EINVAL with failure filled in.
+int options_decision(const struct given *given, struct options *options);
 
 #endif

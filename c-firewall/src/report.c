@@ -13,12 +13,10 @@
 static const char *const reason_names[] = {
     [REPORT_INTERVAL] = "interval", [REPORT_SIGNAL] = "signal", [REPORT_EXIT] = "exit"};
 
-static const char *fail_name(const struct options *options) {
-    return options->fail_open ? "open" : "closed";
-}
-
 static void print_start(FILE *out, const struct options *options,
                         const struct requirement *requirement, uint32_t receive_buffer) {
+    char fail[OPTIONS_FAIL_BYTES];
+
     fprintf(out, "ready: queue %u", options->queue_first);
     if (options->queue_last > options->queue_first)
         fprintf(out, ":%u", options->queue_last);
@@ -32,8 +30,8 @@ static void print_start(FILE *out, const struct options *options,
         fprintf(out, "always");
     else
         fprintf(out, "%u us", options->spin_us);
-    fprintf(out, ", coalesce %u us, fail %s, default %s", options->coalesce_us, fail_name(options),
-            verdict_name(options->default_verdict));
+    fprintf(out, ", coalesce %u us, fail %s, default %s", options->coalesce_us,
+            options_fail_text(options, fail), verdict_name(options->default_verdict));
     if (requirement)
         report_policy_print_start(out, options, requirement);
     fprintf(out, "\n");
@@ -116,6 +114,7 @@ static json_t *start_object(const struct options *options, const struct requirem
                             uint32_t receive_buffer, uint64_t time_ms) {
     json_t *object = json_object();
     json_t *queues = json_array();
+    char fail[OPTIONS_FAIL_BYTES];
 
     for (unsigned int number = options->queue_first; number <= options->queue_last; number++)
         json_array_append_new(queues, json_integer(number));
@@ -135,7 +134,8 @@ static json_t *start_object(const struct options *options, const struct requirem
                         options->profile == OPTIONS_PAPER ? json_null()
                                                           : json_integer(options->spin_us));
     put_number(object, "coalesce_us", options->coalesce_us);
-    put_string(object, "fail", fail_name(options));
+    put_string(object, "fail", options_fail_text(options, fail));
+    put_number(object, "deadline_ms", options->deadline_ms);
     put_string(object, "default", verdict_name(options->default_verdict));
     if (requirement)
         report_policy_put_start(object, options, requirement);

@@ -9,7 +9,7 @@ use crate::fields;
 use crate::flow::FlowCounters;
 use crate::interface::{self, Interfaces};
 use crate::load::{self, Loaded};
-use crate::options::{Options, OptionsConntrack};
+use crate::options::{Options, OptionsConntrack, OptionsSituation};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::policy::Reject;
 use crate::queue::{QueuePacket, UNKNOWN};
@@ -45,7 +45,8 @@ pub fn init(options: &Options, loaded: &Arc<Loaded>) -> Ask {
         loaded: Arc::clone(loaded),
         decide: DecideSettings {
             default_verdict: options.default_verdict,
-            fail_open: options.fail_open,
+            malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
+            truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
             malformed_by_policy: options.malformed_by_policy,
         },
         requirement: *load::requirement(loaded),

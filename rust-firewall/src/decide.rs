@@ -15,8 +15,10 @@ use crate::walk;
 pub struct DecideSettings {
     /// --default: `Accept` or `Drop`.
     pub default_verdict: Verdict,
-    /// --fail open.
-    pub fail_open: bool,
+    /// --fail malformed=open.
+    pub malformed_open: bool,
+    /// --fail truncated=open.
+    pub truncated_open: bool,
     /// --malformed policy.
     pub malformed_by_policy: bool,
 }
@@ -149,18 +151,25 @@ pub struct DecidePolicy<'a> {
     pub counters: &'a FlowCounters,
 }
 
-/// The verdict for a packet without a policy: --default for `Ok` and `Cut`, the --fail mode (accept if
-/// open, drop if closed) for malformed and truncated ones.
+fn verdict_of(open: bool) -> Verdict {
+    if open {
+        Verdict::Accept
+    } else {
+        Verdict::Drop
+    }
+}
+
+/// The verdict for a packet without a policy: --default for `Ok` and `Cut`, the --fail modes (accept
+/// if open, drop if closed) for malformed and truncated ones.
 /// truncated: the netlink message did not fit its slot; status is not looked at then.
 pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) -> Verdict {
-    if truncated || packet::is_malformed(status) {
-        return if settings.fail_open {
-            Verdict::Accept
-        } else {
-            Verdict::Drop
-        };
+    if truncated {
+        return verdict_of(settings.truncated_open);
     }
-    settings.default_verdict
+    match packet::is_malformed(status) {
+        true => verdict_of(settings.malformed_open),
+        false => settings.default_verdict,
+    }
 }
 
 /// The base chains that see the packet; none if it is of neither family.
@@ -184,12 +193,8 @@ fn nfproto_of(input: &DecideInput) -> u8 {
     }
 }
 
-fn fail(settings: &DecideSettings, outcome: &mut DecideOutcome) {
-    outcome.verdict = if settings.fail_open {
-        Verdict::Accept
-    } else {
-        Verdict::Drop
-    };
+fn fail(open: bool, outcome: &mut DecideOutcome) {
+    outcome.verdict = verdict_of(open);
     outcome.by = DecideBy::Fail;
 }
 
@@ -218,8 +223,12 @@ fn decide_by<R: DecideRecorder>(
     recorder: &mut R,
 ) {
     let by_policy = settings.malformed_by_policy && policy.is_some();
-    if input.truncated || (packet::is_malformed(input.status) && !by_policy) {
-        fail(settings, outcome);
+    if input.truncated {
+        fail(settings.truncated_open, outcome);
+        return;
+    }
+    if packet::is_malformed(input.status) && !by_policy {
+        fail(settings.malformed_open, outcome);
         return;
     }
     let Some(&policy) = policy else {
@@ -233,7 +242,7 @@ fn decide_by<R: DecideRecorder>(
     let [ipv4, ipv6] = policy.compiled.layer4;
     if input.status == PacketStatus::Cut && (if nfproto == IPV6 { ipv6 } else { ipv4 }) {
         outcome.undecidable = true;
-        fail(settings, outcome);
+        fail(settings.truncated_open, outcome);
         return;
     }
     walk::policy(&policy, input, bases, nfproto, recorder, outcome);
@@ -241,7 +250,7 @@ fn decide_by<R: DecideRecorder>(
 
 /// What happens with a packet.
 /// - policy: none = `decide` holds.
-/// - The --fail mode decides about truncated packets, malformed ones unless
+/// - The --fail modes decide about truncated packets, malformed ones unless
 ///   settings.malformed_by_policy, and cut ones if the policy reads layer 4.
 #[inline]
 pub fn packet(

@@ -15,7 +15,7 @@ use crate::fields;
 use crate::flow::{self, Flow, FlowCounter, FlowCounters};
 use crate::interface;
 use crate::log::{self, failure_set, Failure, LogExit};
-use crate::options::{Options, OptionsExplain};
+use crate::options::{Options, OptionsExplain, OptionsSituation};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::parse;
 use crate::pcap::{self, PcapPacket};
@@ -249,7 +249,8 @@ fn decide_both<'a>(
     let options = explain.options;
     let settings = DecideSettings {
         default_verdict: options.default_verdict,
-        fail_open: options.fail_open,
+        malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
+        truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
         malformed_by_policy: options.malformed_by_policy,
     };
     let (mut whole, mut parsed) = (Packet::default(), Packet::default());

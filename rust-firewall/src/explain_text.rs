@@ -7,6 +7,8 @@ use crate::compile::{self, CompilePlace};
 use crate::decide::{DecideBy, DecideStep, DecideWhy};
 use crate::describe;
 use crate::explain::{self, Explain, Explained};
+use crate::options::OptionsSituation;
+use crate::options_daemon;
 use crate::packet;
 use crate::trace::{self, TraceItem};
 use crate::verdict::{self, Verdict};
@@ -75,11 +77,11 @@ fn fail(explain: &Explain, explained: &Explained) -> String {
         true => "cut before what the policy reads".to_owned(),
         false => format!("malformed ({})", packet::status_name(explained.status)),
     };
-    let mode = if explain.options.fail_open {
-        "open"
-    } else {
-        "closed"
+    let situation = match outcome.undecidable {
+        true => OptionsSituation::Truncated,
+        false => OptionsSituation::Malformed,
     };
+    let mode = options_daemon::mode_name(explain.options.fail_open[situation as usize]);
     format!("{}: {cause}, --fail {mode}", verdict::name(outcome.verdict))
 }
 

@@ -9,8 +9,11 @@
 use std::ffi::OsString;
 
 use crate::arguments::{self, Arguments, ArgumentsCommand, ArgumentsOption, ArgumentsText};
-use crate::log::{failure_set, Failure, LogExit};
-use crate::policy::{self, Hook};
+use crate::given;
+use crate::log::{Failure, LogLevel};
+use crate::options_daemon;
+use crate::options_explain;
+use crate::policy::Hook;
 use crate::queue::{self, QueueKind, QueueSettings};
 use crate::queue_socket;
 use crate::requirement::Requirement;
@@ -28,6 +31,23 @@ pub enum OptionsProfile {
     Fast,
     Paper,
 }
+
+/// What --fail is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsSituation {
+    /// The queue or its socket is full.
+    Overload,
+    /// A packet waits longer than --deadline.
+    Stall,
+    /// The firewall ends without being told to.
+    Crash,
+    /// A packet's headers are none.
+    Malformed,
+    /// What the policy reads was cut off.
+    Truncated,
+}
+
+pub const SITUATION_COUNT: usize = OptionsSituation::Truncated as usize + 1;
 
 /// Where ct state comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +100,31 @@ pub struct Options {
     pub policy: Option<String>,
     /// `Accept` or `Drop`.
     pub default_verdict: Verdict,
-    pub fail_open: bool,
     pub malformed_by_policy: bool,
     pub conntrack: OptionsConntrack,
+    /// By `OptionsSituation`.
+    pub fail_open: [bool; SITUATION_COUNT],
+    /// 0 = none.
+    pub deadline_ms: u32,
     /// 0 = no interval.
     pub stats_s: u32,
     pub json: bool,
+    /// ADDRESS:PORT or [ADDRESS]:PORT.
+    pub metrics: Option<String>,
+    /// A file, "-" or unix:PATH.
+    pub events: Option<String>,
+    pub events_rate: u32,
+    pub log_level: LogLevel,
+    /// A path.
+    pub control: Option<String>,
+    pub control_mode: u32,
+    /// USER or USER:GROUP; none = who starts the program.
+    pub control_owner: Option<String>,
+    /// A path.
+    pub take_over: Option<String>,
+    /// None = the default.
+    pub user: Option<String>,
+    pub sandbox: bool,
     /// Of `check`.
     pub print: bool,
     /// Of `explain`.
@@ -108,10 +147,6 @@ pub enum OptionsAction {
 
 /// Of --spin and --coalesce.
 const WAIT_US_MAX: u32 = 1000;
-/// Of --stats.
-const STATS_SECONDS_MAX: u32 = 86400;
-/// Bytes of an interface's name with its final NUL.
-const IF_NAMESIZE: usize = libc::IF_NAMESIZE;
 
 /// The text of --help.
 pub const HELP: &str = include_str!("../../cli/help.txt");
@@ -127,7 +162,6 @@ const PROFILE_NAMES: [(OptionsProfile, &str); 2] = [
 ];
 const GSO_NAMES: [(bool, &str); 2] = [(false, "off"), (true, "on")];
 const DEFAULT_NAMES: [(Verdict, &str); 2] = [(Verdict::Accept, "accept"), (Verdict::Drop, "drop")];
-const FAIL_NAMES: [(bool, &str); 2] = [(false, "closed"), (true, "open")];
 const MALFORMED_NAMES: [(bool, &str); 2] = [(false, "fail"), (true, "policy")];
 const CONNTRACK_NAMES: [(OptionsConntrack, &str); 3] = [
     (OptionsConntrack::Auto, "auto"),
@@ -157,78 +191,12 @@ pub fn conntrack_name(conntrack: OptionsConntrack) -> &'static str {
     name_of(&CONNTRACK_NAMES, conntrack)
 }
 
-fn usage(text: String) -> Failure {
-    failure_set(LogExit::Usage, text)
-}
-
-fn fail_value(option: ArgumentsOption, value: &[u8], expected: &str) -> Failure {
-    usage(format!(
-        "--{} \"{}\": expected {expected}",
-        arguments::name(option),
-        arguments::quote(value)
-    ))
-}
-
-/// Reads decimal digits, and nothing else.
-fn read_number(text: &[u8], max: u32) -> Option<u32> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0, |read: u32, digit| {
-        let digit = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
-        read.checked_mul(10)?
-            .checked_add(digit)
-            .filter(|read| *read <= max)
-    })
-}
-
-/// Sets a number if the option was given.
-fn check_number(
-    given: &Arguments,
-    option: ArgumentsOption,
-    min: u32,
-    max: u32,
-    number: &mut u32,
-) -> Result<(), Failure> {
-    let Some(value) = arguments::value(given, option) else {
-        return Ok(());
-    };
-    *number = read_number(value, max)
-        .filter(|read| *read >= min)
-        .ok_or_else(|| {
-            fail_value(
-                option,
-                value,
-                &format!("a whole number from {min} to {max}"),
-            )
-        })?;
-    Ok(())
-}
-
-/// Sets a choice if the option was given.
-fn check_choice<T: Copy>(
-    given: &Arguments,
-    option: ArgumentsOption,
-    names: &[(T, &str)],
-    expected: &str,
-    choice: &mut T,
-) -> Result<(), Failure> {
-    let Some(value) = arguments::value(given, option) else {
-        return Ok(());
-    };
-    let chosen = names.iter().find(|(_, name)| name.as_bytes() == value);
-    *choice = chosen
-        .map(|(named, _)| *named)
-        .ok_or_else(|| fail_value(option, value, expected))?;
-    Ok(())
-}
-
 /// The first and the last queue of "N" or "N:M".
 fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
-    let first = read_number(numbers.next()?, u16::MAX.into())?;
+    let first = given::read_number(numbers.next()?, u16::MAX.into())?;
     let last = match numbers.next() {
-        Some(last) => read_number(last, u16::MAX.into())?,
+        Some(last) => given::read_number(last, u16::MAX.into())?,
         None => first,
     };
     if last < first || last - first >= QUEUES_MAX {
@@ -243,7 +211,7 @@ fn check_queue(given: &Arguments, options: &mut Options) -> Result<(), Failure> 
     };
     let expected = "N or N:M, 0 <= N <= M <= 65535, at most 256 queues";
     (options.queue_first, options.queue_last) =
-        read_queues(value).ok_or_else(|| fail_value(ArgumentsOption::Queue, value, expected))?;
+        read_queues(value).ok_or_else(|| given::fail(ArgumentsOption::Queue, value, expected))?;
     Ok(())
 }
 
@@ -265,11 +233,22 @@ fn profile(profile: OptionsProfile) -> Options {
         coalesce_us: 60,
         policy: None,
         default_verdict: Verdict::Accept,
-        fail_open: false,
         malformed_by_policy: false,
         conntrack: OptionsConntrack::Auto,
+        fail_open: [false; SITUATION_COUNT],
+        deadline_ms: 1000,
         stats_s: 0,
         json: false,
+        metrics: None,
+        events: None,
+        events_rate: 1000,
+        log_level: LogLevel::Info,
+        control: None,
+        control_mode: 0o600,
+        control_owner: None,
+        take_over: None,
+        user: None,
+        sandbox: true,
         print: false,
         explain: OptionsExplain::default(),
     };
@@ -285,20 +264,21 @@ fn profile(profile: OptionsProfile) -> Options {
             gso: false,
             spin_us: 0,
             coalesce_us: 0,
+            deadline_ms: 0,
             ..fast
         },
     }
 }
 
 fn fail_fixed(option: ArgumentsOption) -> Failure {
-    usage(format!(
+    given::usage(format!(
         "--profile paper fixes --{}: leave it out or use --profile fast",
         arguments::name(option)
     ))
 }
 
 fn fail_accepting(option: ArgumentsOption) -> Failure {
-    usage(format!(
+    given::usage(format!(
         "--profile paper accepts every packet: leave --{} out or use --profile fast",
         arguments::name(option)
     ))
@@ -320,7 +300,7 @@ fn check_paper(given: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.default_verdict != Verdict::Accept {
         return Err(fail_accepting(ArgumentsOption::Default));
     }
-    Ok(())
+    options_daemon::paper(given)
 }
 
 /// The profile whose values options that weren't given have; a wrong name is found by check_values.
@@ -331,13 +311,6 @@ fn profile_of(given: &Arguments) -> OptionsProfile {
     }
 }
 
-fn fail_without_policy(option: ArgumentsOption) -> Failure {
-    usage(format!(
-        "--{} has no meaning without a policy: add --policy or leave it out",
-        arguments::name(option)
-    ))
-}
-
 /// What has no meaning without --policy.
 fn check_policy(given: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.policy.is_some() {
@@ -345,30 +318,23 @@ fn check_policy(given: &Arguments, options: &Options) -> Result<(), Failure> {
     }
     for option in [ArgumentsOption::Malformed, ArgumentsOption::Conntrack] {
         if arguments::value(given, option).is_some() {
-            return Err(fail_without_policy(option));
+            return Err(given::fail_without(option, "a policy", "--policy"));
         }
     }
     Ok(())
 }
 
-/// A path as text.
-fn check_path(value: &[u8]) -> Result<String, Failure> {
-    String::from_utf8(value.to_vec()).map_err(|_| {
-        let quoted = arguments::quote(value);
-        usage(format!("\"{quoted}\": expected a path in UTF-8"))
-    })
-}
-
 /// The values of a command line without a command, in the order of the help text.
 fn check_run(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
-    let number = |option, min, max, number: &mut u32| check_number(given, option, min, max, number);
+    let number =
+        |option, min, max, number: &mut u32| given::number(given, option, min, max, number);
     check_queue(given, o)?;
     o.pin = arguments::value(given, A::Pin).is_some();
     let expected = "classic, mnl or raw";
-    check_choice(given, A::Backend, &BACKEND_NAMES, expected, &mut o.backend)?;
+    given::choice(given, A::Backend, &BACKEND_NAMES, expected, &mut o.backend)?;
     let expected = "fast or paper";
-    check_choice(given, A::Profile, &PROFILE_NAMES, expected, &mut o.profile)?;
+    given::choice(given, A::Profile, &PROFILE_NAMES, expected, &mut o.profile)?;
     number(A::CopyBytes, 0, u16::MAX.into(), &mut o.copy_bytes)?;
     o.copy_bytes_given = arguments::value(given, A::CopyBytes).is_some();
     number(A::Batch, 1, verdict::RUNS_MAX as u32, &mut o.batch)?;
@@ -376,142 +342,37 @@ fn check_run(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
     number(A::ReceiveBuffer, 0, most, &mut o.receive_buffer)?;
     o.receive_buffer_given = arguments::value(given, A::ReceiveBuffer).is_some();
     number(A::QueueLength, 1, u32::MAX, &mut o.queue_length)?;
-    check_choice(given, A::Gso, &GSO_NAMES, "on or off", &mut o.gso)?;
+    given::choice(given, A::Gso, &GSO_NAMES, "on or off", &mut o.gso)?;
     number(A::Spin, 0, WAIT_US_MAX, &mut o.spin_us)?;
     number(A::Coalesce, 0, WAIT_US_MAX, &mut o.coalesce_us)?;
-    let path = arguments::value(given, A::Policy).map(check_path);
+    let path = arguments::value(given, A::Policy).map(given::path);
     o.policy = path.transpose()?;
-    check_decision(given, o)?;
+    decision(given, o)?;
     let (names, expected) = (&CONNTRACK_NAMES, "auto, attribute or mark");
-    check_choice(given, A::Conntrack, names, expected, &mut o.conntrack)?;
-    number(A::Stats, 1, STATS_SECONDS_MAX, &mut o.stats_s)?;
-    o.json = arguments::value(given, A::Json).is_some();
+    given::choice(given, A::Conntrack, names, expected, &mut o.conntrack)?;
+    options_daemon::fail(given, o)?;
+    options_daemon::values(given, o)?;
     if o.profile == OptionsProfile::Paper {
         check_paper(given, o)?;
     }
-    check_policy(given, o)
+    check_policy(given, o)?;
+    options_daemon::alone(given)
 }
 
-/// What `explain` takes too.
-fn check_decision(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+/// The values of --default and --malformed, which `explain` takes too.
+pub fn decision(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     let (names, expected) = (&DEFAULT_NAMES, "accept or drop");
-    check_choice(given, A::Default, names, expected, &mut o.default_verdict)?;
-    let expected = "open or closed";
-    check_choice(given, A::Fail, &FAIL_NAMES, expected, &mut o.fail_open)?;
+    given::choice(given, A::Default, names, expected, &mut o.default_verdict)?;
     let (names, expected) = (&MALFORMED_NAMES, "fail or policy");
     let malformed = &mut o.malformed_by_policy;
-    check_choice(given, A::Malformed, names, expected, malformed)
-}
-
-fn check_hook(given: &Arguments, explain: &mut OptionsExplain) -> Result<(), Failure> {
-    let option = ArgumentsOption::Hook;
-    let Some(value) = arguments::value(given, option) else {
-        return Ok(());
-    };
-    let expected = "input, output, forward, prerouting or postrouting";
-    let mut hooks = policy::HOOKS.iter();
-    let named = hooks.find(|(_, name)| name.as_bytes() == value);
-    let (hook, _) = named.ok_or_else(|| fail_value(option, value, expected))?;
-    explain.hook = Some(*hook);
-    Ok(())
-}
-
-fn check_interface(
-    given: &Arguments,
-    option: ArgumentsOption,
-    name: &mut Vec<u8>,
-) -> Result<(), Failure> {
-    let Some(value) = arguments::value(given, option) else {
-        return Ok(());
-    };
-    if value.is_empty() || value.len() >= IF_NAMESIZE {
-        let expected = "an interface name of 1 to 15 bytes";
-        return Err(fail_value(option, value, expected));
-    }
-    *name = value.to_vec();
-    Ok(())
-}
-
-/// Reads hexadecimal digits, and nothing else.
-fn read_hexadecimal(text: &[u8]) -> Option<u32> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0, |read: u32, digit| {
-        let digit = char::from(*digit).to_digit(16)?;
-        read.checked_mul(16)?.checked_add(digit)
-    })
-}
-
-fn check_mark(given: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
-    let Some(value) = arguments::value(given, option) else {
-        return Ok(None);
-    };
-    let read = match value.strip_prefix(b"0x") {
-        Some(digits) => read_hexadecimal(digits),
-        None => read_number(value, u32::MAX),
-    };
-    let expected = "a number from 0 to 4294967295, decimal or 0x hexadecimal";
-    read.map(Some)
-        .ok_or_else(|| fail_value(option, value, expected))
-}
-
-fn check_id(given: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
-    let mut id = 0;
-    check_number(given, option, 0, u32::MAX - 1, &mut id)?;
-    Ok(arguments::value(given, option).map(|_| id))
-}
-
-/// The bits of connection states, as `Type::CtState`.
-const CT_STATES: [(u32, &str); 5] = [
-    (1, "invalid"),
-    (2, "established"),
-    (4, "related"),
-    (8, "new"),
-    (64, "untracked"),
-];
-
-fn check_ct_state(given: &Arguments) -> Result<Option<u32>, Failure> {
-    let option = ArgumentsOption::CtState;
-    let Some(value) = arguments::value(given, option) else {
-        return Ok(None);
-    };
-    let mut state = 0;
-    for name in value.split(|byte| *byte == b',') {
-        let named = CT_STATES.iter().find(|(_, state)| state.as_bytes() == name);
-        let expected = "new, established, related, invalid or untracked";
-        let (bit, _) = named.ok_or_else(|| fail_value(option, value, expected))?;
-        state |= bit;
-    }
-    Ok(Some(state))
-}
-
-/// The values of `explain`, in the order of the help text.
-fn check_explain(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
-    use ArgumentsOption as A;
-    check_decision(given, o)?;
-    o.json = arguments::value(given, A::Json).is_some();
-    let explain = &mut o.explain;
-    check_hook(given, explain)?;
-    check_interface(given, A::Iif, &mut explain.iif)?;
-    check_interface(given, A::Oif, &mut explain.oif)?;
-    explain.mark = check_mark(given, A::Mark)?.unwrap_or(0);
-    explain.uid = check_id(given, A::Uid)?;
-    explain.gid = check_id(given, A::Gid)?;
-    explain.ct_state = check_ct_state(given)?;
-    explain.ct_mark = check_mark(given, A::CtMark)?;
-    if let [policy, capture] = given.words.as_slice() {
-        o.policy = Some(check_path(policy)?);
-        explain.capture = check_path(capture)?;
-    }
-    Ok(())
+    given::choice(given, A::Malformed, names, expected, malformed)
 }
 
 /// The values of `check`.
 fn check_check(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
     if let [policy] = given.words.as_slice() {
-        o.policy = Some(check_path(policy)?);
+        o.policy = Some(given::path(policy)?);
     }
     o.print = arguments::value(given, ArgumentsOption::Print).is_some();
     Ok(())
@@ -536,7 +397,7 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
             Ok(OptionsAction::Check(options))
         }
         ArgumentsCommand::Explain => {
-            check_explain(&given, &mut options)?;
+            options_explain::values(&given, &mut options)?;
             Ok(OptionsAction::Explain(options))
         }
     }
@@ -550,14 +411,14 @@ pub fn require(options: &mut Options, requirement: &Requirement) -> Result<(), F
         options.copy_bytes = copy_bytes;
     }
     if options.copy_bytes < copy_bytes {
-        return Err(usage(format!(
+        return Err(given::usage(format!(
             "the policy reads {copy_bytes} bytes of a packet where --copy-bytes gives it {}: \
              ask for {copy_bytes} or leave --copy-bytes out",
             options.copy_bytes
         )));
     }
     if requirement.conntrack_mark && options.conntrack == OptionsConntrack::Mark {
-        return Err(usage(
+        return Err(given::usage(
             "the policy uses ct mark, which --conntrack mark does not give: \
              use --conntrack attribute or take ct mark out of the policy"
                 .to_owned(),
@@ -590,7 +451,7 @@ pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) 
         receive_buffer_required: options.receive_buffer_given,
         queue_length: options.queue_length,
         gso: options.gso,
-        fail_open: options.fail_open,
+        fail_open: options.fail_open[OptionsSituation::Overload as usize],
         uid_gid: asks_for(|reads| reads.uid_gid),
         conntrack,
     }

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Serialize, Serializer};
 
 use crate::options::{self, Options, OptionsProfile, PROGRAM, VERSION};
+use crate::options_daemon;
 use crate::packet;
 use crate::report_policy::{self, LedgerPolicyObject, StartPolicyObject};
 use crate::requirement::Requirement;
@@ -23,14 +24,6 @@ pub enum ReportReason {
     Interval,
     Signal,
     Exit,
-}
-
-fn fail_name(options: &Options) -> &'static str {
-    if options.fail_open {
-        "open"
-    } else {
-        "closed"
-    }
 }
 
 fn print_start(
@@ -62,7 +55,7 @@ fn print_start(
         out,
         ", coalesce {} us, fail {}, default {}",
         options.coalesce_us,
-        fail_name(options),
+        options_daemon::fail_text(options),
         verdict::name(options.default_verdict),
     );
     if let Some(requirement) = requirement {
@@ -178,7 +171,8 @@ struct StartObject<'a> {
     gso: bool,
     spin_us: Option<u32>,
     coalesce_us: u32,
-    fail: &'static str,
+    fail: String,
+    deadline_ms: u32,
     default: &'static str,
     #[serde(flatten)]
     policy: Option<StartPolicyObject<'a>>,
@@ -205,7 +199,8 @@ fn start_object<'a>(
         gso: options.gso,
         spin_us: (options.profile != OptionsProfile::Paper).then_some(options.spin_us),
         coalesce_us: options.coalesce_us,
-        fail: fail_name(options),
+        fail: options_daemon::fail_text(options),
+        deadline_ms: options.deadline_ms,
         default: verdict::name(options.default_verdict),
         policy: requirement.map(|requirement| report_policy::start_object(options, requirement)),
     }

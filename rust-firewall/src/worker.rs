@@ -22,7 +22,7 @@ use crate::decide::{decide, DecideOutcome, DecideSettings};
 use crate::flow::{self, FlowCounters};
 use crate::load::{self, Loaded};
 use crate::log::{self, failure_set_start, Failure};
-use crate::options::{self, Options, OptionsProfile};
+use crate::options::{self, Options, OptionsProfile, OptionsSituation};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
 use crate::queue_proc;
@@ -326,7 +326,8 @@ pub fn open(
     });
     let decide = DecideSettings {
         default_verdict: options.default_verdict,
-        fail_open: options.fail_open,
+        malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
+        truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
         malformed_by_policy: options.malformed_by_policy,
     };
     let own = Own {

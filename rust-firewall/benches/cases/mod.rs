@@ -169,7 +169,8 @@ pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideI
 pub fn decide_all(subject: &Subject, inputs: &[DecideInput]) -> u32 {
     const SETTINGS: DecideSettings = DecideSettings {
         default_verdict: Verdict::Drop,
-        fail_open: false,
+        malformed_open: false,
+        truncated_open: false,
         malformed_by_policy: false,
     };
     let policy = DecidePolicy {
