@@ -44,6 +44,10 @@ struct decide_input {
     uint64_t now_ns; // of a clock that doesn't go back
 };
 
+enum {
+    DECIDE_LOGS_MAX = 8, // log statements that an outcome names
+};
+
 /// What gave the verdict.
 enum decide_by {
     DECIDE_BY_RULE,    // outcome.rule
@@ -61,6 +65,9 @@ struct decide_outcome {
     uint32_t mark;               // as the rules left it
     struct policy_reject reject; // of VERDICT_REJECT: what to answer
     bool undecidable;            // BY_FAIL: cut before what the policy reads
+    uint32_t log_count;          // log statements passed
+    // The first of them, for compile_log_at.
+    uint32_t logs[DECIDE_LOGS_MAX];
 };
 
 /// How far a packet came in a rule.

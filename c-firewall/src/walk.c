@@ -134,6 +134,16 @@ static enum found vmap(const struct walk *walk, const struct compile_op *op,
     return found;
 }
 
+/// Counts a log statement that was passed, and notes it.
+static void take_log(struct walk *walk, uint32_t log) {
+    struct decide_outcome *outcome = walk->outcome;
+
+    flow_log(walk->counters, log);
+    if (outcome->log_count < DECIDE_LOGS_MAX)
+        outcome->logs[outcome->log_count] = log;
+    outcome->log_count++;
+}
+
 /// Whether the packet is what a rule asks for before its first statement.
 static bool meets(const struct walk *walk, uint32_t needs) {
     const struct packet *packet = walk->input->packet;
@@ -191,7 +201,7 @@ static inline enum decide_why walk_statement(struct walk *walk, const struct com
             return DECIDE_QUOTA;
         break;
     case COMPILE_LOG:
-        flow_log(walk->counters, op->index);
+        take_log(walk, op->index);
         break;
     case COMPILE_MARK:
         set_mark(walk, (walk->fields.narrow[POLICY_META_MARK] & op->mask) ^ op->low);

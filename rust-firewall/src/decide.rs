@@ -56,6 +56,9 @@ pub struct DecideInput<'a> {
     pub now_ns: u64,
 }
 
+/// Log statements that an outcome names.
+pub const LOGS_MAX: usize = 8;
+
 /// What gave the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideBy {
@@ -87,6 +90,10 @@ pub struct DecideOutcome {
     pub reject: Option<Reject>,
     /// By --fail: cut before what the policy reads.
     pub undecidable: bool,
+    /// Log statements passed.
+    pub log_count: u32,
+    /// The first of them, for `compile::log_at`.
+    pub logs: [u32; LOGS_MAX],
 }
 
 /// How far a packet came in a rule.
@@ -210,6 +217,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
         mark: input.mark,
         reject: None,
         undecidable: false,
+        log_count: 0,
+        logs: [0; LOGS_MAX],
     }
 }
 

@@ -159,6 +159,16 @@ fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) ->
     found
 }
 
+/// Counts a log statement that was passed, and notes it.
+fn take_log<R>(walk: &mut Walk<R>, log: u32) {
+    let outcome = &mut walk.outcome;
+    flow::log(walk.policy.counters, log);
+    if let Some(noted) = outcome.logs.get_mut(outcome.log_count as usize) {
+        *noted = log;
+    }
+    outcome.log_count += 1;
+}
+
 /// Whether the packet is what a rule asks for before its first statement.
 fn meets<R>(walk: &Walk<R>, needs: u32) -> bool {
     let packet = walk.input.packet;
@@ -227,7 +237,7 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
             };
         }
         CompileOp::Log(log) => {
-            flow::log(counters, log);
+            take_log(walk, log);
             return DecideWhy::Held;
         }
         CompileOp::Mark { keep, toggle } => {
