@@ -28,11 +28,11 @@ help: ## this list
 deps: ## install what is missing of deps/debian.txt (asks sudo if you are not root)
 	@deps/install
 
-build: ## build/rust-firewall, build/c-firewall and build/harness
-	@$(RUST) cargo build --release --locked --package rust-firewall --package harness
+build: ## build/rust-firewall, build/c-firewall, build/fwctl and build/harness
+	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl
 	@$(MAKE) --silent --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
-	@install -D -t build $(CARGO_TARGET_DIR)/release/rust-firewall $(CARGO_TARGET_DIR)/release/harness build/c/c-firewall
-	@echo "built: build/rust-firewall build/c-firewall build/harness"
+	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl) build/c/c-firewall
+	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/harness"
 
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
 	@deps/check-root >/dev/null

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a firewall answers, as docs/CONTROL.md has it. Keys that are not known here are left alone.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Status {
+    pub program: String,
+    pub version: String,
+    pub pid: i32,
+    pub uid: u32,
+    pub executable: Option<String>,
+    pub arguments: Vec<String>,
+    pub time_ms: u64,
+    pub started_ms: u64,
+    pub backend: String,
+    pub policy: Option<StatusPolicy>,
+    pub queues: Vec<StatusQueue>,
+    pub ledger: StatusLedger,
+    pub contract: Vec<Contract>,
+    pub reload_error: Option<String>,
+    pub log_level: String,
+    pub counts: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct StatusPolicy {
+    pub file: String,
+    pub generation: u64,
+    pub loaded_ms: u64,
+    pub chains: u64,
+    pub rules: u64,
+    pub requirement: Requirement,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Requirement {
+    pub copy_bytes: u32,
+    pub uid_gid: bool,
+    pub conntrack_state: bool,
+    pub conntrack_mark: bool,
+    pub interface_names: bool,
+    pub reject: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct StatusQueue {
+    pub queue: u16,
+    pub waiting: u64,
+    pub queue_length: u64,
+    pub received: u64,
+    pub queue_full: u64,
+    pub user_drop: u64,
+    pub unseen: u64,
+    pub stalled: u64,
+    pub reconciled: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct StatusLedger {
+    pub reconciled: bool,
+    pub difference: u64,
+    pub lost: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Contract {
+    pub situation: String,
+    /// "open" or "closed".
+    pub mode: String,
+    pub really: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stats {
+    pub time_ms: u64,
+    pub queues: Vec<StatsQueue>,
+    pub total: StatsQueue,
+    pub reconciled: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct StatsQueue {
+    /// None for the total.
+    pub queue: Option<u16>,
+    pub received: u64,
+    pub bytes: u64,
+    pub verdicts: BTreeMap<String, u64>,
+    pub malformed: BTreeMap<String, u64>,
+    pub kernel: StatsKernel,
+    pub lost: u64,
+    pub difference: u64,
+    pub reconciled: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct StatsKernel {
+    pub offered: u64,
+    pub waiting: u64,
+    pub queue_full: u64,
+    pub user_drop: u64,
+    pub unseen: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Rules {
+    pub generation: u64,
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Rule {
+    /// "web.nft:6"
+    pub rule: String,
+    pub table: String,
+    pub chain: String,
+    pub text: String,
+    pub comment: Option<String>,
+    pub counters: Vec<Counter>,
+    pub logs: Vec<Log>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Counter {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Log {
+    pub packets: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Reload {
+    pub generation: u64,
+    pub rules: u64,
+    pub kept: u64,
+    pub added: u64,
+    pub removed: u64,
+    pub milliseconds: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Level {
+    pub level: String,
+    pub was: String,
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The client's end of the control socket: docs/CONTROL.md.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::failure::{words, Exit, Failure};
+
+/// How long an answer may take: a reload compiles a policy first.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a line: more than the rules of the largest policy.
+const LINE_MAX: u64 = 256 << 20;
+
+/// A connection to a firewall.
+pub struct Client {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+/// A line that the firewall gave, for --json, and what it says.
+pub struct Answer {
+    pub line: String,
+    value: Value,
+}
+
+impl Answer {
+    /// Takes the answer for what it should be.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        T::deserialize(&self.value).map_err(|error| not_understood(&error, &self.line))
+    }
+}
+
+fn not_understood(why: impl std::fmt::Display, line: &str) -> Failure {
+    let mut begin: String = line.chars().take(80).collect();
+    if begin.len() < line.len() {
+        begin.push('…');
+    }
+    Failure::new(
+        Exit::Refused,
+        format_args!(
+            "the answer is not understood ({why}): are fwctl and the firewall of one version? \
+             It begins: {begin}"
+        ),
+    )
+}
+
+/// Who asks, for messages.
+fn me() -> String {
+    let uid = nix::unistd::getuid();
+    match nix::unistd::User::from_uid(uid) {
+        Ok(Some(user)) => format!("user {}", user.name),
+        _ => format!("user {uid}"),
+    }
+}
+
+/// Why a socket could not be connected to, and what to do.
+fn fail_connect(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display();
+    let kind = std::fs::metadata(path).map(|data| data.file_type());
+    let text = match error.kind() {
+        ErrorKind::NotFound => format!(
+            "{shown}: no firewall has this control socket: start one with --control {shown}, or \
+             name its socket with --socket"
+        ),
+        ErrorKind::PermissionDenied => format!(
+            "{shown}: {} may not open it: use sudo, or start the firewall with --control-owner \
+             and --control-mode 0660",
+            me()
+        ),
+        _ if kind.is_ok_and(|kind| !kind.is_socket()) => {
+            format!("{shown} is no socket: name the firewall's control socket with --socket")
+        }
+        ErrorKind::ConnectionRefused => format!(
+            "{shown}: the firewall that made it has ended: start one with --control {shown}"
+        ),
+        ErrorKind::WouldBlock => {
+            format!("{shown}: the firewall takes no connection: is it stopped or overloaded?")
+        }
+        _ => format!(
+            "{shown}: {}: name the firewall's control socket with --socket",
+            words(error)
+        ),
+    };
+    Failure::new(Exit::Unreachable, text)
+}
+
+/// Connects to the firewall that has this control socket.
+pub fn connect(path: &Path) -> Result<Client, Failure> {
+    let stream = UnixStream::connect(path).map_err(|error| fail_connect(path, &error))?;
+    let mut client = Client {
+        path: path.to_owned(),
+        stream: BufReader::new(stream),
+    };
+    client.wait_at_most(Some(PATIENCE))?;
+    Ok(client)
+}
+
+impl Client {
+    /// How long to wait for a line from now on; none = for ever.
+    pub fn wait_at_most(&mut self, limit: Option<Duration>) -> Result<(), Failure> {
+        let stream = self.stream.get_ref();
+        let set = stream
+            .set_read_timeout(limit)
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        set.map_err(|error| self.broken(&error))
+    }
+
+    fn broken(&self, error: &io::Error) -> Failure {
+        let why = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer".to_owned(),
+            _ => words(error),
+        };
+        Failure::new(
+            Exit::Unreachable,
+            format_args!(
+                "{}: {why}: does the firewall still run? Its stderr may tell why",
+                self.path.display()
+            ),
+        )
+    }
+
+    /// The next line, without its end; nothing if the firewall closed the connection.
+    pub fn line(&mut self) -> Result<Option<String>, Failure> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.stream).take(LINE_MAX);
+        let read = limited.read_until(b'\n', &mut line);
+        read.map_err(|error| self.broken(&error))?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if line.pop() != Some(b'\n') {
+            let begin = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+            return Err(not_understood("it is cut off", &begin));
+        }
+        String::from_utf8(line).map(Some).map_err(|error| {
+            not_understood(
+                "it is not UTF-8",
+                &String::from_utf8_lossy(error.as_bytes()),
+            )
+        })
+    }
+
+    /// Sends a request and waits for its answer. Fails with the firewall's words if it refuses.
+    pub fn ask(&mut self, request: &Value) -> Result<Answer, Failure> {
+        // Who may not ask is told so at once and closed: the words are there even if writing fails.
+        let sent = self
+            .stream
+            .get_ref()
+            .write_all(format!("{request}\n").as_bytes());
+        let line = match (self.line(), sent) {
+            (Ok(Some(line)), _) => line,
+            (Err(failure), Ok(())) => return Err(failure),
+            (_, Err(error)) => return Err(self.broken(&error)),
+            (Ok(None), Ok(())) => {
+                let closed = io::Error::other("the connection was closed without an answer");
+                return Err(self.broken(&closed));
+            }
+        };
+        let value: Value =
+            serde_json::from_str(&line).map_err(|error| not_understood(&error, &line))?;
+        match (&value["ok"], &value["error"]) {
+            (Value::Bool(true), _) => Ok(Answer { line, value }),
+            (Value::Bool(false), Value::String(error)) => Err(Failure::new(Exit::Refused, error)),
+            _ => Err(not_understood("it does not say whether it is ok", &line)),
+        }
+    }
+}

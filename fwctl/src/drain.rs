@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `drain`: the firewall ends when no packet waits for its verdict.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// For the end of a firewall that has drained.
+const PATIENCE_S: u32 = 30;
+
+pub fn run(arguments: &Arguments, seconds: u32) -> Result<Exit, Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let begun = Instant::now();
+    client.wait_at_most(Some(Duration::from_secs((seconds + PATIENCE_S).into())))?;
+    let answer = client.ask(&json!({"command": "drain", "seconds": seconds}))?;
+    // It has ended when it closes the connection.
+    while client.line()?.is_some() {}
+    let text = format!("drained in {:.1} s", begun.elapsed().as_secs_f64());
+    output::line(if arguments.json { &answer.line } else { &text });
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `log`: the level of what the firewall prints on stderr.
+
+use serde_json::json;
+
+use crate::answer;
+use crate::arguments::{self, Arguments, Level};
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+pub fn run(arguments: &Arguments, level: Option<Level>) -> Result<Exit, Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let mut request = json!({"command": "log"});
+    if let Some(level) = level {
+        request["level"] = arguments::name(level).into();
+    }
+    let answer = client.ask(&request)?;
+    let said: answer::Level = answer.read()?;
+    let changed = said.level != said.was;
+    let text = match changed {
+        true => format!("{} (was {})", said.level, said.was),
+        false => said.level,
+    };
+    output::line(if arguments.json { &answer.line } else { &text });
+    Ok(Exit::Fine)
+}

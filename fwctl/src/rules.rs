@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `rules`: the rules of the policy, with what they counted.
+
+use serde_json::json;
+
+use crate::answer::{Rule, Rules};
+use crate::arguments::Arguments;
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::table::{self, Side};
+use crate::units::thousands;
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let answer = client.ask(&json!({"command": "rules"}))?;
+    let rules: Rules = answer.read()?;
+    match arguments.json {
+        true => output::line(&answer.line),
+        false => output::print(&text(&rules)),
+    };
+    Ok(Exit::Fine)
+}
+
+/// Packets and bytes of a rule's first counter, which see what its later ones do or more.
+fn counted(rule: &Rule) -> [String; 2] {
+    match rule.counters.first() {
+        Some(counter) => [counter.packets, counter.bytes].map(thousands),
+        None => ["-", "-"].map(str::to_owned),
+    }
+}
+
+fn row(rule: &Rule) -> [String; 4] {
+    let [packets, bytes] = counted(rule);
+    let logged: u64 = rule.logs.iter().map(|log| log.packets).sum();
+    let mut text = rule.text.clone();
+    if logged > 0 {
+        text.push_str(&format!("  (logged {})", thousands(logged)));
+    }
+    [rule.rule.clone(), packets, bytes, text]
+}
+
+/// The rules as people read them: a table, with a line before each chain.
+pub fn text(rules: &Rules) -> String {
+    if rules.rules.is_empty() {
+        return "no rules: there is no policy, or it is empty\n".to_owned();
+    }
+    let head = ["rule", "packets", "bytes", "text"].map(str::to_owned);
+    let rows: Vec<_> = std::iter::once(head)
+        .chain(rules.rules.iter().map(row))
+        .collect();
+    let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
+    let mut lines = table::lines(sides, &rows).into_iter();
+    let mut out = format!("{}\n", lines.next().unwrap_or_default());
+    let mut chain = None;
+    for (rule, line) in rules.rules.iter().zip(lines) {
+        let name = Some((&rule.table, &rule.chain));
+        if chain != name {
+            chain = name;
+            out.push_str(&format!("chain {} {}\n", rule.table, rule.chain));
+        }
+        out.push_str(&format!("{line}\n"));
+    }
+    out
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `status`: who runs, and whether all is well.
+
+use serde_json::json;
+
+use crate::answer::{Status, StatusPolicy, StatusQueue};
+use crate::arguments::Arguments;
+use crate::client::{self, Client};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::table::{self, Side};
+use crate::units::{count, span, thousands};
+
+/// Columns in front of what a line says.
+const KEY: usize = 11;
+
+/// Asks a firewall for its status.
+pub fn ask(client: &mut Client) -> Result<Status, Failure> {
+    client.ask(&json!({"command": "status"}))?.read()
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let answer = client.ask(&json!({"command": "status"}))?;
+    let status: Status = answer.read()?;
+    match arguments.json {
+        true => output::line(&answer.line),
+        false => output::print(&text(&status)),
+    };
+    Ok(match status.ledger.reconciled {
+        true => Exit::Fine,
+        false => Exit::Findings,
+    })
+}
+
+/// A block of lines: the key stands before the first.
+fn block(key: &str, lines: &[String]) -> String {
+    let mut out = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        let key = if at == 0 { key } else { "" };
+        out.push_str(&format!("  {key:<KEY$}{line}\n"));
+    }
+    out
+}
+
+fn user(uid: u32) -> String {
+    match nix::unistd::User::from_uid(uid.into()) {
+        Ok(Some(user)) => user.name,
+        _ => uid.to_string(),
+    }
+}
+
+fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
+    let age_s = status.time_ms.saturating_sub(policy.loaded_ms) / 1000;
+    let reads = &policy.requirement;
+    let mut read = vec![format!("reads {} bytes", reads.copy_bytes)];
+    for (does, what) in [
+        (reads.uid_gid, "uid and gid"),
+        (reads.conntrack_state, "ct state"),
+        (reads.conntrack_mark, "ct mark"),
+        (reads.interface_names, "interface names"),
+        (reads.reject, "rejects"),
+    ] {
+        if does {
+            read.push(what.to_owned());
+        }
+    }
+    vec![
+        policy.file.clone(),
+        format!(
+            "generation {}, loaded {} ago: {}, {}; {}",
+            policy.generation,
+            span(age_s),
+            count(policy.chains, "chain"),
+            count(policy.rules, "rule"),
+            read.join(", ")
+        ),
+    ]
+}
+
+fn queue_lines(queues: &[StatusQueue]) -> Vec<String> {
+    let names = [
+        "queue",
+        "received",
+        "waiting",
+        "of",
+        "queue full",
+        "user drop",
+        "unseen",
+        "stalled",
+        "ledger",
+    ];
+    let mut rows = vec![names.map(str::to_owned)];
+    rows.extend(queues.iter().map(|queue| {
+        [
+            queue.queue.to_string(),
+            thousands(queue.received),
+            thousands(queue.waiting),
+            thousands(queue.queue_length),
+            thousands(queue.queue_full),
+            thousands(queue.user_drop),
+            thousands(queue.unseen),
+            thousands(queue.stalled),
+            ledger(queue.reconciled).to_owned(),
+        ]
+    }));
+    let mut sides = [Side::Right; 9];
+    sides[8] = Side::Left;
+    table::lines(sides, &rows)
+}
+
+fn ledger(reconciled: bool) -> &'static str {
+    match reconciled {
+        true => "reconciled",
+        false => "NOT RECONCILED",
+    }
+}
+
+fn ledger_line(status: &Status) -> String {
+    let figures = &status.ledger;
+    let mut line = format!(
+        "{}, lost {}",
+        ledger(figures.reconciled),
+        thousands(figures.lost)
+    );
+    if !figures.reconciled {
+        let missing = thousands(figures.difference);
+        line.push_str(&format!(": {missing} packets are unaccounted for"));
+    }
+    line
+}
+
+fn contract_lines(status: &Status) -> Vec<String> {
+    let rows = status
+        .contract
+        .iter()
+        .map(|row| [row.situation.clone(), row.mode.clone(), row.really.clone()]);
+    table::lines([Side::Left; 3], &rows.collect::<Vec<_>>())
+}
+
+fn counts_lines(status: &Status) -> Vec<String> {
+    let counted = status.counts.iter().filter(|(_, count)| **count > 0);
+    let words: Vec<String> = counted
+        .map(|(name, count)| format!("{} {}", name.replace('_', " "), thousands(*count)))
+        .collect();
+    match words.is_empty() {
+        true => Vec::new(),
+        false => vec![words.join(", ")],
+    }
+}
+
+/// The status as people read it.
+pub fn text(status: &Status) -> String {
+    let up_s = status.time_ms.saturating_sub(status.started_ms) / 1000;
+    let mut out = format!(
+        "{} {}, pid {}, user {}, backend {}, up {}\n",
+        status.program,
+        status.version,
+        status.pid,
+        user(status.uid),
+        status.backend,
+        span(up_s)
+    );
+    let program = status.executable.as_ref().unwrap_or(&status.program);
+    let mut command = vec![program.clone()];
+    command.extend(status.arguments.iter().cloned());
+    out.push_str(&block("started as", &[command.join(" ")]));
+    let policy = status.policy.as_ref().map_or_else(
+        || vec!["none: --default decides".to_owned()],
+        |policy| policy_lines(status, policy),
+    );
+    out.push_str(&block("policy", &policy));
+    out.push_str(&block("queues", &queue_lines(&status.queues)));
+    out.push_str(&block("ledger", &[ledger_line(status)]));
+    out.push_str(&block("contract", &contract_lines(status)));
+    if let Some(error) = &status.reload_error {
+        let error = format!("failed, the old policy goes on: {error}");
+        out.push_str(&block("reload", &[error]));
+    }
+    out.push_str(&block("counts", &counts_lines(status)));
+    out.push_str(&block("log level", std::slice::from_ref(&status.log_level)));
+    out
+}
