@@ -13,6 +13,7 @@ pub mod counts;
 pub mod daemon;
 pub mod decide;
 pub mod describe;
+pub mod event;
 pub mod explain;
 pub mod explain_json;
 pub mod explain_text;
@@ -46,6 +47,7 @@ pub mod policy;
 pub mod print;
 pub mod privilege;
 pub mod queue;
+pub mod queue_adopt;
 #[allow(unsafe_code)]
 pub mod queue_classic;
 #[allow(unsafe_code)]
