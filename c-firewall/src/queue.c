@@ -24,6 +24,9 @@ static_assert(sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg) == QUEUE_MESSAGE
               "a message begins with 20 bytes");
 static_assert(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
 static_assert(sizeof(struct nlmsgerr) == 20, "an errno and the header of the request");
+static_assert((NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID) ==
+                  QUEUE_FLAGS_ALL,
+              "what queue_probe and queue_open ask for");
 
 // Bytes of a value of fixed size; 0 = of any length. What nfq_nlmsg_parse insists on all backends
 // do: so for NFQA_SECCTX, a string that the library takes for a number, and that no one asks for.
@@ -245,6 +248,12 @@ static void fail_no_nfqueue(struct failure *failure) {
                 "or load the module nfnetlink_queue");
 }
 
+static void fail_capability(struct failure *failure) {
+    failure_set(failure, LOG_EXIT_CAPABILITY,
+                "CAP_NET_ADMIN is missing: run as root or with sudo, "
+                "or give the program the capability (setcap cap_net_admin+ep)");
+}
+
 /// Tells why BIND failed: EPERM stands for a missing capability and for a queue of another's.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
@@ -253,19 +262,23 @@ static void fail_bind(const struct queue *queue, int error, struct failure *fail
     if ((error == EPERM || error == EBUSY) && listed && figures.portid != queue->portid)
         fail_owned(queue, figures.portid, failure);
     else if (error == EPERM)
-        failure_set(failure, LOG_EXIT_CAPABILITY,
-                    "CAP_NET_ADMIN is missing: run as root or with sudo, "
-                    "or give the program the capability (setcap cap_net_admin+ep)");
+        fail_capability(failure);
     else if (error == EINVAL || error == EOPNOTSUPP)
         fail_no_nfqueue(failure);
     else
         failure_set_start(failure, request_names[QUEUE_BIND], error);
 }
 
-static int make_buffers(struct queue *queue, struct failure *failure) {
-    const struct queue_settings *settings = &queue->settings;
-    const int result = queue_socket_init(&queue->socket, settings->batch, settings->slot_bytes);
+int queue_prepare(struct queue *queue, const struct queue_settings *settings,
+                  struct failure *failure) {
+    int result;
 
+    *queue = (struct queue){
+        .settings = *settings,
+        .backend = backends[settings->kind],
+        .socket.fd = -1,
+    };
+    result = queue_socket_init(&queue->socket, settings->batch, settings->slot_bytes);
     queue->packets = calloc(settings->batch, sizeof *queue->packets);
     queue->verdicts = calloc(settings->batch, QUEUE_VERDICT_BYTES);
     if (result < 0 || !queue->packets || !queue->verdicts) {
@@ -302,7 +315,7 @@ static int bind_queue(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-static int set_buffer(struct queue *queue, struct failure *failure) {
+int queue_set_buffer(struct queue *queue, struct failure *failure) {
     const struct queue_settings *settings = &queue->settings;
     const int result =
         queue_socket_set_buffer(&queue->socket, settings->receive_buffer, &queue->receive_buffer);
@@ -334,9 +347,15 @@ static int must_request(struct queue *queue, enum queue_request request, struct 
     return result;
 }
 
+/// A queue that is not ours is only asked whether the kernel has the flags: it looks at them first.
 static int request_flags(struct queue *queue, uint32_t flags) {
+    int result;
+
     queue->flags = flags;
-    return flags == 0 ? 0 : queue->backend->request(queue, QUEUE_FLAGS);
+    if (flags == 0)
+        return 0;
+    result = queue->backend->request(queue, QUEUE_FLAGS);
+    return !queue->bound && (result == -EPERM || result == -ENODEV) ? 0 : result;
 }
 
 /// Asks for the conntrack attribute, alone: what the kernel refuses is known then.
@@ -374,22 +393,42 @@ static int set_flags(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-int queue_open(struct queue *queue, const struct queue_settings *settings,
-               struct failure *failure) {
+int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct failure *failure) {
+    struct queue_settings own = *settings;
+    struct queue probe;
     int result;
 
-    *queue = (struct queue){
-        .settings = *settings,
-        .backend = backends[settings->kind],
-        .socket.fd = -1,
-    };
-    result = make_buffers(queue, failure);
+    own.kind = QUEUE_RAW;
+    own.batch = 1;
+    result = queue_prepare(&probe, &own, failure);
+    if (result == 0)
+        result = open_socket(&probe, failure);
+    if (result == 0) {
+        // The kernel can't have all of them, so this is refused whatever the queue; but first for a
+        // missing capability.
+        probe.flags = UINT32_MAX;
+        result = probe.backend->request(&probe, QUEUE_FLAGS);
+        if (result == -EPERM)
+            fail_capability(failure);
+        else
+            result = set_flags(&probe, failure);
+    }
+    if (result == 0)
+        *flags = probe.flags;
+    queue_close(&probe);
+    return result;
+}
+
+int queue_open(struct queue *queue, const struct queue_settings *settings,
+               struct failure *failure) {
+    int result = queue_prepare(queue, settings, failure);
+
     if (result == 0)
         result = open_socket(queue, failure);
     if (result == 0)
         result = bind_queue(queue, failure);
     if (result == 0)
-        result = set_buffer(queue, failure);
+        result = queue_set_buffer(queue, failure);
     if (result == 0)
         result = must_request(queue, QUEUE_LENGTH, failure);
     if (result == 0)

@@ -25,6 +25,7 @@ enum {
     QUEUE_MESSAGE_BYTES = 20,     // nlmsghdr and nfgenmsg, with which every message begins
     QUEUE_REQUEST_BYTES = 64,     // room for a configuration request
     QUEUE_VERDICT_BYTES = 40,     // of a verdict message with a mark
+    QUEUE_FLAGS_ALL = 15,         // NFQA_CFG_F_*: all that are ever asked for
 };
 
 #define QUEUE_UNKNOWN UINT32_MAX // a uid, gid or ct_info that the kernel didn't tell
@@ -90,10 +91,9 @@ struct queue_received {
 enum queue_request {
     QUEUE_BIND,   // NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND
     QUEUE_LENGTH, // NFQA_CFG_QUEUE_MAXLEN: settings.queue_length
-    QUEUE_FLAGS, // NFQA_CFG_FLAGS and, with the same value, NFQA_CFG_MASK: queue.flags; left out if
-                 // 0
-    QUEUE_MODE,  // NFQA_CFG_PARAMS: settings.copy_bytes, NFQNL_COPY_PACKET or, for 0,
-                 // NFQNL_COPY_META
+    QUEUE_FLAGS,  // NFQA_CFG_FLAGS: queue.flags, and NFQA_CFG_MASK: QUEUE_FLAGS_ALL
+    QUEUE_MODE,   // NFQA_CFG_PARAMS: settings.copy_bytes, NFQNL_COPY_PACKET or, for 0,
+                  // NFQNL_COPY_META
     QUEUE_UNBIND, // NFQA_CFG_CMD: NFQNL_CFG_CMD_UNBIND
 };
 
@@ -103,6 +103,8 @@ struct queue;
 struct queue_backend {
     const char *verdict_call;         // the name of the system call that sends verdicts
     int (*open)(struct queue *queue); // makes and binds the netlink socket, sets queue.socket.fd
+    int (*adopt)(struct queue *queue,
+                 int fd); // takes a bound one, if it does not fail; NULL = can't
     int (*request)(struct queue *queue,
                    enum queue_request request); // sends, and waits for the answer
     int (*parse)(struct queue *queue, const uint8_t *bytes, size_t received,
@@ -121,7 +123,9 @@ struct queue {
     uint32_t receive_buffer;      // bytes that the kernel gives
     uint32_t pending;             // messages in the arena that came while configuring
     uint32_t pending_overruns;    // ENOBUFS met while configuring
-    bool bound;                   // the kernel knows us as the owner
+    bool bound;                   // the kernel knows us as the owner, by a socket of our own
+    bool handed;                  // another process may configure it, see queue_resume
+    bool refresh;                 // and what waits may be less than we ask for
     struct queue_packet *packets; // settings.batch of them
     uint8_t *verdicts;            // QUEUE_VERDICT_BYTES * settings.batch, for mnl and raw
     const char *failed_call;      // the call that made queue_receive or queue_verdict fail
@@ -129,6 +133,20 @@ struct queue {
     struct queue_packet *filling; // classic: by the callback; NULL while configuring
     void *library_queue;          // struct nfq_q_handle
 };
+
+/// Makes a closed queue with all its buffers.
+/// - Returns 0, or -ENOMEM with failure filled in; queue_close frees in both cases.
+int queue_prepare(struct queue *queue, const struct queue_settings *settings,
+                  struct failure *failure);
+
+/// Asks the kernel, by a socket that owns no queue, whether we may configure queues, and which of
+/// the flags it has that the settings ask for.
+/// - Returns 0 with flags filled in, or -errno with failure filled in, as queue_open does.
+int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct failure *failure);
+
+/// Asks for the receive buffer, and tells if it is not what it should be.
+/// - Returns 0, or -errno with failure filled in.
+int queue_set_buffer(struct queue *queue, struct failure *failure);
 
 /// Opens and configures a queue, so that packets flow.
 /// - Returns 0, or -errno with failure filled in and everything closed.

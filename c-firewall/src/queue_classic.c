@@ -137,7 +137,7 @@ static int classic_request(struct queue *queue, enum queue_request request) {
         result = nfq_set_queue_maxlen(queue->library_queue, queue->settings.queue_length);
         break;
     case QUEUE_FLAGS:
-        result = nfq_set_queue_flags(queue->library_queue, queue->flags, queue->flags);
+        result = nfq_set_queue_flags(queue->library_queue, QUEUE_FLAGS_ALL, queue->flags);
         break;
     case QUEUE_MODE:
         result = set_mode(queue);
@@ -181,6 +181,7 @@ static void classic_close(struct queue *queue) {
 const struct queue_backend queue_classic = {
     .verdict_call = "sendmsg",
     .open = classic_open,
+    .adopt = NULL, // nfq_open and nfnl_open make sockets of their own only
     .request = classic_request,
     .parse = classic_parse,
     .verdict = classic_verdict,

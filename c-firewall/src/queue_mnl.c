@@ -99,6 +99,17 @@ static int mnl_open(struct queue *queue) {
     return 0;
 }
 
+static int mnl_adopt(struct queue *queue, int fd) {
+    struct mnl_socket *socket = mnl_socket_fdopen(fd);
+
+    if (!socket)
+        return -errno;
+    queue->library = socket; // closed by mnl_close, with fd
+    queue->socket.fd = fd;
+    queue->portid = mnl_socket_get_portid(socket);
+    return 0;
+}
+
 /// Sends to the kernel, which takes a datagram whole or not at all.
 static int mnl_send(const struct queue *queue, const void *bytes, size_t length) {
     ssize_t sent;
@@ -122,7 +133,7 @@ static void put_request(struct nlmsghdr *message, const struct queue *queue,
         break;
     case QUEUE_FLAGS:
         mnl_attr_put_u32(message, NFQA_CFG_FLAGS, htonl(queue->flags));
-        mnl_attr_put_u32(message, NFQA_CFG_MASK, htonl(queue->flags));
+        mnl_attr_put_u32(message, NFQA_CFG_MASK, htonl(QUEUE_FLAGS_ALL));
         break;
     case QUEUE_MODE:
         nfq_nlmsg_cfg_put_params(message, copy_bytes > 0 ? NFQNL_COPY_PACKET : NFQNL_COPY_META,
@@ -166,6 +177,7 @@ static void mnl_close(struct queue *queue) {
 const struct queue_backend queue_mnl = {
     .verdict_call = "sendto",
     .open = mnl_open,
+    .adopt = mnl_adopt,
     .request = mnl_request,
     .parse = mnl_parse,
     .verdict = mnl_verdict,

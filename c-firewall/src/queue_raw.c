@@ -191,8 +191,8 @@ static uint8_t *put_mode(uint8_t *at, uint32_t copy_bytes) {
 }
 
 size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t flags,
-                               enum queue_request request, uint8_t *buffer) {
-    const uint16_t ack = request == QUEUE_UNBIND ? 0 : NLM_F_ACK;
+                               enum queue_request request, bool acknowledged, uint8_t *buffer) {
+    const uint16_t ack = acknowledged ? NLM_F_ACK : 0;
     uint8_t *at = begin_message(buffer, NFQNL_MSG_CONFIG, NLM_F_REQUEST | ack, settings->number);
 
     switch (request) {
@@ -204,7 +204,7 @@ size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t f
         break;
     case QUEUE_FLAGS:
         at = put_be32(at, NFQA_CFG_FLAGS, flags);
-        at = put_be32(at, NFQA_CFG_MASK, flags);
+        at = put_be32(at, NFQA_CFG_MASK, QUEUE_FLAGS_ALL);
         break;
     case QUEUE_MODE:
         at = put_mode(at, settings->copy_bytes);
@@ -217,23 +217,39 @@ size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t f
     return (size_t)(at - buffer);
 }
 
-static int raw_open(struct queue *queue) {
-    struct sockaddr_nl address = {.nl_family = AF_NETLINK};
+static int take_portid(struct queue *queue) {
+    struct sockaddr_nl address;
     socklen_t length = sizeof address;
-    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
 
-    if (fd < 0)
-        return -errno;
-    queue->socket.fd = fd; // closed by raw_close, also after a failure
-    if (bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+    if (getsockname(queue->socket.fd, (struct sockaddr *)&address, &length) < 0)
         return -errno;
     queue->portid = address.nl_pid;
     return 0;
 }
 
-/// Sends to the kernel, which takes a datagram whole or not at all.
-static int raw_send(const struct queue *queue, const uint8_t *bytes, size_t length) {
+static int raw_open(struct queue *queue) {
+    const struct sockaddr_nl address = {.nl_family = AF_NETLINK};
+    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+
+    if (fd < 0)
+        return -errno;
+    queue->socket.fd = fd; // closed by raw_close, also after a failure
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) < 0)
+        return -errno;
+    return take_portid(queue);
+}
+
+static int raw_adopt(struct queue *queue, int fd) {
+    int result;
+
+    queue->socket.fd = fd;
+    result = take_portid(queue);
+    if (result < 0)
+        queue->socket.fd = -1;
+    return result;
+}
+
+int queue_raw_send(const struct queue *queue, const uint8_t *bytes, size_t length) {
     ssize_t sent;
 
     do
@@ -244,10 +260,12 @@ static int raw_send(const struct queue *queue, const uint8_t *bytes, size_t leng
 
 static int raw_request(struct queue *queue, enum queue_request request) {
     uint8_t buffer[QUEUE_REQUEST_BYTES];
-    const size_t length = queue_raw_build_request(&queue->settings, queue->flags, request, buffer);
-    const int result = raw_send(queue, buffer, length);
+    const bool acknowledged = request != QUEUE_UNBIND;
+    const size_t length =
+        queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer);
+    const int result = queue_raw_send(queue, buffer, length);
 
-    return result < 0 || request == QUEUE_UNBIND ? result : queue_await(queue);
+    return result < 0 || !acknowledged ? result : queue_await(queue);
 }
 
 static int raw_parse(struct queue *queue, const uint8_t *bytes, size_t received,
@@ -259,7 +277,7 @@ static int raw_parse(struct queue *queue, const uint8_t *bytes, size_t received,
 static int raw_verdict(struct queue *queue, const struct verdict_batch *batch) {
     const size_t length = queue_raw_build_verdicts(queue->settings.number, batch, queue->verdicts);
 
-    return raw_send(queue, queue->verdicts, length);
+    return queue_raw_send(queue, queue->verdicts, length);
 }
 
 static void raw_close(struct queue *queue) {
@@ -270,6 +288,7 @@ static void raw_close(struct queue *queue) {
 const struct queue_backend queue_raw = {
     .verdict_call = "sendto",
     .open = raw_open,
+    .adopt = raw_adopt,
     .request = raw_request,
     .parse = raw_parse,
     .verdict = raw_verdict,

@@ -25,10 +25,15 @@ size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_batch *bat
                                 uint8_t *buffer);
 
 /// Writes a configuration request.
-/// - buffer: QUEUE_REQUEST_BYTES.
 /// - flags: NFQA_CFG_F_* for QUEUE_FLAGS.
+/// - acknowledged: the kernel is to tell what came of it, also if it was taken.
+/// - buffer: QUEUE_REQUEST_BYTES.
 /// - Returns the number of bytes written.
 size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t flags,
-                               enum queue_request request, uint8_t *buffer);
+                               enum queue_request request, bool acknowledged, uint8_t *buffer);
+
+/// Sends to the kernel by the queue's socket, which takes a datagram whole or not at all.
+/// - Returns 0 or -errno.
+int queue_raw_send(const struct queue *queue, const uint8_t *bytes, size_t length);
 
 #endif

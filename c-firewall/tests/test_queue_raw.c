@@ -76,7 +76,8 @@ static void assert_request(enum queue_request request, const uint8_t *expected, 
     uint8_t buffer[QUEUE_REQUEST_BYTES];
 
     memset(buffer, 0xff, sizeof buffer);
-    assert_int_equal(queue_raw_build_request(&settings, 5, request, buffer), length);
+    assert_int_equal(
+        queue_raw_build_request(&settings, 5, request, request != QUEUE_UNBIND, buffer), length);
     assert_memory_equal(buffer, expected, length);
 }
 
@@ -85,10 +86,10 @@ static void requests_are_as_the_kernel_reads_them(void **state) {
                                    0,  0, 0, 0, 1, 2, 8, 0, 1, 0, 1, 0, 0, 0};
     static const uint8_t length[] = {28, 0, 0, 0, 2, 3, 5, 0, 0, 0, 0, 0, 0, 0,
                                      0,  0, 0, 0, 1, 2, 8, 0, 3, 0, 0, 2, 0, 0};
-    static const uint8_t flags[] = {36, 0, 0, 0, 2, 3, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                    1,  2, 8, 0, 5, 0, 0, 0, 0, 5, 8, 0, 4, 0, 0, 0, 0, 5};
-    static const uint8_t mode[] = {32, 0, 0, 0, 2, 3, 5, 0, 0, 0, 0, 0,   0, 0, 0, 0,
-                                   0,  0, 1, 2, 9, 0, 2, 0, 0, 0, 0, 128, 2, 0, 0, 0};
+    static const uint8_t flags[] = {
+        36, 0, 0, 0, 2, 3, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 8, 0, 5,
+        X static const uint8_t mode[] = {32, 0, 0, 0, 2, 3, 5, 0, 0, 0, 0, 0,   0, 0, 0, 0,
+                                         0,  0, 1, 2, 9, 0, 2, 0, 0, 0, 0, 128, 2, 0, 0, 0};
     // Without NLM_F_ACK.
     static const uint8_t unbind[] = {28, 0, 0, 0, 2, 3, 1, 0, 0, 0, 0, 0, 0, 0,
                                      0,  0, 0, 0, 1, 2, 8, 0, 1, 0, 2, 0, 0, 0};
@@ -106,7 +107,7 @@ static void copying_nothing_asks_for_metadata(void **state) {
     uint8_t buffer[QUEUE_REQUEST_BYTES];
 
     (void)state;
-    queue_raw_build_request(&settings, 0, QUEUE_MODE, buffer);
+    queue_raw_build_request(&settings, 0, QUEUE_MODE, true, buffer);
     assert_int_equal(buffer[28], 1); // NFQNL_COPY_META
 }
 

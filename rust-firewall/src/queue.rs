@@ -41,6 +41,9 @@ pub const MESSAGE_BYTES: usize = 20;
 pub const REQUEST_BYTES: usize = 64;
 /// Of a verdict message with a mark.
 pub const VERDICT_BYTES: usize = 40;
+/// NFQA_CFG_F_*: all that are ever asked for.
+pub const FLAGS_ALL: u32 =
+    NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
 
 /// A uid, gid or ct_info that the kernel didn't tell.
 pub const UNKNOWN: u32 = u32::MAX;
@@ -177,7 +180,7 @@ pub enum QueueRequest {
     Bind,
     /// NFQA_CFG_QUEUE_MAXLEN: settings.queue_length.
     Length,
-    /// NFQA_CFG_FLAGS and, with the same value, NFQA_CFG_MASK: queue.flags; left out if 0.
+    /// NFQA_CFG_FLAGS: queue.flags, and NFQA_CFG_MASK: FLAGS_ALL.
     Flags,
     /// NFQA_CFG_PARAMS: settings.copy_bytes, NFQNL_COPY_PACKET or, for 0, NFQNL_COPY_META.
     Mode,
@@ -208,8 +211,12 @@ pub struct Queue {
     pub pending: u32,
     /// ENOBUFS met while configuring.
     pub pending_overruns: u32,
-    /// The kernel knows us as the owner.
+    /// The kernel knows us as the owner, by a socket of our own.
     pub bound: bool,
+    /// Another process may configure it, see `queue_adopt::resume`.
+    pub handed: bool,
+    /// And what waits may be less than we ask for.
+    pub refresh: bool,
     /// settings.batch of them.
     pub packets: Vec<QueuePacket>,
     /// VERDICT_BYTES * settings.batch, for mnl and raw.
@@ -533,6 +540,14 @@ fn fail_no_nfqueue() -> Failure {
     )
 }
 
+fn fail_capability() -> Failure {
+    failure_set(
+        LogExit::Capability,
+        "CAP_NET_ADMIN is missing: run as root or with sudo, \
+         or give the program the capability (setcap cap_net_admin+ep)",
+    )
+}
+
 /// Tells why BIND failed: EPERM stands for a missing capability and for a queue of another's.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue_proc::figures(queue.settings.number) {
@@ -541,18 +556,14 @@ fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     };
     match (error, owner) {
         (Errno::EPERM | Errno::EBUSY, Some(portid)) => fail_owned(queue, portid),
-        (Errno::EPERM, None) => failure_set(
-            LogExit::Capability,
-            "CAP_NET_ADMIN is missing: run as root or with sudo, \
-             or give the program the capability (setcap cap_net_admin+ep)",
-        ),
+        (Errno::EPERM, None) => fail_capability(),
         (Errno::EINVAL | Errno::EOPNOTSUPP, _) => fail_no_nfqueue(),
         _ => failure_set_start(request_name(QueueRequest::Bind), error),
     }
 }
 
 /// A closed queue with all its buffers.
-fn make_buffers(settings: &QueueSettings) -> Result<Queue, Failure> {
+pub fn prepare(settings: &QueueSettings) -> Result<Queue, Failure> {
     let socket = queue_socket::init(settings.batch, settings.slot_bytes)
         .map_err(|error| failure_set_start("calloc", error))?;
     Ok(Queue {
@@ -565,6 +576,8 @@ fn make_buffers(settings: &QueueSettings) -> Result<Queue, Failure> {
         pending: 0,
         pending_overruns: 0,
         bound: false,
+        handed: false,
+        refresh: false,
         packets: vec![QueuePacket::default(); settings.batch as usize],
         verdicts: vec![0; settings.batch as usize * VERDICT_BYTES],
         failed_call: "",
@@ -592,7 +605,8 @@ fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
+/// Asks for the receive buffer, and tells if it is not what it should be.
+pub fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
     let wanted = queue.settings.receive_buffer;
     let given = queue_socket::set_buffer(&queue.socket, wanted)
         .map_err(|error| failure_set_start("setsockopt(SO_RCVBUF)", error))?;
@@ -620,12 +634,16 @@ fn must_request(queue: &mut Queue, what: QueueRequest) -> Result<(), Failure> {
     request(queue, what).map_err(|error| failure_set_start(request_name(what), error))
 }
 
+/// A queue that is not ours is only asked whether the kernel has the flags: it looks at them first.
 fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     queue.flags = flags;
     if flags == 0 {
         return Ok(());
     }
-    request(queue, QueueRequest::Flags)
+    match request(queue, QueueRequest::Flags) {
+        Err(Errno::EPERM | Errno::ENODEV) if !queue.bound => Ok(()),
+        result => result,
+    }
 }
 
 /// Asks for the conntrack attribute, alone: what the kernel refuses is known then.
@@ -669,9 +687,29 @@ fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
 }
 
+/// Asks the kernel, by a socket that owns no queue, whether we may configure queues, and which of the
+/// flags it has that the settings ask for. Fails as `open` does.
+pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
+    let own = QueueSettings {
+        kind: QueueKind::Raw,
+        batch: 1,
+        ..settings.clone()
+    };
+    let mut probe = prepare(&own)?;
+    open_socket(&mut probe)?;
+    // The kernel can't have all of them, so this is refused whatever the queue; but first for a
+    // missing capability.
+    probe.flags = u32::MAX;
+    if request(&mut probe, QueueRequest::Flags) == Err(Errno::EPERM) {
+        return Err(fail_capability());
+    }
+    set_flags(&mut probe)?;
+    Ok(probe.flags)
+}
+
 /// Opens and configures a queue, so that packets flow. After a failure everything is closed.
 pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
-    let mut queue = make_buffers(settings)?;
+    let mut queue = prepare(settings)?;
     open_socket(&mut queue)?;
     bind_queue(&mut queue)?;
     set_buffer(&mut queue)?;

@@ -273,7 +273,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
         match request {
             QueueRequest::Bind => bind_queue(library, settings.number),
             QueueRequest::Length => nfq_set_queue_maxlen(handle, settings.queue_length),
-            QueueRequest::Flags => nfq_set_queue_flags(handle, queue.flags, queue.flags),
+            QueueRequest::Flags => nfq_set_queue_flags(handle, queue::FLAGS_ALL, queue.flags),
             QueueRequest::Mode => {
                 set_mode(handle, settings.copy_bytes, &mut queue.pending_overruns)
             }

@@ -2,25 +2,26 @@
 //! Backend over libmnl and the message API of libnetfilter_queue. All verdicts of a batch go out in
 //! one mnl_socket_sendto.
 
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use nix::errno::Errno;
 use sys_bindings::{
     mnl_attr_get_payload, mnl_attr_get_payload_len, mnl_attr_get_u32, mnl_attr_put_u32, mnl_socket,
-    mnl_socket_bind, mnl_socket_close, mnl_socket_get_fd, mnl_socket_get_portid, mnl_socket_open2,
-    mnl_socket_sendto, nfq_nlmsg_cfg_put_cmd, nfq_nlmsg_cfg_put_params, nfq_nlmsg_cfg_put_qmaxlen,
-    nfq_nlmsg_parse, nfq_nlmsg_put, nfq_nlmsg_verdict_put, nfq_nlmsg_verdict_put_mark, nlattr,
-    nlmsghdr, NETLINK_NETFILTER, NFQA_CAP_LEN, NFQA_CFG_FLAGS, NFQA_CFG_MASK, NFQA_CT,
-    NFQA_CT_INFO, NFQA_GID, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_MARK, NFQA_MAX,
-    NFQA_PACKET_HDR, NFQA_PAYLOAD, NFQA_SKB_INFO, NFQA_UID, NFQNL_CFG_CMD_BIND,
-    NFQNL_CFG_CMD_UNBIND, NFQNL_COPY_META, NFQNL_COPY_PACKET, NFQNL_MSG_CONFIG, NFQNL_MSG_VERDICT,
-    NFQNL_MSG_VERDICT_BATCH, NLM_F_ACK,
+    mnl_socket_bind, mnl_socket_close, mnl_socket_fdopen, mnl_socket_get_fd, mnl_socket_get_portid,
+    mnl_socket_open2, mnl_socket_sendto, nfq_nlmsg_cfg_put_cmd, nfq_nlmsg_cfg_put_params,
+    nfq_nlmsg_cfg_put_qmaxlen, nfq_nlmsg_parse, nfq_nlmsg_put, nfq_nlmsg_verdict_put,
+    nfq_nlmsg_verdict_put_mark, nlattr, nlmsghdr, NETLINK_NETFILTER, NFQA_CAP_LEN, NFQA_CFG_FLAGS,
+    NFQA_CFG_MASK, NFQA_CT, NFQA_CT_INFO, NFQA_GID, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV,
+    NFQA_MARK, NFQA_MAX, NFQA_PACKET_HDR, NFQA_PAYLOAD, NFQA_SKB_INFO, NFQA_UID,
+    NFQNL_CFG_CMD_BIND, NFQNL_CFG_CMD_UNBIND, NFQNL_COPY_META, NFQNL_COPY_PACKET, NFQNL_MSG_CONFIG,
+    NFQNL_MSG_VERDICT, NFQNL_MSG_VERDICT_BATCH, NLM_F_ACK,
 };
 
 use crate::queue::{
-    self, Queue, QueueBackend, QueuePacket, QueueParsed, QueueRequest, REQUEST_BYTES, UNKNOWN,
-    VERDICT_BYTES,
+    self, Queue, QueueBackend, QueuePacket, QueueParsed, QueueRequest, FLAGS_ALL, REQUEST_BYTES,
+    UNKNOWN, VERDICT_BYTES,
 };
 use crate::queue_socket;
 use crate::verdict::VerdictBatch;
@@ -197,6 +198,19 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Takes a bound netlink socket.
+pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open. A failure leaves it to owned, else it is the library's.
+    let socket = unsafe { mnl_socket_fdopen(owned.as_raw_fd()) };
+    let socket = NonNull::new(socket).ok_or_else(Errno::last)?;
+    queue.backend = QueueBackend::Mnl(MnlLibrary(socket));
+    // SAFETY: as in open.
+    unsafe { queue_socket::set_fd(&mut queue.socket, owned.into_raw_fd()) };
+    // SAFETY: the socket was opened above.
+    queue.portid = unsafe { mnl_socket_get_portid(socket.as_ptr()) };
+    Ok(())
+}
+
 /// Sends to the kernel, which takes a datagram whole or not at all.
 fn send(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     let QueueBackend::Mnl(MnlLibrary(socket)) = &queue.backend else {
@@ -237,7 +251,7 @@ fn put_request(queue: &Queue, request: QueueRequest, buffer: &mut Request) -> us
             QueueRequest::Length => nfq_nlmsg_cfg_put_qmaxlen(message, settings.queue_length),
             QueueRequest::Flags => {
                 mnl_attr_put_u32(message, NFQA_CFG_FLAGS as u16, queue.flags.to_be());
-                mnl_attr_put_u32(message, NFQA_CFG_MASK as u16, queue.flags.to_be());
+                mnl_attr_put_u32(message, NFQA_CFG_MASK as u16, FLAGS_ALL.to_be());
             }
             QueueRequest::Mode => {
                 let copy_bytes = settings.copy_bytes;

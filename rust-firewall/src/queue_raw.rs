@@ -20,7 +20,7 @@ use sys_bindings::{
 
 use crate::queue::{
     self, Attribute, Queue, QueueBackend, QueuePacket, QueueParsed, QueueRequest, QueueSettings,
-    MESSAGE_BYTES, REQUEST_BYTES, VERDICT_BYTES,
+    FLAGS_ALL, MESSAGE_BYTES, REQUEST_BYTES, VERDICT_BYTES,
 };
 use crate::queue_socket;
 use crate::verdict::VerdictBatch;
@@ -43,7 +43,10 @@ const _: () = assert!(
 );
 
 /// The open socket, which is closed when dropped.
-pub struct RawSocket(OwnedFd);
+pub struct RawSocket {
+    /// Held for queue.socket, which uses it.
+    _owned: OwnedFd,
+}
 
 /// Takes an attribute whose length `attribute_at` found good. Fails with EBADMSG for what lies in an
 /// NFQA_CT.
@@ -186,19 +189,17 @@ fn put_mode(buffer: &mut [u8], at: usize, copy_bytes: u32) -> usize {
     put_attribute(buffer, at, NFQA_CFG_PARAMS, &[a, b, c, d, copy_mode as u8])
 }
 
-/// Writes a configuration request. buffer: REQUEST_BYTES. flags: NFQA_CFG_F_* for
-/// `QueueRequest::Flags`. Returns the number of bytes written.
+/// Writes a configuration request. flags: NFQA_CFG_F_* for `QueueRequest::Flags`. acknowledged: the
+/// kernel is to tell what came of it, also if it was taken. buffer: REQUEST_BYTES. Returns the number
+/// of bytes written.
 pub fn build_request(
     settings: &QueueSettings,
     flags: u32,
     request: QueueRequest,
+    acknowledged: bool,
     buffer: &mut [u8],
 ) -> usize {
-    let ack = if request == QueueRequest::Unbind {
-        0
-    } else {
-        NLM_F_ACK
-    };
+    let ack = if acknowledged { NLM_F_ACK } else { 0 };
     let mut at = begin_message(
         buffer,
         0,
@@ -213,7 +214,7 @@ pub fn build_request(
         }
         QueueRequest::Flags => {
             at = put_be32(buffer, at, NFQA_CFG_FLAGS, flags);
-            at = put_be32(buffer, at, NFQA_CFG_MASK, flags);
+            at = put_be32(buffer, at, NFQA_CFG_MASK, FLAGS_ALL);
         }
         QueueRequest::Mode => at = put_mode(buffer, at, settings.copy_bytes),
         QueueRequest::Unbind => at = put_command(buffer, at, NFQNL_CFG_CMD_UNBIND),
@@ -230,20 +231,23 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::NetlinkNetFilter,
     )?;
+    bind(owned.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+    adopt(queue, owned)
+}
+
+/// Takes a bound netlink socket.
+pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     let fd = owned.as_raw_fd();
-    queue.backend = QueueBackend::Raw(RawSocket(owned));
+    queue.portid = getsockname::<NetlinkAddr>(fd)?.pid();
+    queue.backend = QueueBackend::Raw(RawSocket { _owned: owned });
     // SAFETY: queue.backend keeps it open; queue::close forgets it before it closes the backend.
     unsafe { queue_socket::set_fd(&mut queue.socket, fd) };
-    bind(fd, &NetlinkAddr::new(0, 0))?;
-    queue.portid = getsockname::<NetlinkAddr>(fd)?.pid();
     Ok(())
 }
 
-/// Sends to the kernel, which takes a datagram whole or not at all.
-fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
-    let QueueBackend::Raw(RawSocket(fd)) = &queue.backend else {
-        return Err(Errno::EBADF);
-    };
+/// Sends to the kernel by the queue's socket, which takes a datagram whole or not at all.
+pub fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
+    let fd = queue::fd(queue)?;
     loop {
         match send(fd.as_raw_fd(), bytes, MsgFlags::empty()) {
             Err(Errno::EINTR) => {}
@@ -255,12 +259,19 @@ fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
 /// Sends, and waits for the answer.
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
-    let length = build_request(&queue.settings, queue.flags, request, &mut buffer);
+    let acknowledged = request != QueueRequest::Unbind;
+    let length = build_request(
+        &queue.settings,
+        queue.flags,
+        request,
+        acknowledged,
+        &mut buffer,
+    );
     send_whole(queue, buffer.get(..length).unwrap_or_default())?;
-    match request {
-        QueueRequest::Unbind => Ok(()),
-        _ => queue::await_answer(queue),
+    if acknowledged {
+        queue::await_answer(queue)?;
     }
+    Ok(())
 }
 
 pub fn verdict(queue: &mut Queue, batch: &VerdictBatch) -> Result<(), Errno> {

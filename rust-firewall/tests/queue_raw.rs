@@ -153,7 +153,13 @@ fn settings() -> QueueSettings {
 
 fn request(settings: &QueueSettings, request: QueueRequest) -> Vec<u8> {
     let mut buffer = [0xee; REQUEST_BYTES];
-    let length = build_request(settings, 5, request, &mut buffer);
+    let length = build_request(
+        settings,
+        5,
+        request,
+        request != QueueRequest::Unbind,
+        &mut buffer,
+    );
     assert_eq!(buffer[..4], (length as u32).to_ne_bytes());
     assert_eq!(buffer[4..6], 0x0302_u16.to_ne_bytes());
     assert_eq!(buffer[8..20], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
@@ -177,7 +183,7 @@ fn requests_are_as_the_kernel_wants_them() {
         request(&settings, QueueRequest::Length),
         [8, 0, 3, 0, 0, 2, 0, 0]
     );
-    let flags = [8, 0, 5, 0, 0, 0, 0, 5, 8, 0, 4, 0, 0, 0, 0, 5];
+    let flags = [8, 0, 5, 0, 0, 0, 0, 5, 8, 0, 4, 0, 0, 0, 0, 15];
     assert_eq!(request(&settings, QueueRequest::Flags), flags);
     let mode = [9, 0, 2, 0, 0, 0, 0, 128, 2, 0, 0, 0];
     assert_eq!(request(&settings, QueueRequest::Mode), mode);

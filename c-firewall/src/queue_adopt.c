@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queue_adopt.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "queue_classic.h"
+#include "queue_mnl.h"
+#include "queue_proc.h"
+#include "queue_raw.h"
+
+enum {
+    ADOPT_MESSAGE_BYTES = 256, // a waiting message takes more of the socket's buffer
+};
+
+bool queue_can_adopt(enum queue_kind kind) { return kind != QUEUE_CLASSIC; }
+
+static bool is_netlink(int fd) {
+    struct sockaddr_nl address;
+    socklen_t length = sizeof address;
+
+    return getsockname(fd, (struct sockaddr *)&address, &length) == 0 &&
+           address.nl_family == AF_NETLINK;
+}
+
+/// Takes the socket, and looks whether the queue is bound to it, as far as /proc can be read.
+static int take_socket(struct queue *queue, int fd, struct failure *failure) {
+    const uint16_t number = queue->settings.number;
+    struct queue_figures figures;
+    int result;
+
+    if (!is_netlink(fd)) {
+        failure_set(failure, LOG_EXIT_CALL,
+                    "what was handed over for queue %u is no netlink socket: "
+                    "start without --take-over",
+                    number);
+        close(fd);
+        return -EINVAL;
+    }
+    result = queue->backend->adopt(queue, fd);
+    if (result < 0) {
+        failure_set_start(failure, "getsockname", -result);
+        close(fd);
+        return result;
+    }
+    if (queue_proc_figures(number, &figures) == 0 && figures.portid != queue->portid) {
+        failure_set(failure, LOG_EXIT_OWNED,
+                    "the socket that was handed over for queue %u does not own it (netlink port %u "
+                    "does): start without --take-over",
+                    number, figures.portid);
+        return -EPERM;
+    }
+    return 0;
+}
+
+/// The buffer stays as it is, if it is as large as ours should be: a smaller one could not hold
+/// what waits.
+static int grow_buffer(struct queue *queue, struct failure *failure) {
+    const int result = queue_socket_set_buffer(&queue->socket, 0, &queue->receive_buffer);
+
+    if (result < 0) {
+        failure_set_start(failure, "getsockopt(SO_RCVBUF)", -result);
+        return result;
+    }
+    return queue->receive_buffer < queue->settings.receive_buffer ? queue_set_buffer(queue, failure)
+                                                                  : 0;
+}
+
+int queue_adopt(struct queue *queue, const struct queue_settings *settings,
+                const struct queue_given *given, struct failure *failure) {
+    uint32_t flags;
+    int result = queue_prepare(queue, settings, failure);
+
+    if (result == 0)
+        result = queue_probe(settings, &flags, failure);
+    if (result < 0)
+        close(given->fd);
+    else
+        result = take_socket(queue, given->fd, failure);
+    if (result == 0)
+        result = grow_buffer(queue, failure);
+    if (result < 0) {
+        queue_close(queue);
+        return result;
+    }
+    queue->flags = flags;
+    queue->handed = true;
+    queue->refresh = flags != given->flags || settings->copy_bytes != given->copy_bytes;
+    return 0;
+}
+
+void queue_give(struct queue *queue, struct queue_given *given) {
+    *given = (struct queue_given){
+        .fd = queue->socket.fd,
+        .copy_bytes = queue->settings.copy_bytes,
+        .flags = queue->flags,
+    };
+    queue->handed = true;
+    queue->refresh = true;
+}
+
+/// Sends a configuration request in the same way for all backends: what libnetfilter_queue has for
+/// it would wait for the answer among packets.
+static int send_request(const struct queue *queue, enum queue_request request, bool acknowledged) {
+    uint8_t buffer[QUEUE_REQUEST_BYTES];
+
+    return queue_raw_send(
+        queue, buffer,
+        queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer));
+}
+
+/// Asks for what packets are to be copied like. The last request is acknowledged if somebody looks
+/// for it.
+static int configure(struct queue *queue) {
+    const int result = send_request(queue, QUEUE_FLAGS, false);
+
+    return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
+}
+
+/// Receives once and sends the packets through the queue once more, which adds to received.
+/// - Returns whether there is more to do: 1, or 0 at the acknowledgement or if the socket is empty;
+///   or -errno with queue->failed_call set.
+static int requeue(struct queue *queue, struct verdict_batch *batch,
+                   struct queue_received *received) {
+    struct queue_received got;
+    int result = queue_receive(queue, &got);
+
+    if (result < 0)
+        return result;
+    received->malformed += got.malformed;
+    received->refused += got.refused;
+    received->overruns += got.overruns;
+    verdict_batch_clear(batch);
+    // Can't fail: there are no more packets than runs.
+    for (uint32_t i = 0; i < got.packets; i++)
+        verdict_batch_add(batch, queue->packets[i].id, VERDICT_REQUEUE, queue->settings.number);
+    result = queue_verdict(queue, batch);
+    if (result < 0)
+        return result;
+    received->messages += got.messages;
+    received->packets += got.packets;
+    if (got.messages == 0)
+        return got.overruns > 0;
+    return got.messages == got.packets + got.malformed + got.refused;
+}
+
+/// Sends everything that waits through the queue once more. An acknowledgement that found the
+/// buffer full is lost: then it ends when as much was received as can have waited.
+static int refresh(struct queue *queue, struct verdict_batch *batch,
+                   struct queue_received *received) {
+    const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;
+    int result = 1;
+
+    while (result > 0 && (uint64_t)received->messages * ADOPT_MESSAGE_BYTES < buffer_bytes)
+        result = requeue(queue, batch, received);
+    return result < 0 ? result : 0;
+}
+
+int queue_resume(struct queue *queue, struct verdict_batch *batch,
+                 struct queue_received *received) {
+    int result;
+
+    *received = (struct queue_received){0};
+    if (!queue->handed)
+        return 0;
+    queue->handed = false;
+    queue->failed_call = "sendto";
+    result = configure(queue);
+    if (result == 0 && queue->refresh)
+        result = refresh(queue, batch, received);
+    // Last: a shorter queue would not take back what waits.
+    if (result == 0)
+        result = send_request(queue, QUEUE_LENGTH, false);
+    return result;
+}
+
+void queue_release(struct queue *queue) {
+    queue->bound = false;
+    queue_close(queue);
+}

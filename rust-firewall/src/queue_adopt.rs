@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A queue that goes from one process to another without losing a packet.
+//!
+//! Theory of operation: to the kernel a queue's owner is the port of a netlink socket, not a process.
+//! Whoever has the socket may configure the queue, receive from it and answer for every id, also for
+//! packets that came before. So the old process stops between two batches, when it has answered all
+//! that it took; what comes from then on waits in the socket, and the new process, which was given a
+//! descriptor of it (SCM_RIGHTS), goes on where the old one ended.
+//!
+//! What the new process wants of the kernel differently (copy range, flags, length) it asks for when
+//! nothing can fail any more, without waiting for answers, since those would stand behind all packets
+//! that wait: what the kernel would refuse was found out before, by `queue::probe`. Packets that wait
+//! have been copied for the old process. If that is not what the new one asks for, each is sent
+//! through the queue once more (a verdict of NF_QUEUE to the same queue), up to the acknowledgement
+//! of the last request: behind it stand only packets as they were asked for. The same is done by an
+//! old process that goes on because the new one failed, as it can't know what that has asked for.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{getsockname, NetlinkAddr};
+
+use crate::log::{failure_set, failure_set_start, Failure, LogExit};
+use crate::queue::{
+    self, Queue, QueueKind, QueueReceived, QueueRequest, QueueSettings, REQUEST_BYTES,
+};
+use crate::queue_mnl;
+use crate::queue_proc;
+use crate::queue_raw;
+use crate::queue_socket;
+use crate::verdict::{self, Verdict, VerdictBatch};
+
+/// A waiting message takes more of the socket's buffer.
+const MESSAGE_BYTES: u64 = 256;
+
+/// What a process asked of the kernel for a queue that it gives to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueGiven {
+    pub copy_bytes: u32,
+    /// NFQA_CFG_F_*.
+    pub flags: u32,
+}
+
+/// Whether a backend can adopt queues.
+pub fn can_adopt(kind: QueueKind) -> bool {
+    kind != QueueKind::Classic
+}
+
+fn is_netlink(fd: &OwnedFd) -> bool {
+    getsockname::<NetlinkAddr>(fd.as_raw_fd()).is_ok()
+}
+
+/// Takes the socket, and looks whether the queue is bound to it, as far as /proc can be read.
+fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
+    let number = queue.settings.number;
+    if !is_netlink(&fd) {
+        return Err(failure_set(
+            LogExit::Call,
+            format_args!(
+                "what was handed over for queue {number} is no netlink socket: \
+                 start without --take-over"
+            ),
+        ));
+    }
+    let adopted = match queue.settings.kind {
+        QueueKind::Classic => Err(Errno::EOPNOTSUPP),
+        QueueKind::Mnl => queue_mnl::adopt(queue, fd),
+        QueueKind::Raw => queue_raw::adopt(queue, fd),
+    };
+    adopted.map_err(|error| failure_set_start("getsockname", error))?;
+    match queue_proc::figures(number) {
+        Ok(figures) if figures.portid != queue.portid => Err(failure_set(
+            LogExit::Owned,
+            format_args!(
+                "the socket that was handed over for queue {number} does not own it (netlink port \
+                 {} does): start without --take-over",
+                figures.portid
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The buffer stays as it is, if it is as large as ours should be: a smaller one could not hold what
+/// waits.
+fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
+    queue.receive_buffer = queue_socket::set_buffer(&queue.socket, 0)
+        .map_err(|error| failure_set_start("getsockopt(SO_RCVBUF)", error))?;
+    if queue.receive_buffer < queue.settings.receive_buffer {
+        queue::set_buffer(queue)?;
+    }
+    Ok(())
+}
+
+/// Makes a queue of a socket that another process has bound. Nothing that the kernel does changes
+/// but the receive buffer, which may grow, so that the other process can still go on with it.
+/// fd is closed after a failure, without unbinding.
+pub fn adopt(settings: &QueueSettings, given: &QueueGiven, fd: OwnedFd) -> Result<Queue, Failure> {
+    let mut queue = queue::prepare(settings)?;
+    let flags = queue::probe(settings)?;
+    take_socket(&mut queue, fd)?;
+    grow_buffer(&mut queue)?;
+    queue.flags = flags;
+    queue.handed = true;
+    queue.refresh = flags != given.flags || settings.copy_bytes != given.copy_bytes;
+    Ok(queue)
+}
+
+/// Tells what another process needs to adopt the queue beside its socket. It can be received from
+/// again after `resume`, or released.
+pub fn give(queue: &mut Queue) -> QueueGiven {
+    queue.handed = true;
+    queue.refresh = true;
+    QueueGiven {
+        copy_bytes: queue.settings.copy_bytes,
+        flags: queue.flags,
+    }
+}
+
+/// Sends a configuration request in the same way for all backends: what libnetfilter_queue has for
+/// it would wait for the answer among packets.
+fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Result<(), Errno> {
+    let mut buffer = [0; REQUEST_BYTES];
+    let length = queue_raw::build_request(
+        &queue.settings,
+        queue.flags,
+        request,
+        acknowledged,
+        &mut buffer,
+    );
+    queue_raw::send_whole(queue, buffer.get(..length).unwrap_or_default())
+}
+
+/// Asks for what packets are to be copied like. The last request is acknowledged if somebody looks
+/// for it.
+fn configure(queue: &Queue) -> Result<(), Errno> {
+    send_request(queue, QueueRequest::Flags, false)?;
+    send_request(queue, QueueRequest::Mode, queue.refresh)
+}
+
+/// Receives once and sends the packets through the queue once more, which adds to received. Returns
+/// whether there is more to do: not at the acknowledgement, or if the socket is empty. Fails with
+/// queue.failed_call set.
+fn requeue(
+    queue: &mut Queue,
+    batch: &mut VerdictBatch,
+    received: &mut QueueReceived,
+) -> Result<bool, Errno> {
+    let got = queue::receive(queue)?;
+    received.malformed += got.malformed;
+    received.refused += got.refused;
+    received.overruns += got.overruns;
+    verdict::batch_clear(batch);
+    let number = queue.settings.number.into();
+    for packet in queue.packets.iter().take(got.packets as usize) {
+        // Can't fail: there are no more packets than runs.
+        let _ = verdict::batch_add(batch, packet.id, Verdict::Requeue, number);
+    }
+    queue::verdict(queue, batch)?;
+    received.messages += got.messages;
+    received.packets += got.packets;
+    if got.messages == 0 {
+        return Ok(got.overruns > 0);
+    }
+    Ok(got.messages == got.packets + got.malformed + got.refused)
+}
+
+/// Sends everything that waits through the queue once more. An acknowledgement that found the buffer
+/// full is lost: then it ends when as much was received as can have waited.
+fn refresh(
+    queue: &mut Queue,
+    batch: &mut VerdictBatch,
+    received: &mut QueueReceived,
+) -> Result<(), Errno> {
+    let buffer_bytes = 2 * u64::from(queue.receive_buffer);
+    let mut more = true;
+    while more && u64::from(received.messages) * MESSAGE_BYTES < buffer_bytes {
+        more = requeue(queue, batch, received)?;
+    }
+    Ok(())
+}
+
+/// To be called before the first `queue::receive` of a queue that may come from another process:
+/// configures it, if it does.
+/// - batch: room for verdicts.
+/// - received: to add what was sent through the queue once more: that many packets were received, and
+///   answered with `Verdict::Requeue`; as far as it went, if it fails.
+/// - Fails with queue.failed_call set.
+pub fn resume(
+    queue: &mut Queue,
+    batch: &mut VerdictBatch,
+    received: &mut QueueReceived,
+) -> Result<(), Errno> {
+    if !std::mem::take(&mut queue.handed) {
+        return Ok(());
+    }
+    queue.failed_call = "sendto";
+    configure(queue)?;
+    if queue.refresh {
+        refresh(queue, batch, received)?;
+    }
+    // Last: a shorter queue would not take back what waits.
+    send_request(queue, QueueRequest::Length, false)
+}
+
+/// Frees a queue that another process has adopted: the socket stays bound and open there.
+pub fn release(mut queue: Queue) {
+    queue.bound = false;
+    queue::close(&mut queue);
+}
