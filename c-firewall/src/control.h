@@ -22,8 +22,6 @@
 enum {
     CONTROL_CLIENTS_MAX = 16,                  // at a time
     CONTROL_FDS_MAX = CONTROL_CLIENTS_MAX + 1, // that control_poll may ask for
-    CONTROL_LINE_BYTES = 64 * 1024,            // of a request with its line end
-    CONTROL_READ_MS = 10 * 1000,               // within which a client reads some of its answer
 };
 
 /// What requests do, supplied by the daemon; all are called by control_serve.

@@ -91,7 +91,7 @@ static void put_bool(json_t *object, const char *key, bool value) {
     json_object_set_new(object, key, json_boolean(value));
 }
 
-static json_t *requirement_object(const struct requirement *requirement) {
+json_t *report_policy_requirement_object(const struct requirement *requirement) {
     json_t *object = json_object();
 
     put_number(object, "copy_bytes", requirement->copy_bytes);
@@ -112,7 +112,7 @@ void report_policy_put_start(json_t *object, const struct options *options,
                             ? json_string(conntrack_name(options))
                             : json_null());
     put_string(object, "policy", options->policy);
-    json_object_set_new(object, "requirement", requirement_object(requirement));
+    json_object_set_new(object, "requirement", report_policy_requirement_object(requirement));
 }
 
 /// {"rule":…,"statement":…}, of which more can be said.

@@ -23,6 +23,9 @@ void report_policy_print_ledger(FILE *out, const struct options *options, const 
 void report_policy_put_start(json_t *object, const struct options *options,
                              const struct requirement *requirement);
 
+/// Makes the object of what a policy reads.
+json_t *report_policy_requirement_object(const struct requirement *requirement);
+
 /// Makes the object of the ledger.
 json_t *report_policy_ledger_object(const struct options *options, const struct stats *stats,
                                     const struct tally *tally);

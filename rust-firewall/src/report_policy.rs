@@ -102,8 +102,9 @@ pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &
     print_rules(out, tally);
 }
 
+/// What a policy reads.
 #[derive(Serialize)]
-struct RequirementObject {
+pub struct RequirementObject {
     copy_bytes: u32,
     layer4: bool,
     uid_gid: bool,
@@ -113,7 +114,8 @@ struct RequirementObject {
     reject: bool,
 }
 
-fn requirement_object(requirement: &Requirement) -> RequirementObject {
+/// Makes the object of what a policy reads.
+pub fn requirement_object(requirement: &Requirement) -> RequirementObject {
     RequirementObject {
         copy_bytes: requirement.copy_bytes,
         layer4: requirement.layer4,
