@@ -3,6 +3,7 @@
 
 #include <linux/if_ether.h>
 #include <linux/netfilter/nf_conntrack_common.h>
+#include <stdlib.h>
 
 #include "fields.h"
 
@@ -13,24 +14,42 @@ enum {
     ASK_CT_STATES = 0x4f,
 };
 
-int ask_init(struct ask *ask, const struct options *options, struct loaded *loaded) {
+struct ask_source *ask_source_make(struct loaded *loaded) {
+    struct ask_source *source = calloc(1, sizeof *source);
+
+    if (!source)
+        return NULL;
+    source->loaded = loaded;
+    if (!loaded->compiled)
+        return source;
+    source->requirement = *load_requirement(loaded);
+    if (flow_counters_make(&source->counters, loaded->compiled) < 0) {
+        free(source);
+        return NULL;
+    }
+    return source;
+}
+
+void ask_source_free(struct ask_source *source) {
+    if (source)
+        flow_counters_free(&source->counters);
+    free(source);
+}
+
+void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
+              const struct reject *reject) {
     *ask = (struct ask){
-        .loaded = loaded,
+        .source = source,
+        .reject = reject,
         .decide = {.default_verdict = options->default_verdict,
                    .malformed_open = options->fail_open[OPTIONS_MALFORMED],
                    .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
                    .malformed_by_policy = options->malformed_by_policy},
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
-    if (!loaded->compiled)
-        return 0;
-    ask->requirement = *load_requirement(loaded);
-    return flow_counters_make(&ask->counters, loaded->compiled);
 }
 
-void ask_free(struct ask *ask) { flow_counters_free(&ask->counters); }
-
-bool ask_has_policy(const struct ask *ask) { return ask->loaded->compiled; }
+bool ask_has_policy(const struct ask *ask) { return ask->source->loaded->compiled; }
 
 /// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into
 /// the mark, and hides those bits from it.
@@ -82,7 +101,7 @@ static struct decide_input input_of(struct ask *ask, const struct queue_packet *
         take_ct_state_of_mark(&input);
     else
         take_ct_info(packet->ct_info, &input);
-    if (ask->requirement.interface_names) {
+    if (ask->source->requirement.interface_names) {
         input.iifname = interface_name(&ask->interfaces, packet->indev, ask->now_ns);
         input.oifname = interface_name(&ask->interfaces, packet->outdev, ask->now_ns);
     }
@@ -97,17 +116,19 @@ static enum reject_result answer(const struct ask *ask, const struct queue_packe
 
     if (packet_is_malformed(status))
         return REJECT_NOT_DUE;
-    return reject_answer(&ask->loaded->reject, how, parsed, interface);
+    return reject_answer(ask->reject, how, parsed, interface);
 }
 
 void ask_policy(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
                 const struct packet *parsed, enum packet_status status,
                 struct decide_outcome *outcome) {
-    struct loaded *loaded = ask->loaded;
+    struct ask_source *source = ask->source;
+    struct loaded *loaded = source->loaded;
     const struct decide_input input = input_of(ask, packet, parsed, status);
 
-    decide_packet(&ask->decide, loaded->compiled, &loaded->flow, &ask->counters, &input, outcome);
-    if (ask->requirement.conntrack_state && !input.has_ct_state)
+    decide_packet(&ask->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
+                  outcome);
+    if (source->requirement.conntrack_state && !input.has_ct_state)
         stats_add(&stats->without_ct_state, 1);
     if (outcome->undecidable)
         stats_add(&stats->undecidable, 1);

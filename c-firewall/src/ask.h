@@ -12,24 +12,35 @@
 #include "load.h"
 #include "options.h"
 #include "queue.h"
+#include "reject.h"
 #include "stats.h"
+
+/// A policy as one worker asks it. The main thread makes and frees it; the worker counts.
+struct ask_source {
+    struct loaded *loaded;          // which all workers share
+    struct requirement requirement; // of the policy; zeroed without one
+    struct flow_counters counters;  // of the policy
+};
 
 /// One worker's.
 struct ask {
-    struct loaded *loaded; // which all workers share
+    struct ask_source *source;
+    const struct reject *reject; // which all workers share
     struct decide_settings decide;
-    struct requirement requirement; // of the policy; zeroed without one
-    struct flow_counters counters;  // of the policy
-    struct interfaces interfaces;   // known by name, if the policy uses names
-    bool ct_state_by_mark;          // --conntrack mark
-    uint64_t now_ns;                // when the batch at hand was received
+    struct interfaces interfaces; // known by name, if the policy uses names
+    bool ct_state_by_mark;        // --conntrack mark
+    uint64_t now_ns;              // when the batch at hand was received
 };
 
-/// loaded lives longer. Returns 0 or -ENOMEM.
-int ask_init(struct ask *ask, const struct options *options, struct loaded *loaded);
+/// loaded lives longer. NULL = no memory.
+struct ask_source *ask_source_make(struct loaded *loaded);
 
-/// Zeroed it can be given as well.
-void ask_free(struct ask *ask);
+/// NULL can be given as well.
+void ask_source_free(struct ask_source *source);
+
+/// source and reject live longer. reject: open if the policy can ask for answers.
+void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
+              const struct reject *reject);
 
 /// Whether there is a policy to ask.
 bool ask_has_policy(const struct ask *ask);

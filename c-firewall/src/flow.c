@@ -21,29 +21,61 @@ static void *make_lines(size_t bytes) {
     return made;
 }
 
+static void word_drop(struct flow_word *word) {
+    if (word && --word->users == 0)
+        free(word);
+}
+
+static void words_free(struct flow_word **words, uint32_t count) {
+    for (uint32_t i = 0; words && i < count; i++)
+        word_drop(words[i]);
+    free(words);
+}
+
+/// Words of a user each, zeroed, a cache line apart. NULL = no memory.
+static struct flow_word **words_make(uint32_t count) {
+    struct flow_word **words = calloc(count + 1U, sizeof(struct flow_word *));
+
+    for (uint32_t i = 0; words && i < count; i++) {
+        words[i] = make_lines(sizeof **words);
+        if (!words[i]) {
+            words_free(words, count);
+            return NULL;
+        }
+        words[i]->users = 1;
+    }
+    return words;
+}
+
 int flow_make(struct flow *flow, const struct compiled *compiled) {
     *flow = (struct flow){
         .limits = compiled->limit_count,
-        .empty_ns = make_lines(compiled->limit_count * sizeof *flow->empty_ns),
+        .limit = words_make(compiled->limit_count),
         .quotas = compiled->quota_count,
-        .used = make_lines(compiled->quota_count * sizeof *flow->used),
+        .quota = words_make(compiled->quota_count),
     };
-    if (!flow->empty_ns || !flow->used) {
+    if (!flow->limit || !flow->quota) {
         flow_free(flow);
         return -ENOMEM;
     }
     // Empty so long ago that it is full whatever the clock says.
     for (uint32_t i = 0; i < flow->limits; i++)
-        flow->empty_ns[i] = INT64_MIN / 2;
+        flow->limit[i]->empty_ns = INT64_MIN / 2;
     for (uint32_t i = 0; i < flow->quotas; i++)
-        flow->used[i] = compiled->quotas[i].used;
+        flow->quota[i]->used = compiled->quotas[i].used;
     return 0;
 }
 
 void flow_free(struct flow *flow) {
-    free(flow->empty_ns);
-    free(flow->used);
+    words_free(flow->limit, flow->limits);
+    words_free(flow->quota, flow->quotas);
     *flow = (struct flow){0};
+}
+
+void flow_share(struct flow_word **place, struct flow_word *word) {
+    word->users++;
+    word_drop(*place);
+    *place = word;
 }
 
 int flow_counters_make(struct flow_counters *counters, const struct compiled *compiled) {
@@ -101,7 +133,8 @@ bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit
                       uint32_t bytes, uint64_t now_ns) {
     const int64_t cost = limit_cost(limit, bytes);
     const int64_t now = (int64_t)(now_ns & INT64_MAX);
-    int64_t seen = __atomic_load_n(&flow->empty_ns[index], __ATOMIC_RELAXED);
+    int64_t *const empty_ns = &flow->limit[index]->empty_ns;
+    int64_t seen = __atomic_load_n(empty_ns, __ATOMIC_RELAXED);
 
     // Tokens are the time since the bucket was empty, up to its size.
     for (;;) {
@@ -110,15 +143,24 @@ bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit
 
         if (now - empty < cost)
             return limit->over;
-        if (__atomic_compare_exchange_n(&flow->empty_ns[index], &seen, empty + cost, true,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(empty_ns, &seen, empty + cost, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
             return !limit->over;
     }
 }
 
+int64_t flow_limit_refill(const struct flow_word *word, const struct flow_limit *of,
+                          const struct flow_limit *limit, uint64_t now_ns) {
+    const int64_t now = (int64_t)(now_ns & INT64_MAX);
+    const int64_t since = now - __atomic_load_n(&word->empty_ns, __ATOMIC_RELAXED);
+    const int64_t tokens = since < of->size ? since : of->size;
+
+    return now - (int64_t)((__int128)tokens * limit->size / of->size);
+}
+
 bool flow_quota_holds(struct flow *flow, uint32_t index, const struct flow_quota *quota,
                       uint32_t bytes) {
-    const uint64_t used = __atomic_add_fetch(&flow->used[index], bytes, __ATOMIC_RELAXED);
+    const uint64_t used = __atomic_add_fetch(&flow->quota[index]->used, bytes, __ATOMIC_RELAXED);
 
     return (used > quota->bytes) == quota->over;
 }

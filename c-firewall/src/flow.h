@@ -11,12 +11,22 @@
 
 struct compiled;
 
-/// The state of limits and quotas. All are atomic.
+/// The state of a limit or a quota. A rule that stays when a policy takes the place of another has
+/// the same word in both, so that no packet is forgotten while workers pass from one to the other.
+struct flow_word {
+    union {
+        int64_t empty_ns; // of a limit: when its bucket was empty, had it filled since; atomic
+        uint64_t used;    // of a quota: bytes so far; atomic
+    };
+    uint32_t users; // policies that have it: the main thread's, under no lock
+};
+
+/// The state of limits and quotas.
 struct flow {
     uint32_t limits;
-    int64_t *empty_ns; // of a limit: when its bucket was empty, had it filled since
+    struct flow_word **limit;
     uint32_t quotas;
-    uint64_t *used; // of a quota: bytes so far
+    struct flow_word **quota;
 };
 
 struct flow_counter {
@@ -54,6 +64,9 @@ struct flow_quota {
 int flow_make(struct flow *flow, const struct compiled *compiled);
 void flow_free(struct flow *flow);
 
+/// Puts another flow's word in the place of one, before anybody uses it.
+void flow_share(struct flow_word **place, struct flow_word *word);
+
 /// Makes counters that stand at 0: what the text gives them comes on top once, see flow_sum.
 /// - Returns 0 or -ENOMEM with *counters zeroed.
 int flow_counters_make(struct flow_counters *counters, const struct compiled *compiled);
@@ -74,6 +87,11 @@ uint64_t flow_logged(const struct flow_counters *counters, uint32_t log);
 /// Whether a limit statement lets a packet through, which takes its tokens.
 bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit *limit,
                       uint32_t bytes, uint64_t now_ns);
+
+/// When the bucket of a limit is to be said to have been empty for it to be as full as another's
+/// is: in parts of its size.
+int64_t flow_limit_refill(const struct flow_word *word, const struct flow_limit *of,
+                          const struct flow_limit *limit, uint64_t now_ns);
 
 /// Whether a quota statement lets a packet through; its bytes count in any case.
 bool flow_quota_holds(struct flow *flow, uint32_t index, const struct flow_quota *quota,

@@ -1,11 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "load.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include "interface.h"
 #include "parse.h"
+#include "report.h"
 
 const struct requirement *load_requirement(const struct loaded *loaded) {
     return loaded->compiled ? compile_requirement(loaded->compiled) : NULL;
+}
+
+/// Makes the state of a compiled policy, as its text says. Returns 0 or -ENOMEM.
+static int make_state(struct loaded *loaded) {
+    const uint32_t counters = compile_counters(loaded->compiled);
+    int result = flow_make(&loaded->flow, loaded->compiled);
+
+    if (result < 0)
+        return result;
+    // One more than needed: what has no counters is no failure.
+    loaded->counted = calloc(counters + 1U, sizeof *loaded->counted);
+    loaded->logged = calloc(compile_logs(loaded->compiled) + 1U, sizeof *loaded->logged);
+    if (!loaded->counted || !loaded->logged)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < counters; i++) {
+        const struct policy_counter start = compile_counter_start(loaded->compiled, i);
+
+        loaded->counted[i] = (struct flow_counter){.packets = start.packets, .bytes = start.bytes};
+    }
+    return 0;
 }
 
 static int compile(struct loaded *loaded, struct failure *failure) {
@@ -17,7 +41,7 @@ static int compile(struct loaded *loaded, struct failure *failure) {
 
     if (result < 0)
         return result;
-    result = flow_make(&loaded->flow, loaded->compiled);
+    result = make_state(loaded);
     if (result < 0)
         failure_set_start(failure, "calloc", -result);
     return result;
@@ -26,25 +50,26 @@ static int compile(struct loaded *loaded, struct failure *failure) {
 int load(struct loaded *loaded, struct options *options, struct failure *failure) {
     int result;
 
-    *loaded = (struct loaded){.reject = {.raw4 = -1, .raw6 = -1, .probe = -1}};
+    *loaded = (struct loaded){0};
     if (!options->policy)
         return 0;
+    loaded->generation = 1;
+    loaded->loaded_ms = report_time();
     result = parse_file(options->policy, &loaded->policy, failure);
     if (result == 0)
         result = compile(loaded, failure);
     if (result == 0)
         result = options_require(options, load_requirement(loaded), failure);
-    if (result == 0 && load_requirement(loaded)->reject)
-        result = reject_open(&loaded->reject, failure);
     if (result < 0)
         load_free(loaded);
     return result;
 }
 
 void load_free(struct loaded *loaded) {
-    reject_close(&loaded->reject);
+    free(loaded->counted);
+    free(loaded->logged);
     flow_free(&loaded->flow);
     compile_free(loaded->compiled);
     policy_free(&loaded->policy);
-    loaded->compiled = NULL;
+    *loaded = (struct loaded){0};
 }

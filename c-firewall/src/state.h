@@ -11,23 +11,30 @@
 #include "log.h"
 #include "options.h"
 #include "tally.h"
-#include "worker.h"
+#include "workers.h"
 
 struct contract;
 
 struct state {
     pthread_mutex_t mutex;
     const struct options *options;
-    uint64_t started_ms; // UNIX time, as is loaded_ms
-    uint64_t loaded_ms;
-    uint32_t generation;   // of the policy, which counts up from 1
+    uint64_t started_ms;   // UNIX time
     struct loaded *loaded; // the policy that decides, or that there is none
-    struct loaded *old;    // of generation - 1, while there may be events of it; else NULL
+    struct loaded *old;    // the one before, while there may be events of it; else NULL
+    struct reject reject;  // open if it could be, so that a later policy may reject
     struct workers workers;
-    uint64_t *stalled;                 // one a worker
+    uint64_t *stalled;                 // one a worker: packets that the guard answered
     char reload_error[LOG_TEXT_BYTES]; // why the last reload failed; "" = it did not
     const struct contract *contract;   // NULL until it is known
 };
+
+/// Loads the policy, opens the queues and starts the workers. Changes the options to what the
+/// policy and the kernel made of them; they live longer.
+/// - Returns 0, or -errno with failure filled in and all freed.
+int state_start(struct state *state, struct options *options, struct failure *failure);
+
+/// Frees what state_start made, once the workers are stopped.
+void state_free(struct state *state);
 
 void state_lock(struct state *state);
 void state_unlock(struct state *state);

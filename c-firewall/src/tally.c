@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-int tally_make(struct tally *tally, const struct policy *policy, const struct compiled *compiled) {
+int tally_make(struct tally *tally, const struct loaded *loaded) {
+    const struct compiled *compiled = loaded->compiled;
+
     *tally = (struct tally){0};
     if (!compiled)
         return 0;
@@ -15,7 +18,9 @@ int tally_make(struct tally *tally, const struct policy *policy, const struct co
         tally_free(tally);
         return -ENOMEM;
     }
-    tally->policy = policy;
+    memcpy(tally->counters, loaded->counted, compile_counters(compiled) * sizeof *tally->counters);
+    memcpy(tally->logged, loaded->logged, compile_logs(compiled) * sizeof *tally->logged);
+    tally->policy = &loaded->policy;
     tally->compiled = compiled;
     return 0;
 }
@@ -24,18 +29,6 @@ void tally_free(struct tally *tally) {
     free(tally->counters);
     free(tally->logged);
     *tally = (struct tally){0};
-}
-
-void tally_begin(struct tally *tally) {
-    if (!tally->compiled)
-        return;
-    for (uint32_t i = 0; i < compile_counters(tally->compiled); i++) {
-        const struct policy_counter start = compile_counter_start(tally->compiled, i);
-
-        tally->counters[i] = (struct flow_counter){.packets = start.packets, .bytes = start.bytes};
-    }
-    for (uint32_t i = 0; i < compile_logs(tally->compiled); i++)
-        tally->logged[i] = 0;
 }
 
 void tally_add(struct tally *tally, const struct flow_counters *counters) {

@@ -7,6 +7,7 @@
 
 #include "compile.h"
 #include "flow.h"
+#include "load.h"
 #include "policy.h"
 
 /// Zeroed it is that of no policy.
@@ -17,14 +18,11 @@ struct tally {
     uint64_t *logged;              // compile_logs of them
 };
 
-/// Makes a tally of a policy, which must live longer; compiled NULL = none.
+/// Makes a tally of a policy, which must live longer, that stands at what it began with.
 /// - Returns 0 or -ENOMEM with *tally zeroed.
-int tally_make(struct tally *tally, const struct policy *policy, const struct compiled *compiled);
+int tally_make(struct tally *tally, const struct loaded *loaded);
 
 void tally_free(struct tally *tally);
-
-/// Sets the counters to what they start with.
-void tally_begin(struct tally *tally);
 
 /// Adds a worker's. Its thread may run.
 void tally_add(struct tally *tally, const struct flow_counters *counters);

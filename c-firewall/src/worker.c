@@ -17,7 +17,16 @@
 #include "queue_proc.h"
 
 static bool is_stopped(const struct worker *worker) {
-    return __atomic_load_n(&worker->stop, __ATOMIC_RELAXED);
+    return __atomic_load_n(&worker->stop, __ATOMIC_ACQUIRE);
+}
+
+/// Takes another policy, if there is one to take: between two batches, so that each packet is
+/// decided by one alone.
+static void look_for_turn(struct worker *worker) {
+    if (!__atomic_load_n(&worker->turn, __ATOMIC_ACQUIRE))
+        return;
+    worker->ask.source = worker->next;
+    __atomic_store_n(&worker->turn, false, __ATOMIC_RELEASE);
 }
 
 /// Notes the call that ended the loop. error: -errno. Returns it.
@@ -119,11 +128,14 @@ static int sleep_for(struct worker *worker, uint64_t duration_ns) {
 static int sleep_in_poll(struct worker *worker) {
     struct pollfd sources[] = {
         {.fd = queue_fd(&worker->queue), .events = POLLIN},
-        {.fd = worker->stop_fd, .events = POLLIN},
+        {.fd = worker->wake_fd, .events = POLLIN},
     };
+    eventfd_t woken;
 
     if (poll(sources, sizeof sources / sizeof *sources, -1) < 0 && errno != EINTR)
         return fail(worker, "poll", -errno);
+    if (sources[1].revents != 0)
+        eventfd_read(worker->wake_fd, &woken); // else it would wake us for ever
     wait_woken(&worker->wait, wait_clock());
     return 0;
 }
@@ -149,8 +161,10 @@ static int run_fast(struct worker *worker) {
               wait_clock());
     while (!is_stopped(worker)) {
         struct queue_received received;
-        int result = receive(worker, &received);
+        int result;
 
+        look_for_turn(worker);
+        result = receive(worker, &received);
         if (result == 0 && received.packets > 0)
             result = answer(worker, received.packets);
         if (result == 0 && received.overruns == 0)
@@ -161,7 +175,7 @@ static int run_fast(struct worker *worker) {
     return 0;
 }
 
-/// The loop of --profile paper: never sleeps.
+/// The loop of --profile paper, which has no policy: never sleeps.
 static int run_paper(struct worker *worker) {
     while (!is_stopped(worker)) {
         struct queue_received received;
@@ -195,84 +209,6 @@ static int pin(struct worker *worker) {
     return 0;
 }
 
-static void *run(void *argument) {
-    struct worker *worker = argument;
-    int result = pin(worker);
-
-    if (result == 0)
-        result = worker->paper ? run_paper(worker) : run_fast(worker);
-    worker_ledger(worker, false, &worker->ledger);
-    queue_close(&worker->queue);
-    if (result < 0)
-        kill(getpid(), SIGTERM);
-    return NULL;
-}
-
-int worker_open(struct worker *worker, const struct options *options, struct loaded *loaded,
-                uint32_t index, struct failure *failure) {
-    const struct requirement *requirement = load_requirement(loaded);
-    const uint16_t number = (uint16_t)(options->queue_first + index);
-    int result;
-
-    *worker = (struct worker){
-        .settings = options_queue(options, requirement, number),
-        .paper = options->profile == OPTIONS_PAPER,
-        .spin_us = options->spin_us,
-        .coalesce_us = options->coalesce_us,
-        .cpu = options->pin ? (int)index : -1,
-        .stop_fd = -1,
-    };
-    result = ask_init(&worker->ask, options, loaded);
-    if (result < 0) {
-        failure_set_start(failure, "calloc", -result);
-        return result;
-    }
-    result = queue_open(&worker->queue, &worker->settings, failure);
-    if (result < 0) {
-        ask_free(&worker->ask);
-        return result;
-    }
-    worker->settings.receive_buffer = worker->queue.receive_buffer;
-    worker->settings.gso = worker->queue.flags & NFQA_CFG_F_GSO;
-    worker->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (worker->stop_fd < 0) {
-        result = -errno;
-        failure_set_start(failure, "eventfd", -result);
-        worker_close(worker);
-        ask_free(&worker->ask);
-    }
-    return result;
-}
-
-int worker_start(struct worker *worker, struct failure *failure) {
-    const int error = pthread_create(&worker->thread, NULL, run, worker);
-
-    if (error != 0) {
-        failure_set_start(failure, "pthread_create", error);
-        return -error;
-    }
-    worker->started = true;
-    return 0;
-}
-
-void worker_stop(struct worker *worker) {
-    __atomic_store_n(&worker->stop, true, __ATOMIC_RELAXED);
-    eventfd_write(worker->stop_fd, 1);
-}
-
-void worker_join(struct worker *worker) {
-    if (worker->started)
-        pthread_join(worker->thread, NULL);
-    worker->started = false;
-}
-
-void worker_close(struct worker *worker) {
-    queue_close(&worker->queue);
-    if (worker->stop_fd >= 0)
-        close(worker->stop_fd);
-    worker->stop_fd = -1;
-}
-
 /// One reading, in the order that struct stats_reading asks for. Returns 0 or the -errno of
 /// reading.
 static int take_reading(const struct worker *worker, struct stats_reading *reading) {
@@ -302,7 +238,8 @@ static void pause_between_readings(void) {
     clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-void worker_ledger(const struct worker *worker, bool running, struct ledger *ledger) {
+/// Takes a ledger. running: the thread runs, so a batch may be in flight.
+static void take_ledger(const struct worker *worker, bool running, struct ledger *ledger) {
     const struct queue_settings *settings = &worker->settings;
     const uint64_t in_flight = running ? settings->batch : 0;
     struct ledger taken = {0}, best = {.difference = UINT64_MAX};
@@ -328,60 +265,116 @@ void worker_ledger(const struct worker *worker, bool running, struct ledger *led
     *ledger = best;
 }
 
-int workers_start(struct workers *workers, const struct options *options, struct loaded *loaded,
-                  struct failure *failure) {
-    const uint32_t count = options->queue_last - options->queue_first + 1U;
+static void *run(void *argument) {
+    struct worker *worker = argument;
+    int result = pin(worker);
+
+    if (result == 0)
+        result = worker->paper ? run_paper(worker) : run_fast(worker);
+    take_ledger(worker, false, &worker->ledger);
+    if (!worker->keep_open)
+        queue_close(&worker->queue);
+    __atomic_store_n(&worker->ended, true, __ATOMIC_RELEASE);
+    if (result < 0)
+        kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+static bool has_ended(const struct worker *worker) {
+    return __atomic_load_n(&worker->ended, __ATOMIC_ACQUIRE);
+}
+
+void worker_ledger(const struct worker *worker, struct ledger *ledger) {
+    if (has_ended(worker))
+        *ledger = worker->ledger;
+    else
+        take_ledger(worker, true, ledger);
+}
+
+/// Opens the queue. Returns 0, or -errno with failure filled in.
+static int open_queue(struct worker *worker, struct failure *failure) {
+    const int result = queue_open(&worker->queue, &worker->settings, failure);
+
+    if (result < 0)
+        return result;
+    worker->settings.receive_buffer = worker->queue.receive_buffer;
+    worker->settings.gso = worker->queue.flags & NFQA_CFG_F_GSO;
+    return 0;
+}
+
+int worker_open(struct worker *worker, const struct options *options, struct loaded *loaded,
+                const struct reject *reject, uint32_t index, struct failure *failure) {
+    const struct requirement *requirement = load_requirement(loaded);
+    const uint16_t number = (uint16_t)(options->queue_first + index);
     int result = 0;
 
-    *workers = (struct workers){
-        .all = aligned_alloc(STATS_ALIGN, count * sizeof *workers->all),
-        .ledgers = calloc(count, sizeof *workers->ledgers),
+    *worker = (struct worker){
+        .settings = options_queue(options, requirement, number),
+        .paper = options->profile == OPTIONS_PAPER,
+        .spin_us = options->spin_us,
+        .coalesce_us = options->coalesce_us,
+        .cpu = options->pin ? (int)index : -1,
+        .source = ask_source_make(loaded),
+        .wake_fd = eventfd(0, EFD_CLOEXEC),
     };
-    if (!workers->all || !workers->ledgers) {
-        failure_set_start(failure, "malloc", ENOMEM);
+    if (!worker->source) {
         result = -ENOMEM;
+        failure_set_start(failure, "calloc", ENOMEM);
+    } else if (worker->wake_fd < 0) {
+        result = -errno;
+        failure_set_start(failure, "eventfd", -result);
+    } else {
+        ask_init(&worker->ask, options, worker->source, reject);
+        result = open_queue(worker, failure);
     }
-    while (result == 0 && workers->count < count) {
-        result =
-            worker_open(&workers->all[workers->count], options, loaded, workers->count, failure);
-        if (result == 0)
-            workers->count++;
-    }
-    for (uint32_t i = 0; result == 0 && i < count; i++)
-        result = worker_start(&workers->all[i], failure);
-    if (result < 0) {
-        workers_stop(workers);
-        workers_free(workers);
-    }
+    if (result < 0)
+        worker_close(worker);
     return result;
 }
 
-const struct worker *workers_stop(struct workers *workers) {
-    const struct worker *failed = NULL;
+int worker_start(struct worker *worker, struct failure *failure) {
+    int error;
 
-    for (uint32_t i = 0; i < workers->count; i++)
-        worker_stop(&workers->all[i]);
-    for (uint32_t i = 0; i < workers->count; i++) {
-        worker_join(&workers->all[i]);
-        worker_close(&workers->all[i]);
-        if (!failed && workers->all[i].error != 0)
-            failed = &workers->all[i];
+    worker->stop = false;
+    worker->ended = false;
+    error = pthread_create(&worker->thread, NULL, run, worker);
+    if (error != 0) {
+        failure_set_start(failure, "pthread_create", error);
+        return -error;
     }
-    return failed;
+    worker->started = true;
+    return 0;
 }
 
-void workers_ledgers(struct workers *workers, bool running) {
-    for (uint32_t i = 0; i < workers->count; i++) {
-        if (running)
-            worker_ledger(&workers->all[i], true, &workers->ledgers[i]);
-        else
-            workers->ledgers[i] = workers->all[i].ledger;
-    }
+static void wake(struct worker *worker) { eventfd_write(worker->wake_fd, 1); }
+
+void worker_turn(struct worker *worker, struct ask_source *next) {
+    worker->next = next;
+    __atomic_store_n(&worker->turn, true, __ATOMIC_RELEASE);
+    wake(worker);
 }
 
-void workers_free(struct workers *workers) {
-    for (uint32_t i = 0; i < workers->count; i++)
-        ask_free(&workers->all[i].ask);
-    free(workers->all);
-    free(workers->ledgers);
+bool worker_has_turned(const struct worker *worker) {
+    return !__atomic_load_n(&worker->turn, __ATOMIC_ACQUIRE) || has_ended(worker);
+}
+
+void worker_stop(struct worker *worker, bool keep_open) {
+    worker->keep_open = keep_open;
+    __atomic_store_n(&worker->stop, true, __ATOMIC_RELEASE);
+    wake(worker);
+}
+
+void worker_join(struct worker *worker) {
+    if (worker->started)
+        pthread_join(worker->thread, NULL);
+    worker->started = false;
+}
+
+void worker_close(struct worker *worker) {
+    queue_close(&worker->queue);
+    if (worker->wake_fd >= 0)
+        close(worker->wake_fd);
+    worker->wake_fd = -1;
+    ask_source_free(worker->source);
+    worker->source = NULL;
 }
