@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: rt_sigtimedwait
 #include "daemon.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: socket ioctl close
 #include "interface.h"
 
 #include <string.h>

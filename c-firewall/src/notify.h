@@ -18,7 +18,8 @@ void notify_stopping(void);
 /// Another process goes on as the service: after an upgrade, said by the old one.
 void notify_main_pid(pid_t pid);
 
-/// How often systemd wants to hear notify_watchdog, in milliseconds: half of WatchdogSec; 0 = never.
+/// How often systemd wants to hear notify_watchdog, in milliseconds: half of WatchdogSec; 0 =
+/// never.
 uint64_t notify_watchdog_ms(void);
 
 /// The program is alive.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendmsg recvfrom close
 #include "queue_classic.h"
 
 #include <arpa/inet.h>

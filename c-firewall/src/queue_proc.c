@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: openat read pread64 close
 #include "queue_proc.h"
 
 #include <dirent.h>

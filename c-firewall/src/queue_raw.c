@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendto close
 #include "queue_raw.h"
 
 #include <arpa/inet.h>

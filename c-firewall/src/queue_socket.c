@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: recvmmsg recvfrom
 #include "queue_socket.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: socket sendto close
 #include "reject.h"
 
 #include <arpa/inet.h>

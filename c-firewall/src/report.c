@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: write
 #include "report.h"
 
 #include <inttypes.h>

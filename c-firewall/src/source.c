@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: openat newfstatat read close
 #include "source.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: clock_gettime
 #include "wait.h"
 
 #include <time.h>

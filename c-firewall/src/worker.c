@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill write close
 #include "worker.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: rt_sigtimedwait
 //! The firewall as it runs: policy, workers, signals, reports.
 
 use std::sync::Arc;

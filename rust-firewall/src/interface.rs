@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: socket ioctl close
 //! Network interfaces: index to name, kept for a second, and name to index.
 
 use std::ffi::OsStr;

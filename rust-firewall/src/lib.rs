@@ -46,6 +46,9 @@ pub mod pcap_link;
 pub mod policy;
 pub mod print;
 pub mod privilege;
+pub mod privilege_landlock;
+#[allow(unsafe_code)]
+pub mod privilege_seccomp;
 pub mod queue;
 pub mod queue_adopt;
 #[allow(unsafe_code)]

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: write
 //! What the program says on stderr, a line at a time. How it ends when it cannot start or go on: one
 //! line "error: CAUSE: CURE" and an exit code of its own. Nothing of this is called on the packet
 //! path; there things are counted.

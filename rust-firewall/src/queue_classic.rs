@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendmsg recvfrom close
 //! Backend over the callback API of libnetfilter_queue, as the published experiment used it.
 //! Messages are received by queue_socket on nfq_fd, each given to nfq_handle_packet, whose callback
 //! fills the packet in before the call returns. Verdicts: nfq_set_verdict(2) or

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendto close
 //! Backend over libmnl and the message API of libnetfilter_queue. All verdicts of a batch go out in
 //! one mnl_socket_sendto.
 

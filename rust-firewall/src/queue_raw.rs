@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendto close
 //! Backend that speaks netlink itself. All verdicts of a batch go out in one sendto.
 
 use std::os::fd::{AsRawFd, OwnedFd};

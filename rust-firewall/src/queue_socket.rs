@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: recvmmsg recvfrom
 //! What the three backends share on the netlink file descriptor: the receive arena, receiving, the
 //! buffer.
 

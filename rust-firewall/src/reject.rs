@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: socket sendto close
 //! The answers of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
 //! packet is dropped. What is sent, and when nothing is, follows the kernel's nf_reject_ipv4.c,
 //! nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error by RFC 792 and

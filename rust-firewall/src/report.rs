@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: write
 //! The start line and the ledger, as text and as JSON. The functions that make a report are pure;
 //! each returns a string with its line ends.
 

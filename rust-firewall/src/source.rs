@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: openat statx read close
 //! Files as texts: reading them, and whether they are texts.
 
 use std::fs;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: clock_gettime
 //! What to do when the socket is empty. Pure state and decision from a clock and the number of
 //! messages; the worker carries it out.
 //!

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill write close
 //! The loop for one queue: receive, parse, decide, answer, wait. One thread, which shares nothing
 //! but its counters and its stop flag. No allocation, lock or print between receiving and answering.
 
