@@ -9,6 +9,12 @@ pub mod ask;
 pub mod candidates;
 pub mod check;
 pub mod compile;
+pub mod control_client;
+#[allow(unsafe_code)]
+pub mod control_peer;
+pub mod control_request;
+pub mod control_self;
+pub mod control_socket;
 pub mod counts;
 pub mod daemon;
 pub mod decide;
