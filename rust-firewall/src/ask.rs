@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::decide::{self, DecideInput, DecideOutcome, DecidePolicy, DecideSettings};
 use crate::fields;
-use crate::flow::FlowCounters;
+use crate::flow::{self, FlowCounters};
 use crate::interface::{self, Interfaces};
 use crate::load::{self, Loaded};
 use crate::options::{Options, OptionsConntrack, OptionsSituation};
@@ -26,12 +26,21 @@ const CT_STATES: u32 = 0x4f;
 const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
 
+/// A policy as one worker asks it. The worker counts, any thread may read.
+pub struct AskSource {
+    /// Which all workers share.
+    pub loaded: Arc<Loaded>,
+    requirement: Requirement,
+    /// Of the policy.
+    pub counters: FlowCounters,
+}
+
 /// One worker's.
 pub struct Ask {
-    /// Which all workers share.
-    loaded: Arc<Loaded>,
+    pub source: Arc<AskSource>,
+    /// Which all workers share. Open if the policy can ask for answers.
+    reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
-    requirement: Requirement,
     /// Known by name, if the policy uses names.
     interfaces: Interfaces,
     /// --conntrack mark.
@@ -40,16 +49,28 @@ pub struct Ask {
     pub now_ns: u64,
 }
 
-pub fn init(options: &Options, loaded: &Arc<Loaded>) -> Ask {
-    Ask {
+pub fn source_make(loaded: &Arc<Loaded>) -> Arc<AskSource> {
+    Arc::new(AskSource {
         loaded: Arc::clone(loaded),
+        requirement: *load::requirement(loaded),
+        counters: flow::counters_make(&loaded.compiled),
+    })
+}
+
+pub fn init(
+    options: &Options,
+    source: &Arc<AskSource>,
+    reject: Option<&Arc<reject::Reject>>,
+) -> Ask {
+    Ask {
+        source: Arc::clone(source),
+        reject: reject.cloned(),
         decide: DecideSettings {
             default_verdict: options.default_verdict,
             malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
             truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
             malformed_by_policy: options.malformed_by_policy,
         },
-        requirement: *load::requirement(loaded),
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
         now_ns: 0,
@@ -110,7 +131,7 @@ fn input_of<'a>(
     } else {
         take_ct_info(packet.ct_info, &mut input);
     }
-    if ask.requirement.interface_names {
+    if ask.source.requirement.interface_names {
         input.iifname = interface::name(&mut ask.interfaces, packet.indev, now_ns);
         input.oifname = interface::name(&mut ask.interfaces, packet.outdev, now_ns);
     }
@@ -129,7 +150,7 @@ fn answer(
         0 => packet.outdev,
         indev => indev,
     };
-    match &ask.loaded.reject {
+    match &ask.reject {
         Some(reject) if !packet::is_malformed(status) => {
             reject::answer(reject, how, parsed, interface)
         }
@@ -137,24 +158,22 @@ fn answer(
     }
 }
 
-/// Lets the policy decide, sends the answer of a reject, and counts what came of it. counters: of the
-/// worker.
+/// Lets the policy decide, sends the answer of a reject, and counts what came of it.
 pub fn policy(
     ask: &mut Ask,
     stats: &LiveStats,
-    counters: &FlowCounters,
     packet: &QueuePacket,
     parsed: &Packet,
     status: PacketStatus,
 ) -> DecideOutcome {
     let input = input_of(ask, packet, parsed, status);
     let policy = DecidePolicy {
-        compiled: &ask.loaded.compiled,
-        flow: &ask.loaded.flow,
-        counters,
+        compiled: &ask.source.loaded.compiled,
+        flow: &ask.source.loaded.flow,
+        counters: &ask.source.counters,
     };
     let outcome = decide::packet(&ask.decide, Some(&policy), &input);
-    if ask.requirement.conntrack_state && input.ct_state.is_none() {
+    if ask.source.requirement.conntrack_state && input.ct_state.is_none() {
         stats::add(&stats.without_ct_state, 1);
     }
     if outcome.undecidable {

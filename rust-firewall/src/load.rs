@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy of a running program: read, compiled, with its state, before anything else is opened.
+//! The policy of a running program: read, compiled, with its state.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::compile::{self, CompileSettings, Compiled};
-use crate::flow::{self, Flow};
+use crate::flow::{self, Flow, FlowCounter};
 use crate::interface;
 use crate::log::Failure;
 use crate::options::{self, Options};
 use crate::parse;
 use crate::policy::Policy;
-use crate::reject::{self, Reject};
+use crate::report;
 use crate::requirement::Requirement;
 
 /// What all workers share.
 pub struct Loaded {
+    /// Counts up from 1 with each policy that takes the place of another.
+    pub generation: u32,
+    /// UNIX time.
+    pub loaded_ms: u64,
     /// For reports.
     pub policy: Policy,
     pub compiled: Compiled,
     pub flow: Flow,
-    /// Open if the policy can ask for answers.
-    pub reject: Option<Reject>,
+    began: Mutex<LoadedBegan>,
+}
+
+/// What counters and logs stood at when a policy began: what its text says, or what they had counted
+/// before a reload. Numbered as compile numbers them.
+#[derive(Clone, Debug)]
+pub struct LoadedBegan {
+    pub counters: Vec<FlowCounter>,
+    pub logged: Vec<u64>,
+}
+
+/// What counters and logs stood at when the policy began.
+pub fn began(loaded: &Loaded) -> MutexGuard<'_, LoadedBegan> {
+    // Whoever panics ends the process, so that no one sees what he left.
+    loaded.began.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the policy reads.
@@ -35,22 +54,38 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
     compile::policy(policy, &settings)
 }
 
+/// A compiled policy with its state, as its text says.
+fn make_state(policy: Policy, compiled: Compiled, loaded_ms: u64) -> Loaded {
+    let start = |counter| {
+        let start = compile::counter_start(&compiled, counter);
+        FlowCounter {
+            packets: start.packets,
+            bytes: start.bytes,
+        }
+    };
+    let began = LoadedBegan {
+        counters: (0..compile::counters(&compiled)).map(start).collect(),
+        logged: vec![0; compile::logs(&compiled) as usize],
+    };
+    Loaded {
+        generation: 1,
+        loaded_ms,
+        began: Mutex::new(began),
+        flow: flow::make(&compiled),
+        policy,
+        compiled,
+    }
+}
+
 /// Loads options.policy, if there is one, and adapts the options to it. Fails for what is wrong with
-/// the policy, an interface that it names and that is not there, --copy-bytes that are too few,
-/// CAP_NET_RAW that is missing.
+/// the policy, an interface that it names and that is not there, --copy-bytes that are too few.
 pub fn load(options: &mut Options) -> Result<Option<Loaded>, Failure> {
     let Some(path) = &options.policy else {
         return Ok(None);
     };
+    let loaded_ms = report::time();
     let policy = parse::file(path)?;
     let compiled = compile(&policy)?;
-    let requirement = compile::requirement(&compiled);
-    options::require(options, requirement)?;
-    let reject = requirement.reject.then(reject::open).transpose()?;
-    Ok(Some(Loaded {
-        flow: flow::make(&compiled),
-        policy,
-        compiled,
-        reject,
-    }))
+    options::require(options, compile::requirement(&compiled))?;
+    Ok(Some(make_state(policy, compiled, loaded_ms)))
 }

@@ -14,7 +14,7 @@ use rust_firewall::report;
 
 fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
     match options::parse(arguments)? {
-        OptionsAction::Run(mut options) => return daemon::run(&mut options),
+        OptionsAction::Run(options) => return daemon::run(options),
         OptionsAction::Check(options) => return Ok(check::run(&options)),
         OptionsAction::Explain(options) => return Ok(explain::run(&options)),
         OptionsAction::Help => report::print(options::HELP),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The counters and logs of a policy, summed over all workers, for the ledger.
 
-use crate::compile::{self, Compiled};
+use crate::compile::Compiled;
 use crate::flow::{self, FlowCounter, FlowCounters};
+use crate::load::{self, Loaded};
 use crate::policy::Policy;
 
 pub struct Tally<'a> {
@@ -14,20 +15,14 @@ pub struct Tally<'a> {
     pub logged: Vec<u64>,
 }
 
-/// A tally whose counters stand at what they start with.
-pub fn begin<'a>(policy: &'a Policy, compiled: &'a Compiled) -> Tally<'a> {
-    let start = |counter| {
-        let start = compile::counter_start(compiled, counter);
-        FlowCounter {
-            packets: start.packets,
-            bytes: start.bytes,
-        }
-    };
+/// A tally of a policy that stands at what it began with.
+pub fn make(loaded: &Loaded) -> Tally<'_> {
+    let began = load::began(loaded).clone();
     Tally {
-        policy,
-        compiled,
-        counters: (0..compile::counters(compiled)).map(start).collect(),
-        logged: vec![0; compile::logs(compiled) as usize],
+        policy: &loaded.policy,
+        compiled: &loaded.compiled,
+        counters: began.counters,
+        logged: began.logged,
     }
 }
 

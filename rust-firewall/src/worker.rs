@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill write close
 //! The loop for one queue: receive, parse, decide, answer, wait. One thread, which shares nothing
-//! but its counters and its stop flag. No allocation, lock or print between receiving and answering.
+//! but its counters and what it is told. No allocation, lock or print between receiving and
+//! answering.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
@@ -18,30 +19,36 @@ use nix::time::{clock_nanosleep, ClockId, ClockNanosleepFlags};
 use nix::unistd::{getpid, Pid};
 use sys_bindings::NFQA_CFG_F_GSO;
 
-use crate::ask::{self, Ask};
+use crate::ask::{self, Ask, AskSource};
 use crate::decide::{decide, DecideOutcome, DecideSettings};
-use crate::flow::{self, FlowCounters};
 use crate::load::{self, Loaded};
 use crate::log::{self, failure_set_start, Failure};
 use crate::options::{self, Options, OptionsProfile, OptionsSituation};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
 use crate::queue_proc;
+use crate::reject::Reject;
 use crate::stats::{self, Ledger, LiveStats, StatsReading};
 use crate::verdict::{self, Verdict, VerdictBatch};
 use crate::wait::{self, Wait, WaitAction};
 
-/// What a worker's thread and the main thread share.
-struct Shared {
+/// What a worker's thread and others share.
+pub struct Shared {
     stats: LiveStats,
-    /// Of the policy.
-    counters: FlowCounters,
     /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
-    settings: QueueSettings,
+    pub settings: QueueSettings,
     /// Wakes the worker.
-    stop_event: EventFd,
+    wake_event: EventFd,
     /// Set by `stop`.
     stop: AtomicBool,
+    /// With stop: the queue stays as it is.
+    keep_open: AtomicBool,
+    /// Set by `turn`, cleared when `next` was taken.
+    turn: AtomicBool,
+    /// With turn. Its lock is free whenever the worker takes it.
+    next: Mutex<Option<Arc<AskSource>>>,
+    /// How the thread ended, once it has.
+    ended: Mutex<Option<Ended>>,
 }
 
 /// What a worker's thread has for itself.
@@ -69,7 +76,9 @@ pub struct WorkerError {
 }
 
 /// How a thread ended.
+#[derive(Clone)]
 struct Ended {
+    /// None: it was stopped.
     error: Option<WorkerError>,
     /// The last one, taken by the worker before it unbound the queue.
     ledger: Ledger,
@@ -77,26 +86,34 @@ struct Ended {
 
 /// A worker.
 pub struct Worker {
-    shared: Arc<Shared>,
-    /// Until the thread is started.
+    pub shared: Arc<Shared>,
+    /// What the worker asks, as the main thread knows it.
+    pub source: Option<Arc<AskSource>>,
+    /// While there is no thread.
     own: Option<Box<Own>>,
     /// While there is a thread to join.
-    thread: Option<JoinHandle<Ended>>,
-    /// What ended the loop; none = it was stopped.
-    pub error: Option<WorkerError>,
-    /// The last one, once the thread has ended.
-    pub ledger: Ledger,
+    thread: Option<JoinHandle<Box<Own>>>,
 }
 
-/// The workers of all queues, side by side.
-pub struct Workers {
-    pub all: Vec<Worker>,
-    /// One a worker, as `workers_ledgers` took them.
-    pub ledgers: Vec<Ledger>,
+/// What a lock guards: whoever panics ends the process, so that no one sees what he left.
+fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_stopped(own: &Own) -> bool {
-    own.shared.stop.load(Ordering::Relaxed)
+    own.shared.stop.load(Ordering::Acquire)
+}
+
+/// Takes another policy, if there is one to take: between two batches, so that each packet is
+/// decided by one alone.
+fn look_for_turn(own: &mut Own) {
+    if !own.shared.turn.load(Ordering::Acquire) {
+        return;
+    }
+    if let (Some(ask), Some(next)) = (&mut own.ask, lock(&own.shared.next).take()) {
+        ask.source = next;
+    }
+    own.shared.turn.store(false, Ordering::Release);
 }
 
 /// The call that ended the loop.
@@ -156,14 +173,7 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
         status = inspect(&own.shared, &own.queue, packet, &mut parsed);
     }
     match &mut own.ask {
-        Some(ask) => verdict_of(&ask::policy(
-            ask,
-            stats,
-            &own.shared.counters,
-            packet,
-            &parsed,
-            status,
-        )),
+        Some(ask) => verdict_of(&ask::policy(ask, stats, packet, &parsed, status)),
         None => (decide(&own.decide, status, packet.truncated), 0),
     }
 }
@@ -219,13 +229,17 @@ fn sleep_for(duration_ns: u64) -> Result<(), WorkerError> {
 
 fn sleep_in_poll(own: &mut Own) -> Result<(), WorkerError> {
     let fd = queue::fd(&own.queue).map_err(|error| fail("poll", error))?;
+    let wake_event = &own.shared.wake_event;
     let mut sources = [
         PollFd::new(fd, PollFlags::POLLIN),
-        PollFd::new(own.shared.stop_event.as_fd(), PollFlags::POLLIN),
+        PollFd::new(wake_event.as_fd(), PollFlags::POLLIN),
     ];
     match poll(&mut sources, PollTimeout::NONE) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(error) => return Err(fail("poll", error)),
+    }
+    if sources[1].any() == Some(true) {
+        let _ = wake_event.read(); // else it would wake us for ever
     }
     wait::woken(&mut own.wait, wait::clock());
     Ok(())
@@ -248,6 +262,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     let batch = own.shared.settings.batch;
     own.wait = wait::init(batch, own.spin_us, own.coalesce_us, wait::clock());
     while !is_stopped(own) {
+        look_for_turn(own);
         let received = receive(own)?;
         if received.packets > 0 {
             answer(own, received.packets)?;
@@ -260,7 +275,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// The loop of --profile paper: never sleeps.
+/// The loop of --profile paper, which has no policy: never sleeps.
 fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     while !is_stopped(own) {
         let received = receive(own)?;
@@ -287,113 +302,6 @@ fn pin(own: &Own) -> Result<(), WorkerError> {
             .map_err(|error| fail("sched_setaffinity", error))?;
     }
     sched_setaffinity(this_thread, &own).map_err(|error| fail("sched_setaffinity", error))
-}
-
-fn run(mut own: Box<Own>) -> Ended {
-    let loop_of = if own.paper { run_paper } else { run_fast };
-    let result = pin(&own).and_then(|()| loop_of(&mut own));
-    let ledger = ledger_of(&own.shared, false);
-    queue::close(&mut own.queue);
-    if result.is_err() {
-        let _ = kill(getpid(), Signal::SIGTERM); // it can't fail
-    }
-    Ended {
-        error: result.err(),
-        ledger,
-    }
-}
-
-/// Opens the queue and the eventfd. loaded: the policy. index: the worker's place, which is added to
-/// the first queue's number. After a failure everything is closed.
-pub fn open(
-    options: &Options,
-    loaded: Option<&Arc<Loaded>>,
-    index: u16,
-) -> Result<Worker, Failure> {
-    let requirement = loaded.map(|loaded| load::requirement(loaded));
-    let mut settings = options::queue(options, requirement, options.queue_first + index);
-    let queue = queue::open(&settings)?;
-    settings.receive_buffer = queue.receive_buffer;
-    settings.gso = queue.flags & NFQA_CFG_F_GSO != 0;
-    let stop_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
-        .map_err(|error| failure_set_start("eventfd", error))?;
-    let counters = loaded.map(|loaded| flow::counters_make(&loaded.compiled));
-    let shared = Arc::new(Shared {
-        stats: LiveStats::default(),
-        counters: counters.unwrap_or_default(),
-        settings,
-        stop_event,
-        stop: AtomicBool::new(false),
-    });
-    let decide = DecideSettings {
-        default_verdict: options.default_verdict,
-        malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
-        truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
-        malformed_by_policy: options.malformed_by_policy,
-    };
-    let own = Own {
-        shared: Arc::clone(&shared),
-        queue,
-        decide,
-        ask: loaded.map(|loaded| ask::init(options, loaded)),
-        wait: Wait::default(),
-        batch: VerdictBatch::default(),
-        paper: options.profile == OptionsProfile::Paper,
-        spin_us: options.spin_us,
-        coalesce_us: options.coalesce_us,
-        cpu: options.pin.then_some(index.into()),
-    };
-    Ok(Worker {
-        shared,
-        own: Some(Box::new(own)),
-        thread: None,
-        error: None,
-        ledger: Ledger::default(),
-    })
-}
-
-/// The counters of the policy.
-pub fn counters(worker: &Worker) -> &FlowCounters {
-    &worker.shared.counters
-}
-
-/// The settings as the kernel took them: receive_buffer is what it gives, gso is off if it doesn't
-/// know it.
-pub fn settings(worker: &Worker) -> &QueueSettings {
-    &worker.shared.settings
-}
-
-/// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
-pub fn start(worker: &mut Worker) -> Result<(), Failure> {
-    let Some(own) = worker.own.take() else {
-        return Ok(());
-    };
-    let thread = thread::Builder::new()
-        .spawn(move || run(own))
-        .map_err(|error| {
-            let error = error.raw_os_error().map_or(Errno::EAGAIN, Errno::from_raw);
-            failure_set_start("pthread_create", error)
-        })?;
-    worker.thread = Some(thread);
-    Ok(())
-}
-
-/// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its queue
-/// itself.
-pub fn stop(worker: &Worker) {
-    worker.shared.stop.store(true, Ordering::Relaxed);
-    let _ = worker.shared.stop_event.write(1); // it can't fail: it never comes near its limit
-}
-
-/// Waits for the thread's end, if it was started; worker.ledger and worker.error are valid then.
-pub fn join(worker: &mut Worker) {
-    let Some(thread) = worker.thread.take() else {
-        return;
-    };
-    if let Ok(ended) = thread.join() {
-        worker.error = ended.error;
-        worker.ledger = ended.ledger;
-    }
 }
 
 /// One reading, in the order that StatsReading asks for, and why the kernel's figures are missing,
@@ -427,7 +335,8 @@ fn pause_between_readings() {
     let _ = sleep_for(stats::PAUSE_NS);
 }
 
-fn ledger_of(shared: &Shared, running: bool) -> Ledger {
+/// Takes a ledger. running: the thread runs, so a batch may be in flight.
+fn take_ledger(shared: &Shared, running: bool) -> Ledger {
     let settings = &shared.settings;
     let in_flight = if running { settings.batch.into() } else { 0 };
     let (mut taken, mut best) = (Ledger::default(), None::<Ledger>);
@@ -464,49 +373,136 @@ fn ledger_of(shared: &Shared, running: bool) -> Ledger {
     best.unwrap_or(taken)
 }
 
+fn run(mut own: Box<Own>) -> Box<Own> {
+    let loop_of = if own.paper { run_paper } else { run_fast };
+    let result = pin(&own).and_then(|()| loop_of(&mut own));
+    let ledger = take_ledger(&own.shared, false);
+    if !own.shared.keep_open.load(Ordering::Relaxed) {
+        queue::close(&mut own.queue);
+    }
+    *lock(&own.shared.ended) = Some(Ended {
+        error: result.err(),
+        ledger,
+    });
+    if result.is_err() {
+        let _ = kill(getpid(), Signal::SIGTERM); // it can't fail
+    }
+    own
+}
+
+fn has_ended(shared: &Shared) -> bool {
+    lock(&shared.ended).is_some()
+}
+
+/// Opens the queue and the eventfd. loaded: the policy. index: the worker's place, which is added to
+/// the first queue's number. After a failure everything is closed.
+pub fn open(
+    options: &Options,
+    loaded: Option<&Arc<Loaded>>,
+    reject: Option<&Arc<Reject>>,
+    index: u16,
+) -> Result<Worker, Failure> {
+    let requirement = loaded.map(|loaded| load::requirement(loaded));
+    let mut settings = options::queue(options, requirement, options.queue_first + index);
+    let source = loaded.map(ask::source_make);
+    let wake_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
+        .map_err(|error| failure_set_start("eventfd", error))?;
+    let queue = queue::open(&settings)?;
+    settings.receive_buffer = queue.receive_buffer;
+    settings.gso = queue.flags & NFQA_CFG_F_GSO != 0;
+    let shared = Arc::new(Shared {
+        stats: LiveStats::default(),
+        settings,
+        wake_event,
+        stop: AtomicBool::new(false),
+        keep_open: AtomicBool::new(false),
+        turn: AtomicBool::new(false),
+        next: Mutex::new(None),
+        ended: Mutex::new(None),
+    });
+    let decide = DecideSettings {
+        default_verdict: options.default_verdict,
+        malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
+        truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
+        malformed_by_policy: options.malformed_by_policy,
+    };
+    let ask = |source: &Arc<AskSource>| ask::init(options, source, reject);
+    let own = Own {
+        shared: Arc::clone(&shared),
+        queue,
+        decide,
+        ask: source.as_ref().map(ask),
+        wait: Wait::default(),
+        batch: VerdictBatch::default(),
+        paper: options.profile == OptionsProfile::Paper,
+        spin_us: options.spin_us,
+        coalesce_us: options.coalesce_us,
+        cpu: options.pin.then_some(index.into()),
+    };
+    Ok(Worker {
+        shared,
+        source,
+        own: Some(Box::new(own)),
+        thread: None,
+    })
+}
+
+/// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
+pub fn start(worker: &mut Worker) -> Result<(), Failure> {
+    let Some(own) = worker.own.take() else {
+        return Ok(());
+    };
+    worker.shared.stop.store(false, Ordering::Relaxed);
+    *lock(&worker.shared.ended) = None;
+    let thread = thread::Builder::new()
+        .spawn(move || run(own))
+        .map_err(|error| {
+            let error = error.raw_os_error().map_or(Errno::EAGAIN, Errno::from_raw);
+            failure_set_start("pthread_create", error)
+        })?;
+    worker.thread = Some(thread);
+    Ok(())
+}
+
+fn wake(shared: &Shared) {
+    let _ = shared.wake_event.write(1); // it can't fail: it never comes near its limit
+}
+
+/// Tells the thread to ask another policy from its next batch on.
+pub fn turn(worker: &Worker, next: &Arc<AskSource>) {
+    *lock(&worker.shared.next) = Some(Arc::clone(next));
+    worker.shared.turn.store(true, Ordering::Release);
+    wake(&worker.shared);
+}
+
+/// Whether the thread asks what it was told last, or asks no more.
+pub fn has_turned(worker: &Worker) -> bool {
+    !worker.shared.turn.load(Ordering::Acquire) || has_ended(&worker.shared)
+}
+
+/// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its queue
+/// itself.
+/// - keep_open: it does not; the thread can be started again.
+pub fn stop(worker: &Worker, keep_open: bool) {
+    worker.shared.keep_open.store(keep_open, Ordering::Relaxed);
+    worker.shared.stop.store(true, Ordering::Release);
+    wake(&worker.shared);
+}
+
+/// Waits for the thread's end, if it was started. Returns the error that ended it, if it was one.
+pub fn join(worker: &mut Worker) -> Option<WorkerError> {
+    if let Some(Ok(own)) = worker.thread.take().map(JoinHandle::join) {
+        worker.own = Some(own);
+    }
+    lock(&worker.shared.ended).as_ref()?.error
+}
+
 /// Takes the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
-/// unexplained.
-/// - running: its thread runs, so a batch may be in flight. Warns if /proc can't be read.
-pub fn ledger(worker: &Worker, running: bool) -> Ledger {
-    ledger_of(&worker.shared, running)
-}
-
-/// Opens all queues in order, then starts their threads. After a failure everything is stopped.
-pub fn workers_start(options: &Options, loaded: Option<&Arc<Loaded>>) -> Result<Workers, Failure> {
-    let mut workers = Workers {
-        all: Vec::new(),
-        ledgers: Vec::new(),
-    };
-    for index in 0..=options.queue_last - options.queue_first {
-        workers.all.push(open(options, loaded, index)?);
+/// unexplained. Once the thread has ended it is the one that the thread took last. While it runs a
+/// batch may be in flight. Warns if /proc can't be read. Any thread may.
+pub fn ledger(worker: &Worker) -> Ledger {
+    match lock(&worker.shared.ended).clone() {
+        Some(ended) => ended.ledger,
+        None => take_ledger(&worker.shared, true),
     }
-    for index in 0..workers.all.len() {
-        let started = workers.all.get_mut(index).map_or(Ok(()), start);
-        if let Err(failure) = started {
-            workers_stop(&mut workers);
-            return Err(failure);
-        }
-    }
-    Ok(workers)
-}
-
-/// Stops the threads and waits for them. Returns the error of the first worker whose loop ended by
-/// one.
-pub fn workers_stop(workers: &mut Workers) -> Option<WorkerError> {
-    for worker in &workers.all {
-        stop(worker);
-    }
-    for worker in &mut workers.all {
-        join(worker);
-    }
-    workers.all.iter().find_map(|worker| worker.error)
-}
-
-/// Fills in workers.ledgers: taken now if the threads are running, else those that they took last.
-pub fn workers_ledgers(workers: &mut Workers, running: bool) {
-    let ledger_now = |worker: &Worker| match running {
-        true => ledger(worker, true),
-        false => worker.ledger.clone(),
-    };
-    workers.ledgers = workers.all.iter().map(ledger_now).collect();
 }
