@@ -18,9 +18,18 @@
 
 #include "log.h"
 #include "options.h"
+#include "queue_proc.h"
 
-#define GUARD_COMMAND "guard"       // the first argument, which no user gives
-#define GUARD_NAME "firewall-guard" // of the process, as ps and /proc/PID/comm tell it
+#define GUARD_COMMAND "guard"       // the first argument of the guard's process
+#define GUARD_NAME QUEUE_PROC_GUARD // its name, as ps and /proc/PID/comm tell it
+
+enum {
+    // The guard's arguments are: the program's name, GUARD_COMMAND, the deadline in milliseconds,
+    // the modes of stall, crash and overload, the sandbox (on or off), the user ("" = the default);
+    // from here on FD:NUMBER for each queue.
+    GUARD_ARGUMENTS = 8,
+    GUARD_READY = 'r', // what the guard says first, if it does not send a struct failure
+};
 
 /// In the firewall: how to reach the guard.
 struct guard {
@@ -60,8 +69,5 @@ bool guard_read(struct guard *guard, struct guard_note *note);
 /// Tells the guard to go, and waits until it has gone: the firewall ends as it was told to, or
 /// another one has taken over.
 void guard_end(struct guard *guard);
-
-/// What main does if the first argument is GUARD_COMMAND. Returns the exit code.
-int guard_run(int argc, char **argv);
 
 #endif

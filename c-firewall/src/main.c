@@ -2,10 +2,13 @@
 // c-firewall: the C twin of Twinwall, a userspace firewall on NFQUEUE.
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "check.h"
 #include "daemon.h"
 #include "explain.h"
+#include "guard.h"
+#include "guard_run.h"
 #include "log.h"
 #include "options.h"
 
@@ -15,6 +18,8 @@ int main(int argc, char **argv) {
 
     log_open();
     signal(SIGPIPE, SIG_IGN); // what no one reads any more is no reason to stop
+    if (argc > 1 && strcmp(argv[1], GUARD_COMMAND) == 0)
+        return guard_run(argc, argv);
     switch (options_parse(argc, argv, &options, &failure)) {
     case OPTIONS_ACTION_RUN:
         return daemon_run(&options);

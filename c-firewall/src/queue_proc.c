@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: openat read pread64 close
+// seccomp: openat pread64 close
 #include "queue_proc.h"
 
 #include <dirent.h>
@@ -73,41 +73,60 @@ bool queue_proc_is_socket(const char *link, uint64_t inode) {
     return strcmp(link, wanted) == 0;
 }
 
+/// The descriptor of queue_proc_open.
+static int queues_fd = -1;
+
 /// Reads a whole file as a string that the caller frees. Returns NULL with errno set if it fails.
-static char *read_text(const char *path) {
+static char *read_all(int fd) {
     char *text = NULL;
     size_t length = 0;
     ssize_t got = 1;
     int error;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0)
-        return NULL;
     while (got > 0) {
         char *grown = realloc(text, length + READ_STEP_BYTES + 1);
 
         if (!grown)
             goto cleanup;
         text = grown;
-        got = read(fd, text + length, READ_STEP_BYTES);
+        // Other threads may be reading as well.
+        got = pread(fd, text + length, READ_STEP_BYTES, (off_t)length);
         if (got < 0)
             goto cleanup;
         length += (size_t)got;
     }
     text[length] = '\0';
-    close(fd);
     return text;
 
 cleanup:
     error = errno;
     free(text);
-    close(fd);
     errno = error;
     return NULL;
 }
 
+static char *read_text(const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text;
+    int error;
+
+    if (fd < 0)
+        return NULL;
+    text = read_all(fd);
+    error = errno;
+    close(fd);
+    errno = error;
+    return text;
+}
+
+int queue_proc_open(void) {
+    if (queues_fd < 0)
+        queues_fd = open(QUEUE_PROC_QUEUES, O_RDONLY | O_CLOEXEC);
+    return queues_fd < 0 ? -errno : 0;
+}
+
 int queue_proc_figures(uint16_t number, struct queue_figures *figures) {
-    char *text = read_text(QUEUE_PROC_QUEUES);
+    char *text = queues_fd < 0 ? read_text(QUEUE_PROC_QUEUES) : read_all(queues_fd);
     int result;
 
     if (!text)
@@ -167,14 +186,15 @@ static int find_process(uint64_t inode, struct queue_owner *owner) {
 
     if (!processes)
         return -errno;
-    while (result < 0 && (entry = readdir(processes))) {
-        if (strspn(entry->d_name, "0123456789") != strlen(entry->d_name) ||
+    do {
+        entry = readdir(processes);
+        if (!entry || strspn(entry->d_name, "0123456789") != strlen(entry->d_name) ||
             !process_has_socket(entry->d_name, inode))
             continue;
         owner->pid = (pid_t)strtol(entry->d_name, NULL, 10);
         read_comm(entry->d_name, owner->comm);
         result = 0;
-    }
+    } while (entry && (result < 0 || strcmp(owner->comm, QUEUE_PROC_GUARD) == 0));
     closedir(processes);
     return result;
 }

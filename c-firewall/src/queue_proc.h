@@ -9,6 +9,7 @@
 
 #define QUEUE_PROC_QUEUES "/proc/net/netfilter/nfnetlink_queue"
 #define QUEUE_PROC_NETLINK "/proc/net/netlink"
+#define QUEUE_PROC_GUARD "firewall-guard" // a process that has the socket beside its owner
 
 enum {
     QUEUE_PROC_COMM_BYTES =
@@ -44,11 +45,15 @@ int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode);
 /// Whether a link of /proc/PID/fd (e.g. "socket:[1234]") is the socket with this inode.
 bool queue_proc_is_socket(const char *link, uint64_t inode);
 
+/// Opens QUEUE_PROC_QUEUES for the rest of the program's life: it may lack the rights later.
+/// - Returns 0 or -errno.
+int queue_proc_open(void);
+
 /// Reads a queue's figures in this network namespace.
 /// - Returns 0, -ENOENT if no one is bound to it, or the -errno of reading.
 int queue_proc_figures(uint16_t number, struct queue_figures *figures);
 
-/// Finds the process that holds the netlink port.
+/// Finds the process that holds the netlink port; its guard only if there is no other.
 /// - Returns 0, -ENOENT if it is not to be seen (another PID namespace, not permitted), or the
 ///   -errno of reading.
 int queue_proc_owner(uint32_t portid, struct queue_owner *owner);
