@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Events as they leave the firewall: lines of JSON like Suricata's (docs/EVENTS.md), to what
+// --events names and to clients that follow (`tail`).
+//
+// Theory of operation: a thread takes the records out of the workers' rings, makes lines of them
+// and writes them. Only it touches files, and only it may be kept waiting by one. Its lock is held
+// while records become lines, never while lines are written; so any thread may add a line of its
+// own (events_tell) or see to it that all that was noted has become lines (events_drain). What
+// finds no room is counted and told later, by a line of its own.
+#ifndef EVENTS_H
+#define EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "event.h"
+#include "log.h"
+#include "options.h"
+
+enum {
+    EVENTS_TAILS_MAX = 8,   // clients that follow at a time
+    EVENTS_FIGURES_MAX = 6, // of the program's own events
+};
+
+/// The program's own events.
+enum events_kind {
+    EVENTS_STARTED,
+    EVENTS_STOPPED,
+    EVENTS_RELOAD,
+    EVENTS_RELOAD_FAILED,
+    EVENTS_STALL,
+    EVENTS_OVERLOAD,
+    EVENTS_UPGRADE,
+    EVENTS_LEFT_OUT, // by --events-rate
+    EVENTS_LOST,     // for want of room
+    EVENTS_KIND_COUNT
+};
+
+/// What is told of one: its text ("text"), if it has any, and figures by their names.
+struct events_facts {
+    const char *text; // NULL = none
+    size_t count;
+    struct {
+        const char *name;
+        uint64_t value;
+    } figures[EVENTS_FIGURES_MAX];
+};
+
+struct events;
+
+/// Makes the rings, and opens what --events names, if it is given.
+/// - inherited: a descriptor of the sink that the firewall before had (it is owned from then on);
+///   -1 = none.
+/// - Returns 0, or -errno with failure filled in.
+int events_open(struct events **events, const struct options *options, int inherited,
+                struct failure *failure);
+
+/// The ring of the index-th worker.
+struct event_ring *events_ring(struct events *events, uint32_t index);
+
+/// Hands the file of --events to the user whom the firewall will be.
+void events_own(struct events *events, uid_t uid, gid_t gid);
+
+/// The descriptor of the sink, to hand over when the thread is stopped; -1 = none, or stdout.
+int events_fd(const struct events *events);
+
+/// Says which policy the records of a generation are about, before any worker decides by it. It
+/// lives until events_drain, called when all workers decide by the next, or events_close.
+/// - policy, compiled: NULL = none.
+void events_policy(struct events *events, uint32_t generation, const struct policy *policy,
+                   const struct compiled *compiled);
+
+/// Starts the thread. - Returns 0, or -errno with failure filled in.
+int events_start(struct events *events, struct failure *failure);
+
+/// Opens the file of --events anew; goes on with the old one if that fails.
+void events_rotate(struct events *events);
+
+/// Sends events to a client, which is answered {"ok":true} first.
+/// - verdicts: of the packets that it wants events of, as bits 1 << enum verdict.
+/// - packets: with the packets' bytes and all that the policy could ask.
+/// - Returns 0, with fd owned; -EMFILE if there are EVENTS_TAILS_MAX clients, or -ENOMEM.
+int events_tail(struct events *events, int fd, uint32_t verdicts, bool packets);
+
+/// Adds an event of the program's own. facts: NULL = none.
+void events_tell(struct events *events, enum events_kind kind, const struct events_facts *facts);
+
+/// Makes lines of all that has been noted; forgets all policies but the one named last.
+void events_drain(struct events *events);
+
+/// Makes lines of all that has been noted, writes what can be written within a second, and ends the
+/// thread, if there is one. The sink stays open.
+void events_stop(struct events *events);
+
+/// Closes and frees what events_open made; NULL too. The thread is stopped, and so are the workers.
+void events_close(struct events *events);
+
+#endif
