@@ -202,7 +202,8 @@ fn receive_buffer_refused(twin: Twin, backend: &'static str) -> anyhow::Result<(
 
 fn receive_buffer_falls_back(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let limit = buffer_limit()?;
-    let arguments = ["--backend", backend, "--json"];
+    // There is no other user in there.
+    let arguments = ["--backend", backend, "--user", "root", "--json"];
     let firewall = Firewall::start_under(&namespace()?, &USER_NAMESPACE, twin, &arguments)?;
     let given = firewall.start_line()?.receive_buffer;
     ensure!(
@@ -236,6 +237,9 @@ fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Resu
         backend,
         "--spin",
         "0",
+        // The tracer makes the call one that there is not, which the sandbox forbids.
+        "--sandbox",
+        "off",
         "--json",
         SMALL[0],
         SMALL[1],
