@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contract.h"
 #include "counts.h"
 #include "report_policy.h"
 
@@ -135,7 +136,7 @@ char *control_answer_status(const struct control_self *self, const struct snapsh
     put(object, "policy", policy_object(snapshot));
     put(object, "queues", queues_array(snapshot));
     put(object, "ledger", ledger_object(snapshot));
-    put(object, "contract", json_array());
+    put(object, "contract", snapshot->contract ? contract_array(snapshot->contract) : json_array());
     put_string(object, "reload_error", snapshot->reload_error);
     put_string(object, "log_level", log_level_name(level));
     put(object, "counts", counts_object(counts));

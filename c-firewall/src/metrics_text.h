@@ -7,9 +7,6 @@
 
 #include "snapshot.h"
 
-#define METRICS_TEXT_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
-#define METRICS_TEXT_PLAIN "text/plain; version=0.0.4; charset=utf-8"
-
 /// Makes the text in the format OpenMetrics 1.0.
 /// - snapshot: with rules.
 /// - counts: COUNT_COUNT of them, as counts_get gives them.
@@ -17,12 +14,5 @@
 /// - Returns a string that the caller frees, or NULL if there is no memory.
 char *metrics_text(const struct snapshot *snapshot, const uint64_t *counts,
                    uint64_t resident_bytes);
-
-/// Makes the format 0.0.4, for a Prometheus that does not know OpenMetrics, of that text.
-/// - Returns a string that the caller frees, or NULL if there is no memory.
-char *metrics_text_plain(const char *openmetrics);
-
-/// Whether an Accept header (NULL = none) asks for METRICS_TEXT_PLAIN.
-bool metrics_text_wants_plain(const char *accept);
 
 #endif
