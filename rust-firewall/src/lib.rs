@@ -10,6 +10,8 @@ pub mod candidates;
 pub mod carry;
 pub mod check;
 pub mod compile;
+pub mod control;
+pub mod control_answer;
 pub mod control_client;
 #[allow(unsafe_code)]
 pub mod control_peer;
