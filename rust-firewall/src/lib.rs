@@ -32,6 +32,10 @@ pub mod explain_text;
 pub mod fields;
 pub mod flow;
 pub mod given;
+pub mod handover;
+#[allow(unsafe_code)]
+pub mod handover_channel;
+pub mod handover_state;
 pub mod index;
 pub mod interface;
 pub mod lexer;

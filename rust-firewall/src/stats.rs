@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<LiveStats>() % ALIGN == 0, "nor the last one");
 
 impl<Word> Stats<Word> {
     /// All counters, in the order of the fields.
-    fn words(&self) -> impl Iterator<Item = &Word> {
+    pub fn words(&self) -> impl Iterator<Item = &Word> {
         [&self.received, &self.netlink, &self.bytes]
             .into_iter()
             .chain(&self.verdicts)
@@ -71,7 +71,7 @@ impl<Word> Stats<Word> {
             .chain(&self.answers)
     }
 
-    fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
+    pub fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
         [&mut self.received, &mut self.netlink, &mut self.bytes]
             .into_iter()
             .chain(&mut self.verdicts)

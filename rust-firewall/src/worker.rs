@@ -4,7 +4,7 @@
 //! but its counters and what it is told. No allocation, lock or print between receiving and
 //! answering.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -26,6 +26,7 @@ use crate::log::{self, failure_set_start, Failure};
 use crate::options::{self, Options, OptionsProfile, OptionsSituation};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
+use crate::queue_adopt::{self, QueueGiven};
 use crate::queue_proc;
 use crate::reject::Reject;
 use crate::stats::{self, Ledger, LiveStats, StatsReading};
@@ -34,7 +35,7 @@ use crate::wait::{self, Wait, WaitAction};
 
 /// What a worker's thread and others share.
 pub struct Shared {
-    stats: LiveStats,
+    pub stats: LiveStats,
     /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
     pub settings: QueueSettings,
     /// Wakes the worker.
@@ -495,6 +496,25 @@ pub fn join(worker: &mut Worker) -> Option<WorkerError> {
         worker.own = Some(own);
     }
     lock(&worker.shared.ended).as_ref()?.error
+}
+
+/// Tells what another process needs to adopt the queue beside its socket, once the thread has ended
+/// and the queue was kept open.
+pub fn give(worker: &mut Worker) -> QueueGiven {
+    let own = worker.own.as_mut();
+    own.map_or_else(QueueGiven::default, |own| queue_adopt::give(&mut own.queue))
+}
+
+/// The socket of the queue, once the thread has ended and the queue was kept open.
+pub fn queue_fd(worker: &Worker) -> Option<BorrowedFd<'_>> {
+    queue::fd(&worker.own.as_ref()?.queue).ok()
+}
+
+/// Frees the queue once another process has adopted it.
+pub fn release(worker: &mut Worker) {
+    if let Some(own) = worker.own.take() {
+        queue_adopt::release(own.queue);
+    }
 }
 
 /// Takes the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
