@@ -173,6 +173,7 @@ int handover_give(struct state *state, int client_fd, enum queue_kind kind,
         return fail_memory(failure);
     }
     handover_channel_open(&given.channel, client_fd, "new", HANDOVER_MS);
+    state_lock(state);
     pause_workers(&state->workers);
     result = describe(state, &tally, &given, failure);
     if (result == 0)
@@ -186,6 +187,7 @@ int handover_give(struct state *state, int client_fd, enum queue_kind kind,
         counts_add(COUNT_UPGRADES_FAILED, 1);
         log_warn("upgrade: this firewall goes on: %s", failure->text);
     }
+    state_unlock(state);
     handover_channel_close(&given.channel);
     tally_free(&tally);
     carry_side_free(&given.side);
@@ -198,13 +200,8 @@ static int connect_to(const char *path, struct failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd;
 
-    if (strlen(path) >= sizeof address.sun_path) {
-        failure_set(failure, LOG_EXIT_USAGE,
-                    "--take-over %s: a socket's path has at most 107 bytes: give a shorter one",
-                    path);
-        return -ENAMETOOLONG;
-    }
-    strcpy(address.sun_path, path);
+    // It fits: options has seen to that.
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         failure_set_start(failure, "socket", errno);

@@ -171,7 +171,7 @@ static ssize_t receive_some(struct handover_channel *channel) {
     struct msghdr message = {.msg_iov = &vector,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = sizeof control};
+                             .msg_controllen = CMSG_LEN(sizeof(int))};
     const ssize_t received = recvmsg(channel->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     int result;
 
