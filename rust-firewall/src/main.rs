@@ -8,11 +8,16 @@ use std::process::ExitCode;
 use rust_firewall::check;
 use rust_firewall::daemon;
 use rust_firewall::explain;
+use rust_firewall::guard;
+use rust_firewall::guard_run;
 use rust_firewall::log::{self, Failure, LogExit};
 use rust_firewall::options::{self, OptionsAction};
 use rust_firewall::report;
 
 fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
+    if arguments.get(1).is_some_and(|first| first == guard::COMMAND) {
+        return Ok(guard_run::run(arguments));
+    }
     match options::parse(arguments)? {
         OptionsAction::Run(options) => return daemon::run(options),
         OptionsAction::Check(options) => return Ok(check::run(&options)),

@@ -27,7 +27,8 @@ const SOCKET_BYTES_MAX: usize = 107;
 
 const UNIX_PREFIX: &str = "unix:";
 
-const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
+/// All of them in order, with their names as on the command line.
+pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
     (OptionsSituation::Overload, "overload"),
     (OptionsSituation::Stall, "stall"),
     (OptionsSituation::Crash, "crash"),

@@ -4,15 +4,19 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use sys_bindings::NETLINK_NETFILTER;
 
 pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
 pub const NETLINK: &str = "/proc/net/netlink";
+/// A process that has the socket beside its owner.
+pub const GUARD: &str = "firewall-guard";
 
 /// By which the text of a file is read.
 const READ_STEP_BYTES: usize = 65536;
@@ -100,27 +104,48 @@ pub fn is_socket(link: &OsStr, inode: u64) -> bool {
     link == OsStr::new(&format!("socket:[{inode}]"))
 }
 
-/// Reads a whole file.
-fn read_text(path: &Path) -> Result<Vec<u8>, Errno> {
-    let mut file = File::open(path).map_err(errno_of)?;
+/// What `open` opened.
+static QUEUES_FILE: OnceLock<File> = OnceLock::new();
+
+/// Reads a whole file. Other threads may be reading as well.
+fn read_all(file: &File) -> Result<Vec<u8>, Errno> {
     let mut step = vec![0; READ_STEP_BYTES];
     let mut text = Vec::new();
     loop {
-        match file.read(&mut step).map_err(errno_of)? {
+        match file
+            .read_at(&mut step, text.len() as u64)
+            .map_err(errno_of)?
+        {
             0 => return Ok(text),
             got => text.extend_from_slice(step.get(..got).unwrap_or_default()),
         }
     }
 }
 
+fn read_text(path: &Path) -> Result<Vec<u8>, Errno> {
+    read_all(&File::open(path).map_err(errno_of)?)
+}
+
 fn errno_of(error: io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
+}
+
+/// Opens QUEUES for the rest of the program's life: it may lack the rights later.
+pub fn open() -> Result<(), Errno> {
+    if QUEUES_FILE.get().is_none() {
+        let file = File::open(QUEUES).map_err(errno_of)?;
+        let _ = QUEUES_FILE.set(file); // another thread's is as good
+    }
+    Ok(())
 }
 
 /// Reads a queue's figures in this network namespace. Fails with ENOENT if no one is bound to it, or
 /// with the errno of reading.
 pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
-    let text = read_text(Path::new(QUEUES))?;
+    let text = match QUEUES_FILE.get() {
+        Some(file) => read_all(file)?,
+        None => read_text(Path::new(QUEUES))?,
+    };
     parse_figures(&String::from_utf8_lossy(&text), number)
 }
 
@@ -153,18 +178,21 @@ fn read_comm(process: &Path) -> String {
 
 /// Finds the process that has the socket open. Fails with ENOENT or the errno of reading.
 fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
+    let mut found = Err(Errno::ENOENT);
     for entry in fs::read_dir("/proc").map_err(errno_of)?.flatten() {
         let Some(pid) = pid_of(&entry.file_name()) else {
             continue;
         };
         if process_has_socket(&entry.path(), inode) {
-            return Ok(QueueOwner {
-                pid,
-                comm: read_comm(&entry.path()),
-            });
+            let comm = read_comm(&entry.path());
+            let is_guard = comm == GUARD;
+            found = Ok(QueueOwner { pid, comm });
+            if !is_guard {
+                break;
+            }
         }
     }
-    Err(Errno::ENOENT)
+    found
 }
 
 /// The pid that a name in /proc stands for.
@@ -173,7 +201,7 @@ fn pid_of(name: &OsStr) -> Option<u32> {
     name.to_str().filter(|_| digits)?.parse().ok()
 }
 
-/// Finds the process that holds the netlink port. Fails with ENOENT if it is not to be seen (another
+/// Finds the process that holds the netlink port; its guard only if there is no other. Fails with ENOENT if it is not to be seen (another
 /// PID namespace, not permitted), or with the errno of reading.
 pub fn owner(portid: u32) -> Result<QueueOwner, Errno> {
     let text = read_text(Path::new(NETLINK))?;
