@@ -37,10 +37,11 @@ void ask_source_free(struct ask_source *source) {
 }
 
 void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
-              const struct reject *reject) {
+              const struct reject *reject, struct event_ring *ring) {
     *ask = (struct ask){
         .source = source,
         .reject = reject,
+        .ring = ring,
         .decide = {.default_verdict = options->default_verdict,
                    .malformed_open = options->fail_open[OPTIONS_MALFORMED],
                    .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
@@ -119,7 +120,7 @@ static enum reject_result answer(const struct ask *ask, const struct queue_packe
     return reject_answer(ask->reject, how, parsed, interface);
 }
 
-void ask_policy(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
+void ask_packet(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
                 const struct packet *parsed, enum packet_status status,
                 struct decide_outcome *outcome) {
     struct ask_source *source = ask->source;
@@ -134,4 +135,6 @@ void ask_policy(struct ask *ask, struct stats *stats, const struct queue_packet 
         stats_add(&stats->undecidable, 1);
     if (outcome->verdict == VERDICT_REJECT)
         stats_add(&stats->answers[answer(ask, packet, parsed, status, &outcome->reject)], 1);
+    if (event_wanted(ask->ring, status, packet->truncated, outcome))
+        event_note(ask->ring, loaded->generation, packet->ethertype, &input, outcome);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What a worker tells the policy of a packet, and what it does with the outcome besides the
-// verdict: the answers of `reject`, and counting.
+// verdict: the answers of `reject`, counting, and events.
 #ifndef ASK_H
 #define ASK_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "decide.h"
+#include "event.h"
 #include "interface.h"
 #include "load.h"
 #include "options.h"
@@ -26,6 +27,7 @@ struct ask_source {
 struct ask {
     struct ask_source *source;
     const struct reject *reject; // which all workers share
+    struct event_ring *ring;     // the worker's
     struct decide_settings decide;
     struct interfaces interfaces; // known by name, if the policy uses names
     bool ct_state_by_mark;        // --conntrack mark
@@ -38,15 +40,16 @@ struct ask_source *ask_source_make(struct loaded *loaded);
 /// NULL can be given as well.
 void ask_source_free(struct ask_source *source);
 
-/// source and reject live longer. reject: open if the policy can ask for answers.
+/// What is pointed to lives longer. reject: open if the policy can ask for answers.
 void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
-              const struct reject *reject);
+              const struct reject *reject, struct event_ring *ring);
 
 /// Whether there is a policy to ask.
 bool ask_has_policy(const struct ask *ask);
 
-/// Lets the policy decide, sends the answer of a reject, and counts what came of it.
-void ask_policy(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
+/// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what
+/// came of it, and notes it if somebody wants to know.
+void ask_packet(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
                 const struct packet *parsed, enum packet_status status,
                 struct decide_outcome *outcome);
 

@@ -1,35 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: rt_sigtimedwait
+// seccomp: prctl signalfd4
 #include "daemon.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "contract.h"
+#include "feed.h"
+#include "handover.h"
 #include "log.h"
-#include "reload.h"
+#include "notify.h"
+#include "privilege.h"
 #include "report.h"
-#include "state.h"
-#include "tally.h"
-#include "wait.h"
-
-#define NS_PER_SECOND UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
-
-/// All that runs.
-struct daemon {
-    struct options *options;
-    struct state state;
-    int signals;           // signalfd
-    uint64_t stats_due_ns; // of the next ledger; UINT64_MAX = never
-    bool stopped;          // the end has come
-};
+#include "supervise.h"
 
 /// Blocks the signals that the main thread reads, in all threads started later, and opens what it
 /// reads them from. Returns 0, or -errno with failure filled in.
@@ -53,78 +42,123 @@ static int open_signals(struct daemon *daemon, struct failure *failure) {
     return 0;
 }
 
-static void print_ledgers(struct daemon *daemon, enum report_reason reason) {
-    struct workers *workers = &daemon->state.workers;
-    struct tally tally;
+/// A descriptor that another firewall gave, if there is one; it is the caller's then.
+static int inherit(struct handover *taken, enum handover_fd which) {
+    const int fd = taken ? taken->fds[which] : -1;
 
-    workers_ledgers(workers);
-    state_tally(&daemon->state, &tally); // without memory it is that of no policy
-    report_print(report_ledger(daemon->options, reason, report_time(), workers->ledgers,
-                               workers->count, &tally));
-    tally_free(&tally);
+    if (taken)
+        taken->fds[which] = -1;
+    return fd;
 }
 
-static void reload_policy(struct daemon *daemon) {
-    struct reload_result result;
-    struct failure failure;
+/// Opens what needs rights but the queues. Returns 0, or -errno with failure filled in.
+static int open_sinks(struct daemon *daemon, struct handover *taken, struct failure *failure) {
+    const struct control_actions actions = supervise_actions(daemon);
+    struct options *options = daemon->options;
+    int result = events_open(&daemon->events, options, inherit(taken, HANDOVER_EVENTS), failure);
 
-    reload(&daemon->state, &result, &failure); // says itself what came of it
+    daemon->state.events = daemon->events;
+    if (result == 0 && options->metrics)
+        result = metrics_open(&daemon->metrics, options, inherit(taken, HANDOVER_METRICS), failure);
+    if (result == 0 && options->control)
+        result = control_open(&daemon->control, options, inherit(taken, HANDOVER_CONTROL), &actions,
+                              failure);
+    return result;
 }
 
-static void take_signal(struct daemon *daemon, uint32_t signal) {
-    switch (signal) {
-    case SIGHUP:
-        reload_policy(daemon);
-        break;
-    case SIGUSR1:
-        print_ledgers(daemon, REPORT_SIGNAL);
-        break;
-    case SIGINT:
-    case SIGTERM:
-        daemon->stopped = true;
-        break;
+static int start_guard(struct daemon *daemon, struct failure *failure) {
+    const struct workers *workers = &daemon->state.workers;
+    int fds[OPTIONS_QUEUES_MAX];
+    uint16_t numbers[OPTIONS_QUEUES_MAX];
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        fds[i] = queue_fd(&workers->all[i].queue);
+        numbers[i] = workers->all[i].settings.number;
     }
+    return guard_start(&daemon->guard, daemon->options, fds, numbers, workers->count, failure);
 }
 
-static void read_signals(struct daemon *daemon) {
-    struct signalfd_siginfo signal;
+/// What will happen when something fails.
+static void make_contract(struct daemon *daemon, const struct feed *feed) {
+    const struct worker *first = &daemon->state.workers.all[0];
+    struct queue_figures figures;
+    const struct contract_facts facts = {
+        .receive_buffer = first->settings.receive_buffer,
+        .figures = queue_proc_figures(first->settings.number, &figures) == 0,
+    };
 
-    while (!daemon->stopped &&
-           read(daemon->signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
-        take_signal(daemon, signal.ssi_signo);
+    contract_make(daemon->options, feed, &facts, &daemon->state.contract);
 }
 
-/// Milliseconds until a time, as poll takes them: -1 = for ever; never too short.
-static int timeout_until(uint64_t due_ns) {
-    const uint64_t now_ns = wait_clock();
-    uint64_t left_ms;
+/// Opens all, gives up what is not needed any more, and starts the threads. Returns 0, or -errno
+/// with failure filled in.
+static int open_and_start(struct daemon *daemon, struct handover *taken, const struct feed *feed,
+                          struct failure *failure) {
+    struct state *state = &daemon->state;
+    int result = open_sinks(daemon, taken, failure);
 
-    if (due_ns == UINT64_MAX)
-        return -1;
-    left_ms = due_ns > now_ns ? (due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
-    return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
+    if (result == 0)
+        result = state_open(state, taken, failure);
+    if (result < 0)
+        return result;
+    make_contract(daemon, feed);
+    result = start_guard(daemon, failure);
+    if (result == 0)
+        result = privilege_drop(daemon->options, state->loaded, failure);
+    if (result == 0)
+        result = events_start(daemon->events, failure);
+    if (result == 0 && daemon->metrics)
+        result = metrics_start(daemon->metrics, state, failure);
+    if (result == 0)
+        result = workers_start(&state->workers, failure);
+    return result;
 }
 
-/// Prints the ledger that is due, if one is.
-static void keep_interval(struct daemon *daemon) {
-    if (wait_clock() < daemon->stats_due_ns)
-        return;
-    print_ledgers(daemon, REPORT_INTERVAL);
-    daemon->stats_due_ns += daemon->options->stats_s * NS_PER_SECOND;
+/// Starts all. Returns 0, or -errno with failure filled in.
+static int start(struct daemon *daemon, struct failure *failure) {
+    struct options *options = daemon->options;
+    struct handover handover, *taken = options->take_over ? &handover : NULL;
+    struct feed feed;
+    int result = open_signals(daemon, failure);
+
+    if (result == 0)
+        result = state_load(&daemon->state, options, failure);
+    if (result < 0)
+        return result;
+    feed_read(&feed, options);
+    if (taken)
+        result = handover_take(options, taken, failure);
+    else
+        guard_relieve(options);
+    if (result < 0)
+        return result;
+    result = open_and_start(daemon, taken, &feed, failure);
+    if (result == 0 && taken)
+        result = handover_taken(taken, failure);
+    if (taken)
+        handover_free(taken);
+    return result;
 }
 
-/// Does what it is told until it is told to stop.
-static void supervise(struct daemon *daemon) {
-    const uint64_t interval_ns = daemon->options->stats_s * NS_PER_SECOND;
+/// Ends what runs. Returns the first worker whose loop ended by an error, or NULL.
+static const struct worker *stop(struct daemon *daemon) {
+    const struct worker *failed = workers_stop(&daemon->state.workers);
 
-    daemon->stats_due_ns = interval_ns > 0 ? wait_clock() + interval_ns : UINT64_MAX;
-    while (!daemon->stopped) {
-        struct pollfd sources[] = {{.fd = daemon->signals, .events = POLLIN}};
-
-        poll(sources, 1, timeout_until(daemon->stats_due_ns));
-        read_signals(daemon);
-        keep_interval(daemon);
+    if (daemon->events) {
+        events_tell(daemon->events, EVENTS_STOPPED, NULL);
+        events_stop(daemon->events);
     }
+    metrics_stop(daemon->metrics);
+    guard_end(&daemon->guard);
+    control_close(daemon->control, !daemon->given);
+    return failed;
+}
+
+static void free_all(struct daemon *daemon) {
+    state_free(&daemon->state);
+    events_close(daemon->events);
+    if (daemon->signals >= 0)
+        close(daemon->signals);
 }
 
 /// Prints the last ledgers and says what is wrong, if anything. Returns the exit code.
@@ -133,7 +167,7 @@ static int finish(struct daemon *daemon, const struct worker *failed) {
     struct failure failure;
     uint64_t difference = 0;
 
-    print_ledgers(daemon, REPORT_EXIT);
+    supervise_print_ledgers(daemon, REPORT_EXIT);
     for (uint32_t i = 0; i < workers->count; i++)
         difference += workers->ledgers[i].difference;
     if (difference > 0)
@@ -145,33 +179,28 @@ static int finish(struct daemon *daemon, const struct worker *failed) {
     return log_fail(&failure);
 }
 
-/// Starts all. Returns 0, or -errno with failure filled in and all freed.
-static int start(struct daemon *daemon, struct failure *failure) {
-    int result = open_signals(daemon, failure);
-
-    if (result < 0)
-        return result;
-    result = state_start(&daemon->state, daemon->options, failure);
-    if (result < 0)
-        close(daemon->signals);
-    return result;
-}
-
 int daemon_run(struct options *options) {
-    struct daemon daemon = {.options = options};
-    struct state *const state = &daemon.state;
+    struct daemon daemon = {
+        .options = options, .guard = {.fd = -1}, .signals = -1, .drain_end_ns = UINT64_MAX};
+    const struct state *state = &daemon.state;
     struct failure failure;
     int code;
 
     prctl(PR_SET_TIMERSLACK, 1UL); // nanosecond: the coalescing sleep is short; threads inherit it
     log_set_level(options->log_level);
-    if (start(&daemon, &failure) < 0)
+    if (start(&daemon, &failure) < 0) {
+        stop(&daemon);
+        free_all(&daemon);
         return log_fail(&failure);
+    }
     report_print(report_start(options, load_requirement(state->loaded),
-                              state->workers.all[0].settings.receive_buffer, report_time()));
+                              state->workers.all[0].settings.receive_buffer, &state->contract,
+                              report_time()));
+    events_tell(daemon.events, options->take_over ? EVENTS_UPGRADE : EVENTS_STARTED, NULL);
+    notify_ready();
     supervise(&daemon);
-    code = finish(&daemon, workers_stop(&state->workers));
-    state_free(state);
-    close(daemon.signals);
+    notify_stopping();
+    code = finish(&daemon, stop(&daemon));
+    free_all(&daemon);
     return code;
 }

@@ -8,6 +8,7 @@
 
 #include "carry.h"
 #include "counts.h"
+#include "events.h"
 #include "report.h"
 #include "state.h"
 #include "wait.h"
@@ -87,6 +88,7 @@ static void swap(struct state *state, struct loaded **next, const struct carry *
                  struct tally *tally, struct ask_source **sources) {
     struct loaded *const old = state->loaded;
 
+    events_policy(state->events, (*next)->generation, &(*next)->policy, (*next)->compiled);
     state_lock(state);
     workers_turn(&state->workers, sources);
     // Nobody counts for the old policy any more: what it counted goes over whole.
@@ -94,7 +96,6 @@ static void swap(struct state *state, struct loaded **next, const struct carry *
         tally_add(tally, &sources[i]->counters);
     carry_end(carry, tally->counters, tally->logged);
     state->loaded = *next;
-    state->old = old;
     state->reload_error[0] = '\0';
     *next = old;
     state_unlock(state);
@@ -141,19 +142,28 @@ static void release(struct state *state, struct turn *turn) {
     free(turn->next);
 }
 
-/// Nobody asks of the old policy any more.
-static void forget_old(struct state *state) {
-    state_lock(state);
-    state->old = NULL;
-    state_unlock(state);
-}
-
 static void refuse(struct state *state, const struct failure *failure) {
+    const struct events_facts facts = {.text = failure->text};
+
     state_lock(state);
     memcpy(state->reload_error, failure->text, sizeof state->reload_error);
     state_unlock(state);
     counts_add(COUNT_RELOADS_FAILED, 1);
+    events_tell(state->events, EVENTS_RELOAD_FAILED, &facts);
     log_error("reload: %s: the policy stays as it was", failure->text);
+}
+
+static void tell(struct state *state, const struct reload_result *result) {
+    const struct events_facts facts = {
+        .count = 5,
+        .figures = {{"generation", result->generation},
+                    {"rules", result->rules},
+                    {"kept", result->kept},
+                    {"added", result->added},
+                    {"removed", result->removed}},
+    };
+
+    events_tell(state->events, EVENTS_RELOAD, &facts);
 }
 
 int reload(struct state *state, struct reload_result *result, struct failure *failure) {
@@ -175,9 +185,10 @@ int reload(struct state *state, struct reload_result *result, struct failure *fa
         .removed = turn.carry.removed,
         .milliseconds = (wait_clock() - began_ns) / NS_PER_MS,
     };
-    forget_old(state);
+    events_drain(state->events); // after which no event tells of the old policy
     release(state, &turn);
     counts_add(COUNT_RELOADS, 1);
+    tell(state, result);
     log_info("reload: policy %u: %u rules, %u kept, %u added, %u removed", result->generation,
              result->rules, result->kept, result->added, result->removed);
     return 0;

@@ -11,8 +11,10 @@
 #include "log.h"
 #include "report_policy.h"
 
-static const char *const reason_names[] = {
-    [REPORT_INTERVAL] = "interval", [REPORT_SIGNAL] = "signal", [REPORT_EXIT] = "exit"};
+static const char *const reason_names[] = {[REPORT_INTERVAL] = "interval",
+                                           [REPORT_SIGNAL] = "signal",
+                                           [REPORT_CONTROL] = "control",
+                                           [REPORT_EXIT] = "exit"};
 
 static void print_start(FILE *out, const struct options *options,
                         const struct requirement *requirement, uint32_t receive_buffer) {
@@ -112,7 +114,8 @@ static void put_string(json_t *object, const char *key, const char *value) {
 }
 
 static json_t *start_object(const struct options *options, const struct requirement *requirement,
-                            uint32_t receive_buffer, uint64_t time_ms) {
+                            uint32_t receive_buffer, const struct contract *contract,
+                            uint64_t time_ms) {
     json_t *object = json_object();
     json_t *queues = json_array();
     char fail[OPTIONS_FAIL_BYTES];
@@ -140,6 +143,7 @@ static json_t *start_object(const struct options *options, const struct requirem
     put_string(object, "default", verdict_name(options->default_verdict));
     if (requirement)
         report_policy_put_start(object, options, requirement);
+    json_object_set_new(object, "contract", contract_array(contract));
     return object;
 }
 
@@ -229,17 +233,18 @@ static char *line_of(json_t *object) {
 }
 
 char *report_start(const struct options *options, const struct requirement *requirement,
-                   uint32_t receive_buffer, uint64_t time_ms) {
+                   uint32_t receive_buffer, const struct contract *contract, uint64_t time_ms) {
     char *report = NULL;
     size_t length;
     FILE *out;
 
     if (options->json)
-        return line_of(start_object(options, requirement, receive_buffer, time_ms));
+        return line_of(start_object(options, requirement, receive_buffer, contract, time_ms));
     out = open_memstream(&report, &length);
     if (!out)
         return NULL;
     print_start(out, options, requirement, receive_buffer);
+    contract_print(out, contract);
     fclose(out);
     return report;
 }

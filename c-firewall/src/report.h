@@ -7,19 +7,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "contract.h"
 #include "options.h"
 #include "stats.h"
 #include "tally.h"
 
-/// Why a ledger is printed.
-enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_EXIT };
+/// Why a ledger is made.
+enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_CONTROL, REPORT_EXIT };
 
-/// The start line, as options->json says.
+/// The start line, and the failure contract, as options->json says.
 /// - requirement: of the policy; NULL without one.
 /// - receive_buffer: bytes that the kernel really gives the first queue.
+/// - contract: what will happen when something fails, which is told behind it.
 /// - time_ms: UNIX time.
 char *report_start(const struct options *options, const struct requirement *requirement,
-                   uint32_t receive_buffer, uint64_t time_ms);
+                   uint32_t receive_buffer, const struct contract *contract, uint64_t time_ms);
 
 /// The ledgers of all queues (count >= 1), and their sum: in text only if there is more than
 /// one queue; then what the policy counted, if there is one.

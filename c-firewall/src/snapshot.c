@@ -143,7 +143,7 @@ static int copy_state(const struct state *state, bool with_rules, struct snapsho
     snapshot->time_ms = report_time();
     snapshot->started_ms = state->started_ms;
     snapshot->options = state->options;
-    snapshot->contract = state->contract;
+    snapshot->contract = &state->contract;
     if (state->reload_error[0] != '\0') {
         snapshot->reload_error = strdup(state->reload_error);
         if (!snapshot->reload_error)

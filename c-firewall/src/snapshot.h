@@ -56,7 +56,7 @@ struct snapshot {
     struct snapshot_rule *rules;
     char *reload_error; // why the last reload failed; NULL = it did not
     const struct options *options;
-    const struct contract *contract; // NULL until it is known
+    const struct contract *contract;
 };
 
 /// Takes a snapshot. Any thread may; waits while a policy is being exchanged.

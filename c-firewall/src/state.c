@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "carry.h"
+#include "events.h"
+#include "handover.h"
 #include "report.h"
+#include "wait.h"
 
 /// Opens the sockets of reject if the policy asks for answers, or else if that can be had: a later
 /// policy may ask for them, when the right to open them is gone. Returns 0, or -errno with failure
@@ -21,36 +25,65 @@ static int open_reject(struct state *state, struct failure *failure) {
     return 0;
 }
 
-/// Loads the policy. Returns 0, or -errno with failure filled in.
-static int load_policy(struct state *state, struct options *options, struct failure *failure) {
-    state->loaded = calloc(1, sizeof *state->loaded);
-    state->stalled = calloc(options->queue_last - options->queue_first + 1U, sizeof(uint64_t));
-    if (!state->loaded || !state->stalled) {
-        failure_set_start(failure, "calloc", ENOMEM);
-        return -ENOMEM;
-    }
-    return load(state->loaded, options, failure);
-}
-
-int state_start(struct state *state, struct options *options, struct failure *failure) {
+int state_load(struct state *state, struct options *options, struct failure *failure) {
     int result;
 
     *state = (struct state){
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .options = options,
         .started_ms = report_time(),
+        .loaded = calloc(1, sizeof *state->loaded),
+        .stalled = calloc(options->queue_last - options->queue_first + 1U, sizeof(uint64_t)),
         .reject = {.raw4 = -1, .raw6 = -1, .probe = -1},
     };
-    result = load_policy(state, options, failure);
-    if (result == 0)
-        result = open_reject(state, failure);
-    if (result == 0)
-        result = workers_start(&state->workers, options, state->loaded, &state->reject, failure);
-    if (result < 0) {
-        state_free(state);
-        return result;
+    if (state->loaded && state->stalled) {
+        result = load(state->loaded, options, failure);
+    } else {
+        result = -ENOMEM;
+        failure_set_start(failure, "calloc", ENOMEM);
     }
-    options->gso = state->workers.all[0].settings.gso;
+    if (result < 0)
+        state_free(state);
+    return result;
+}
+
+/// Has what another firewall counted go on. Returns 0, or -errno with failure filled in.
+static int carry_over(struct state *state, const struct handover *taken, struct failure *failure) {
+    struct carry carry;
+
+    for (uint32_t i = 0; i < taken->queue_count; i++)
+        state->stalled[i] = taken->queues[i].stalled;
+    if (!state->loaded->compiled)
+        return 0;
+    state->loaded->generation = taken->generation + 1;
+    if (carry_begin(&carry, &taken->side, state->loaded, wait_clock()) < 0) {
+        failure_set_start(failure, "calloc", ENOMEM);
+        return -ENOMEM;
+    }
+    carry_end(&carry, taken->counters, taken->logged);
+    carry_free(&carry);
+    return 0;
+}
+
+int state_open(struct state *state, struct handover *taken, struct failure *failure) {
+    const struct worker_setup setup = {
+        .options = state->options,
+        .loaded = state->loaded,
+        .reject = &state->reject,
+        .events = state->events,
+        .taken = taken,
+    };
+    int result = open_reject(state, failure);
+
+    if (result == 0 && taken)
+        result = carry_over(state, taken, failure);
+    if (result == 0)
+        result = workers_open(&state->workers, &setup, failure);
+    if (result < 0)
+        return result;
+    state->options->gso = state->workers.all[0].settings.gso;
+    events_policy(state->events, state->loaded->generation,
+                  state->loaded->compiled ? &state->loaded->policy : NULL, state->loaded->compiled);
     return 0;
 }
 
@@ -67,12 +100,6 @@ void state_free(struct state *state) {
 void state_lock(struct state *state) { pthread_mutex_lock(&state->mutex); }
 
 void state_unlock(struct state *state) { pthread_mutex_unlock(&state->mutex); }
-
-const struct loaded *state_policy(const struct state *state, uint32_t generation) {
-    if (state->loaded->generation == generation)
-        return state->loaded;
-    return state->old && state->old->generation == generation ? state->old : NULL;
-}
 
 int state_tally(const struct state *state, struct tally *tally) {
     const int result = tally_make(tally, state->loaded);

@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "events.h"
+#include "handover.h"
 #include "packet.h"
+#include "queue_adopt.h"
 #include "queue_proc.h"
 
 static bool is_stopped(const struct worker *worker) {
@@ -37,17 +40,31 @@ static int fail(struct worker *worker, const char *call, int error) {
     return error;
 }
 
+static void count_received(struct worker *worker, const struct queue_received *received) {
+    stats_add(&worker->stats.received, received->packets);
+    stats_add(&worker->stats.netlink, received->malformed);
+    stats_add(&worker->stats.refused, received->refused);
+    stats_add(&worker->stats.overruns, received->overruns);
+}
+
 /// Receives, and counts what needs no verdict.
 static int receive(struct worker *worker, struct queue_received *received) {
     const int result = queue_receive(&worker->queue, received);
 
     if (result < 0)
         return fail(worker, worker->queue.failed_call, result);
-    stats_add(&worker->stats.received, received->packets);
-    stats_add(&worker->stats.netlink, received->malformed);
-    stats_add(&worker->stats.refused, received->refused);
-    stats_add(&worker->stats.overruns, received->overruns);
+    count_received(worker, received);
     return 0;
+}
+
+/// Sees to it that what waits in a queue that another process had is as we want it.
+static int resume(struct worker *worker) {
+    struct queue_received received = {0};
+    const int result = queue_resume(&worker->queue, &worker->batch, &received);
+
+    count_received(worker, &received);
+    stats_add(&worker->stats.verdicts[VERDICT_REQUEUE], received.packets);
+    return result < 0 ? fail(worker, worker->queue.failed_call, result) : 0;
 }
 
 /// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
@@ -79,10 +96,7 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
         return outcome;
     if (!packet->truncated)
         status = inspect(worker, packet, &parsed);
-    if (ask_has_policy(&worker->ask))
-        ask_policy(&worker->ask, &worker->stats, packet, &parsed, status, &outcome);
-    else
-        outcome.verdict = decide(&worker->ask.decide, status, packet->truncated);
+    ask_packet(&worker->ask, &worker->stats, packet, &parsed, status, &outcome);
     return outcome;
 }
 
@@ -116,6 +130,7 @@ static int answer(struct worker *worker, uint32_t packets) {
     for (int i = 0; i < VERDICT_COUNT; i++)
         if (verdicts[i] > 0)
             stats_add(&worker->stats.verdicts[i], verdicts[i]);
+    event_flush(worker->ask.ring);
     return 0;
 }
 
@@ -271,6 +286,8 @@ static void *run(void *argument) {
     int result = pin(worker);
 
     if (result == 0)
+        result = resume(worker);
+    if (result == 0)
         result = worker->paper ? run_paper(worker) : run_fast(worker);
     take_ledger(worker, false, &worker->ledger);
     if (!worker->keep_open)
@@ -292,10 +309,19 @@ void worker_ledger(const struct worker *worker, struct ledger *ledger) {
         take_ledger(worker, true, ledger);
 }
 
-/// Opens the queue. Returns 0, or -errno with failure filled in.
-static int open_queue(struct worker *worker, struct failure *failure) {
-    const int result = queue_open(&worker->queue, &worker->settings, failure);
+/// Opens the queue, or takes it over with what was counted. Returns 0, or -errno with failure
+/// filled in.
+static int open_queue(struct worker *worker, struct handover_queue *taken,
+                      struct failure *failure) {
+    int result;
 
+    if (taken) {
+        worker->stats = taken->stats;
+        result = queue_adopt(&worker->queue, &worker->settings, &taken->given, failure);
+        taken->given.fd = -1; // the queue's now, or closed
+    } else {
+        result = queue_open(&worker->queue, &worker->settings, failure);
+    }
     if (result < 0)
         return result;
     worker->settings.receive_buffer = worker->queue.receive_buffer;
@@ -303,9 +329,10 @@ static int open_queue(struct worker *worker, struct failure *failure) {
     return 0;
 }
 
-int worker_open(struct worker *worker, const struct options *options, struct loaded *loaded,
-                const struct reject *reject, uint32_t index, struct failure *failure) {
-    const struct requirement *requirement = load_requirement(loaded);
+int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_t index,
+                struct failure *failure) {
+    const struct options *options = setup->options;
+    const struct requirement *requirement = load_requirement(setup->loaded);
     const uint16_t number = (uint16_t)(options->queue_first + index);
     int result = 0;
 
@@ -315,7 +342,7 @@ int worker_open(struct worker *worker, const struct options *options, struct loa
         .spin_us = options->spin_us,
         .coalesce_us = options->coalesce_us,
         .cpu = options->pin ? (int)index : -1,
-        .source = ask_source_make(loaded),
+        .source = ask_source_make(setup->loaded),
         .wake_fd = eventfd(0, EFD_CLOEXEC),
     };
     if (!worker->source) {
@@ -325,8 +352,9 @@ int worker_open(struct worker *worker, const struct options *options, struct loa
         result = -errno;
         failure_set_start(failure, "eventfd", -result);
     } else {
-        ask_init(&worker->ask, options, worker->source, reject);
-        result = open_queue(worker, failure);
+        ask_init(&worker->ask, options, worker->source, setup->reject,
+                 events_ring(setup->events, index));
+        result = open_queue(worker, setup->taken ? &setup->taken->queues[index] : NULL, failure);
     }
     if (result < 0)
         worker_close(worker);

@@ -16,6 +16,9 @@
 #include "stats.h"
 #include "wait.h"
 
+struct events;
+struct handover;
+
 /// A worker. Must lie aligned to STATS_ALIGN, as struct stats asks for.
 struct worker {
     struct stats stats; // first, for its alignment
@@ -44,12 +47,20 @@ struct worker {
     struct ledger ledger;    // the last one, taken by the worker before it unbound the queue
 };
 
-/// Opens the queue and the eventfd.
-/// - loaded: the policy; it and reject live longer than the worker.
+/// What workers are made of.
+struct worker_setup {
+    const struct options *options;
+    struct loaded *loaded;       // the policy; it, reject and events live longer than the workers
+    const struct reject *reject; // open if the policy can ask for answers
+    struct events *events;
+    struct handover *taken; // NULL = the queues are opened, not taken over
+};
+
+/// Opens the queue, or takes it over with what was counted for it, and the eventfd.
 /// - index: the worker's place, which is added to the first queue's number.
 /// - Returns 0, or -errno with failure filled in and everything closed and freed.
-int worker_open(struct worker *worker, const struct options *options, struct loaded *loaded,
-                const struct reject *reject, uint32_t index, struct failure *failure);
+int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_t index,
+                struct failure *failure);
 
 /// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
 /// - Returns 0, or -errno with failure filled in.

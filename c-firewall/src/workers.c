@@ -9,31 +9,37 @@ enum {
     TURN_PAUSE_NS = 20000, // between looks whether a worker has another policy
 };
 
-int workers_start(struct workers *workers, const struct options *options, struct loaded *loaded,
-                  const struct reject *reject, struct failure *failure) {
+int workers_open(struct workers *workers, const struct worker_setup *setup,
+                 struct failure *failure) {
+    const struct options *options = setup->options;
     const uint32_t count = options->queue_last - options->queue_first + 1U;
     int result = 0;
 
     *workers = (struct workers){
         .all = aligned_alloc(STATS_ALIGN, count * sizeof *workers->all),
-        .ledgers = calloc(count, sizeof *workers->ledgers),
+        .ledgers = aligned_alloc(STATS_ALIGN, count * sizeof *workers->ledgers),
     };
     if (!workers->all || !workers->ledgers) {
         failure_set_start(failure, "malloc", ENOMEM);
         result = -ENOMEM;
     }
     while (result == 0 && workers->count < count) {
-        result = worker_open(&workers->all[workers->count], options, loaded, reject, workers->count,
-                             failure);
+        result = worker_open(&workers->all[workers->count], setup, workers->count, failure);
         if (result == 0)
             workers->count++;
     }
-    for (uint32_t i = 0; result == 0 && i < count; i++)
-        result = worker_start(&workers->all[i], failure);
-    if (result < 0) {
-        workers_stop(workers);
+    if (result < 0)
         workers_free(workers);
-    }
+    return result;
+}
+
+int workers_start(struct workers *workers, struct failure *failure) {
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < workers->count; i++)
+        result = worker_start(&workers->all[i], failure);
+    if (result < 0)
+        workers_stop(workers);
     return result;
 }
 

@@ -14,10 +14,14 @@ struct workers {
     struct ledger *ledgers; // one a worker, as workers_ledgers took them: the main thread's
 };
 
-/// Opens all queues in order, then starts their threads.
-/// - Returns 0, or -errno with failure filled in, everything stopped and freed.
-int workers_start(struct workers *workers, const struct options *options, struct loaded *loaded,
-                  const struct reject *reject, struct failure *failure);
+/// Opens all queues in order.
+/// - Returns 0, or -errno with failure filled in and all closed and freed.
+int workers_open(struct workers *workers, const struct worker_setup *setup,
+                 struct failure *failure);
+
+/// Starts the threads.
+/// - Returns 0, or -errno with failure filled in and all threads stopped.
+int workers_start(struct workers *workers, struct failure *failure);
 
 /// Has all workers ask another policy, and waits until they do.
 /// - sources: one a worker; the old ones are put there instead.
@@ -30,7 +34,7 @@ const struct worker *workers_stop(struct workers *workers);
 /// Fills in workers->ledgers.
 void workers_ledgers(struct workers *workers);
 
-/// Closes and frees what workers_start made, once the threads are stopped.
+/// Closes and frees what workers_open made, once the threads are stopped.
 void workers_free(struct workers *workers);
 
 #endif

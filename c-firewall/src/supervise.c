@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll ppoll read
+#include "supervise.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "counts.h"
+#include "handover.h"
+#include "log.h"
+#include "notify.h"
+#include "queue_proc.h"
+#include "reload.h"
+#include "tally.h"
+#include "wait.h"
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+#define DRAIN_LOOK_NS (10 * NS_PER_MS) // between looks whether packets wait
+#define OVERLOAD_LOOK_NS NS_PER_SECOND // between looks whether packets were lost
+#define NEVER UINT64_MAX
+
+/// When something is due, by wait_clock; NEVER.
+struct times {
+    uint64_t stats_ns;
+    uint64_t watchdog_ns;
+    uint64_t overload_ns;
+    uint64_t lost[OPTIONS_QUEUES_MAX]; // of each queue, when it was looked at last
+};
+
+void supervise_print_ledgers(struct daemon *daemon, enum report_reason reason) {
+    struct workers *workers = &daemon->state.workers;
+    struct tally tally;
+
+    workers_ledgers(workers);
+    state_tally(&daemon->state, &tally); // without memory it is that of no policy
+    report_print(report_ledger(daemon->options, reason, report_time(), workers->ledgers,
+                               workers->count, &tally));
+    tally_free(&tally);
+}
+
+static int act_snapshot(void *context, bool with_rules, struct snapshot *snapshot) {
+    struct daemon *daemon = context;
+
+    return snapshot_take(&daemon->state, with_rules, snapshot);
+}
+
+static char *act_stats(void *context) {
+    struct daemon *daemon = context;
+    struct workers *workers = &daemon->state.workers;
+    struct options options = *daemon->options;
+    struct tally tally;
+    char *report;
+
+    options.json = true;
+    workers_ledgers(workers);
+    if (state_tally(&daemon->state, &tally) < 0)
+        return NULL;
+    report = report_ledger(&options, REPORT_CONTROL, report_time(), workers->ledgers,
+                           workers->count, &tally);
+    tally_free(&tally);
+    return report;
+}
+
+static int act_reload(void *context, struct reload_result *result, struct failure *failure) {
+    struct daemon *daemon = context;
+    int reloaded;
+
+    notify_reloading();
+    reloaded = reload(&daemon->state, result, failure);
+    notify_ready();
+    return reloaded;
+}
+
+static void act_drain(void *context, uint32_t seconds) {
+    struct daemon *daemon = context;
+
+    daemon->drain_end_ns = wait_clock() + seconds * NS_PER_SECOND;
+}
+
+static int backend_of(const char *name, enum queue_kind *kind) {
+    for (int i = 0; i < QUEUE_KIND_COUNT; i++)
+        if (strcmp(name, options_backend_name((enum queue_kind)i)) == 0) {
+            *kind = (enum queue_kind)i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int act_upgrade(void *context, int client_fd, const char *backend, struct failure *failure) {
+    struct daemon *daemon = context;
+    const int fds[HANDOVER_FD_COUNT] = {
+        [HANDOVER_CONTROL] = control_listener(daemon->control),
+        [HANDOVER_METRICS] = daemon->metrics ? metrics_listener(daemon->metrics) : -1,
+        [HANDOVER_EVENTS] = events_fd(daemon->events),
+    };
+    struct ucred peer = {0};
+    socklen_t length = sizeof peer;
+    enum queue_kind kind;
+    int result;
+
+    if (backend_of(backend, &kind) < 0) {
+        failure_set(failure, LOG_EXIT_USAGE, "there is no backend of this name: say raw or mnl");
+        return -EINVAL;
+    }
+    getsockopt(client_fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    result = handover_give(&daemon->state, client_fd, kind, fds, &daemon->given, failure);
+    if (daemon->given) {
+        notify_main_pid(peer.pid);
+        daemon->stopped = true;
+    }
+    return result;
+}
+
+static int act_tail(void *context, int client_fd, uint32_t verdicts, bool packets) {
+    struct daemon *daemon = context;
+
+    return events_tail(daemon->events, client_fd, verdicts, packets);
+}
+
+struct control_actions supervise_actions(struct daemon *daemon) {
+    return (struct control_actions){
+        .context = daemon,
+        .snapshot = act_snapshot,
+        .stats = act_stats,
+        .reload = act_reload,
+        .drain = act_drain,
+        .upgrade = act_upgrade,
+        .tail = act_tail,
+    };
+}
+
+static void take_signal(struct daemon *daemon, uint32_t signal) {
+    struct reload_result result;
+    struct failure failure;
+
+    switch (signal) {
+    case SIGHUP:
+        act_reload(daemon, &result, &failure); // says itself what came of it
+        break;
+    case SIGUSR1:
+        supervise_print_ledgers(daemon, REPORT_SIGNAL);
+        break;
+    case SIGUSR2:
+        events_rotate(daemon->events);
+        break;
+    default: // SIGINT, SIGTERM
+        daemon->stopped = true;
+        break;
+    }
+}
+
+static void read_signals(struct daemon *daemon) {
+    struct signalfd_siginfo signal;
+
+    while (!daemon->stopped &&
+           read(daemon->signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
+        take_signal(daemon, signal.ssi_signo);
+}
+
+static void take_note(struct daemon *daemon, const struct guard_note *note) {
+    const struct events_facts facts = {
+        .count = 2, .figures = {{"queue", note->queue}, {"packets", note->packets}}};
+    struct state *state = &daemon->state;
+
+    state_lock(state);
+    state->stalled[note->queue - state->options->queue_first] += note->packets;
+    state_unlock(state);
+    counts_add(COUNT_STALLED_PACKETS, note->packets);
+    if (!note->begins)
+        return;
+    counts_add(COUNT_STALLS, 1);
+    events_tell(daemon->events, EVENTS_STALL, &facts);
+    log_warn("queue %u: no packet got its verdict for %u ms: the guard has begun to %s what waits",
+             note->queue, state->options->deadline_ms,
+             state->options->fail_open[OPTIONS_STALL] ? "accept" : "drop");
+}
+
+static void read_guard(struct daemon *daemon) {
+    struct guard_note note;
+
+    while (guard_read(&daemon->guard, &note))
+        take_note(daemon, &note);
+}
+
+/// Tells of packets that were lost since it was looked last.
+static void look_for_overload(struct daemon *daemon, struct times *times) {
+    const struct workers *workers = &daemon->state.workers;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        const uint16_t number = workers->all[i].settings.number;
+        struct events_facts facts = {.count = 2, .figures = {{"queue", number}, {"lost", 0}}};
+        struct queue_figures figures;
+        uint32_t lost;
+
+        if (queue_proc_figures(number, &figures) < 0)
+            continue;
+        lost = figures.queue_full + figures.user_drop;
+        facts.figures[1].value = (uint32_t)(lost - times->lost[i]);
+        times->lost[i] = lost;
+        if (facts.figures[1].value > 0)
+            events_tell(daemon->events, EVENTS_OVERLOAD, &facts);
+    }
+}
+
+static bool anything_waits(const struct workers *workers) {
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct queue_figures figures;
+
+        if (queue_proc_figures(workers->all[i].settings.number, &figures) == 0 &&
+            figures.waiting > 0)
+            return true;
+    }
+    return false;
+}
+
+/// Does what is due.
+static void keep_times(struct daemon *daemon, struct times *times) {
+    const uint64_t now_ns = wait_clock();
+
+    if (now_ns >= times->stats_ns) {
+        supervise_print_ledgers(daemon, REPORT_INTERVAL);
+        times->stats_ns += daemon->options->stats_s * NS_PER_SECOND;
+    }
+    if (now_ns >= times->watchdog_ns) {
+        notify_watchdog();
+        times->watchdog_ns = now_ns + notify_watchdog_ms() * NS_PER_MS;
+    }
+    if (now_ns >= times->overload_ns) {
+        look_for_overload(daemon, times);
+        times->overload_ns = now_ns + OVERLOAD_LOOK_NS;
+    }
+    if (daemon->drain_end_ns != NEVER &&
+        (now_ns >= daemon->drain_end_ns || !anything_waits(&daemon->state.workers)))
+        daemon->stopped = true;
+}
+
+static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/// Milliseconds until something is due, as poll takes them: -1 = for ever; never too short.
+static int timeout_of(const struct daemon *daemon, const struct times *times) {
+    const uint64_t now_ns = wait_clock();
+    const int control_ms = daemon->control ? control_timeout(daemon->control) : -1;
+    uint64_t due_ns = min(min(times->stats_ns, times->watchdog_ns), times->overload_ns);
+    uint64_t left_ms;
+
+    if (daemon->drain_end_ns != NEVER)
+        due_ns = min(due_ns, now_ns + DRAIN_LOOK_NS);
+    if (control_ms >= 0)
+        due_ns = min(due_ns, now_ns + (uint64_t)control_ms * NS_PER_MS);
+    if (due_ns == NEVER)
+        return -1;
+    left_ms = due_ns > now_ns ? (due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
+}
+
+static struct times begin_times(const struct daemon *daemon) {
+    const uint64_t now_ns = wait_clock();
+    const struct options *options = daemon->options;
+
+    return (struct times){
+        .stats_ns = options->stats_s > 0 ? now_ns + options->stats_s * NS_PER_SECOND : NEVER,
+        .watchdog_ns = notify_watchdog_ms() > 0 ? now_ns : NEVER,
+        .overload_ns = options->events ? now_ns : NEVER,
+    };
+}
+
+void supervise(struct daemon *daemon) {
+    struct times times = begin_times(daemon);
+
+    while (!daemon->stopped) {
+        struct pollfd sources[2 + CONTROL_FDS_MAX] = {
+            {.fd = daemon->signals, .events = POLLIN},
+            {.fd = guard_fd(&daemon->guard), .events = POLLIN}, // -1 is left out
+        };
+        const size_t clients = daemon->control ? control_poll(daemon->control, &sources[2]) : 0;
+
+        poll(sources, 2 + clients, timeout_of(daemon, &times));
+        read_signals(daemon);
+        read_guard(daemon);
+        if (daemon->control && !daemon->stopped)
+            control_serve(daemon->control, &sources[2], clients);
+        keep_times(daemon, &times);
+    }
+}
