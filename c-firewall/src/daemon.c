@@ -17,6 +17,7 @@
 #include "log.h"
 #include "notify.h"
 #include "privilege.h"
+#include "queue_proc.h"
 #include "report.h"
 #include "supervise.h"
 
@@ -101,6 +102,8 @@ static int open_and_start(struct daemon *daemon, struct handover *taken, const s
         result = state_open(state, taken, failure);
     if (result < 0)
         return result;
+    // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
+    (void)queue_proc_open();
     make_contract(daemon, feed);
     result = start_guard(daemon, failure);
     if (result == 0)
