@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which of the two formats of metrics a client wants, and the older one: Prometheus' text format
+//! 0.0.4, made of OpenMetrics. Pure.
+
+use std::fmt::Write;
+
+pub const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What ends the names of samples, by their type, and what the older format calls the type.
+const TYPES: [(&str, &str, &str); 3] = [
+    ("counter", "_total", "counter"),
+    ("info", "_info", "gauge"),
+    ("gauge", "", "gauge"),
+];
+
+/// Whether an Accept header asks for the older format: it names text/plain and not OpenMetrics.
+pub fn is_wanted(accept: &str) -> bool {
+    accept.contains("text/plain") && !accept.contains("application/openmetrics-text")
+}
+
+/// Prints a HELP line with the name of the samples, and a TYPE line. help: what the HELP line has
+/// behind its begin. next: the TYPE line.
+fn put_family(out: &mut String, help: &str, next: &str) {
+    let (name, help) = help.split_once(' ').unwrap_or((help, ""));
+    let found = next.rsplit(' ').next();
+    let known = TYPES.iter().find(|(kind, _, _)| found == Some(*kind));
+    let (_, suffix, plain) = known.unwrap_or(&TYPES[2]);
+    let _ = writeln!(out, "# HELP {name}{suffix} {help}");
+    let _ = writeln!(out, "# TYPE {name}{suffix} {plain}");
+}
+
+/// Makes the older format of what metrics_text::text made: families have the names of their samples,
+/// and what it does not know is left out.
+pub fn plain(openmetrics: &str) -> String {
+    let mut out = String::new();
+    let mut lines = openmetrics.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            put_family(&mut out, help, lines.peek().unwrap_or(&""));
+        } else if !line.starts_with("# ") {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    out
+}
