@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat pread64 close
+// seccomp-guard: pread64
 #include "queue_proc.h"
 
 #include <dirent.h>

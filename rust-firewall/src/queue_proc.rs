@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat read pread64 close
+// seccomp-guard: pread64
 //! What /proc says of a queue: the kernel's own counters, and who owns it.
 
 use std::ffi::OsStr;
