@@ -76,37 +76,24 @@ pub struct Contract {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Stats {
     pub time_ms: u64,
-    pub queues: Vec<StatsQueue>,
-    pub total: StatsQueue,
-    pub reconciled: bool,
+    pub total: StatsTotal,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct StatsQueue {
-    /// None for the total.
-    pub queue: Option<u16>,
-    pub received: u64,
-    pub bytes: u64,
+pub struct StatsTotal {
     pub verdicts: BTreeMap<String, u64>,
     pub malformed: BTreeMap<String, u64>,
     pub kernel: StatsKernel,
     pub lost: u64,
-    pub difference: u64,
-    pub reconciled: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct StatsKernel {
-    pub offered: u64,
-    pub waiting: u64,
-    pub queue_full: u64,
-    pub user_drop: u64,
     pub unseen: u64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Rules {
-    pub generation: u64,
     pub rules: Vec<Rule>,
 }
 

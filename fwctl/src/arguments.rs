@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
 Exit status: 0 all is well, 1 what was asked for is not well (a ledger that does
@@ -35,10 +36,40 @@ pub enum Command {
     ///
     /// The exit status is 1 if the ledger does not reconcile.
     Status,
+    /// Watch rates, rules, queues, ledger and top talkers
+    Top(Top),
     /// Show the rules of the policy with their counters
     Rules,
     /// Have the policy read anew; a wrong one leaves the old one running
     Reload,
+    /// List the flows whose verdict another policy would change
+    ///
+    /// They are those of a capture, or those of packets that the firewall
+    /// decides on meanwhile. The exit status is 1 if there are any.
+    Diff(Diff),
+    /// Say what the running policy does with the packets of a capture, and why
+    ///
+    /// As `rust-firewall explain`, with the policy, --default, --fail and
+    /// --malformed of the running firewall unless they are given.
+    #[command(override_usage = "fwctl explain [OPTION]... [POLICY] PCAP")]
+    Explain(Explain),
+    /// Show packets as they are decided on
+    Tail(Tail),
+    /// Look for what is wrong or amiss, and say what to do
+    ///
+    /// Works without a firewall, too, and without root, as far as one can see
+    /// then. The exit status is 1 if there are findings; notes are none.
+    Doctor(Doctor),
+    /// Replace the firewall by another binary; no packet is lost
+    ///
+    /// BINARY is started with the arguments of the running firewall, its
+    /// environment, working directory, output, namespaces and control group,
+    /// and takes everything over. If it can't, the old one goes on.
+    Upgrade {
+        /// rust-firewall or c-firewall, of whatever version
+        #[arg(value_name = "BINARY")]
+        binary: PathBuf,
+    },
     /// Show or set the level of what the firewall prints on stderr
     Log {
         #[arg(value_name = "LEVEL")]
@@ -51,6 +82,109 @@ pub enum Command {
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
     },
+    /// What `upgrade` starts, to become the new firewall
+    #[command(hide = true)]
+    Launch { orders: OsString },
+}
+
+#[derive(Args)]
+pub struct Top {
+    /// Seconds between looks, 0.1 to 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub interval: f64,
+    /// With --json: end after so many lines
+    #[arg(long, value_name = "N", requires = "json")]
+    pub count: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number from 0.1 to 60".to_owned()),
+    }
+}
+
+#[derive(Args)]
+pub struct Diff {
+    /// The policy that would replace the running one
+    #[arg(value_name = "NEW")]
+    pub new: String,
+    /// A capture: pcap, pcapng, - = stdin
+    #[arg(value_name = "PCAP", required_unless_present = "live")]
+    pub capture: Option<String>,
+    /// Look at packets that the firewall decides on from now on
+    #[arg(long, conflicts_with = "capture")]
+    pub live: bool,
+    /// With --live: for so long
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "live")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
+    pub seconds: u32,
+    #[command(flatten)]
+    pub lacks: Lacks,
+}
+
+/// What a capture does not tell: as explain takes it.
+#[derive(Args)]
+#[command(next_help_heading = "What a capture lacks (as for explain)")]
+pub struct Lacks {
+    /// input, output, forward, prerouting or postrouting (default: that of the
+    /// running policy's first base chain)
+    #[arg(long, value_name = "HOOK", conflicts_with = "live")]
+    pub hook: Option<String>,
+    /// The interface by which packets came in
+    #[arg(long, value_name = "NAME", conflicts_with = "live")]
+    pub iif: Option<String>,
+    /// The interface by which packets go out
+    #[arg(long, value_name = "NAME", conflicts_with = "live")]
+    pub oif: Option<String>,
+    /// The packet's mark, as 0x hexadecimal or decimal
+    #[arg(long, value_name = "N", conflicts_with = "live")]
+    pub mark: Option<String>,
+    /// The user who owns the socket
+    #[arg(long, value_name = "N", conflicts_with = "live")]
+    pub uid: Option<String>,
+    /// The group that owns the socket
+    #[arg(long, value_name = "N", conflicts_with = "live")]
+    pub gid: Option<String>,
+    /// new, established, related, invalid or untracked
+    #[arg(long, value_name = "STATE", conflicts_with = "live")]
+    pub ct_state: Option<String>,
+    /// The mark of the connection
+    #[arg(long, value_name = "N", conflicts_with = "live")]
+    pub ct_mark: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Explain {
+    /// [POLICY] PCAP, and options of `rust-firewall explain`
+    #[arg(value_name = "OPTION|POLICY|PCAP", required = true, num_args = 1..)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct Tail {
+    /// Only packets with this verdict; may be repeated
+    #[arg(long, value_name = "VERDICT")]
+    pub verdict: Vec<Verdict>,
+    /// End after so many packets
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct Doctor {
+    /// The queues to look at, N or N:M (default: those of the running firewall,
+    /// else 0)
+    #[arg(long, value_name = "N[:M]")]
+    pub queue: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verdict {
+    Accept,
+    Drop,
+    Reject,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,11 +2,14 @@
 //! The client's end of the control socket: docs/CONTROL.md.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -138,12 +141,34 @@ impl Client {
             let begin = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
             return Err(not_understood("it is cut off", &begin));
         }
-        String::from_utf8(line).map(Some).map_err(|error| {
+        let text = String::from_utf8(line);
+        text.map(Some).map_err(|error| {
             not_understood(
                 "it is not UTF-8",
                 &String::from_utf8_lossy(error.as_bytes()),
             )
         })
+    }
+
+    /// Whether something is there to be read before this time; also the end of the connection is.
+    pub fn wait_until(&mut self, end: Instant) -> Result<bool, Failure> {
+        if !self.stream.buffer().is_empty() {
+            return Ok(true);
+        }
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut polled = [PollFd::new(
+                self.stream.get_ref().as_fd(),
+                PollFlags::POLLIN,
+            )];
+            match poll(&mut polled, left) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::EINTR) if Instant::now() < end => {}
+                Err(Errno::EINTR) => return Ok(false),
+                Err(error) => return Err(self.broken(&error.into())),
+            }
+        }
     }
 
     /// Sends a request and waits for its answer. Fails with the firewall's words if it refuses.

@@ -9,15 +9,23 @@ use clap::Parser;
 mod answer;
 mod arguments;
 mod client;
+mod diff;
+mod doctor;
 mod drain;
+mod event;
+mod explain;
 mod failure;
 mod level;
 mod output;
 mod reload;
 mod rules;
+mod running;
 mod status;
 mod table;
+mod tail;
+mod top;
 mod units;
+mod upgrade;
 
 use arguments::{Arguments, Command};
 use failure::{tell, Exit, Failure};
@@ -29,6 +37,13 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Reload => reload::run(arguments),
         Command::Log { level } => level::run(arguments, *level),
         Command::Drain { seconds } => drain::run(arguments, *seconds),
+        Command::Top(top) => top::run(arguments, top),
+        Command::Explain(explain) => explain::run(arguments, explain),
+        Command::Diff(diff) => diff::run(arguments, diff),
+        Command::Tail(tail) => tail::run(arguments, tail),
+        Command::Upgrade { binary } => upgrade::run(arguments, binary),
+        Command::Launch { orders } => upgrade::launch::run(orders),
+        Command::Doctor(doctor) => doctor::run(arguments, doctor),
     }
 }
 

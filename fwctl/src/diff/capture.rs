@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The packets of a capture through both policies.
+
+use rust_firewall::options::Options;
+use rust_firewall::pcap;
+
+use super::engine::{Engine, Facts, Interfaces};
+use super::flips::{Flips, FlowKey};
+use crate::answer::Status;
+use crate::failure::Failure;
+use crate::running;
+
+/// Decides on all packets by the running policy and by the new one. Gives how many frames are not IP.
+pub fn compare(
+    status: &Status,
+    options: &Options,
+    mut new: Engine,
+    interfaces: &Interfaces,
+    flips: &mut Flips,
+) -> Result<u64, Failure> {
+    let path = running::policy(status)?;
+    let mut old = Engine::new(&path.to_string_lossy(), options, interfaces)?;
+    let given = &options.explain;
+    let hook = given.hook.unwrap_or_else(|| old.first_hook());
+    let mut pcap = pcap::open(&given.capture)?;
+    while let Some(packet) = pcap::next(&mut pcap)? {
+        let facts = Facts {
+            bytes: packet.bytes.to_owned(),
+            original: packet.original,
+            truncated: false,
+            hook: hook as u8,
+            nfproto: 0,
+            mark: given.mark,
+            iif: given.iif.clone(),
+            oif: given.oif.clone(),
+            uid: given.uid,
+            gid: given.gid,
+            ct_state: given.ct_state,
+            ct_mark: given.ct_mark,
+            time_ns: packet.time_ns,
+        };
+        let (was, old_timed) = old.decide(&facts, interfaces);
+        let (will, new_timed) = new.decide(&facts, interfaces);
+        let flow = FlowKey::of(&facts.bytes, facts.original);
+        flips.note(flow, was, will, old_timed || new_timed);
+    }
+    Ok(pcap.skipped)
+}

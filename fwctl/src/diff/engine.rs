@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy that decides here, in process, as the firewall would.
+
+use std::cell::RefCell;
+
+use rust_firewall::compile::{self, CompilePlace, CompileSettings, Compiled};
+use rust_firewall::decide::{
+    self, DecideBy, DecideInput, DecideOutcome, DecidePolicy, DecideRecorder, DecideSettings,
+    DecideStep,
+};
+use rust_firewall::describe;
+use rust_firewall::flow::{self, Flow, FlowCounters};
+use rust_firewall::interface;
+use rust_firewall::options::{Options, OptionsSituation};
+use rust_firewall::packet::{self, Packet};
+use rust_firewall::parse;
+use rust_firewall::policy::{Hook, Policy, StatementKind};
+use rust_firewall::requirement::Requirement;
+use rust_firewall::verdict;
+
+use crate::failure::Failure;
+
+/// Interfaces by the numbers that they have here, from 1: two policies and all packets share them.
+#[derive(Default)]
+pub struct Interfaces(RefCell<Vec<Vec<u8>>>);
+
+impl Interfaces {
+    /// 0 = the empty name.
+    pub fn index(&self, name: &[u8]) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        let mut names = self.0.borrow_mut();
+        let known = names.iter().position(|known| known == name);
+        let at = known.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        at as u32 + 1
+    }
+}
+
+/// A packet and what the kernel tells of it.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// From the IP header on, as far as they are known.
+    pub bytes: Vec<u8>,
+    /// Bytes that it had.
+    pub original: u32,
+    pub truncated: bool,
+    pub hook: u8,
+    /// 0 = as the packet's version says.
+    pub nfproto: u8,
+    pub mark: u32,
+    /// Empty = none.
+    pub iif: Vec<u8>,
+    /// Empty = none.
+    pub oif: Vec<u8>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// As a value of `Type::CtState`.
+    pub ct_state: Option<u32>,
+    pub ct_mark: Option<u32>,
+    pub time_ns: u64,
+}
+
+/// A verdict, and what gave it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Decision {
+    pub verdict: String,
+    /// "web.nft:6", "policy inet filter input", "default" or "fail".
+    pub by: String,
+}
+
+pub struct Engine {
+    policy: Policy,
+    compiled: Compiled,
+    flow: Flow,
+    counters: FlowCounters,
+    settings: DecideSettings,
+    /// It has limits or quotas, so its rules are walked one by one to see who meets them.
+    has_limits: bool,
+    /// Of the latest packet.
+    now_ns: u64,
+}
+
+fn is_limit(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Limit(_) | StatementKind::Quota(_))
+}
+
+fn has_limits(policy: &Policy) -> bool {
+    let chains = policy.tables.iter().flat_map(|table| &table.chains);
+    let rules = chains.flat_map(|chain| &chain.rules);
+    let mut statements = rules.flat_map(|rule| &rule.statements);
+    statements.any(|statement| is_limit(&statement.kind))
+}
+
+/// Whether a walk has met a limit or a quota.
+struct Watch<'a> {
+    policy: &'a Policy,
+    met: bool,
+}
+
+impl DecideRecorder for Watch<'_> {
+    fn chain(&mut self, _chain: CompilePlace, _depth: u32) {}
+
+    fn rule(&mut self, step: &DecideStep) {
+        let Some(rule) = describe::rule(self.policy, step.place) else {
+            return;
+        };
+        // The one that did not hold was asked, too.
+        let asked = rule
+            .statements
+            .iter()
+            .take(step.place.statement as usize + 1);
+        self.met |= asked.map(|statement| &statement.kind).any(is_limit);
+    }
+}
+
+impl Engine {
+    /// Reads and compiles a policy. options: how it is asked.
+    pub fn new(path: &str, options: &Options, interfaces: &Interfaces) -> Result<Engine, Failure> {
+        let policy = parse::file(path)?;
+        let has_limits = has_limits(&policy);
+        let settings = CompileSettings {
+            linear: has_limits,
+            interface_index: &|name| interfaces.index(name.as_bytes()),
+            interfaces_must_exist: false,
+        };
+        let compiled = compile::policy(&policy, &settings)?;
+        let open = |situation| options.fail_open[situation as usize];
+        Ok(Engine {
+            flow: flow::make(&compiled),
+            counters: flow::counters_make(&compiled),
+            policy,
+            compiled,
+            settings: DecideSettings {
+                default_verdict: options.default_verdict,
+                malformed_open: open(OptionsSituation::Malformed),
+                truncated_open: open(OptionsSituation::Truncated),
+                malformed_by_policy: options.malformed_by_policy,
+            },
+            has_limits,
+            now_ns: 0,
+        })
+    }
+
+    /// The hook of the base chain that stands first in the text, else input.
+    pub fn first_hook(&self) -> Hook {
+        let chains = self.policy.tables.iter().flat_map(|table| &table.chains);
+        let mut bases = chains.filter_map(|chain| chain.base);
+        bases
+            .find(|base| base.declared == 0)
+            .map_or(Hook::Input, |base| base.hook)
+    }
+
+    /// What it reads of packets.
+    pub fn requirement(&self) -> &Requirement {
+        compile::requirement(&self.compiled)
+    }
+
+    fn by(&self, outcome: &DecideOutcome) -> String {
+        match outcome.by {
+            DecideBy::Rule => {
+                let place = compile::rule_at(&self.compiled, outcome.rule);
+                describe::place(&self.policy, place)
+            }
+            DecideBy::Policy => {
+                let place = compile::chain_at(&self.compiled, outcome.chain);
+                format!("policy {}", describe::chain(&self.policy, place))
+            }
+            DecideBy::Default => "default".to_owned(),
+            DecideBy::Fail => "fail".to_owned(),
+        }
+    }
+
+    /// Decides on a packet, as much of it as the firewall would copy. Says, too, whether that depends
+    /// on packets before and on the time.
+    pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
+        self.now_ns = self.now_ns.max(facts.time_ns);
+        let copied = self.requirement().copy_bytes as usize;
+        let bytes = facts.bytes.get(..copied).unwrap_or(&facts.bytes);
+        let mut parsed = Packet::default();
+        let status = packet::parse(bytes, facts.original, &mut parsed);
+        let input = DecideInput {
+            packet: &parsed,
+            status,
+            truncated: facts.truncated,
+            hook: facts.hook,
+            nfproto: facts.nfproto,
+            length: facts.original,
+            mark: facts.mark,
+            iif: interfaces.index(&facts.iif),
+            oif: interfaces.index(&facts.oif),
+            iifname: interface::value(&facts.iif),
+            oifname: interface::value(&facts.oif),
+            uid: facts.uid,
+            gid: facts.gid,
+            ct_state: facts.ct_state,
+            ct_mark: facts.ct_mark,
+            now_ns: self.now_ns,
+        };
+        let policy = DecidePolicy {
+            compiled: &self.compiled,
+            flow: &self.flow,
+            counters: &self.counters,
+        };
+        let mut watch = Watch {
+            policy: &self.policy,
+            met: false,
+        };
+        let outcome = match self.has_limits {
+            true => decide::trace(&self.settings, Some(&policy), &input, &mut watch),
+            false => decide::packet(&self.settings, Some(&policy), &input),
+        };
+        let decision = Decision {
+            verdict: verdict::name(outcome.verdict).to_owned(),
+            by: self.by(&outcome),
+        };
+        (decision, watch.met)
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `diff`: which flows another policy would decide on otherwise than the running one.
+
+mod capture;
+mod engine;
+mod flips;
+mod live;
+
+use std::ffi::OsString;
+
+use rust_firewall::options::{self, Options, OptionsAction};
+
+use crate::answer::Status;
+use crate::arguments::{Arguments, Diff, Lacks};
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::running;
+use crate::status;
+
+use engine::{Engine, Interfaces};
+use flips::Flips;
+
+/// The options of the firewall's `explain` that stand for what a capture lacks.
+fn lacking(lacks: &Lacks) -> Vec<OsString> {
+    let given = [
+        ("hook", &lacks.hook),
+        ("iif", &lacks.iif),
+        ("oif", &lacks.oif),
+        ("mark", &lacks.mark),
+        ("uid", &lacks.uid),
+        ("gid", &lacks.gid),
+        ("ct-state", &lacks.ct_state),
+        ("ct-mark", &lacks.ct_mark),
+    ];
+    let options = given.into_iter().filter_map(|(name, value)| {
+        let value = value.as_ref()?;
+        Some(format!("--{name}={value}").into())
+    });
+    options.collect()
+}
+
+/// How packets are decided on: as the running firewall does.
+fn settings(status: &Status, diff: &Diff) -> Result<Options, Failure> {
+    let mut words = [options::PROGRAM, "explain"].map(OsString::from).to_vec();
+    words.extend(running::explain_options(&running::options(status)?));
+    words.extend(lacking(&diff.lacks));
+    let capture = diff.capture.as_deref().unwrap_or("-");
+    words.extend(["--", &diff.new, capture].map(OsString::from));
+    match options::parse(&words)? {
+        OptionsAction::Explain(options) => Ok(options),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "diff needs a policy and a capture: see --help",
+        )),
+    }
+}
+
+pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let status = status::ask(&mut client)?;
+    let options = settings(&status, diff)?;
+    let interfaces = Interfaces::default();
+    // What is wrong with it is said before anything else.
+    let new = Engine::new(&diff.new, &options, &interfaces)?;
+    let mut flips = Flips::default();
+    let (skipped, missed) = match diff.live {
+        false => (
+            capture::compare(&status, &options, new, &interfaces, &mut flips)?,
+            0,
+        ),
+        true => (
+            0,
+            live::compare(client, &status, diff.seconds, new, &interfaces, &mut flips)?,
+        ),
+    };
+    if arguments.json {
+        output::print(&flips.json(skipped, missed));
+    } else {
+        output::print(&flips.text());
+        if missed > 0 {
+            output::line(&format!(
+                "{missed} packets came too fast and were not compared"
+            ));
+        }
+    }
+    Ok(match flips.any() {
+        true => Exit::Findings,
+        false => Exit::Fine,
+    })
+}

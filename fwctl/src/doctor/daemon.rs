@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The running firewall: its ledger, its queues, and what it counted besides.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+
+use nix::sys::socket::{getsockopt, sockopt};
+use rust_firewall::queue_proc;
+use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
+
+use super::finding::Findings;
+use super::Patient;
+use crate::answer::{Status, StatusQueue};
+use crate::units::{count, thousands};
+
+/// Of a queue's length, in percent.
+const NEARLY_FULL: u64 = 80;
+
+/// Counts that tell of something amiss, what they mean, and what to do.
+const COUNTS: [(&str, &str, &str); 8] = [
+    (
+        "events_lost",
+        "events were lost, as they came too fast",
+        "fwctl status  # counts",
+    ),
+    (
+        "events_failed",
+        "events could not be written",
+        "df -h  # is the disk full?",
+    ),
+    (
+        "events_left_out",
+        "events were left out by --events-rate",
+        "--events-rate 10000  # with `fwctl upgrade`",
+    ),
+    (
+        "control_refused",
+        "requests came from users who may not ask",
+        "fwctl status  # counts",
+    ),
+    (
+        "control_too_many",
+        "clients of the control socket were too many",
+        "fwctl status  # counts",
+    ),
+    (
+        "control_bad",
+        "requests were not understood",
+        "fwctl status  # counts",
+    ),
+    (
+        "control_slow",
+        "clients did not read their answers",
+        "fwctl status  # counts",
+    ),
+    (
+        "upgrades_failed",
+        "upgrades failed",
+        "fwctl log debug  # then try again",
+    ),
+];
+
+fn ledger(status: &Status, findings: &mut Findings) {
+    let ledger = &status.ledger;
+    if ledger.reconciled {
+        findings.ok("the ledger reconciles");
+    } else {
+        findings.error(
+            format!(
+                "the ledger does not reconcile: {} are unaccounted for",
+                count(ledger.difference, "packet")
+            ),
+            "fwctl status --json  # and please report it",
+        );
+    }
+}
+
+fn queue(queue: &StatusQueue, findings: &mut Findings) {
+    let number = queue.queue;
+    if queue.user_drop > 0 {
+        findings.warning(
+            format!(
+                "queue {number} lost {}: the receive buffer was full (user drop)",
+                count(queue.user_drop, "packet")
+            ),
+            "--receive-buffer 268435456  # or several queues; with `fwctl upgrade`",
+        );
+    }
+    if queue.queue_full > 0 {
+        findings.warning(
+            format!(
+                "queue {number} lost {}: it was at its length (queue full)",
+                count(queue.queue_full, "packet")
+            ),
+            format!(
+                "--queue-length {}  # with `fwctl upgrade`",
+                queue.queue_length * 4
+            ),
+        );
+    }
+    if queue.unseen > 0 {
+        findings.warning(
+            format!(
+                "queue {number} let {} pass uninspected (overload=open)",
+                count(queue.unseen, "packet")
+            ),
+            "--receive-buffer 268435456  # or several queues; with `fwctl upgrade`",
+        );
+    }
+    if queue.stalled > 0 {
+        findings.warning(
+            format!(
+                "in queue {number} {} waited beyond --deadline (stall)",
+                count(queue.stalled, "packet")
+            ),
+            "top -H  # what takes the CPU from the firewall?",
+        );
+    }
+    if queue.waiting * 100 > queue.queue_length * NEARLY_FULL {
+        findings.warning(
+            format!(
+                "in queue {number} {} of {} wait for a verdict",
+                thousands(queue.waiting),
+                thousands(queue.queue_length)
+            ),
+            "fwctl top  # does the firewall keep up?",
+        );
+    }
+}
+
+/// The queue's socket out of the firewall. None if it may not be taken.
+fn socket_of(pid: i32, queue: u16) -> Option<OwnedFd> {
+    let figures = queue_proc::figures(queue).ok()?;
+    let table = fs::read_to_string(queue_proc::NETLINK).ok()?;
+    let inode = queue_proc::parse_inode(&table, figures.portid).ok()?;
+    let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let mut sockets = entries.filter(|entry| {
+        fs::read_link(entry.path()).is_ok_and(|link| queue_proc::is_socket(link.as_os_str(), inode))
+    });
+    let number = sockets.next()?.file_name().to_str()?.parse().ok()?;
+    pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()
+}
+
+/// The receive buffers that the kernel gave, against what was asked for.
+fn receive_buffers(patient: &Patient, status: &Status, findings: &mut Findings) {
+    let asked = patient.receive_buffer() as usize;
+    for queue in &patient.queues {
+        let socket = socket_of(status.pid, *queue);
+        let size = socket.and_then(|socket| getsockopt(&socket, sockopt::RcvBuf).ok());
+        match size {
+            None => findings.unseen(format!(
+                "the receive buffer of queue {queue}: that needs root"
+            )),
+            // The kernel doubles what it is asked for.
+            Some(size) if size / 2 < asked => findings.warning(
+                format!(
+                    "the receive buffer of queue {queue} has {} bytes, {} were asked for",
+                    thousands(size as u64 / 2),
+                    thousands(asked as u64)
+                ),
+                format!("sudo sysctl -w net.core.rmem_max={asked}  # then: fwctl upgrade"),
+            ),
+            Some(size) => findings.ok(format!(
+                "the receive buffer of queue {queue} has {} bytes",
+                thousands(size as u64 / 2)
+            )),
+        }
+    }
+}
+
+fn counts(status: &Status, findings: &mut Findings) {
+    for (name, what, cure) in COUNTS {
+        let number = status.counts.get(name).copied().unwrap_or(0);
+        if number > 0 {
+            findings.note(format!("{} {what}", thousands(number)), cure);
+        }
+    }
+}
+
+fn namespace(status: &Status, findings: &mut Findings) {
+    let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
+    match (of("self"), of(&status.pid.to_string())) {
+        (Ok(own), Ok(other)) if own != other => findings.warning(
+            "the firewall is in another network namespace: queues and rules here are not its own",
+            format!(
+                "sudo nsenter --net=/proc/{}/ns/net fwctl doctor",
+                status.pid
+            ),
+        ),
+        _ => {}
+    }
+}
+
+pub fn check(patient: &Patient, findings: &mut Findings) {
+    let Some(status) = &patient.status else {
+        return;
+    };
+    findings.ok(format!(
+        "{} {} runs, pid {}",
+        status.program, status.version, status.pid
+    ));
+    namespace(status, findings);
+    ledger(status, findings);
+    for one in &status.queues {
+        queue(one, findings);
+    }
+    receive_buffers(patient, status, findings);
+    if let Some(error) = &status.reload_error {
+        findings.warning(
+            format!("the last reload failed: {error}"),
+            "fwctl reload  # when mended",
+        );
+    }
+    counts(status, findings);
+    if patient
+        .options
+        .as_ref()
+        .is_some_and(|options| !options.sandbox)
+    {
+        findings.note(
+            "the firewall runs with --sandbox off: it has all rights that it began with",
+            "--sandbox on  # with `fwctl upgrade`",
+        );
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the doctor finds.
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::units::count;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Packets are lost, pass or stay out where they should not.
+    Error,
+    /// They will, sooner or later.
+    Warning,
+    /// Good to know; no finding.
+    Note,
+    /// What could not be seen, and why; no finding.
+    Unseen,
+    Ok,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub severity: Severity,
+    pub what: String,
+    /// A command to copy.
+    pub cure: Option<String>,
+}
+
+/// All that was found, in the order in which it was looked for.
+#[derive(Debug, Default)]
+pub struct Findings(pub Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, severity: Severity, what: String, cure: Option<String>) {
+        let finding = Finding {
+            severity,
+            what,
+            cure,
+        };
+        // Two queues may meet the same rule.
+        if !self.0.contains(&finding) {
+            self.0.push(finding);
+        }
+    }
+
+    pub fn error(&mut self, what: impl Into<String>, cure: impl Into<String>) {
+        self.add(Severity::Error, what.into(), Some(cure.into()));
+    }
+
+    pub fn warning(&mut self, what: impl Into<String>, cure: impl Into<String>) {
+        self.add(Severity::Warning, what.into(), Some(cure.into()));
+    }
+
+    pub fn note(&mut self, what: impl Into<String>, cure: impl Into<String>) {
+        self.add(Severity::Note, what.into(), Some(cure.into()));
+    }
+
+    pub fn unseen(&mut self, what: impl Into<String>) {
+        self.add(Severity::Unseen, what.into(), None);
+    }
+
+    pub fn ok(&mut self, what: impl Into<String>) {
+        self.add(Severity::Ok, what.into(), None);
+    }
+
+    fn number(&self, severity: Severity) -> usize {
+        let of_it = self.0.iter().filter(|finding| finding.severity == severity);
+        of_it.count()
+    }
+
+    /// Whether anything is to be mended.
+    pub fn any(&self) -> bool {
+        self.number(Severity::Error) + self.number(Severity::Warning) > 0
+    }
+
+    /// The worst first.
+    fn sorted(&self) -> Vec<&Finding> {
+        let mut all: Vec<&Finding> = self.0.iter().collect();
+        all.sort_by_key(|finding| finding.severity);
+        all
+    }
+
+    /// A line each, then the numbers.
+    pub fn json(&self) -> String {
+        let lines = self
+            .sorted()
+            .into_iter()
+            .map(|finding| json!(finding).to_string());
+        let sums = json!({
+            "errors": self.number(Severity::Error),
+            "warnings": self.number(Severity::Warning),
+            "notes": self.number(Severity::Note),
+            "unseen": self.number(Severity::Unseen),
+        });
+        let lines: Vec<String> = lines.chain([sums.to_string()]).collect();
+        lines.join("\n") + "\n"
+    }
+
+    /// The findings as people read them.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for finding in self.sorted() {
+            let name = match finding.severity {
+                Severity::Error => "ERROR",
+                Severity::Warning => "WARNING",
+                Severity::Note => "note",
+                Severity::Unseen => "unseen",
+                Severity::Ok => "ok",
+            };
+            out.push_str(&format!("{name:<8} {}\n", finding.what));
+            if let Some(cure) = &finding.cure {
+                out.push_str(&format!("{:<8} -> {cure}\n", ""));
+            }
+        }
+        let number = |severity, one| count(self.number(severity) as u64, one);
+        out.push_str(&format!(
+            "{}, {}, {}\n",
+            number(Severity::Error, "error"),
+            number(Severity::Warning, "warning"),
+            number(Severity::Note, "note")
+        ));
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_comes_first_and_notes_are_no_findings() {
+        let mut findings = Findings::default();
+        findings.ok("a");
+        findings.note("b", "do b");
+        assert!(!findings.any());
+        findings.error("c", "do c");
+        findings.error("c", "do c");
+        assert!(findings.any());
+        assert_eq!(
+            findings.text(),
+            "ERROR    c\n         -> do c\nnote     b\n         -> do b\nok       a\n\
+             1 error, 0 warnings, 1 note\n"
+        );
+    }
+}

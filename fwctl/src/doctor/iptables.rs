@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Rules as iptables-save prints them.
+
+use super::ruleset::{Chain, Rule, Table, Target};
+
+/// The number or numbers behind an option: "0", "0:3".
+fn numbers(words: &[&str], option: &str) -> Option<(u16, u16)> {
+    let at = words.iter().position(|word| *word == option)?;
+    let value = words.get(at + 1)?;
+    let (first, last) = value.split_once(':').unwrap_or((value, value));
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+fn target_of(words: &[&str], at: usize, chains: &[Chain]) -> Target {
+    let name = words.get(at + 1).copied().unwrap_or_default();
+    let is_chain = chains.iter().any(|chain| chain.name == name);
+    match (words[at], name) {
+        ("-g", _) => Target::Goto(name.to_owned()),
+        (_, "ACCEPT") => Target::Accept,
+        (_, "RETURN" | "DROP" | "REJECT") => Target::End,
+        (_, "NFQUEUE") => {
+            let options = &words[at..];
+            let queues = numbers(options, "--queue-balance").or(numbers(options, "--queue-num"));
+            let (first, last) = queues.unwrap_or((0, 0));
+            Target::Queue {
+                first,
+                last,
+                bypass: options.contains(&"--queue-bypass"),
+            }
+        }
+        _ if is_chain => Target::Jump(name.to_owned()),
+        _ => Target::Other,
+    }
+}
+
+/// Whether a rule has a match besides its comment.
+fn is_conditional(words: &[&str]) -> bool {
+    let comment: [&str; 3] = ["-m", "comment", "--comment"];
+    // A comment of several words is in quotes, and holds as a match: better to say too little.
+    match words {
+        [] => false,
+        [first, second, third, _] => [*first, *second, *third] != comment,
+        _ => true,
+    }
+}
+
+/// A line "-A CHAIN … -j TARGET …".
+fn rule_of(line: &str, chains: &[Chain]) -> Option<(String, Rule)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["-A", chain, ..] = words[..] else {
+        return None;
+    };
+    let at = words.iter().position(|word| ["-j", "-g"].contains(word));
+    let rule = Rule {
+        text: line.to_owned(),
+        conditional: at.is_some_and(|at| is_conditional(&words[2..at])),
+        target: at.map_or(Target::Other, |at| target_of(&words, at, chains)),
+    };
+    Some((chain.to_owned(), rule))
+}
+
+/// Reads what iptables-save printed.
+pub fn parse(tool: &'static str, text: &str) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('*') {
+            tables.push(Table {
+                tool,
+                name: name.to_owned(),
+                chains: Vec::new(),
+            });
+            continue;
+        }
+        let Some(table) = tables.last_mut() else {
+            continue;
+        };
+        if let Some(chain) = line.strip_prefix(':') {
+            let mut words = chain.split_whitespace();
+            table.chains.push(Chain {
+                name: words.next().unwrap_or_default().to_owned(),
+                // Those that users made have no policy.
+                base: words.next().is_some_and(|policy| policy != "-"),
+                rules: Vec::new(),
+            });
+        } else if let Some((name, rule)) = rule_of(line, &table.chains) {
+            let mut chains = table.chains.iter_mut();
+            if let Some(chain) = chains.find(|chain| chain.name == name) {
+                chain.rules.push(rule);
+            }
+        }
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ruleset::leads;
+    use super::*;
+
+    fn leads_of(rules: &str) -> Vec<super::super::ruleset::Lead> {
+        let text = format!(
+            "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:OURS - [0:0]\n{rules}\nCOMMIT\n"
+        );
+        leads(&parse("iptables", &text)[0])
+    }
+
+    #[test]
+    fn a_queue_is_found_behind_a_jump() {
+        let found = leads_of(
+            "-A INPUT -j OURS\n-A OURS -p tcp -j NFQUEUE --queue-balance 2:3 --queue-bypass",
+        );
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].first, found[0].last), (2, 3));
+        assert!(found[0].bypass && found[0].blocked.is_none() && found[0].skipped.is_empty());
+    }
+
+    #[test]
+    fn what_accepts_everything_before_blocks() {
+        let found = leads_of("-A INPUT -j ACCEPT\n-A INPUT -j NFQUEUE --queue-num 0");
+        assert_eq!(
+            found[0].blocked.as_deref(),
+            Some("iptables: -A INPUT -j ACCEPT")
+        );
+    }
+
+    #[test]
+    fn what_accepts_some_before_is_told() {
+        let found = leads_of(
+            "-A INPUT -i lo -j ACCEPT\n-A INPUT -j DROP\n-A OUTPUT -j NFQUEUE --queue-num 7",
+        );
+        assert!(found[0].blocked.is_none() && found[0].skipped.is_empty());
+        let found = leads_of("-A INPUT -i lo -j ACCEPT\n-A INPUT -j NFQUEUE --queue-num 7");
+        assert_eq!(found[0].skipped, ["iptables: -A INPUT -i lo -j ACCEPT"]);
+    }
+
+    #[test]
+    fn a_conditional_jump_to_what_accepts_blocks_nothing() {
+        let found = leads_of(
+            "-A INPUT -i lo -j OURS\n-A INPUT -j NFQUEUE --queue-num 7\n-A OURS -j ACCEPT",
+        );
+        assert!(found[0].blocked.is_none());
+        assert_eq!(found[0].skipped.len(), 1);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `doctor`: what is wrong or amiss with this machine and its firewall, and what to do.
+
+mod cpu;
+mod daemon;
+mod finding;
+mod hooks;
+mod iptables;
+mod kernel;
+mod landlock;
+mod limits;
+mod netlink;
+mod nft;
+mod owner;
+mod rights;
+mod ruleset;
+
+use std::ffi::OsString;
+
+use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
+
+use crate::answer::Status;
+use crate::arguments::{Arguments, Doctor};
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::running;
+use crate::status;
+
+use finding::Findings;
+
+/// What is looked at.
+pub struct Patient {
+    /// None: no firewall answered.
+    status: Option<Status>,
+    /// Of the running firewall.
+    options: Option<Options>,
+    queues: Vec<u16>,
+}
+
+impl Patient {
+    fn is_running(&self) -> bool {
+        self.status.is_some()
+    }
+
+    fn open(&self, situation: OptionsSituation) -> Option<bool> {
+        let options = self.options.as_ref()?;
+        Some(options.fail_open[situation as usize])
+    }
+
+    fn overload_open(&self) -> bool {
+        self.open(OptionsSituation::Overload) == Some(true)
+    }
+
+    /// None: no firewall answered.
+    fn crash_open(&self) -> Option<bool> {
+        self.open(OptionsSituation::Crash)
+    }
+
+    /// Bytes that are asked for, by default 64 MiB.
+    fn receive_buffer(&self) -> u32 {
+        self.options
+            .as_ref()
+            .map_or(64 << 20, |options| options.receive_buffer)
+    }
+}
+
+/// The queues that are named, as the firewall's --queue names them.
+fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
+    let words = [options::PROGRAM, "--queue", given].map(OsString::from);
+    match options::parse(&words)? {
+        OptionsAction::Run(options) => Ok((options.queue_first..=options.queue_last).collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn ask(arguments: &Arguments, findings: &mut Findings) -> Option<Status> {
+    let answer = client::connect(&arguments.socket).and_then(|mut client| status::ask(&mut client));
+    match answer {
+        Ok(status) => Some(status),
+        Err(failure) => {
+            findings.unseen(format!("a running firewall: {}", failure.text));
+            None
+        }
+    }
+}
+
+pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
+    let mut findings = Findings::default();
+    let named = doctor.queue.as_deref().map(queues_of).transpose()?;
+    let status = ask(arguments, &mut findings);
+    let options = status.as_ref().map(running::options).transpose();
+    let options = options.unwrap_or_else(|failure| {
+        findings.unseen(failure.text);
+        None
+    });
+    let served = status
+        .as_ref()
+        .map(|status| status.queues.iter().map(|queue| queue.queue).collect());
+    let patient = Patient {
+        status,
+        options,
+        queues: named.or(served).unwrap_or(vec![0]),
+    };
+    daemon::check(&patient, &mut findings);
+    rights::check(&mut findings, patient.is_running());
+    kernel::check(&patient, &mut findings);
+    owner::check(&patient, &mut findings);
+    hooks::check(&patient, &mut findings);
+    limits::check(&patient, &mut findings);
+    cpu::check(&patient, &mut findings);
+    output::print(&match arguments.json {
+        true => findings.json(),
+        false => findings.text(),
+    });
+    Ok(match findings.any() {
+        true => Exit::Findings,
+        false => Exit::Fine,
+    })
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Questions to the kernel's netfilter by netlink, each with its acknowledgement.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    recv, send, setsockopt, socket, sockopt, AddressFamily, MsgFlags, SockFlag, SockProtocol,
+    SockType,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+/// linux/netfilter/nfnetlink_queue.h
+const MSG_CONFIG: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | 2;
+const CFG_CMD: u16 = 1;
+const CFG_MASK: u16 = 4;
+const CFG_FLAGS: u16 = 5;
+const CMD_BIND: u8 = 1;
+const CMD_UNBIND: u8 = 2;
+pub const FLAG_FAIL_OPEN: u32 = 1 << 0;
+pub const FLAG_CONNTRACK: u32 = 1 << 1;
+pub const FLAG_GSO: u32 = 1 << 2;
+pub const FLAG_UID_GID: u32 = 1 << 3;
+/// linux/netfilter/nf_tables.h
+const MSG_GETGEN: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | 16;
+
+/// Bytes of struct nlmsghdr and struct nfgenmsg.
+const HEAD_BYTES: usize = 16 + 4;
+/// Bytes in front of an attribute's value.
+const ATTRIBUTE_BYTES: u16 = 4;
+const PATIENCE_S: i64 = 5;
+
+/// A netlink socket to netfilter.
+pub struct Netfilter(OwnedFd);
+
+/// A message with its head; the length is filled in by `ask`.
+fn message(kind: u16, resource: u16) -> Vec<u8> {
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    let mut message = vec![0; 4];
+    message.extend(kind.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 8]); // sequence and port
+    message.extend([libc::AF_UNSPEC as u8, 0]);
+    message.extend(resource.to_be_bytes());
+    message
+}
+
+fn put(message: &mut Vec<u8>, kind: u16, value: [u8; 4]) {
+    message.extend((ATTRIBUTE_BYTES + 4).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+}
+
+impl Netfilter {
+    pub fn open() -> Result<Netfilter, Errno> {
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkNetFilter,
+        )?;
+        setsockopt(
+            &socket,
+            sockopt::ReceiveTimeout,
+            &TimeVal::seconds(PATIENCE_S),
+        )?;
+        Ok(Netfilter(socket))
+    }
+
+    /// Sends a request and waits for what the kernel makes of it.
+    fn ask(&self, mut request: Vec<u8>) -> Result<(), Errno> {
+        let length = (request.len() as u32).to_ne_bytes();
+        request[..length.len()].copy_from_slice(&length);
+        let fd = self.0.as_raw_fd();
+        send(fd, &request, MsgFlags::empty())?;
+        let mut answer = [0; 4096];
+        let received = recv(fd, &mut answer, MsgFlags::empty())?;
+        let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+        if received < HEAD_BYTES {
+            return Err(Errno::EBADMSG);
+        }
+        if i32::from(kind) != libc::NLMSG_ERROR {
+            return Ok(()); // what was asked for
+        }
+        let code = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
+        match code {
+            0 => Ok(()),
+            _ => Err(Errno::from_raw(-code)),
+        }
+    }
+
+    fn command(&self, queue: u16, command: u8) -> Result<(), Errno> {
+        let mut request = message(MSG_CONFIG, queue);
+        put(&mut request, CFG_CMD, [command, 0, 0, 0]);
+        self.ask(request)
+    }
+
+    /// Binds a queue that is free, from the highest number down.
+    pub fn bind_any(&self) -> Result<u16, Errno> {
+        for queue in (u16::MAX - 64..=u16::MAX).rev() {
+            match self.command(queue, CMD_BIND) {
+                Err(Errno::EBUSY | Errno::EPERM) if super::rights::has_net_admin() => {}
+                result => return result.map(|()| queue),
+            }
+        }
+        Err(Errno::EBUSY)
+    }
+
+    pub fn unbind(&self, queue: u16) {
+        // The kernel does it with the socket's end, too.
+        let _ = self.command(queue, CMD_UNBIND);
+    }
+
+    /// Asks for a flag on a queue that was bound.
+    pub fn set_flag(&self, queue: u16, flag: u32) -> Result<(), Errno> {
+        let mut request = message(MSG_CONFIG, queue);
+        put(&mut request, CFG_FLAGS, flag.to_be_bytes());
+        put(&mut request, CFG_MASK, flag.to_be_bytes());
+        self.ask(request)
+    }
+
+    /// Whether nf_tables answers.
+    pub fn nf_tables(&self) -> Result<(), Errno> {
+        self.ask(message(MSG_GETGEN, 0))
+    }
+
+    /// Whether a receive buffer of any size may be asked for.
+    pub fn force_receive_buffer(&self, bytes: usize) -> Result<(), Errno> {
+        setsockopt(&self.0, sockopt::RcvBufForce, &bytes)
+    }
+}

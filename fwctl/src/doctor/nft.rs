@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Rules as `nft --json list ruleset` prints them. Those of iptables' are left to iptables-save, which
+//! knows what they say.
+
+use serde_json::Value;
+
+use super::ruleset::{Chain, Rule, Table, Target};
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// The table that an object belongs to: "inet filter".
+fn table_name(object: &Value) -> String {
+    format!("{} {}", text(object, "family"), text(object, "table"))
+}
+
+fn queue_of(queue: &Value) -> Target {
+    let number = |value: &Value| value.as_u64().and_then(|number| u16::try_from(number).ok());
+    let num = &queue["num"];
+    let range = &num["range"];
+    let (first, last) = match (number(num), number(&range[0]), number(&range[1])) {
+        (Some(one), ..) => (one, one),
+        (_, Some(first), Some(last)) => (first, last),
+        _ => (0, 0),
+    };
+    let flags = &queue["flags"];
+    let is_bypass = |flag: &Value| flag == "bypass";
+    Target::Queue {
+        first,
+        last,
+        bypass: is_bypass(flags)
+            || flags
+                .as_array()
+                .is_some_and(|all| all.iter().any(is_bypass)),
+    }
+}
+
+fn target_of(statement: &Value) -> Option<Target> {
+    let (name, value) = statement.as_object()?.iter().next()?;
+    let chain = || text(value, "target").to_owned();
+    Some(match name.as_str() {
+        "accept" => Target::Accept,
+        "drop" | "reject" | "return" => Target::End,
+        "queue" => queue_of(value),
+        "jump" => Target::Jump(chain()),
+        "goto" => Target::Goto(chain()),
+        _ => return None,
+    })
+}
+
+/// Whether a statement tests a packet.
+fn is_test(statement: &Value) -> bool {
+    [
+        "match",
+        "limit",
+        "quota",
+        "vmap",
+        "xt",
+        "connlimit",
+        "ct count",
+    ]
+    .iter()
+    .any(|name| statement.get(name).is_some())
+}
+
+fn rule_of(object: &Value) -> Rule {
+    let none = Vec::new();
+    let statements = object["expr"].as_array().unwrap_or(&none);
+    let targets = statements.iter().filter_map(target_of);
+    Rule {
+        text: format!(
+            "{} {} handle {}",
+            table_name(object),
+            text(object, "chain"),
+            object["handle"]
+        ),
+        conditional: statements.iter().any(is_test),
+        target: targets.last().unwrap_or(Target::Other),
+    }
+}
+
+fn is_xt(object: &Value) -> bool {
+    let statements = object["expr"].as_array();
+    statements.is_some_and(|all| all.iter().any(|statement| statement.get("xt").is_some()))
+}
+
+/// Reads what nft printed.
+pub fn parse(printed: &str) -> Option<Vec<Table>> {
+    let value: Value = serde_json::from_str(printed).ok()?;
+    let mut tables: Vec<Table> = Vec::new();
+    let mut of_iptables = Vec::new();
+    for entry in value["nftables"].as_array()? {
+        if let Some(table) = entry.get("table") {
+            tables.push(Table {
+                tool: "nft",
+                name: format!("{} {}", text(table, "family"), text(table, "name")),
+                chains: Vec::new(),
+            });
+        } else if let Some(object) = entry.get("chain").or(entry.get("rule")) {
+            let name = table_name(object);
+            let Some(table) = tables.iter_mut().find(|table| table.name == name) else {
+                continue;
+            };
+            if entry.get("chain").is_some() {
+                table.chains.push(Chain {
+                    name: text(object, "name").to_owned(),
+                    base: object.get("hook").is_some(),
+                    rules: Vec::new(),
+                });
+                continue;
+            }
+            if is_xt(object) {
+                of_iptables.push(name);
+                continue;
+            }
+            let mut chains = table.chains.iter_mut();
+            let chain = chains.find(|chain| chain.name == text(object, "chain"));
+            if let Some(chain) = chain {
+                chain.rules.push(rule_of(object));
+            }
+        }
+    }
+    tables.retain(|table| !of_iptables.contains(&table.name));
+    Some(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ruleset::leads;
+    use super::*;
+
+    #[test]
+    fn queues_of_nft_are_found() {
+        let printed = r#"{"nftables":[{"metainfo":{}},{"table":{"family":"inet","name":"t"}},
+            {"chain":{"family":"inet","table":"t","name":"c","hook":"input"}},
+            {"rule":{"family":"inet","table":"t","chain":"c","handle":3,"expr":[{"match":{}},
+            {"counter":{}},{"accept":null}]}},
+            {"rule":{"family":"inet","table":"t","chain":"c","handle":4,"expr":[
+            {"queue":{"num":{"range":[4,5]},"flags":["bypass","fanout"]}}]}}]}"#;
+        let tables = parse(printed).unwrap();
+        let found = leads(&tables[0]);
+        assert_eq!(
+            (found[0].first, found[0].last, found[0].bypass),
+            (4, 5, true)
+        );
+        assert_eq!(found[0].skipped, ["nft: inet t c handle 3"]);
+    }
+}

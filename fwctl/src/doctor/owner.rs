@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who holds the queues.
+
+use nix::errno::Errno;
+use rust_firewall::queue_proc::{self, QueueOwner};
+
+use super::finding::Findings;
+use super::Patient;
+
+/// Names of the twins as /proc/PID/comm has them.
+const TWINS: [&str; 2] = ["rust-firewall", "c-firewall"];
+
+fn check_owner(patient: &Patient, queue: u16, owner: &QueueOwner, findings: &mut Findings) {
+    let QueueOwner { pid, comm } = owner;
+    if !TWINS.contains(&comm.as_str()) {
+        findings.error(
+            format!("queue {queue} is owned by pid {pid} ({comm}), which is no firewall of ours"),
+            format!("sudo kill {pid}  # or choose another queue with --queue"),
+        );
+    } else if patient.is_running() {
+        findings.ok(format!("queue {queue} is owned by {comm}"));
+    } else {
+        findings.note(
+            format!("queue {queue} is owned by pid {pid} ({comm}), which was not asked"),
+            format!("tr '\\0' ' ' </proc/{pid}/cmdline  # then: fwctl --socket its --control"),
+        );
+    }
+}
+
+pub fn check(patient: &Patient, findings: &mut Findings) {
+    for queue in &patient.queues {
+        match queue_proc::figures(*queue) {
+            Ok(figures) => match queue_proc::owner(figures.portid) {
+                Ok(owner) => check_owner(patient, *queue, &owner, findings),
+                Err(_) => {
+                    findings.unseen(format!("who owns queue {queue}: not to be seen from here"))
+                }
+            },
+            Err(Errno::ENOENT) if patient.is_running() => findings.error(
+                format!("nobody is bound to queue {queue}, which the firewall should be"),
+                "fwctl status  # is this its network namespace?",
+            ),
+            Err(Errno::ENOENT) => findings.ok(format!("queue {queue} is free")),
+            Err(_) => findings.unseen(format!("who owns queue {queue}: that needs root")),
+        }
+    }
+}

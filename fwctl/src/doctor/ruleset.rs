@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The machine's packet rules, as far as they lead packets to queues or past them.
+
+/// Where a rule leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Accept,
+    Queue {
+        first: u16,
+        last: u16,
+        bypass: bool,
+    },
+    /// A chain, and whether it comes back.
+    Jump(String),
+    Goto(String),
+    /// Out of the chain, for what it holds.
+    End,
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub text: String,
+    /// It holds for some packets only.
+    pub conditional: bool,
+    pub target: Target,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    pub name: String,
+    /// Packets begin here.
+    pub base: bool,
+    pub rules: Vec<Rule>,
+}
+
+/// A table of one tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// "iptables", "ip6tables-legacy", "nft", …
+    pub tool: &'static str,
+    /// "filter", "inet filter"
+    pub name: String,
+    pub chains: Vec<Chain>,
+}
+
+/// A rule that leads to queues, and what takes packets away before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    pub tool: &'static str,
+    /// "iptables: -A OUTPUT -j NFQUEUE …"
+    pub text: String,
+    pub first: u16,
+    pub last: u16,
+    pub bypass: bool,
+    /// Accepts all packets before.
+    pub blocked: Option<String>,
+    /// Accept some.
+    pub skipped: Vec<String>,
+}
+
+const DEPTH_MAX: usize = 16;
+
+/// A way through a table.
+struct Walk<'a> {
+    table: &'a Table,
+    leads: Vec<Lead>,
+    blocked: Option<String>,
+    skipped: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn shown(&self, text: &str) -> String {
+        format!("{}: {text}", self.table.tool)
+    }
+
+    fn accept(&mut self, rule: &Rule, conditional: bool) {
+        let text = self.shown(&rule.text);
+        if conditional || rule.conditional {
+            self.skipped.push(text);
+        } else if self.blocked.is_none() {
+            self.blocked = Some(text);
+        }
+    }
+
+    /// conditional: it is entered by some packets only.
+    fn chain(&mut self, name: &str, conditional: bool, depth: usize) {
+        let table = self.table;
+        let Some(chain) = table.chains.iter().find(|chain| chain.name == name) else {
+            return;
+        };
+        // What accepts everything before in this chain does so for those only who got here.
+        for rule in &chain.rules {
+            match &rule.target {
+                Target::Accept => self.accept(rule, conditional),
+                Target::Queue {
+                    first,
+                    last,
+                    bypass,
+                } => self.leads.push(Lead {
+                    tool: table.tool,
+                    text: self.shown(&rule.text),
+                    first: *first,
+                    last: *last,
+                    bypass: *bypass,
+                    blocked: self.blocked.clone(),
+                    skipped: self.skipped.clone(),
+                }),
+                Target::Jump(next) | Target::Goto(next) if depth < DEPTH_MAX => {
+                    self.chain(next, conditional || rule.conditional, depth + 1);
+                }
+                Target::Jump(_) | Target::Goto(_) | Target::Other => {}
+                Target::End if !rule.conditional => return,
+                Target::End => {}
+            }
+        }
+    }
+}
+
+/// The rules of a table that lead to queues.
+pub fn leads(table: &Table) -> Vec<Lead> {
+    let mut leads = Vec::new();
+    for chain in table.chains.iter().filter(|chain| chain.base) {
+        let mut walk = Walk {
+            table,
+            leads: Vec::new(),
+            blocked: None,
+            skipped: Vec::new(),
+        };
+        walk.chain(&chain.name, false, 0);
+        leads.append(&mut walk.leads);
+    }
+    leads
+}
+
+/// Whether a table has any rule.
+pub fn has_rules(table: &Table) -> bool {
+    table.chains.iter().any(|chain| !chain.rules.is_empty())
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A line of `tail`: docs/EVENTS.md. Keys that are not known here are left alone.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::failure::{Exit, Failure};
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Event {
+    timestamp: String,
+    pub event_type: String,
+    in_iface: Option<String>,
+    pub src_ip: Option<IpAddr>,
+    src_port: Option<u16>,
+    pub dest_ip: Option<IpAddr>,
+    pub dest_port: Option<u16>,
+    /// As Suricata has it: "TCP".
+    pub proto: Option<String>,
+    icmp_type: Option<u8>,
+    pub twinwall: Own,
+    /// With `"packets":true`: base64.
+    pub packet: Option<String>,
+    pub input: Option<Input>,
+    /// What depends on event_type.
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+/// What is the firewall's own in it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Own {
+    pub verdict: Option<String>,
+    by: Option<String>,
+    rule: Option<String>,
+    table: Option<String>,
+    chain: Option<String>,
+    /// Of the program's own events.
+    event: Option<String>,
+    text: Option<String>,
+    queue: Option<u16>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+/// All that a policy could ask besides the packet's bytes.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Input {
+    pub length: u32,
+    pub ethertype: u16,
+    pub hook: u8,
+    pub iifname: String,
+    pub oifname: String,
+    pub mark: u32,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub ct_state: Option<String>,
+    pub ct_mark: Option<u32>,
+    pub truncated: bool,
+}
+
+/// The program's own event that says how many lines were lost, and by its text where.
+const LOST: &str = "lost";
+/// What a file or pipe of --events did not take is no loss here.
+const LOST_OF_OTHERS: &str = "sink";
+
+fn end(ip: Option<IpAddr>, port: Option<u16>) -> String {
+    match (ip, port) {
+        (Some(ip), Some(port)) => SocketAddr::new(ip, port).to_string(),
+        (Some(ip), None) => ip.to_string(),
+        _ => "?".to_owned(),
+    }
+}
+
+impl Event {
+    pub fn parse(line: &str) -> Result<Event, Failure> {
+        serde_json::from_str(line).map_err(|error| {
+            let begin: String = line.chars().take(80).collect();
+            Failure::new(
+                Exit::Refused,
+                format_args!(
+                    "an event is not understood ({error}): are fwctl and the firewall of one \
+                     version? It begins: {begin}"
+                ),
+            )
+        })
+    }
+
+    /// Of a packet and its verdict, not of the program.
+    pub fn is_packet(&self) -> bool {
+        self.event_type != "twinwall" && self.event_type != "log"
+    }
+
+    /// The packets that were not told of since the last line, as they came too fast.
+    pub fn missed(&self) -> u64 {
+        match self.twinwall.event.as_deref() {
+            Some(LOST) if self.twinwall.text.as_deref() != Some(LOST_OF_OTHERS) => {
+                self.figures().map(|(_, figure)| figure).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    fn figures(&self) -> impl Iterator<Item = (&str, u64)> {
+        let figures = self.twinwall.rest.iter();
+        figures.filter_map(|(name, value)| Some((name.as_str(), value.as_u64()?)))
+    }
+
+    /// What gave the verdict, as `diff` and `explain` tell it.
+    pub fn by(&self) -> String {
+        let own = &self.twinwall;
+        match (&own.rule, &own.table, &own.chain, &own.by) {
+            (Some(rule), ..) => rule.clone(),
+            (_, Some(table), Some(chain), _) => format!("policy {table} {chain}"),
+            (.., Some(by)) => by.clone(),
+            _ => "?".to_owned(),
+        }
+    }
+
+    /// The clock of the time stamp: "18:52:26.123456".
+    fn clock(&self) -> &str {
+        self.timestamp.get(11..26).unwrap_or(&self.timestamp)
+    }
+
+    fn packet_text(&self, verdict: &str) -> String {
+        let detail = self.rest.get(&self.event_type);
+        let detail = |key| detail.and_then(|detail| detail.get(key));
+        let mut text = format!(
+            "{} {verdict:<6} {} > {}",
+            self.clock(),
+            end(self.src_ip, self.src_port),
+            end(self.dest_ip, self.dest_port)
+        );
+        if let Some(proto) = &self.proto {
+            text.push_str(&format!(" {proto}"));
+        }
+        if let Some(kind) = self.icmp_type {
+            text.push_str(&format!(" type {kind}"));
+        }
+        for flag in ["syn", "fin", "rst"] {
+            if detail(flag).and_then(Value::as_bool) == Some(true) {
+                text.push_str(&format!(" {flag}"));
+            }
+        }
+        if let Some(bytes) = detail("len").and_then(Value::as_u64) {
+            text.push_str(&format!(", {bytes} bytes"));
+        }
+        if let Some(event) = detail("event").and_then(Value::as_str) {
+            text.push_str(&format!(", {event}"));
+        }
+        if let Some(name) = &self.in_iface {
+            text.push_str(&format!(", in {name}"));
+        }
+        if let Some(queue) = self.twinwall.queue {
+            text.push_str(&format!(", queue {queue}"));
+        }
+        format!("{text}: {}", self.by())
+    }
+
+    /// The event on one line, as people read it.
+    pub fn text(&self) -> String {
+        let own = &self.twinwall;
+        if let Some(verdict) = &own.verdict {
+            return self.packet_text(verdict);
+        }
+        let event = own.event.as_deref().unwrap_or("?");
+        let mut text = format!("{} * {}", self.clock(), event.replace('_', " "));
+        if let Some(said) = &own.text {
+            text.push_str(&format!(": {said}"));
+        }
+        for (name, figure) in self.figures() {
+            text.push_str(&format!(", {} {figure}", name.replace('_', " ")));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_stands_on_a_line() {
+        let event = Event::parse(
+            r#"{"timestamp":"2026-01-02T03:04:05.678901+0000","flow_id":1,"in_iface":"eth0",
+            "event_type":"drop","src_ip":"192.0.2.9","src_port":46400,"dest_ip":"2001:db8::1",
+            "dest_port":22,"proto":"TCP","drop":{"len":60,"syn":true,"rst":false},"twinwall":
+            {"verdict":"drop","by":"rule","rule":"web.nft:6","table":"inet filter","chain":"input",
+            "hook":"input","queue":3}}"#,
+        );
+        assert_eq!(
+            event.unwrap().text(),
+            "03:04:05.678901 drop   192.0.2.9:46400 > [2001:db8::1]:22 TCP syn, 60 bytes, in eth0, \
+             queue 3: web.nft:6"
+        );
+    }
+
+    #[test]
+    fn what_was_missed_is_counted() {
+        let event = Event::parse(
+            r#"{"timestamp":"2026-01-02T03:04:05.678901+0000","event_type":"twinwall","twinwall":
+            {"event":"lost","program":"c-firewall","version":"0.1.0","events":7}}"#,
+        );
+        let event = event.unwrap();
+        assert_eq!((event.is_packet(), event.missed()), (false, 7));
+        assert_eq!(event.text(), "03:04:05.678901 * lost, events 7");
+    }
+}

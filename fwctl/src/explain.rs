@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `explain`: what the running policy does with a capture's packets, and why. The library of the Rust
+//! twin says it, in process: both twins explain alike, to the byte.
+
+use std::ffi::OsString;
+
+use rust_firewall::log::LogExit;
+use rust_firewall::options::{self, Options, OptionsAction};
+
+use crate::arguments::{self, Arguments};
+use crate::client;
+use crate::failure::{tell, Exit, Failure};
+use crate::running;
+use crate::status;
+
+/// Reads the words as the firewall's own `explain` would.
+fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
+    let begin = [options::PROGRAM, "explain"].map(OsString::from);
+    let all: Vec<OsString> = begin.into_iter().chain(words).collect();
+    match options::parse(&all) {
+        Ok(OptionsAction::Explain(options)) => Ok(options),
+        // --help and --version are this program's.
+        Ok(_) => Err("explain needs a capture: see --help".to_owned()),
+        Err(failure) => Err(failure.text),
+    }
+}
+
+/// What to explain: by the policy that is given, else by the running one.
+fn prepare(arguments: &Arguments, given: &arguments::Explain) -> Result<Options, Failure> {
+    let json = arguments.json.then(|| OsString::from("--json"));
+    let words: Vec<OsString> = json
+        .into_iter()
+        .chain(given.words.iter().cloned())
+        .collect();
+    let with_policy = parse(words.iter().cloned());
+    let asked = client::connect(&arguments.socket).and_then(|mut client| status::ask(&mut client));
+    let status = match (asked, &with_policy) {
+        (Ok(status), _) => status,
+        (Err(_), Ok(options)) => {
+            tell(
+                "note",
+                "no firewall was asked: options that are not given have their defaults",
+            );
+            return Ok(options.clone());
+        }
+        (Err(failure), Err(_)) => return Err(failure),
+    };
+    let mut all = running::explain_options(&running::options(&status)?);
+    if with_policy.is_err() {
+        all.push(running::policy(&status)?.into_os_string());
+    }
+    all.extend(words);
+    // What is wrong besides the policy that was lacking: both tries say it.
+    let lacks_policy = |why: &String| why.contains("needs a policy");
+    let own = with_policy.err().filter(|why| !lacks_policy(why));
+    parse(all).map_err(|why| Failure::new(Exit::Usage, own.unwrap_or(why)))
+}
+
+pub fn run(arguments: &Arguments, given: &arguments::Explain) -> Result<Exit, Failure> {
+    let options = prepare(arguments, given)?;
+    Ok(match rust_firewall::explain::run(&options) {
+        LogExit::Stopped => Exit::Fine,
+        LogExit::Usage => Exit::Usage,
+        _ => Exit::Refused,
+    })
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `tail`: packets as they are decided on, until Ctrl-C.
+
+use serde_json::json;
+
+use crate::arguments::{self, Arguments, Tail};
+use crate::client::{self, Client};
+use crate::event::Event;
+use crate::failure::{tell, Exit, Failure};
+use crate::output;
+
+/// Asks for events. packets: with their bytes and all that a policy can ask about them.
+pub fn begin(client: &mut Client, verdicts: &[String], packets: bool) -> Result<(), Failure> {
+    let mut request = json!({"command": "tail"});
+    if !verdicts.is_empty() {
+        request["verdicts"] = verdicts.into();
+    }
+    if packets {
+        request["packets"] = true.into();
+    }
+    client.ask(&request)?;
+    // Nothing may come for long.
+    client.wait_at_most(None)
+}
+
+pub fn run(arguments: &Arguments, tail: &Tail) -> Result<Exit, Failure> {
+    let verdicts: Vec<String> = tail.verdict.iter().map(|v| arguments::name(*v)).collect();
+    let mut client = client::connect(&arguments.socket)?;
+    begin(&mut client, &verdicts, false)?;
+    let mut packets = 0;
+    while tail.count.is_none_or(|count| packets < count) {
+        let Some(line) = client.line()? else {
+            tell("note", "the firewall has ended, or ended the connection");
+            break;
+        };
+        let event = Event::parse(&line)?;
+        packets += u64::from(event.is_packet());
+        let printed = match arguments.json {
+            true => output::line(&line),
+            false => output::line(&event.text()),
+        };
+        if !printed {
+            break;
+        }
+    }
+    Ok(Exit::Fine)
+}

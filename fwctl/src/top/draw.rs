@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How `top` looks.
+
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
+use ratatui::Frame;
+
+use super::view::{self, Kind, Queue, RuleRate, Sort, Talker, View};
+use crate::units::{self, short, span, thousands};
+
+/// Lines of a panel for its frame and its head.
+const PANEL_LINES: u16 = 3;
+/// Lines of talkers, if there is room for them.
+const TALKERS_LINES: u16 = 5;
+/// Below it there are no talkers.
+const TALKERS_FROM_LINES: u16 = 20;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What the user sees besides the view.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode<'a> {
+    pub sort: Sort,
+    pub paused: bool,
+    /// Why the firewall does not answer.
+    pub error: Option<&'a str>,
+}
+
+/// Rates as bars, the latest at the right end.
+fn spark(history: &[f64], width: usize) -> String {
+    let shown = &history[history.len().saturating_sub(width)..];
+    let max = shown.iter().copied().fold(0.0, f64::max);
+    let bars = shown.iter().map(|rate| match rate {
+        _ if *rate <= 0.0 => ' ',
+        _ => BARS[((rate / max * 8.0).ceil() as usize).clamp(1, 8) - 1],
+    });
+    let bars: String = bars.collect();
+    format!("{bars:>width$}")
+}
+
+fn color_of(kind: &Kind) -> Color {
+    match kind.name.as_str() {
+        "accept" => Color::Green,
+        "reject" => Color::Yellow,
+        "drop" => Color::Magenta,
+        // What should not be.
+        _ if kind.rate > 0.0 => Color::Red,
+        _ => Color::Reset,
+    }
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::new(Line::from(text).alignment(Alignment::Right))
+}
+
+fn head(names: &[&'static str], left: &[usize]) -> Row<'static> {
+    let cells = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| match left.contains(&at) {
+            true => Cell::new(*name),
+            false => right((*name).to_owned()),
+        });
+    Row::new(cells).style(Style::new().add_modifier(Modifier::DIM))
+}
+
+fn panel(title: String) -> Block<'static> {
+    Block::bordered()
+        .border_style(Style::new().fg(Color::DarkGray))
+        .title(Span::styled(title, Style::new().bold().fg(Color::Reset)))
+}
+
+fn title(view: &View) -> Line<'static> {
+    let status = &view.status;
+    let up_s = status.time_ms.saturating_sub(status.started_ms) / 1000;
+    let policy = status
+        .policy
+        .as_ref()
+        .map_or("no policy".to_owned(), |policy| {
+            let name = policy.file.rsplit('/').next().unwrap_or_default();
+            format!("{name} generation {}", policy.generation)
+        });
+    Line::from(vec![
+        Span::from(format!(" {} {}", status.program, status.version)).bold(),
+        Span::from(format!("  pid {}  up {}  {policy}", status.pid, span(up_s))),
+    ])
+}
+
+fn ledger(view: &View, mode: &Mode) -> Line<'static> {
+    if let Some(error) = mode.error {
+        let style = Style::new().fg(Color::White).bg(Color::Red).bold();
+        return Line::styled(format!(" NO ANSWER  {error}"), style);
+    }
+    let ledger = &view.ledger;
+    let lost = thousands(ledger.lost);
+    let lossy = view.queues.iter().any(|queue| queue.lost_rate > 0.0);
+    match ledger.reconciled {
+        false => Line::styled(
+            format!(
+                " LEDGER NOT RECONCILED  {} are unaccounted for, lost {lost}",
+                units::count(ledger.difference, "packet")
+            ),
+            Style::new().fg(Color::White).bg(Color::Red).bold(),
+        ),
+        true => Line::styled(
+            format!(
+                " LEDGER RECONCILED  lost {lost}{}",
+                if lossy { ", losing now" } else { "" }
+            ),
+            match lossy {
+                true => Style::new().fg(Color::Black).bg(Color::Yellow).bold(),
+                false => Style::new().fg(Color::Black).bg(Color::Green),
+            },
+        ),
+    }
+}
+
+fn draw_kinds(frame: &mut Frame, area: Rect, view: &View) {
+    const FIXED: u16 = 2 + 9 + 1 + 6 + 1 + 1 + 8; // frame, columns, gaps
+    let bars = area.width.saturating_sub(FIXED);
+    let rows = view.kinds.iter().map(|kind| {
+        Row::new([
+            Cell::new(kind.name.clone()),
+            right(short(kind.rate)),
+            Cell::new(spark(&kind.history, bars.into())),
+            right(short(kind.packets as f64)),
+        ])
+        .style(Style::new().fg(color_of(kind)))
+    });
+    let widths = [9, 6, bars, 8].map(Constraint::Length);
+    let table = Table::new(rows, widths)
+        .header(head(&["", "/s", "", "all"], &[]))
+        .block(panel(" packets ".to_owned()));
+    frame.render_widget(table, area);
+}
+
+fn queue_row(queue: &Queue) -> Row<'static> {
+    let style = match queue {
+        _ if !queue.reconciled || queue.lost_rate > 0.0 => Style::new().fg(Color::Red),
+        _ => Style::new(),
+    };
+    Row::new([
+        right(queue.queue.to_string()),
+        right(short(queue.rate)),
+        right(short(queue.waiting as f64)),
+        right(short(queue.queue_full as f64)),
+        right(short(queue.user_drop as f64)),
+        right(short(queue.unseen as f64)),
+        right(short(queue.stalled as f64)),
+    ])
+    .style(style)
+}
+
+fn draw_queues(frame: &mut Frame, area: Rect, view: &View) {
+    let room = usize::from(area.height.saturating_sub(PANEL_LINES));
+    let beyond = view.queues.len().saturating_sub(room);
+    let title = match beyond {
+        0 => " queues ".to_owned(),
+        _ => format!(" queues ({beyond} more) "),
+    };
+    let widths = [5, 6, 7, 5, 6, 6, 6].map(Constraint::Length);
+    let table = Table::new(view.queues.iter().map(queue_row), widths)
+        .header(head(
+            &["queue", "/s", "waiting", "full", "udrop", "unseen", "stall"],
+            &[],
+        ))
+        .column_spacing(0)
+        .block(panel(title));
+    frame.render_widget(table, area);
+}
+
+fn rule_row(rule: &RuleRate, bars: u16) -> Row<'static> {
+    let style = match rule.rate {
+        rate if rate > 0.0 => Style::new(),
+        _ => Style::new().fg(Color::DarkGray),
+    };
+    Row::new([
+        Cell::new(rule.rule.clone()),
+        right(rule.packets.map_or("-".to_owned(), |_| short(rule.rate))),
+        Cell::new(spark(&rule.history, bars.into())),
+        right(
+            rule.packets
+                .map_or("-".to_owned(), |packets| short(packets as f64)),
+        ),
+        Cell::new(rule.text.clone()),
+    ])
+    .style(style)
+}
+
+fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) {
+    let mut rules = view.rules.clone();
+    view::sort(&mut rules, mode.sort);
+    let room = usize::from(area.height.saturating_sub(PANEL_LINES));
+    let shown = rules.len().min(room);
+    let title = format!(
+        " rules ({shown} of {}, by {}) ",
+        rules.len(),
+        mode.sort.name()
+    );
+    let place = rules.iter().map(|rule| rule.rule.chars().count()).max();
+    let place = place.unwrap_or(0).clamp(4, 24) as u16;
+    let bars = (area.width / 6).min(view::HISTORY as u16);
+    let widths = [
+        Constraint::Length(place),
+        Constraint::Length(6),
+        Constraint::Length(bars),
+        Constraint::Length(6),
+        Constraint::Fill(1),
+    ];
+    let rows = rules.iter().take(room).map(|rule| rule_row(rule, bars));
+    let table = Table::new(rows, widths)
+        .header(head(&["rule", "/s", "", "all", "text"], &[0, 4]))
+        .block(panel(title));
+    frame.render_widget(table, area);
+}
+
+fn talker_row(talker: &Talker) -> Row<'static> {
+    let refused = match talker.refused_rate {
+        rate if rate > 0.0 => Cell::from(Line::styled(short(rate), Color::Magenta).right_aligned()),
+        _ => right("-".to_owned()),
+    };
+    Row::new([
+        Cell::new(talker.address.to_string()),
+        right(short(talker.rate)),
+        refused,
+    ])
+}
+
+fn draw_talkers(frame: &mut Frame, area: Rect, view: &View) {
+    if let Some(error) = &view.talk_error {
+        let text = Paragraph::new(error.clone()).block(panel(" top talkers ".to_owned()));
+        frame.render_widget(text, area);
+        return;
+    }
+    let missed = match view.talk_missed {
+        0 => String::new(),
+        missed => format!(
+            "({} packets came too fast to be told) ",
+            short(missed as f64)
+        ),
+    };
+    let widths = [40, 6, 9].map(Constraint::Length);
+    let table = Table::new(view.talkers.iter().map(talker_row), widths)
+        .header(head(&["from", "/s", "refused/s"], &[0]))
+        .block(panel(format!(" top talkers {missed}")));
+    frame.render_widget(table, area);
+}
+
+fn keys(mode: &Mode) -> Line<'static> {
+    let key = |key: &'static str| Span::from(key).bold();
+    let pause = if mode.paused { " go on  " } else { " pause  " };
+    let mut spans = vec![
+        Span::from(" "),
+        key("q"),
+        " quit  ".into(),
+        key("p"),
+        pause.into(),
+    ];
+    spans.extend([key("s"), " sort".into()]);
+    if mode.paused {
+        spans.push(Span::from("   PAUSED").bold().fg(Color::Yellow));
+    }
+    Line::from(spans)
+}
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) {
+    let area = frame.area();
+    let talkers = match area.height >= TALKERS_FROM_LINES {
+        true => TALKERS_LINES + PANEL_LINES,
+        false => 0,
+    };
+    let kinds = view.kinds.len() as u16 + PANEL_LINES;
+    let [title_area, ledger_area, top, rules, talkers, keys_area] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(kinds),
+        Constraint::Min(PANEL_LINES + 1),
+        Constraint::Length(talkers),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    let [kinds, queues] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(43)]).areas(top);
+    frame.render_widget(title(view), title_area);
+    frame.render_widget(ledger(view, mode), ledger_area);
+    draw_kinds(frame, kinds, view);
+    draw_queues(frame, queues, view);
+    draw_rules(frame, rules, view, mode);
+    if talkers.height > 0 {
+        draw_talkers(frame, talkers, view);
+    }
+    frame.render_widget(keys(mode), keys_area);
+}
+
+/// Before there is anything to draw.
+pub fn draw_waiting(frame: &mut Frame, error: Option<&str>) {
+    let text = error.unwrap_or("waiting for the first figures …");
+    frame.render_widget(Paragraph::new(format!(" {text}")), frame.area());
+}

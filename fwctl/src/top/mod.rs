@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `top`: a live view of the firewall.
+
+mod draw;
+mod sample;
+mod screen;
+mod talkers;
+mod view;
+
+use std::io::{stdin, stdout, IsTerminal};
+use std::time::Duration;
+
+use crate::arguments::{Arguments, Top};
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+use talkers::Talkers;
+use view::Watch;
+
+/// Prints a line each interval.
+fn run_json(arguments: &Arguments, top: &Top, interval: Duration) -> Result<Exit, Failure> {
+    let talkers = Talkers::start(arguments.socket.clone());
+    let samples = sample::start(arguments.socket.clone(), interval);
+    let mut watch = Watch::default();
+    let mut printed = 0;
+    while top.count.is_none_or(|count| printed < count) {
+        let Ok(sample) = samples.recv() else {
+            break;
+        };
+        let Some(view) = watch.view(sample?, talkers.take()) else {
+            continue;
+        };
+        let line = serde_json::to_string(&view);
+        let line = line.map_err(|error| Failure::new(Exit::Refused, error))?;
+        if !output::line(&line) {
+            break;
+        }
+        printed += 1;
+    }
+    Ok(Exit::Fine)
+}
+
+pub fn run(arguments: &Arguments, top: &Top) -> Result<Exit, Failure> {
+    let interval = Duration::from_secs_f64(top.interval);
+    // A firewall that is not there is said before the screen is taken.
+    drop(client::connect(&arguments.socket)?);
+    if arguments.json {
+        return run_json(arguments, top, interval);
+    }
+    if !stdout().is_terminal() || !stdin().is_terminal() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "top draws on a terminal, and there is none: use --json, or status",
+        ));
+    }
+    screen::run(&arguments.socket, interval)
+}

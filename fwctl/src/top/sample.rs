@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the firewall says of itself at a moment, asked by a thread of its own: a firewall that does not
+//! answer stops no keyboard.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::answer::{Rules, Stats, Status};
+use crate::client::{self, Client};
+use crate::failure::Failure;
+use crate::status;
+
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub status: Status,
+    pub stats: Stats,
+    pub rules: Rules,
+}
+
+fn ask(client: &mut Client) -> Result<Sample, Failure> {
+    Ok(Sample {
+        status: status::ask(client)?,
+        stats: client.ask(&json!({"command": "stats"}))?.read()?,
+        rules: client.ask(&json!({"command": "rules"}))?.read()?,
+    })
+}
+
+/// Asks again and again, also after a failure: an upgrade or a restart may be under way.
+fn run(socket: PathBuf, interval: Duration, out: &SyncSender<Result<Sample, Failure>>) {
+    let mut connection = None;
+    loop {
+        let begun = Instant::now();
+        let client = match connection.take() {
+            Some(client) => Ok(client),
+            None => client::connect(&socket),
+        };
+        let sample = client.and_then(|mut client| {
+            let sample = ask(&mut client)?;
+            connection = Some(client);
+            Ok(sample)
+        });
+        if out.send(sample).is_err() {
+            return;
+        }
+        thread::sleep(interval.saturating_sub(begun.elapsed()));
+    }
+}
+
+/// Starts the thread; it ends with the receiver.
+pub fn start(socket: PathBuf, interval: Duration) -> Receiver<Result<Sample, Failure>> {
+    let (send, receive) = mpsc::sync_channel(1);
+    thread::spawn(move || run(socket, interval, &send));
+    receive
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The terminal of `top`: taken, drawn on, asked for keys, and given back whatever happens.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::DefaultTerminal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::draw::{self, Mode};
+use super::sample;
+use super::talkers::Talkers;
+use super::view::{Sort, View, Watch};
+use crate::failure::{words, Exit, Failure};
+
+/// Between looks at signals and samples.
+const STEP: Duration = Duration::from_millis(50);
+
+/// What a key or a resize asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Quit,
+    Pause,
+    Sort,
+    Redraw,
+    Nothing,
+}
+
+fn asked(event: &Event) -> Asked {
+    let key = match event {
+        Event::Resize(..) => return Asked::Redraw,
+        Event::Key(key) if key.kind != KeyEventKind::Release => key,
+        _ => return Asked::Nothing,
+    };
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => Asked::Quit,
+        KeyCode::Char('c') if control => Asked::Quit,
+        KeyCode::Char('p' | ' ') => Asked::Pause,
+        KeyCode::Char('s') => Asked::Sort,
+        KeyCode::Char('l') if control => Asked::Redraw,
+        _ => Asked::Nothing,
+    }
+}
+
+/// The state of the screen.
+struct Screen {
+    view: Option<View>,
+    sort: Sort,
+    paused: bool,
+    error: Option<String>,
+}
+
+impl Screen {
+    fn draw(&self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+        let error = self.error.as_deref();
+        let mode = Mode {
+            sort: self.sort,
+            paused: self.paused,
+            error,
+        };
+        terminal.draw(|frame| match &self.view {
+            Some(view) => draw::draw(frame, view, &mode),
+            None => draw::draw_waiting(frame, error),
+        })?;
+        Ok(())
+    }
+}
+
+fn watch(
+    terminal: &mut DefaultTerminal,
+    socket: &Path,
+    interval: Duration,
+    ended: &AtomicBool,
+) -> io::Result<()> {
+    let talkers = Talkers::start(socket.to_owned());
+    let samples = sample::start(socket.to_owned(), interval);
+    let mut watch = Watch::default();
+    let mut screen = Screen {
+        view: None,
+        sort: Sort::Rate,
+        paused: false,
+        error: None,
+    };
+    screen.draw(terminal)?;
+    while !ended.load(Ordering::Relaxed) {
+        let mut changed = false;
+        if event::poll(STEP)? {
+            match asked(&event::read()?) {
+                Asked::Quit => break,
+                Asked::Pause => screen.paused = !screen.paused,
+                Asked::Sort => screen.sort = screen.sort.next(),
+                Asked::Redraw => terminal.clear()?,
+                Asked::Nothing => continue,
+            }
+            changed = true;
+        }
+        match samples.try_recv() {
+            Ok(Ok(sample)) => {
+                let view = watch.view(sample, talkers.take());
+                screen.error = None;
+                if !screen.paused {
+                    screen.view = view.or(screen.view.take());
+                }
+                changed = true;
+            }
+            Ok(Err(failure)) => {
+                screen.error = Some(failure.text);
+                changed = true;
+            }
+            Err(TryRecvError::Empty) => {}
+            // It ends with this function only.
+            Err(TryRecvError::Disconnected) => break,
+        }
+        if changed {
+            screen.draw(terminal)?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows the firewall until a key or a signal ends it.
+pub fn run(socket: &Path, interval: Duration) -> Result<Exit, Failure> {
+    let fail = |error: io::Error| {
+        let words = words(&error);
+        Failure::new(
+            Exit::Usage,
+            format_args!("the terminal: {words}: use --json, or status"),
+        )
+    };
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(fail)?;
+    }
+    // It has a panic give the terminal back, too.
+    let mut terminal = ratatui::try_init().map_err(fail)?;
+    let shown = watch(&mut terminal, socket, interval, &ended);
+    ratatui::try_restore().map_err(fail)?;
+    shown.map_err(fail)?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who sends the most, from the tail of packets, read by a thread of its own.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::client;
+use crate::event::Event;
+use crate::failure::Failure;
+use crate::tail;
+
+/// Addresses that are counted one by one between two looks.
+const ADDRESSES_MAX: usize = 4096;
+/// Between a tail that ended and the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Packets of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    pub packets: u64,
+    /// Of them those that were not accepted.
+    pub refused: u64,
+}
+
+/// What was heard since the last look.
+#[derive(Clone, Debug, Default)]
+pub struct Talk {
+    pub heard: HashMap<IpAddr, Heard>,
+    pub packets: u64,
+    /// Packets that came too fast for the tail.
+    pub missed: u64,
+    /// Why there is none.
+    pub error: Option<String>,
+}
+
+impl Talk {
+    fn note(&mut self, event: &Event) {
+        self.missed += event.missed();
+        let (true, Some(address)) = (event.is_packet(), event.src_ip) else {
+            return;
+        };
+        self.packets += 1;
+        if self.heard.len() >= ADDRESSES_MAX && !self.heard.contains_key(&address) {
+            return;
+        }
+        let heard = self.heard.entry(address).or_default();
+        heard.packets += 1;
+        heard.refused += u64::from(event.twinwall.verdict.as_deref() != Some("accept"));
+    }
+}
+
+#[derive(Clone, Default)]
+pub struct Talkers(Arc<Mutex<Talk>>);
+
+impl Talkers {
+    fn lock(&self) -> MutexGuard<'_, Talk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listen(&self, socket: &PathBuf) -> Result<(), Failure> {
+        let mut client = client::connect(socket)?;
+        tail::begin(&mut client, &[], false)?;
+        self.lock().error = None;
+        while let Some(line) = client.line()? {
+            let event = Event::parse(&line)?;
+            self.lock().note(&event);
+        }
+        Ok(())
+    }
+
+    /// Starts to listen; the thread ends with the program.
+    pub fn start(socket: PathBuf) -> Talkers {
+        let talkers = Talkers::default();
+        let listener = talkers.clone();
+        thread::spawn(move || loop {
+            if let Err(failure) = listener.listen(&socket) {
+                listener.lock().error = Some(failure.text);
+            }
+            thread::sleep(PAUSE);
+        });
+        talkers
+    }
+
+    /// What was heard since this was last called.
+    pub fn take(&self) -> Talk {
+        let mut talk = self.lock();
+        let error = talk.error.clone();
+        std::mem::replace(
+            &mut talk,
+            Talk {
+                error,
+                ..Talk::default()
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(address: &str, verdict: &str) -> Event {
+        Event::parse(&format!(
+            "{{\"timestamp\":\"\",\"event_type\":\"{verdict}\",\"src_ip\":\"{address}\",\
+             \"twinwall\":{{\"verdict\":\"{verdict}\"}}}}"
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn packets_are_counted_by_their_source() {
+        let talkers = Talkers::default();
+        for verdict in ["accept", "drop", "reject"] {
+            talkers.lock().note(&packet("192.0.2.1", verdict));
+        }
+        let talk = talkers.take();
+        let expected = Heard {
+            packets: 3,
+            refused: 2,
+        };
+        assert_eq!(talk.heard[&"192.0.2.1".parse().unwrap()], expected);
+        assert_eq!(talkers.take().packets, 0);
+    }
+
+    #[test]
+    fn a_flood_of_addresses_is_bounded() {
+        let mut talk = Talk::default();
+        for number in 0..ADDRESSES_MAX as u32 + 5 {
+            talk.note(&packet(
+                &std::net::Ipv4Addr::from(number).to_string(),
+                "drop",
+            ));
+        }
+        assert_eq!(
+            (talk.heard.len(), talk.packets),
+            (ADDRESSES_MAX, ADDRESSES_MAX as u64 + 5)
+        );
+    }
+}
