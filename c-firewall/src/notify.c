@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: socket getsockopt setsockopt sendmsg close getpid getuid geteuid getgid getegid
 #include "notify.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: socket connect sendto close getpid
 //! What systemd is told (sd_notify(3)), if it started us: nothing of this can fail.
 
 use nix::unistd::Pid;
