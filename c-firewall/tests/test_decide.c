@@ -152,32 +152,34 @@ static void vectors_are_decided_as_expected(void **state) {
 }
 
 static void without_a_policy_the_default_is_for_what_could_be_read(void **state) {
-    const struct decide_settings both[] = {
+    const struct decide_settings all[] = {
         {.default_verdict = VERDICT_ACCEPT},
-        {.default_verdict = VERDICT_DROP, .fail_open = true},
+        {.default_verdict = VERDICT_DROP, .malformed_open = true},
+        {.default_verdict = VERDICT_DROP, .truncated_open = true},
     };
     const struct packet packet = {0};
 
     (void)state;
     for (int status = PACKET_OK; status < PACKET_STATUS_COUNT; status++)
-        for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
             const struct decide_input input = engine_input(&packet, (enum packet_status)status);
             const bool failed = packet_is_malformed((enum packet_status)status);
-            const enum verdict fail = both[i].fail_open ? VERDICT_ACCEPT : VERDICT_DROP;
+            const enum verdict fail = all[i].malformed_open ? VERDICT_ACCEPT : VERDICT_DROP;
+            const enum verdict truncated = all[i].truncated_open ? VERDICT_ACCEPT : VERDICT_DROP;
             struct decide_outcome outcome;
 
-            decide_packet(&both[i], NULL, NULL, NULL, &input, &outcome);
-            assert_int_equal(outcome.verdict, failed ? fail : both[i].default_verdict);
+            decide_packet(&all[i], NULL, NULL, NULL, &input, &outcome);
+            assert_int_equal(outcome.verdict, failed ? fail : all[i].default_verdict);
             assert_int_equal(outcome.by, failed ? DECIDE_BY_FAIL : DECIDE_BY_DEFAULT);
-            assert_int_equal(decide(&both[i], (enum packet_status)status, false), outcome.verdict);
-            assert_int_equal(decide(&both[i], (enum packet_status)status, true), fail);
+            assert_int_equal(decide(&all[i], (enum packet_status)status, false), outcome.verdict);
+            assert_int_equal(decide(&all[i], (enum packet_status)status, true), truncated);
         }
 }
 
 static void truncated_gets_the_fail_mode_whatever_the_status(void **state) {
     const struct decide_settings settings = {
         .default_verdict = VERDICT_DROP,
-        .fail_open = true,
+        .truncated_open = true,
         .malformed_by_policy = true,
     };
     struct engine engine = engine_of("inet", "drop", false);
@@ -206,6 +208,10 @@ static void malformed_gets_the_fail_mode_unless_the_policy_is_to_decide(void **s
     outcome = ask(&engine, &settings, &input);
     assert_outcome(&engine, outcome, "drop fail");
     assert_false(outcome.undecidable);
+    settings.truncated_open = true;
+    assert_outcome(&engine, ask(&engine, &settings, &input), "drop fail");
+    settings.malformed_open = true;
+    assert_outcome(&engine, ask(&engine, &settings, &input), "accept fail");
     settings.malformed_by_policy = true;
     assert_outcome(&engine, ask(&engine, &settings, &input), "accept rule 0");
     decide_packet(&settings, NULL, NULL, NULL, &input, &outcome);
@@ -215,7 +221,7 @@ static void malformed_gets_the_fail_mode_unless_the_policy_is_to_decide(void **s
 }
 
 static void what_is_cut_cannot_be_decided_by_layer_4(void **state) {
-    const struct decide_settings settings = {.default_verdict = VERDICT_ACCEPT};
+    struct decide_settings settings = {.default_verdict = VERDICT_ACCEPT};
     struct engine network = engine_of("inet", "ip saddr 10.9.0.1 accept", false);
     struct engine transport = engine_of("inet", "ip saddr 10.9.0.1 accept; th dport 1 drop", false);
     struct engine other = engine_of("inet", "icmpv6 type 1 drop", false);
@@ -229,9 +235,12 @@ static void what_is_cut_cannot_be_decided_by_layer_4(void **state) {
     assert_int_equal(sample.status, PACKET_CUT);
     input = sample_input(&sample);
     assert_outcome(&network, ask(&network, &settings, &input), "accept rule 0");
+    settings.malformed_open = true;
     outcome = ask(&transport, &settings, &input);
     assert_outcome(&transport, outcome, "drop fail");
     assert_true(outcome.undecidable);
+    settings.truncated_open = true;
+    assert_outcome(&transport, ask(&transport, &settings, &input), "accept fail");
     // What another family reads does not matter.
     assert_outcome(&other, ask(&other, &settings, &input), "accept policy");
     free(sample.vector.bytes);

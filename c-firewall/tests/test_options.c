@@ -7,7 +7,11 @@
 
 #include "test.h"
 
-enum { ARGUMENTS_MAX = 32 };
+enum { ARGUMENTS_MAX = 48 };
+
+#define FAIL_TEXT                                                                                  \
+    ": expected open or closed, or a list like overload=open,crash=closed of overload, stall, "    \
+    "crash, malformed and truncated"
 
 /// Parses the words of a command line, which stand after the program's name.
 static int parse(const char *line, struct options *options, struct failure *failure) {
@@ -63,9 +67,21 @@ static void fast_is_the_default(void **state) {
     assert_int_equal(options.spin_us, 50);
     assert_int_equal(options.coalesce_us, 60);
     assert_int_equal(options.default_verdict, VERDICT_ACCEPT);
-    assert_false(options.fail_open);
+    for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
+        assert_false(options.fail_open[i]);
+    assert_int_equal(options.deadline_ms, 1000);
     assert_int_equal(options.stats_s, 0);
     assert_false(options.json);
+    assert_null(options.metrics);
+    assert_null(options.events);
+    assert_int_equal(options.events_rate, 1000);
+    assert_int_equal(options.log_level, LOG_INFO);
+    assert_null(options.control);
+    assert_int_equal(options.control_mode, 0600);
+    assert_null(options.control_owner);
+    assert_null(options.take_over);
+    assert_null(options.user);
+    assert_true(options.sandbox);
 }
 
 static void paper_sets_its_own(void **state) {
@@ -80,6 +96,11 @@ static void paper_sets_its_own(void **state) {
     assert_int_equal(options.queue_length, 1024);
     assert_false(options.gso);
     assert_int_equal(options.coalesce_us, 0);
+    assert_int_equal(options.deadline_ms, 0);
+    assert_int_equal(options.events_rate, 1000);
+    assert_int_equal(options.log_level, LOG_INFO);
+    assert_int_equal(options.control_mode, 0600);
+    assert_true(options.sandbox);
     assert_int_equal(options_queue(&options, NULL, 0).slot_bytes, UINT64_C(1) << 32);
 }
 
@@ -95,7 +116,9 @@ static void what_is_given_goes_before_the_profile(void **state) {
     assert_true(options.receive_buffer_given);
     assert_int_equal(options.queue_length, 9);
     assert_true(options.gso);
-    assert_true(options.fail_open);
+    for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
+        assert_true(options.fail_open[i]);
+    assert_int_equal(good("--profile paper --deadline 500").deadline_ms, 500);
 }
 
 static void every_option_is_taken(void **state) {
@@ -121,6 +144,77 @@ static void every_option_is_taken(void **state) {
     assert_int_equal(others.default_verdict, VERDICT_DROP);
     assert_int_equal(others.stats_s, 86400);
     assert_true(others.json);
+}
+
+static void every_option_of_a_daemon_is_taken(void **state) {
+    // Each word of it lies in a buffer of parse().
+    char metrics[] = "[::1]:9630", events[] = "unix:/run/e", control[] = "/run/c";
+    char owner[] = "root:adm", old[] = "/run/old", user[] = "twinwall";
+    char *argv[] = {
+        "c-firewall", "--deadline",     "60000",   "--metrics",       metrics, "--events",
+        events,       "--events-rate",  "1000000", "--log-level",     "debug", "--control",
+        control,      "--control-mode", "0777",    "--control-owner", owner,   "--take-over",
+        old,          "--user",         user,      "--sandbox",       "off",   NULL};
+    const int argc = sizeof argv / sizeof *argv - 1;
+    struct options options;
+    struct failure failure;
+
+    (void)state;
+    assert_int_equal(options_parse(argc, argv, &options, &failure), OPTIONS_ACTION_RUN);
+    assert_int_equal(options.deadline_ms, 60000);
+    assert_string_equal(options.metrics, metrics);
+    assert_string_equal(options.events, events);
+    assert_int_equal(options.events_rate, 1000000);
+    assert_int_equal(options.log_level, LOG_DEBUG);
+    assert_string_equal(options.control, control);
+    assert_int_equal(options.control_mode, 0777);
+    assert_string_equal(options.control_owner, owner);
+    assert_string_equal(options.take_over, old);
+    assert_string_equal(options.user, user);
+    assert_false(options.sandbox);
+    assert_int_equal(good("--deadline 0").deadline_ms, 0);
+    assert_int_equal(good("--deadline 10").deadline_ms, 10);
+    good("--metrics 0.0.0.0:1");
+    good("--metrics 127.0.0.1:65535");
+    good("--events -");
+    good("--events file");
+    assert_int_equal(good("--control /c --control-mode 0").control_mode, 0);
+}
+
+/// The modes of a command line, as they are told.
+static void assert_modes(const char *line, const char *expected) {
+    const struct options options = good(line);
+    char text[OPTIONS_FAIL_BYTES];
+
+    assert_string_equal(options_fail_text(&options, text), expected);
+}
+
+static void modes_are_for_all_or_by_situation(void **state) {
+    const struct options some = good("--fail stall=open,malformed=open,crash=closed");
+
+    (void)state;
+    assert_false(some.fail_open[OPTIONS_OVERLOAD]);
+    assert_true(some.fail_open[OPTIONS_STALL]);
+    assert_false(some.fail_open[OPTIONS_CRASH]);
+    assert_true(some.fail_open[OPTIONS_MALFORMED]);
+    assert_false(some.fail_open[OPTIONS_TRUNCATED]);
+    assert_modes("", "closed");
+    assert_modes("--fail open", "open");
+    assert_modes("--fail truncated=closed", "closed");
+    assert_modes("--fail stall=open,overload=open", "overload=open,stall=open");
+    assert_modes("--fail overload=open,stall=open,crash=open,malformed=open,truncated=open",
+                 "open");
+    assert_modes("--fail overload=open,stall=open,crash=open,malformed=open",
+                 "overload=open,stall=open,crash=open,malformed=open");
+    assert_bad("--fail open,closed", "--fail \"open,closed\"" FAIL_TEXT);
+    assert_bad("--fail overload", "--fail \"overload\"" FAIL_TEXT);
+    assert_bad("--fail overload=", "--fail \"overload=\"" FAIL_TEXT);
+    assert_bad("--fail =open", "--fail \"=open\"" FAIL_TEXT);
+    assert_bad("--fail stall=open,", "--fail \"stall=open,\"" FAIL_TEXT);
+    assert_bad("--fail stall,x=open", "--fail \"stall,x=open\"" FAIL_TEXT);
+    assert_bad("--fail stall=opened", "--fail \"stall=opened\"" FAIL_TEXT);
+    assert_bad("--fail stall=open,crash=open,stall=open",
+               "--fail \"stall=open,crash=open,stall=open\": stall is there twice: leave one out");
 }
 
 static void the_last_value_wins(void **state) {
@@ -229,7 +323,6 @@ static void values_out_of_range(void **state) {
     assert_bad("--spin 1001", "--spin \"1001\": expected a whole number from 0 to 1000");
     assert_bad("--coalesce 1e2", "--coalesce \"1e2\": expected a whole number from 0 to 1000");
     assert_bad("--default reject", "--default \"reject\": expected accept or drop");
-    assert_bad("--fail open,closed", "--fail \"open,closed\": expected open or closed");
     assert_bad("--stats 0", "--stats \"0\": expected a whole number from 1 to 86400");
     assert_bad("--stats 86401", "--stats \"86401\": expected a whole number from 1 to 86400");
 }
@@ -245,11 +338,69 @@ static void numbers_are_digits_only(void **state) {
     assert_int_equal(good("--batch 0064").batch, 64);
 }
 
+#define METRICS_TEXT ": expected an address with a port, like 127.0.0.1:9630 or [::1]:9630"
+#define EVENTS_TEXT ": expected a file, - or unix:PATH of at most 107 bytes"
+#define OWNER_TEXT ": expected USER or USER:GROUP"
+#define MODE_TEXT ": expected an octal mode from 0 to 0777"
+#define DEADLINE_TEXT ": expected 0 or a whole number from 10 to 60000"
+
+static void values_of_a_daemon_out_of_range(void **state) {
+    char path[108 + 1], expected[256];
+    char *argv[] = {"c-firewall", "--control", path, NULL};
+    struct options options;
+    struct failure failure;
+
+    (void)state;
+    assert_bad("--deadline 9", "--deadline \"9\"" DEADLINE_TEXT);
+    assert_bad("--deadline 60001", "--deadline \"60001\"" DEADLINE_TEXT);
+    assert_bad("--metrics 9630", "--metrics \"9630\"" METRICS_TEXT);
+    assert_bad("--metrics :9630", "--metrics \":9630\"" METRICS_TEXT);
+    assert_bad("--metrics [:9630", "--metrics \"[:9630\"" METRICS_TEXT);
+    assert_bad("--metrics []:9630", "--metrics \"[]:9630\"" METRICS_TEXT);
+    assert_bad("--metrics ::1:9630", "--metrics \"::1:9630\"" METRICS_TEXT);
+    assert_bad("--metrics 127.0.0.1:0", "--metrics \"127.0.0.1:0\"" METRICS_TEXT);
+    assert_bad("--metrics 127.0.0.1:65536", "--metrics \"127.0.0.1:65536\"" METRICS_TEXT);
+    assert_bad("--metrics localhost:80", "--metrics \"localhost:80\"" METRICS_TEXT);
+    assert_bad("--metrics 127.1:80", "--metrics \"127.1:80\"" METRICS_TEXT);
+    assert_bad("--events=", "--events \"\"" EVENTS_TEXT);
+    assert_bad("--events unix:", "--events \"unix:\"" EVENTS_TEXT);
+    assert_bad("--events-rate 0", "--events-rate \"0\": expected a whole number from 1 to 1000000");
+    assert_bad("--log-level all", "--log-level \"all\": expected error, warning, info or debug");
+    assert_bad("--control=", "--control \"\": expected a path of 1 to 107 bytes");
+    assert_bad("--control c --control-mode 8", "--control-mode \"8\"" MODE_TEXT);
+    assert_bad("--control c --control-mode 1000", "--control-mode \"1000\"" MODE_TEXT);
+    assert_bad("--control c --control-mode=", "--control-mode \"\"" MODE_TEXT);
+    assert_bad("--control c --control-owner :x", "--control-owner \":x\"" OWNER_TEXT);
+    assert_bad("--control c --control-owner x:", "--control-owner \"x:\"" OWNER_TEXT);
+    assert_bad("--control c --control-owner x:y:z", "--control-owner \"x:y:z\"" OWNER_TEXT);
+    assert_bad("--user=", "--user \"\": expected a user's name");
+    assert_bad("--sandbox no", "--sandbox \"no\": expected on or off");
+
+    memset(path, 'p', sizeof path - 1);
+    path[108] = '\0';
+    snprintf(expected, sizeof expected, "--control \"%.64s...\": expected a path of 1 to 107 bytes",
+             path);
+    assert_int_equal(options_parse(3, argv, &options, &failure), -EINVAL);
+    assert_string_equal(failure.text, expected);
+    path[107] = '\0';
+    assert_int_equal(options_parse(3, argv, &options, &failure), OPTIONS_ACTION_RUN);
+}
+
+static void what_has_no_meaning_alone(void **state) {
+    (void)state;
+    assert_bad("--events-rate 5", "--events-rate has no meaning without --events: add --events or "
+                                  "leave it out");
+    assert_bad("--control-mode 600", "--control-mode has no meaning without --control: add "
+                                     "--control or leave it out");
+    assert_bad("--control-owner root", "--control-owner has no meaning without --control: add "
+                                       "--control or leave it out");
+}
+
 static void values_are_judged_in_the_order_of_the_help(void **state) {
     (void)state;
     assert_bad("--stats 0 --backend x --queue y", "--queue \"y\"" QUEUE_TEXT);
     assert_bad("--stats 0 --backend x", "--backend \"x\": expected classic, mnl or raw");
-    assert_bad("--batch 5 --fail x --profile paper", "--fail \"x\": expected open or closed");
+    assert_bad("--batch 5 --fail x --profile paper", "--fail \"x\"" FAIL_TEXT);
 }
 
 static void paper_fixes_what_it_is_about(void **state) {
@@ -264,6 +415,12 @@ static void paper_fixes_what_it_is_about(void **state) {
                "--profile paper fixes --batch: leave it out or use --profile fast");
     assert_bad("--profile paper --default drop",
                "--profile paper accepts every packet: leave --default out or use --profile fast");
+    assert_bad("--profile paper --control c",
+               "--profile paper does without --control: leave it out or use --profile fast");
+    assert_bad("--profile paper --metrics [::]:1 --events -",
+               "--profile paper does without --metrics: leave it out or use --profile fast");
+    assert_bad("--profile paper --take-over c",
+               "--profile paper does without --take-over: leave it out or use --profile fast");
 }
 
 static void what_is_quoted_is_printable_and_short(void **state) {
@@ -274,8 +431,7 @@ static void what_is_quoted_is_printable_and_short(void **state) {
 
     (void)state;
     assert_int_equal(options_parse(3, argv, &options, &failure), -EINVAL);
-    assert_string_equal(failure.text,
-                        "--fail \"a\\x22\\x5c\\x0a\\x7f\\xff\": expected open or closed");
+    assert_string_equal(failure.text, "--fail \"a\\x22\\x5c\\x0a\\x7f\\xff\"" FAIL_TEXT);
 
     memset(long_value, 'y', sizeof long_value);
     long_value[65] = '\0';
@@ -283,12 +439,12 @@ static void what_is_quoted_is_printable_and_short(void **state) {
     assert_int_equal(options_parse(3, argv, &options, &failure), -EINVAL);
     assert_string_equal(failure.text,
                         "--fail \"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"
-                        "yyyyyyyyyyyy...\": expected open or closed");
+                        "yyyyyyyyyyyy...\"" FAIL_TEXT);
     long_value[64] = '\0';
     assert_int_equal(options_parse(3, argv, &options, &failure), -EINVAL);
     assert_string_equal(failure.text,
                         "--fail \"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"
-                        "yyyyyyyyyyyy\": expected open or closed");
+                        "yyyyyyyyyyyy\"" FAIL_TEXT);
 }
 
 static void a_queue_gets_its_settings(void **state) {
@@ -315,6 +471,10 @@ int main(void) {
         cmocka_unit_test(paper_sets_its_own),
         cmocka_unit_test(what_is_given_goes_before_the_profile),
         cmocka_unit_test(every_option_is_taken),
+        cmocka_unit_test(every_option_of_a_daemon_is_taken),
+        cmocka_unit_test(modes_are_for_all_or_by_situation),
+        cmocka_unit_test(values_of_a_daemon_out_of_range),
+        cmocka_unit_test(what_has_no_meaning_alone),
         cmocka_unit_test(the_last_value_wins),
         cmocka_unit_test(prefixes_are_taken_if_unambiguous),
         cmocka_unit_test(structural_errors),

@@ -25,10 +25,11 @@ const SETS: &str = "set numbers { type inet_service; elements = { 22, 80 }; }; m
 const CHAINS: &str = "chain back { return; }\n chain there { drop; }\n \
                       chain over { jump back; goto back; drop; }\n";
 
-fn settings(default_verdict: Verdict, fail_open: bool) -> DecideSettings {
+fn settings(default_verdict: Verdict, open: bool) -> DecideSettings {
     DecideSettings {
         default_verdict,
-        fail_open,
+        malformed_open: open,
+        truncated_open: open,
         malformed_by_policy: false,
     }
 }
@@ -123,22 +124,37 @@ fn vectors_are_decided_as_expected() {
 fn without_a_policy_the_default_is_for_what_could_be_read() {
     let packet = Packet::default();
     for (status, name) in STATUSES {
-        for (default, fail_open) in [(Verdict::Accept, false), (Verdict::Drop, true)] {
-            let settings = settings(default, fail_open);
+        for (default, malformed_open, truncated_open) in [
+            (Verdict::Accept, false, false),
+            (Verdict::Drop, true, false),
+            (Verdict::Drop, false, true),
+        ] {
+            let settings = DecideSettings {
+                malformed_open,
+                truncated_open,
+                ..settings(default, false)
+            };
             let outcome = decide::packet(&settings, None, &input(&packet, status));
             let failed = packet::is_malformed(status);
-            let fail = match fail_open {
+            let fail = |open| match open {
                 true => Verdict::Accept,
                 false => Verdict::Drop,
             };
             assert_eq!(
                 outcome.verdict,
-                if failed { fail } else { default },
+                if failed {
+                    fail(malformed_open)
+                } else {
+                    default
+                },
                 "{name}"
             );
             assert_eq!(outcome.by == DecideBy::Fail, failed, "{name}");
             assert_eq!(decide::decide(&settings, status, false), outcome.verdict);
-            assert_eq!(decide::decide(&settings, status, true), fail);
+            assert_eq!(
+                decide::decide(&settings, status, true),
+                fail(truncated_open)
+            );
         }
     }
 }
@@ -169,6 +185,12 @@ fn malformed_gets_the_fail_mode_unless_the_policy_is_to_decide() {
     let outcome = decide(&engine, &settings, &input(&packet, status));
     assert_eq!(describe(&engine, &outcome), "drop fail");
     assert!(!outcome.undecidable);
+    settings.truncated_open = true;
+    let outcome = decide(&engine, &settings, &input(&packet, status));
+    assert_eq!(describe(&engine, &outcome), "drop fail");
+    settings.malformed_open = true;
+    let outcome = decide(&engine, &settings, &input(&packet, status));
+    assert_eq!(describe(&engine, &outcome), "accept fail");
     settings.malformed_by_policy = true;
     let outcome = decide(&engine, &settings, &input(&packet, status));
     assert_eq!(describe(&engine, &outcome), "accept rule 0");
@@ -181,7 +203,7 @@ fn what_is_cut_cannot_be_decided_by_layer_4() {
     let sample = sample("ipv4-options-uncopied");
     let (packet, status) = sample.parse();
     assert_eq!(status, PacketStatus::Cut);
-    let settings = settings(Verdict::Accept, false);
+    let mut settings = settings(Verdict::Accept, false);
     let network = engine(&policy_of("inet", "ip saddr 10.9.0.1 accept"), false);
     let outcome = decide(&network, &settings, &input(&packet, status));
     assert_eq!(describe(&network, &outcome), "accept rule 0");
@@ -189,9 +211,13 @@ fn what_is_cut_cannot_be_decided_by_layer_4() {
         &policy_of("inet", "ip saddr 10.9.0.1 accept; th dport 1 drop"),
         false,
     );
+    settings.malformed_open = true;
     let outcome = decide(&transport, &settings, &input(&packet, status));
     assert_eq!(describe(&transport, &outcome), "drop fail");
     assert!(outcome.undecidable);
+    settings.truncated_open = true;
+    let outcome = decide(&transport, &settings, &input(&packet, status));
+    assert_eq!(describe(&transport, &outcome), "accept fail");
     let sample = self::sample("ipv6-extension-uncopied");
     let (packet6, status6) = sample.parse();
     assert_eq!(status6, PacketStatus::Cut);

@@ -18,7 +18,8 @@ const DIGEST: u64 = 0xc316_5a3a_c6a2_dea0;
 
 const SETTINGS: DecideSettings = DecideSettings {
     default_verdict: Verdict::Drop,
-    fail_open: false,
+    malformed_open: false,
+    truncated_open: false,
     malformed_by_policy: false,
 };
 

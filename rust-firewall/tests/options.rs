@@ -4,13 +4,17 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use rust_firewall::log::LogExit;
+use rust_firewall::log::{LogExit, LogLevel};
 use rust_firewall::options::{
     backend_name, parse, profile_name, queue, Options, OptionsAction, OptionsConntrack,
-    OptionsExplain, OptionsProfile, HELP,
+    OptionsExplain, OptionsProfile, OptionsSituation, HELP, SITUATION_COUNT,
 };
+use rust_firewall::options_daemon::fail_text;
 use rust_firewall::queue::QueueKind;
 use rust_firewall::verdict::Verdict;
+
+const FAIL: &str = "open or closed, or a list like overload=open,crash=closed of overload, stall, \
+                    crash, malformed and truncated";
 
 fn parse_words(words: &[&str]) -> Result<OptionsAction, String> {
     let arguments: Vec<OsString> = ["rust-firewall"]
@@ -53,11 +57,22 @@ fn fast() -> Options {
         coalesce_us: 60,
         policy: None,
         default_verdict: Verdict::Accept,
-        fail_open: false,
         malformed_by_policy: false,
         conntrack: OptionsConntrack::Auto,
+        fail_open: [false; SITUATION_COUNT],
+        deadline_ms: 1000,
         stats_s: 0,
         json: false,
+        metrics: None,
+        events: None,
+        events_rate: 1000,
+        log_level: LogLevel::Info,
+        control: None,
+        control_mode: 0o600,
+        control_owner: None,
+        take_over: None,
+        user: None,
+        sandbox: true,
         print: false,
         explain: OptionsExplain::default(),
     }
@@ -74,6 +89,7 @@ fn paper() -> Options {
         gso: false,
         spin_us: 0,
         coalesce_us: 0,
+        deadline_ms: 0,
         ..fast()
     }
 }
@@ -105,8 +121,11 @@ fn the_paper_profile_sets_the_published_values() {
 fn every_option_is_taken() {
     let words = "--queue 3:258 --pin --backend mnl --copy-bytes 0 --batch 1024 \
                  --receive-buffer 1073741823 --queue-length 4294967295 --gso off --spin 1000 \
-                 --coalesce 0 --policy web.nft --default drop --fail open --malformed policy \
-                 --conntrack mark --stats 86400 --json";
+                 --coalesce 0 --policy web.nft --default drop --malformed policy \
+                 --conntrack mark --fail open --deadline 60000 --stats 86400 --json \
+                 --metrics [::1]:9630 --events unix:/run/e --events-rate 1000000 \
+                 --log-level debug --control /run/c --control-mode 0777 \
+                 --control-owner root:adm --take-over /run/old --user twinwall --sandbox off";
     let words: Vec<&str> = words.split_whitespace().collect();
     let expected = Options {
         queue_first: 3,
@@ -125,11 +144,22 @@ fn every_option_is_taken() {
         coalesce_us: 0,
         policy: Some("web.nft".to_owned()),
         default_verdict: Verdict::Drop,
-        fail_open: true,
         malformed_by_policy: true,
         conntrack: OptionsConntrack::Mark,
+        fail_open: [true; SITUATION_COUNT],
+        deadline_ms: 60000,
         stats_s: 86400,
         json: true,
+        metrics: Some("[::1]:9630".to_owned()),
+        events: Some("unix:/run/e".to_owned()),
+        events_rate: 1000000,
+        log_level: LogLevel::Debug,
+        control: Some("/run/c".to_owned()),
+        control_mode: 0o777,
+        control_owner: Some("root:adm".to_owned()),
+        take_over: Some("/run/old".to_owned()),
+        user: Some("twinwall".to_owned()),
+        sandbox: false,
         ..fast()
     };
     assert_eq!(good(&words), expected);
@@ -153,12 +183,64 @@ fn every_choice_is_taken() {
         assert_eq!(profile_name(profile), name);
     }
     assert!(good(&["--gso", "on"]).gso && !good(&["--gso", "off"]).gso);
-    assert!(good(&["--fail", "open"]).fail_open && !good(&["--fail", "closed"]).fail_open);
     assert_eq!(
         good(&["--default", "accept"]).default_verdict,
         Verdict::Accept
     );
     assert_eq!(good(&["--default", "drop"]).default_verdict, Verdict::Drop);
+}
+
+#[test]
+fn values_of_a_daemon_at_their_limits() {
+    assert_eq!(good(&["--deadline", "0"]).deadline_ms, 0);
+    assert_eq!(good(&["--deadline", "10"]).deadline_ms, 10);
+    for endpoint in ["0.0.0.0:1", "127.0.0.1:65535", "[::]:80"] {
+        let options = good(&["--metrics", endpoint]);
+        assert_eq!(options.metrics.as_deref(), Some(endpoint));
+    }
+    for events in ["-", "file", "unix:e"] {
+        let options = good(&["--events", events]);
+        assert_eq!(options.events.as_deref(), Some(events));
+    }
+    let options = good(&["--control", &"p".repeat(107), "--control-mode", "0"]);
+    assert_eq!(options.control_mode, 0);
+    let paper = good(&["--profile", "paper", "--deadline", "500"]);
+    assert_eq!(paper.deadline_ms, 500);
+}
+
+#[test]
+fn modes_are_for_all_or_by_situation() {
+    let some = good(&["--fail", "stall=open,malformed=open,crash=closed"]).fail_open;
+    assert_eq!(some, [false, true, false, true, false]);
+    assert!(some[OptionsSituation::Stall as usize] && some[OptionsSituation::Malformed as usize]);
+    let told = |modes: &str| fail_text(&good(&["--fail", modes]));
+    assert_eq!(fail_text(&good(&[])), "closed");
+    assert_eq!(told("open"), "open");
+    assert_eq!(told("closed"), "closed");
+    assert_eq!(told("truncated=closed"), "closed");
+    assert_eq!(told("stall=open,overload=open"), "overload=open,stall=open");
+    assert_eq!(
+        told("overload=open,stall=open,crash=open,malformed=open,truncated=open"),
+        "open"
+    );
+    assert_eq!(
+        bad(&["--fail", "stall=open,crash=open,stall=open"]),
+        "--fail \"stall=open,crash=open,stall=open\": stall is there twice: leave one out"
+    );
+}
+
+#[test]
+fn what_has_no_meaning_alone_is_refused() {
+    for (option, value, needed) in [
+        ("events-rate", "5", "events"),
+        ("control-mode", "600", "control"),
+        ("control-owner", "root", "control"),
+    ] {
+        assert_eq!(
+            bad(&[&format!("--{option}"), value]),
+            format!("--{option} has no meaning without --{needed}: add --{needed} or leave it out")
+        );
+    }
 }
 
 #[test]
@@ -316,7 +398,67 @@ fn every_wrong_value_has_its_words() {
         ("spin", vec!["1001", "always"], number(1000, 0)),
         ("coalesce", vec!["1001", "-0"], number(1000, 0)),
         ("default", vec!["", "reject"], "accept or drop".to_owned()),
-        ("fail", vec!["", "close"], "open or closed".to_owned()),
+        (
+            "fail",
+            vec![
+                "",
+                "close",
+                "open,closed",
+                "overload",
+                "overload=",
+                "=open",
+                "stall=open,",
+                "stall,x=open",
+                "stall=opened",
+            ],
+            FAIL.to_owned(),
+        ),
+        (
+            "deadline",
+            vec!["9", "60001", "1s"],
+            "0 or a whole number from 10 to 60000".to_owned(),
+        ),
+        (
+            "metrics",
+            vec![
+                "",
+                "9630",
+                ":9630",
+                "[:9630",
+                "[]:9630",
+                "::1:9630",
+                "127.0.0.1:0",
+                "127.0.0.1:65536",
+                "localhost:80",
+                "127.1:80",
+                "[fe80::1%1]:80",
+            ],
+            "an address with a port, like 127.0.0.1:9630 or [::1]:9630".to_owned(),
+        ),
+        (
+            "events",
+            vec!["", "unix:"],
+            "a file, - or unix:PATH of at most 107 bytes".to_owned(),
+        ),
+        ("events-rate", vec!["0", "1000001"], number(1000000, 1)),
+        (
+            "log-level",
+            vec!["", "all"],
+            "error, warning, info or debug".to_owned(),
+        ),
+        ("control", vec![""], "a path of 1 to 107 bytes".to_owned()),
+        (
+            "control-mode",
+            vec!["", "8", "1000", "00600"],
+            "an octal mode from 0 to 0777".to_owned(),
+        ),
+        (
+            "control-owner",
+            vec!["", ":x", "x:", "x:y:z"],
+            "USER or USER:GROUP".to_owned(),
+        ),
+        ("user", vec![""], "a user's name".to_owned()),
+        ("sandbox", vec!["no"], "on or off".to_owned()),
         ("stats", vec!["0", "86401"], number(86400, 1)),
     ] {
         for value in values {
@@ -360,7 +502,13 @@ fn the_paper_profile_refuses_what_it_fixes() {
         paper(&["--default", "drop"]),
         "--profile paper accepts every packet: leave --default out or use --profile fast"
     );
-    assert!(
+    for option in ["metrics", "events", "control", "take-over"] {
+        assert_eq!(
+            paper(&[&format!("--{option}"), "[::]:1"]),
+            format!("--profile paper does without --{option}: leave it out or use --profile fast")
+        );
+    }
+    assert_eq!(
         good(&[
             "--profile",
             "paper",
@@ -369,7 +517,8 @@ fn the_paper_profile_refuses_what_it_fixes() {
             "--fail",
             "open"
         ])
-        .fail_open
+        .fail_open,
+        [true; SITUATION_COUNT]
     );
 }
 

@@ -48,6 +48,29 @@ const fn same(line: &'static [u8]) -> Bad {
     Bad { line, error: None }
 }
 
+/// What --fail says of a wrong value.
+macro_rules! fail_expects {
+    ($value:literal) => {
+        concat!(
+            "--fail \"",
+            $value,
+            "\": expected open or closed, or a list like overload=open,crash=closed of overload, stall, crash, \
+             malformed and truncated"
+        )
+    };
+}
+
+/// What --metrics says of a wrong value.
+macro_rules! metrics_expects {
+    ($value:literal) => {
+        concat!(
+            "--metrics \"",
+            $value,
+            "\": expected an address with a port, like 127.0.0.1:9630 or [::1]:9630"
+        )
+    };
+}
+
 const BAD: &[Bad] = &[
     // What is not an option.
     bad(b"x", "unexpected argument \"x\": see --help"),
@@ -115,7 +138,26 @@ const BAD: &[Bad] = &[
     bad(b"--gso|yes", "--gso \"yes\": expected on or off"),
     bad(b"--gso|ON", "--gso \"ON\": expected on or off"),
     bad(b"--default|reject", "--default \"reject\": expected accept or drop"),
-    bad(b"--fail|half", "--fail \"half\": expected open or closed"),
+    bad(b"--fail|half", fail_expects!("half")),
+    bad(b"--fail=", fail_expects!("")),
+    bad(b"--fail|open,closed", fail_expects!("open,closed")),
+    bad(b"--fail|overload=half", fail_expects!("overload=half")),
+    bad(b"--fail|overload", fail_expects!("overload")),
+    bad(b"--fail|=open", fail_expects!("=open")),
+    bad(b"--fail|stall=open,", fail_expects!("stall=open,")),
+    bad(b"--fail|,stall=open", fail_expects!(",stall=open")),
+    bad(b"--fail|stall,x=open", fail_expects!("stall,x=open")),
+    bad(b"--fail|stall=open=open", fail_expects!("stall=open=open")),
+    bad(b"--fail|Stall=open", fail_expects!("Stall=open")),
+    bad(
+        b"--fail|crash=open,stall=open,crash=open",
+        "--fail \"crash=open,stall=open,crash=open\": crash is there twice: leave one out",
+    ),
+    bad(b"--log-level|loud", "--log-level \"loud\": expected error, warning, info or debug"),
+    bad(b"--sandbox|yes", "--sandbox \"yes\": expected on or off"),
+    bad(b"--user=", "--user \"\": expected a user's name"),
+    bad(b"--user|\xff", "--user \"\\xff\": expected a user's name"),
+    bad(b"guard", "unexpected argument \"guard\": see --help"),
     // Numbers, below and above what is allowed, and what is none.
     bad(b"--copy-bytes|65536", "--copy-bytes \"65536\": expected a whole number from 0 to 65535"),
     bad(b"--copy-bytes|1k", "--copy-bytes \"1k\": expected a whole number from 0 to 65535"),
@@ -138,6 +180,57 @@ const BAD: &[Bad] = &[
     bad(b"--stats|0", "--stats \"0\": expected a whole number from 1 to 86400"),
     bad(b"--stats|86401", "--stats \"86401\": expected a whole number from 1 to 86400"),
     bad(b"--stats|5 ", "--stats \"5 \": expected a whole number from 1 to 86400"),
+    bad(b"--deadline|9", "--deadline \"9\": expected 0 or a whole number from 10 to 60000"),
+    bad(b"--deadline|60001", "--deadline \"60001\": expected 0 or a whole number from 10 to 60000"),
+    bad(b"--deadline|1s", "--deadline \"1s\": expected 0 or a whole number from 10 to 60000"),
+    bad(b"--events|x|--events-rate|0", "--events-rate \"0\": expected a whole number from 1 to 1000000"),
+    bad(b"--events|x|--events-rate|1000001", "--events-rate \"1000001\": expected a whole number from 1 to 1000000"),
+    bad(b"--control|x|--control-mode|8", "--control-mode \"8\": expected an octal mode from 0 to 0777"),
+    bad(b"--control|x|--control-mode|1000", "--control-mode \"1000\": expected an octal mode from 0 to 0777"),
+    bad(b"--control|x|--control-mode|00600", "--control-mode \"00600\": expected an octal mode from 0 to 0777"),
+    bad(b"--control|x|--control-mode| 600", "--control-mode \" 600\": expected an octal mode from 0 to 0777"),
+    // Addresses, paths and users.
+    bad(b"--metrics|9630", metrics_expects!("9630")),
+    bad(b"--metrics=", metrics_expects!("")),
+    bad(b"--metrics|:9630", metrics_expects!(":9630")),
+    bad(b"--metrics|127.0.0.1", metrics_expects!("127.0.0.1")),
+    bad(b"--metrics|127.0.0.1:", metrics_expects!("127.0.0.1:")),
+    bad(b"--metrics|127.0.0.1:0", metrics_expects!("127.0.0.1:0")),
+    bad(b"--metrics|127.0.0.1:65536", metrics_expects!("127.0.0.1:65536")),
+    bad(b"--metrics|127.0.0.1:+80", metrics_expects!("127.0.0.1:+80")),
+    bad(b"--metrics|127.0.0.01:80", metrics_expects!("127.0.0.01:80")),
+    bad(b"--metrics|127.1:80", metrics_expects!("127.1:80")),
+    bad(b"--metrics|::1:80", metrics_expects!("::1:80")),
+    bad(b"--metrics|[::1:80", metrics_expects!("[::1:80")),
+    bad(b"--metrics|[]:80", metrics_expects!("[]:80")),
+    bad(b"--metrics|[:80", metrics_expects!("[:80")),
+    bad(b"--metrics|[127.0.0.1]:80", metrics_expects!("[127.0.0.1]:80")),
+    bad(b"--metrics|[fe80::1%lo]:80", metrics_expects!("[fe80::1%lo]:80")),
+    bad(b"--metrics|localhost:80", metrics_expects!("localhost:80")),
+    bad(b"--events=", "--events \"\": expected a file, - or unix:PATH of at most 107 bytes"),
+    bad(b"--events|unix:", "--events \"unix:\": expected a file, - or unix:PATH of at most 107 bytes"),
+    bad(b"--events|\xff", "--events \"\\xff\": expected a file, - or unix:PATH of at most 107 bytes"),
+    same(concat!("--events|unix:", "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789", "01234567").as_bytes()),
+    bad(b"--control=", "--control \"\": expected a path of 1 to 107 bytes"),
+    bad(b"--control|\xff", "--control \"\\xff\": expected a path of 1 to 107 bytes"),
+    bad(b"--take-over=", "--take-over \"\": expected a path of 1 to 107 bytes"),
+    bad(b"--control|x|--control-owner=", "--control-owner \"\": expected USER or USER:GROUP"),
+    bad(b"--control|x|--control-owner|:adm", "--control-owner \":adm\": expected USER or USER:GROUP"),
+    bad(b"--control|x|--control-owner|root:", "--control-owner \"root:\": expected USER or USER:GROUP"),
+    bad(b"--control|x|--control-owner|a:b:c", "--control-owner \"a:b:c\": expected USER or USER:GROUP"),
+    // What has no meaning without another option.
+    bad(
+        b"--events-rate|5",
+        "--events-rate has no meaning without --events: add --events or leave it out",
+    ),
+    bad(
+        b"--control-mode|600",
+        "--control-mode has no meaning without --control: add --control or leave it out",
+    ),
+    bad(
+        b"--control-owner|root",
+        "--control-owner has no meaning without --control: add --control or leave it out",
+    ),
     // The last one given counts, and values are looked at in the order of the help text.
     bad(b"--backend|x|--backend|y", "--backend \"y\": expected classic, mnl or raw"),
     bad(b"--stats|0|--queue|abc", "--queue \"abc\": expected N or N:M, 0 <= N <= M <= 65535, at most 256 queues"),
@@ -170,6 +263,13 @@ const BAD: &[Bad] = &[
         b"--profile|paper|--policy|x",
         "--profile paper accepts every packet: leave --policy out or use --profile fast",
     ),
+    bad(
+        b"--profile|paper|--metrics|[::]:1",
+        "--profile paper does without --metrics: leave it out or use --profile fast",
+    ),
+    bad(b"--profile|paper|--events|-", "--profile paper does without --events: leave it out or use --profile fast"),
+    bad(b"--profile|paper|--control|x", "--profile paper does without --control: leave it out or use --profile fast"),
+    bad(b"--profile|paper|--take-over|x", "--profile paper does without --take-over: leave it out or use --profile fast"),
     same(b"--profile|paper|--default|drop|--spin|3"),
     same(b"--profile|paper|--spin|3|--stats|0"),
     same(b"--profile|paper|--batch|x"),
@@ -199,8 +299,12 @@ const BAD: &[Bad] = &[
     bad(b"explain|a|b|c", "unexpected argument \"c\": see --help"),
     bad(b"explain|a|--hook|x|b", "--hook \"x\": expected input, output, forward, prerouting or postrouting"),
     bad(b"explain|a|b|--default|reject", "--default \"reject\": expected accept or drop"),
-    bad(b"explain|a|b|--fail|half", "--fail \"half\": expected open or closed"),
-    bad(b"explain|a|b|--malformed|x|--fail|y", "--fail \"y\": expected open or closed"),
+    bad(b"explain|a|b|--fail|half", fail_expects!("half")),
+    bad(b"explain|a|b|--fail|malformed=open,malformed=open", "--fail \"malformed=open,malformed=open\": malformed is there twice: leave one out"),
+    bad(b"explain|a|b|--malformed|x|--fail|y", "--malformed \"x\": expected fail or policy"),
+    bad(b"explain|a|b|--deadline|0", "unknown or ambiguous option --deadline: see --help"),
+    bad(b"explain|a|b|--control|x", "unknown or ambiguous option --control: see --help"),
+    bad(b"check|--sandbox|off|a", "unknown or ambiguous option --sandbox: see --help"),
     bad(b"explain|a|b|--iif=", "--iif \"\": expected an interface name of 1 to 15 bytes"),
     bad(b"explain|a|b|--oif|1234567890123456", "--oif \"1234567890123456\": expected an interface name of 1 to 15 bytes"),
     bad(b"explain|a|b|--mark|0x", "--mark \"0x\": expected a number from 0 to 4294967295, decimal or 0x hexadecimal"),
