@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a worker tells the policy of a packet, and what it does with the outcome besides the verdict:
-//! the answers of `reject`, and counting.
+//! the answers of `reject`, counting, and events.
 
 use std::sync::Arc;
 
 use crate::decide::{self, DecideInput, DecideOutcome, DecidePolicy, DecideSettings};
+use crate::event::{self, EventRing};
 use crate::fields;
 use crate::flow::{self, FlowCounters};
 use crate::interface::{self, Interfaces};
@@ -37,7 +38,10 @@ pub struct AskSource {
 
 /// One worker's.
 pub struct Ask {
-    pub source: Arc<AskSource>,
+    /// If there is a policy.
+    pub source: Option<Arc<AskSource>>,
+    /// The worker's.
+    pub ring: EventRing,
     /// Which all workers share. Open if the policy can ask for answers.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
@@ -59,11 +63,13 @@ pub fn source_make(loaded: &Arc<Loaded>) -> Arc<AskSource> {
 
 pub fn init(
     options: &Options,
-    source: &Arc<AskSource>,
+    source: Option<&Arc<AskSource>>,
     reject: Option<&Arc<reject::Reject>>,
+    ring: EventRing,
 ) -> Ask {
     Ask {
-        source: Arc::clone(source),
+        source: source.cloned(),
+        ring,
         reject: reject.cloned(),
         decide: DecideSettings {
             default_verdict: options.default_verdict,
@@ -131,7 +137,11 @@ fn input_of<'a>(
     } else {
         take_ct_info(packet.ct_info, &mut input);
     }
-    if ask.source.requirement.interface_names {
+    if ask
+        .source
+        .as_ref()
+        .is_some_and(|source| source.requirement.interface_names)
+    {
         input.iifname = interface::name(&mut ask.interfaces, packet.indev, now_ns);
         input.oifname = interface::name(&mut ask.interfaces, packet.outdev, now_ns);
     }
@@ -158,8 +168,14 @@ fn answer(
     }
 }
 
-/// Lets the policy decide, sends the answer of a reject, and counts what came of it.
-pub fn policy(
+/// Whether there is a policy to ask.
+pub fn has_policy(ask: &Ask) -> bool {
+    ask.source.is_some()
+}
+
+/// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what came
+/// of it, and notes it if somebody wants to know.
+pub fn packet(
     ask: &mut Ask,
     stats: &LiveStats,
     packet: &QueuePacket,
@@ -167,13 +183,18 @@ pub fn policy(
     status: PacketStatus,
 ) -> DecideOutcome {
     let input = input_of(ask, packet, parsed, status);
-    let policy = DecidePolicy {
-        compiled: &ask.source.loaded.compiled,
-        flow: &ask.source.loaded.flow,
-        counters: &ask.source.counters,
-    };
-    let outcome = decide::packet(&ask.decide, Some(&policy), &input);
-    if ask.source.requirement.conntrack_state && input.ct_state.is_none() {
+    let policy = ask.source.as_deref().map(|source| DecidePolicy {
+        compiled: &source.loaded.compiled,
+        flow: &source.loaded.flow,
+        counters: &source.counters,
+    });
+    let outcome = decide::packet(&ask.decide, policy.as_ref(), &input);
+    let (mut generation, mut needs_ct_state) = (0, false);
+    if let Some(source) = ask.source.as_deref() {
+        generation = source.loaded.generation;
+        needs_ct_state = source.requirement.conntrack_state;
+    }
+    if needs_ct_state && input.ct_state.is_none() {
         stats::add(&stats.without_ct_state, 1);
     }
     if outcome.undecidable {
@@ -184,6 +205,15 @@ pub fn policy(
         if let Some(counter) = stats.answers.get(result as usize) {
             stats::add(counter, 1);
         }
+    }
+    if event::wanted(&ask.ring, status, packet.truncated, &outcome) {
+        event::note(
+            &mut ask.ring,
+            generation,
+            packet.ethertype,
+            &input,
+            &outcome,
+        );
     }
     outcome
 }

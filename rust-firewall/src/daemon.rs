@@ -1,34 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall as it runs: policy, workers, signals, reports.
+// seccomp: close
+//! The firewall as it runs: how it starts and ends.
+//!
+//! Theory of operation: what can fail comes first, what needs rights before they are given up,
+//! threads last. With --take-over the packets of the old firewall wait from handover::take on, so
+//! that what takes long comes before it.
 
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::errno::Errno;
 use nix::sys::prctl::set_timerslack;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::load;
+use crate::contract::{self, ContractFacts};
+use crate::control::{self, Control};
+use crate::events::{self, EventsFacts, EventsKind};
+use crate::feed::{self, Feed};
+use crate::guard::{self, Guard};
+use crate::handover::{self, Handover, HandoverFd};
+use crate::load::{self, Loaded};
 use crate::log::{self, failure_set_running, failure_set_start, Failure, LogExit};
+use crate::metrics::{self, Metrics};
+use crate::notify;
 use crate::options::Options;
-use crate::reload;
+use crate::privilege;
+use crate::queue_proc;
 use crate::report::{self, ReportReason};
 use crate::state::{self, State};
-use crate::wait;
-use crate::worker::WorkerError;
+use crate::supervise;
+use crate::worker::{self, WorkerError};
 use crate::workers;
 
-const NS_PER_SECOND: u64 = 1_000_000_000;
-const NS_PER_MS: u64 = 1_000_000;
-
-/// All that runs.
-struct Daemon {
-    state: State,
-    signals: SignalFd,
-    /// Of the next ledger; u64::MAX = never.
-    stats_due_ns: u64,
+/// All that runs, but for the control socket, whose clients act on it.
+pub struct Daemon {
+    pub state: Arc<State>,
+    /// With --metrics.
+    pub metrics: Option<Metrics>,
+    /// Of the control socket, to be handed over.
+    pub control_listener: Option<OwnedFd>,
+    pub guard: Guard,
+    pub signals: SignalFd,
+    /// Of wait::clock: when a drain ends at the latest; u64::MAX = none.
+    pub drain_end_ns: u64,
     /// The end has come.
-    stopped: bool,
+    pub stopped: bool,
+    /// As another firewall has taken over.
+    pub given: bool,
 }
 
 /// Blocks the signals that the main thread reads, in all threads started later, and opens what it
@@ -48,79 +67,138 @@ fn open_signals() -> Result<SignalFd, Failure> {
         .map_err(|error| failure_set_start("signalfd", error))
 }
 
-/// Returns how many packets the ledgers leave unaccounted for.
-fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
-    let state = &daemon.state;
+/// A descriptor that another firewall gave, if there is one.
+fn inherit(taken: &mut Option<Handover>, which: HandoverFd) -> Option<OwnedFd> {
+    taken.as_mut()?.fds.get_mut(which as usize)?.take()
+}
+
+fn open_control(
+    options: &Options,
+    listener: Option<OwnedFd>,
+) -> Result<(Option<Control>, Option<OwnedFd>), Failure> {
+    let Some(path) = &options.control else {
+        return Ok((None, None));
+    };
+    let control = control::open(path, options, listener)?;
+    let listener = control::listener(&control).try_clone_to_owned();
+    let listener = listener.map_err(|_| failure_set_start("fcntl", Errno::last()))?;
+    Ok((Some(control), Some(listener)))
+}
+
+fn open_metrics(options: &Options, listener: Option<OwnedFd>) -> Result<Option<Metrics>, Failure> {
+    let endpoint = options.metrics.as_deref();
+    endpoint
+        .map(|endpoint| metrics::open(endpoint, listener))
+        .transpose()
+}
+
+fn start_guard(state: &State) -> Result<Guard, Failure> {
     let inner = state::lock(state);
-    let ledgers = workers::ledgers(&inner.workers);
-    let tally = state::tally(&inner);
-    report::print(&report::ledger(
-        &state.options,
-        reason,
-        report::time(),
-        &ledgers,
-        tally.as_ref(),
-    ));
-    ledgers.iter().map(|ledger| ledger.difference).sum()
+    let workers = &inner.workers.all;
+    let fds: Vec<_> = workers.iter().filter_map(worker::queue_fd).collect();
+    let numbers = workers.iter().map(|worker| worker.shared.settings.number);
+    guard::start(&state.options, &fds, &numbers.collect::<Vec<_>>())
 }
 
-fn take_signal(daemon: &mut Daemon, signal: u32) {
-    match Signal::try_from(signal as i32) {
-        Ok(Signal::SIGHUP) => {
-            let _ = reload::reload(&daemon.state); // says itself what came of it
+/// What will happen when something fails.
+fn make_contract(state: &State, feed: &Feed) {
+    let mut inner = state::lock(state);
+    let Some(first) = inner.workers.all.first() else {
+        return; // can't be: there is a queue
+    };
+    let settings = &first.shared.settings;
+    let facts = ContractFacts {
+        receive_buffer: settings.receive_buffer,
+        figures: queue_proc::figures(settings.number).is_ok(),
+    };
+    inner.contract = Arc::new(contract::make(&state.options, feed, &facts));
+}
+
+/// Opens all, gives up what is not needed any more, and starts the threads.
+fn open_and_start(
+    options: Options,
+    loaded: Option<Loaded>,
+    feed: &Feed,
+    signals: SignalFd,
+    taken: &mut Option<Handover>,
+) -> Result<(Daemon, Option<Control>), Failure> {
+    let events = Arc::new(events::open(&options, inherit(taken, HandoverFd::Events))?);
+    let metrics = open_metrics(&options, inherit(taken, HandoverFd::Metrics))?;
+    let (control, control_listener) = open_control(&options, inherit(taken, HandoverFd::Control))?;
+    let state = Arc::new(state::open(options, loaded, &events, taken.as_mut())?);
+    // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
+    let _ = queue_proc::open();
+    make_contract(&state, feed);
+    let mut daemon = Daemon {
+        guard: start_guard(&state)?,
+        state,
+        metrics,
+        control_listener,
+        signals,
+        drain_end_ns: u64::MAX,
+        stopped: false,
+        given: false,
+    };
+    match start_threads(&mut daemon) {
+        Ok(()) => Ok((daemon, control)),
+        Err(failure) => {
+            stop(&mut daemon, control);
+            Err(failure)
         }
-        Ok(Signal::SIGUSR1) => {
-            print_ledgers(daemon, ReportReason::Signal);
+    }
+}
+
+/// Gives up what is not needed any more, and starts the threads.
+fn start_threads(daemon: &mut Daemon) -> Result<(), Failure> {
+    let state = &daemon.state;
+    let loaded = state::lock(state).loaded.clone();
+    privilege::drop(&state.options, loaded.as_deref())?;
+    events::start(&state.events)?;
+    if let Some(metrics) = &mut daemon.metrics {
+        metrics::start(metrics, state)?;
+    }
+    workers::start(&mut state::lock(state).workers)
+}
+
+/// Starts all.
+fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
+    let signals = open_signals()?;
+    let loaded = load::load(&mut options)?;
+    let feed = feed::read(&options);
+    let mut taken = match &options.take_over {
+        Some(path) => Some(handover::take(path, &options)?),
+        None => {
+            guard::relieve(&options);
+            None
         }
-        Ok(Signal::SIGINT | Signal::SIGTERM) => daemon.stopped = true,
-        _ => {}
+    };
+    let (mut daemon, control) = open_and_start(options, loaded, &feed, signals, &mut taken)?;
+    if let Some(Err(failure)) = taken.as_mut().map(handover::taken) {
+        stop(&mut daemon, control);
+        return Err(failure);
     }
+    Ok((daemon, control))
 }
 
-fn read_signals(daemon: &mut Daemon) {
-    while !daemon.stopped {
-        match daemon.signals.read_signal() {
-            Ok(Some(signal)) => take_signal(daemon, signal.ssi_signo),
-            Ok(None) | Err(_) => break,
-        }
+/// Ends what runs. Returns the error of the first worker whose loop ended by one.
+fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
+    let state = &daemon.state;
+    let failed = workers::stop(&mut state::lock(state).workers);
+    events::tell(&state.events, EventsKind::Stopped, &EventsFacts::default());
+    events::stop(&state.events);
+    if let Some(metrics) = daemon.metrics.take() {
+        metrics::stop(metrics);
     }
-}
-
-/// How long until a time, as poll takes it; never too short.
-fn timeout_until(due_ns: u64) -> PollTimeout {
-    if due_ns == u64::MAX {
-        return PollTimeout::NONE;
+    guard::end(&mut daemon.guard);
+    if let Some(control) = control {
+        control::close(control, !daemon.given);
     }
-    let left_ms = due_ns.saturating_sub(wait::clock()).div_ceil(NS_PER_MS);
-    PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
-}
-
-/// Prints the ledger that is due, if one is.
-fn keep_interval(daemon: &mut Daemon) {
-    if wait::clock() < daemon.stats_due_ns {
-        return;
-    }
-    print_ledgers(daemon, ReportReason::Interval);
-    daemon.stats_due_ns += u64::from(daemon.state.options.stats_s) * NS_PER_SECOND;
-}
-
-/// Does what it is told until it is told to stop.
-fn supervise(daemon: &mut Daemon) {
-    let interval_ns = u64::from(daemon.state.options.stats_s) * NS_PER_SECOND;
-    if interval_ns > 0 {
-        daemon.stats_due_ns = wait::clock() + interval_ns;
-    }
-    while !daemon.stopped {
-        let mut sources = [PollFd::new(daemon.signals.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut sources, timeout_until(daemon.stats_due_ns));
-        read_signals(daemon);
-        keep_interval(daemon);
-    }
+    failed
 }
 
 /// Prints the last ledgers and says what is wrong, if anything. Returns the exit code.
 fn finish(daemon: &Daemon, failed: Option<WorkerError>) -> LogExit {
-    let difference = print_ledgers(daemon, ReportReason::Exit);
+    let difference = supervise::print_ledgers(daemon, ReportReason::Exit);
     if difference > 0 {
         log::warn(format_args!(
             "the ledger does not reconcile: {difference} packets are unaccounted for"
@@ -140,6 +218,7 @@ fn print_start(state: &State) {
         &state.options,
         inner.loaded.as_deref().map(load::requirement),
         first.shared.settings.receive_buffer,
+        &inner.contract,
         report::time(),
     ));
 }
@@ -149,14 +228,16 @@ pub fn run(options: Options) -> Result<LogExit, Failure> {
     // A nanosecond: the coalescing sleep is short; threads inherit it. It can't fail.
     let _ = set_timerslack(1);
     log::set_level(options.log_level);
-    let mut daemon = Daemon {
-        signals: open_signals()?,
-        state: state::start(options)?,
-        stats_due_ns: u64::MAX,
-        stopped: false,
-    };
+    let (mut daemon, mut control) = start(options)?;
     print_start(&daemon.state);
-    supervise(&mut daemon);
-    let failed = workers::stop(&mut state::lock(&daemon.state).workers);
+    let began = match daemon.state.options.take_over {
+        Some(_) => EventsKind::Upgrade,
+        None => EventsKind::Started,
+    };
+    events::tell(&daemon.state.events, began, &EventsFacts::default());
+    notify::ready();
+    supervise::supervise(&mut daemon, &mut control);
+    notify::stopping();
+    let failed = stop(&mut daemon, control);
     Ok(finish(&daemon, failed))
 }

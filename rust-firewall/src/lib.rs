@@ -95,6 +95,7 @@ pub mod snapshot;
 pub mod source;
 pub mod state;
 pub mod stats;
+pub mod supervise;
 pub mod symbol;
 pub mod tally;
 pub mod token;

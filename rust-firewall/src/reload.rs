@@ -3,14 +3,15 @@
 //!
 //! Theory of operation: the new policy is read, compiled and checked aside. Then each worker is given
 //! it; a worker looks between two batches, so that each packet is decided by the old or by the new
-//! policy, never by a mixture. When all have taken it, nobody but the events thread knows the old one
-//! any more: what its counters counted is added to the new one's, and it is freed.
+//! policy, never by a mixture. When all have taken it, what the old one's counters counted goes over
+//! to the new one's, what was noted of its packets becomes events, and it is freed.
 
 use std::sync::Arc;
 
 use crate::ask;
 use crate::carry::{self, Carry};
 use crate::counts::{self, Count};
+use crate::events::{self, EventsFacts, EventsKind};
 use crate::load::{self, Loaded};
 use crate::log::{self, failure_set, Failure, LogExit};
 use crate::options::OptionsConntrack;
@@ -88,9 +89,9 @@ fn load_next(state: &State) -> Result<Loaded, Failure> {
     Ok(next)
 }
 
-/// Has all workers ask the next policy, and counters go on. Returns the old one, which nobody asks
-/// any more.
+/// Has all workers ask the next policy, and counters go on.
 fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, carry: &Carry) {
+    events::policy(&state.events, next.generation, next);
     let mut inner = state::lock(state);
     let workers = inner.workers.all.len();
     let sources = (0..workers).map(|_| ask::source_make(next)).collect();
@@ -101,18 +102,17 @@ fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, carry: &Carry) {
     }
     carry::end(carry, &tally.counters, &tally.logged, next);
     inner.loaded = Some(Arc::clone(next));
-    inner.old = Some(Arc::clone(old));
     inner.reload_error = None;
-}
-
-/// Nobody asks of the old policy any more.
-fn forget_old(state: &State) {
-    state::lock(state).old = None;
 }
 
 fn refuse(state: &State, failure: &Failure) {
     state::lock(state).reload_error = Some(failure.text.clone());
     counts::add(Count::ReloadsFailed, 1);
+    let facts = EventsFacts {
+        text: Some(&failure.text),
+        figures: &[],
+    };
+    events::tell(&state.events, EventsKind::ReloadFailed, &facts);
     log::error(format_args!(
         "reload: {}: the policy stays as it was",
         failure.text
@@ -136,8 +136,23 @@ fn exchange(state: &State) -> Result<ReloadResult, Failure> {
         removed: carry.removed,
         milliseconds: (wait::clock() - began_ns) / NS_PER_MS,
     };
-    forget_old(state);
+    events::drain(&state.events); // after which no event tells of the old policy
     Ok(result)
+}
+
+fn tell(state: &State, result: &ReloadResult) {
+    let figures = [
+        ("generation", result.generation.into()),
+        ("rules", result.rules.into()),
+        ("kept", result.kept.into()),
+        ("added", result.added.into()),
+        ("removed", result.removed.into()),
+    ];
+    let facts = EventsFacts {
+        text: None,
+        figures: &figures,
+    };
+    events::tell(&state.events, EventsKind::Reload, &facts);
 }
 
 /// Reads options.policy anew and has every packet decided by it. Fails, with everything as it was,
@@ -148,6 +163,7 @@ pub fn reload(state: &State) -> Result<ReloadResult, Failure> {
     match &result {
         Ok(result) => {
             counts::add(Count::Reloads, 1);
+            tell(state, result);
             log::info(format_args!(
                 "reload: policy {}: {} rules, {} kept, {} added, {} removed",
                 result.generation, result.rules, result.kept, result.added, result.removed

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
+use crate::contract::{self, Contract};
 use crate::options::{self, Options, OptionsProfile, PROGRAM, VERSION};
 use crate::options_daemon;
 use crate::packet;
@@ -18,12 +19,13 @@ use crate::stats::{self, Ledger, Stats};
 use crate::tally::Tally;
 use crate::verdict;
 
-/// Why a ledger is printed.
+/// Why a ledger is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportReason {
     Interval,
     Signal,
+    Control,
     Exit,
 }
 
@@ -177,12 +179,14 @@ struct StartObject<'a> {
     default: &'static str,
     #[serde(flatten)]
     policy: Option<StartPolicyObject<'a>>,
+    contract: &'a Contract,
 }
 
 fn start_object<'a>(
     options: &'a Options,
     requirement: Option<&Requirement>,
     receive_buffer: u32,
+    contract: &'a Contract,
     time_ms: u64,
 ) -> StartObject<'a> {
     StartObject {
@@ -204,6 +208,7 @@ fn start_object<'a>(
         deadline_ms: options.deadline_ms,
         default: verdict::name(options.default_verdict),
         policy: requirement.map(|requirement| report_policy::start_object(options, requirement)),
+        contract,
     }
 }
 
@@ -316,19 +321,27 @@ fn line_of(object: &impl Serialize) -> String {
     serde_json::to_string(object).unwrap_or_default() + "\n"
 }
 
-/// The start line, as options.json says. requirement: of the policy, if there is one. receive_buffer: bytes that the kernel really gives the
+/// The start line, and the failure contract, as options.json says. requirement: of the policy, if there is one. receive_buffer: bytes that the kernel really gives the
 /// first queue. time_ms: UNIX time.
 pub fn start(
     options: &Options,
     requirement: Option<&Requirement>,
     receive_buffer: u32,
+    contract: &Contract,
     time_ms: u64,
 ) -> String {
     if options.json {
-        return line_of(&start_object(options, requirement, receive_buffer, time_ms));
+        return line_of(&start_object(
+            options,
+            requirement,
+            receive_buffer,
+            contract,
+            time_ms,
+        ));
     }
     let mut out = String::new();
     print_start(&mut out, options, requirement, receive_buffer);
+    contract::print(&mut out, contract);
     out
 }
 

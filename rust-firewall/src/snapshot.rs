@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::compile::{self, CompilePlace};
+use crate::contract::Contract;
 use crate::describe;
 use crate::load;
 use crate::options::Options;
@@ -75,6 +76,7 @@ pub struct Snapshot {
     /// Why the last reload failed, if it did.
     pub reload_error: Option<String>,
     pub options: Arc<Options>,
+    pub contract: Arc<Contract>,
 }
 
 /// A rule, but for what it counted.
@@ -158,5 +160,6 @@ pub fn take(state: &State, with_rules: bool) -> Snapshot {
         stalled: inner.stalled.clone(),
         reload_error: inner.reload_error.clone(),
         options: Arc::clone(&state.options),
+        contract: Arc::clone(&inner.contract),
     }
 }

@@ -2,22 +2,31 @@
 //! What runs, for the threads that tell of it. The main thread changes it, under the lock; others
 //! read it under the lock. Workers know nothing of it.
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::carry;
+use crate::contract::Contract;
+use crate::events::{self, Events};
+use crate::handover::Handover;
 use crate::load::{self, Loaded};
 use crate::log::Failure;
 use crate::options::Options;
 use crate::reject::{self, Reject};
 use crate::report;
 use crate::tally::{self, Tally};
+use crate::wait;
+use crate::worker::WorkerSetup;
 use crate::workers::{self, Workers};
 
 pub struct State {
+    /// As the policy and the kernel made them.
     pub options: Arc<Options>,
     /// UNIX time.
     pub started_ms: u64,
     /// Open if it could be, so that a later policy may reject.
     pub reject: Option<Arc<Reject>>,
+    pub events: Arc<Events>,
     inner: Mutex<StateInner>,
 }
 
@@ -25,13 +34,12 @@ pub struct State {
 pub struct StateInner {
     /// The policy that decides, if there is one.
     pub loaded: Option<Arc<Loaded>>,
-    /// The one before, while there may be events of it.
-    pub old: Option<Arc<Loaded>>,
     pub workers: Workers,
     /// One a worker: packets that the guard answered.
     pub stalled: Vec<u64>,
     /// Why the last reload failed, if it did.
     pub reload_error: Option<String>,
+    pub contract: Arc<Contract>,
 }
 
 /// Opens the sockets of reject if the policy asks for answers, or else if that can be had: a later
@@ -44,27 +52,57 @@ fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Fail
     }
 }
 
-/// Loads the policy, opens the queues and starts the workers. What the policy and the kernel made of
-/// the options is in the state's.
-pub fn start(mut options: Options) -> Result<State, Failure> {
+/// Has what another firewall counted go on.
+fn carry_over(loaded: &mut Loaded, taken: &mut Handover) {
+    loaded.generation = taken.generation + 1;
+    let carry = carry::begin(mem::take(&mut taken.side), loaded, wait::clock());
+    carry::end(&carry, &taken.counters, &taken.logged, loaded);
+}
+
+/// Opens the queues, or takes them over with all that was counted.
+/// - loaded: as load::load made it of the options.
+/// - taken: none = they are opened.
+pub fn open(
+    mut options: Options,
+    mut loaded: Option<Loaded>,
+    events: &Arc<Events>,
+    mut taken: Option<&mut Handover>,
+) -> Result<State, Failure> {
     let started_ms = report::time();
-    let loaded = load::load(&mut options)?.map(Arc::new);
+    let mut stalled = vec![0; usize::from(options.queue_last - options.queue_first) + 1];
+    if let Some(taken) = taken.as_deref_mut() {
+        stalled = taken.queues.iter().map(|queue| queue.stalled).collect();
+        if let Some(loaded) = &mut loaded {
+            carry_over(loaded, taken);
+        }
+    }
+    let loaded = loaded.map(Arc::new);
     let reject = open_reject(loaded.as_ref())?;
-    let workers = workers::start(&options, loaded.as_ref(), reject.as_ref())?;
+    let setup = WorkerSetup {
+        options: &options,
+        loaded: loaded.as_ref(),
+        reject: reject.as_ref(),
+        events,
+    };
+    let workers = workers::open(&setup, taken)?;
     if let Some(first) = workers.all.first() {
         options.gso = first.shared.settings.gso;
     }
+    if let Some(loaded) = &loaded {
+        events::policy(events, loaded.generation, loaded);
+    }
     let inner = StateInner {
         loaded,
-        old: None,
-        stalled: vec![0; workers.all.len()],
         workers,
+        stalled,
         reload_error: None,
+        contract: Arc::default(),
     };
     Ok(State {
         options: Arc::new(options),
         started_ms,
         reject,
+        events: Arc::clone(events),
         inner: Mutex::new(inner),
     })
 }
@@ -73,13 +111,6 @@ pub fn start(mut options: Options) -> Result<State, Failure> {
 pub fn lock(state: &State) -> MutexGuard<'_, StateInner> {
     // Whoever panics ends the process, so that no one sees what he left.
     state.inner.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The policy that packets of this generation were decided by, as long as there may be some.
-pub fn policy(inner: &StateInner, generation: u32) -> Option<&Arc<Loaded>> {
-    let both = inner.loaded.iter().chain(&inner.old);
-    both.into_iter()
-        .find(|loaded| loaded.generation == generation)
 }
 
 /// Sums the counters of the policy in all queues.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill write close
+// seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill read write close
 //! The loop for one queue: receive, parse, decide, answer, wait. One thread, which shares nothing
 //! but its counters and what it is told. No allocation, lock or print between receiving and
 //! answering.
@@ -20,10 +20,13 @@ use nix::unistd::{getpid, Pid};
 use sys_bindings::NFQA_CFG_F_GSO;
 
 use crate::ask::{self, Ask, AskSource};
-use crate::decide::{decide, DecideOutcome, DecideSettings};
+use crate::decide::DecideOutcome;
+use crate::event;
+use crate::events::{self, Events};
+use crate::handover::HandoverQueue;
 use crate::load::{self, Loaded};
 use crate::log::{self, failure_set_start, Failure};
-use crate::options::{self, Options, OptionsProfile, OptionsSituation};
+use crate::options::{self, Options, OptionsProfile};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
 use crate::queue_adopt::{self, QueueGiven};
@@ -56,9 +59,7 @@ pub struct Shared {
 struct Own {
     shared: Arc<Shared>,
     queue: Queue,
-    decide: DecideSettings,
-    /// If there is a policy.
-    ask: Option<Ask>,
+    ask: Ask,
     wait: Wait,
     batch: VerdictBatch,
     /// --profile paper: busy loop, everything accepted unread.
@@ -111,8 +112,8 @@ fn look_for_turn(own: &mut Own) {
     if !own.shared.turn.load(Ordering::Acquire) {
         return;
     }
-    if let (Some(ask), Some(next)) = (&mut own.ask, lock(&own.shared.next).take()) {
-        ask.source = next;
+    if let Some(next) = lock(&own.shared.next).take() {
+        own.ask.source = Some(next);
     }
     own.shared.turn.store(false, Ordering::Release);
 }
@@ -122,16 +123,31 @@ fn fail(failed_call: &'static str, error: Errno) -> WorkerError {
     WorkerError { failed_call, error }
 }
 
-/// Receives, and counts what needs no verdict.
-fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
-    let received =
-        queue::receive(&mut own.queue).map_err(|error| fail(own.queue.failed_call, error))?;
-    let stats = &own.shared.stats;
+fn count_received(stats: &LiveStats, received: &QueueReceived) {
     stats::add(&stats.received, received.packets.into());
     stats::add(&stats.netlink, received.malformed.into());
     stats::add(&stats.refused, received.refused.into());
     stats::add(&stats.overruns, received.overruns.into());
+}
+
+/// Receives, and counts what needs no verdict.
+fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
+    let received =
+        queue::receive(&mut own.queue).map_err(|error| fail(own.queue.failed_call, error))?;
+    count_received(&own.shared.stats, &received);
     Ok(received)
+}
+
+/// Sees to it that what waits in a queue that another process had is as we want it.
+fn resume(own: &mut Own) -> Result<(), WorkerError> {
+    let mut received = QueueReceived::default();
+    let result = queue_adopt::resume(&mut own.queue, &mut own.batch, &mut received);
+    let stats = &own.shared.stats;
+    count_received(stats, &received);
+    if let Some(requeued) = stats.verdicts.get(Verdict::Requeue as usize) {
+        stats::add(requeued, received.packets.into());
+    }
+    result.map_err(|error| fail(own.queue.failed_call, error))
 }
 
 /// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
@@ -173,10 +189,8 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     if !packet.truncated {
         status = inspect(&own.shared, &own.queue, packet, &mut parsed);
     }
-    match &mut own.ask {
-        Some(ask) => verdict_of(&ask::policy(ask, stats, packet, &parsed, status)),
-        None => (decide(&own.decide, status, packet.truncated), 0),
-    }
+    let outcome = ask::packet(&mut own.ask, stats, packet, &parsed, status);
+    verdict_of(&outcome)
 }
 
 /// The verdict that goes to the kernel: an accept with a mark has a name of its own.
@@ -192,8 +206,8 @@ fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
 fn answer(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     let mut verdicts = [0; verdict::COUNT];
     verdict::batch_clear(&mut own.batch);
-    if let Some(ask) = &mut own.ask {
-        ask.now_ns = wait::clock();
+    if ask::has_policy(&own.ask) {
+        own.ask.now_ns = wait::clock();
     }
     for index in 0..packets as usize {
         let Some(packet) = own.queue.packets.get(index).copied() else {
@@ -213,6 +227,7 @@ fn answer(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
             stats::add(counter, count);
         }
     }
+    event::flush(&mut own.ask.ring);
     Ok(())
 }
 
@@ -376,7 +391,9 @@ fn take_ledger(shared: &Shared, running: bool) -> Ledger {
 
 fn run(mut own: Box<Own>) -> Box<Own> {
     let loop_of = if own.paper { run_paper } else { run_fast };
-    let result = pin(&own).and_then(|()| loop_of(&mut own));
+    let result = pin(&own)
+        .and_then(|()| resume(&mut own))
+        .and_then(|()| loop_of(&mut own));
     let ledger = take_ledger(&own.shared, false);
     if !own.shared.keep_open.load(Ordering::Relaxed) {
         queue::close(&mut own.queue);
@@ -395,24 +412,46 @@ fn has_ended(shared: &Shared) -> bool {
     lock(&shared.ended).is_some()
 }
 
-/// Opens the queue and the eventfd. loaded: the policy. index: the worker's place, which is added to
-/// the first queue's number. After a failure everything is closed.
+/// What workers are made of.
+pub struct WorkerSetup<'a> {
+    pub options: &'a Options,
+    /// The policy.
+    pub loaded: Option<&'a Arc<Loaded>>,
+    /// Open if the policy can ask for answers.
+    pub reject: Option<&'a Arc<Reject>>,
+    pub events: &'a Events,
+}
+
+/// Opens the queue, or takes it over with what was counted for it, and the eventfd.
+/// - taken: none = it is opened.
+/// - index: the worker's place, which is added to the first queue's number.
+/// - After a failure everything is closed.
 pub fn open(
-    options: &Options,
-    loaded: Option<&Arc<Loaded>>,
-    reject: Option<&Arc<Reject>>,
+    setup: &WorkerSetup,
+    taken: Option<&mut HandoverQueue>,
     index: u16,
 ) -> Result<Worker, Failure> {
-    let requirement = loaded.map(|loaded| load::requirement(loaded));
+    let options = setup.options;
+    let requirement = setup.loaded.map(|loaded| load::requirement(loaded));
     let mut settings = options::queue(options, requirement, options.queue_first + index);
-    let source = loaded.map(ask::source_make);
+    let source = setup.loaded.map(ask::source_make);
+    let ring = events::ring(setup.events, index);
     let wake_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
         .map_err(|error| failure_set_start("eventfd", error))?;
-    let queue = queue::open(&settings)?;
+    let stats = LiveStats::default();
+    let queue = match taken.and_then(|taken| Some((taken.fd.take()?, taken))) {
+        Some((fd, taken)) => {
+            for (counter, counted) in stats.words().zip(taken.stats.words()) {
+                stats::add(counter, *counted);
+            }
+            queue_adopt::adopt(&settings, &taken.given, fd)?
+        }
+        None => queue::open(&settings)?,
+    };
     settings.receive_buffer = queue.receive_buffer;
     settings.gso = queue.flags & NFQA_CFG_F_GSO != 0;
     let shared = Arc::new(Shared {
-        stats: LiveStats::default(),
+        stats,
         settings,
         wake_event,
         stop: AtomicBool::new(false),
@@ -421,18 +460,10 @@ pub fn open(
         next: Mutex::new(None),
         ended: Mutex::new(None),
     });
-    let decide = DecideSettings {
-        default_verdict: options.default_verdict,
-        malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
-        truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
-        malformed_by_policy: options.malformed_by_policy,
-    };
-    let ask = |source: &Arc<AskSource>| ask::init(options, source, reject);
     let own = Own {
         shared: Arc::clone(&shared),
         queue,
-        decide,
-        ask: source.as_ref().map(ask),
+        ask: ask::init(options, source.as_ref(), setup.reject, ring),
         wait: Wait::default(),
         batch: VerdictBatch::default(),
         paper: options.profile == OptionsProfile::Paper,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: clock_nanosleep
 //! The workers of all queues, as one.
 
 use std::mem;
@@ -7,12 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::ask::AskSource;
-use crate::load::Loaded;
+use crate::handover::Handover;
 use crate::log::Failure;
-use crate::options::Options;
-use crate::reject::Reject;
 use crate::stats::Ledger;
-use crate::worker::{self, Worker, WorkerError};
+use crate::worker::{self, Worker, WorkerError, WorkerSetup};
 
 /// Between looks whether a worker has another policy.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
@@ -23,25 +22,25 @@ pub struct Workers {
     pub all: Vec<Worker>,
 }
 
-/// Opens all queues in order, then starts their threads. After a failure everything is stopped.
-pub fn start(
-    options: &Options,
-    loaded: Option<&Arc<Loaded>>,
-    reject: Option<&Arc<Reject>>,
-) -> Result<Workers, Failure> {
+/// Opens all queues in order, or takes them over with what was counted for them. After a failure all
+/// are closed.
+pub fn open(setup: &WorkerSetup, taken: Option<&mut Handover>) -> Result<Workers, Failure> {
     let mut workers = Workers::default();
-    for index in 0..=options.queue_last - options.queue_first {
-        let worker = worker::open(options, loaded, reject, index)?;
-        workers.all.push(worker);
-    }
-    for index in 0..workers.all.len() {
-        let started = workers.all.get_mut(index).map_or(Ok(()), worker::start);
-        if let Err(failure) = started {
-            stop(&mut workers);
-            return Err(failure);
-        }
+    let mut taken = taken.map(|taken| taken.queues.iter_mut());
+    for index in 0..=setup.options.queue_last - setup.options.queue_first {
+        let taken = taken.as_mut().and_then(Iterator::next);
+        workers.all.push(worker::open(setup, taken, index)?);
     }
     Ok(workers)
+}
+
+/// Starts the threads. After a failure all are stopped.
+pub fn start(workers: &mut Workers) -> Result<(), Failure> {
+    let started = workers.all.iter_mut().try_for_each(worker::start);
+    if started.is_err() {
+        stop(workers);
+    }
+    started
 }
 
 /// Has all workers ask another policy, and waits until they do. sources: one a worker. Returns the

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll read getsockopt close
+//! What the main thread does while the workers filter: it waits for signals, for clients of the
+//! control socket, for the guard and for times, and does what they ask for, one after the other.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
+
+use crate::control::{self, Control, ControlActions};
+use crate::counts::{self, Count};
+use crate::daemon::Daemon;
+use crate::events::{self, EventsFacts, EventsKind};
+use crate::guard::{self, GuardNote};
+use crate::handover::{self, HandoverFd};
+use crate::log::{self, failure_set, Failure, LogExit};
+use crate::metrics;
+use crate::notify;
+use crate::options::{self, OptionsSituation};
+use crate::queue::QueueKind;
+use crate::queue_proc;
+use crate::reload::{self, ReloadResult};
+use crate::report::{self, ReportReason};
+use crate::snapshot::{self, Snapshot};
+use crate::state;
+use crate::wait;
+use crate::workers::{self, Workers};
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+const NS_PER_MS: u64 = 1_000_000;
+/// Between looks whether packets wait.
+const DRAIN_LOOK_NS: u64 = 10 * NS_PER_MS;
+/// Between looks whether packets were lost.
+const OVERLOAD_LOOK_NS: u64 = NS_PER_SECOND;
+const NEVER: u64 = u64::MAX;
+
+/// When something is due, by wait::clock; NEVER.
+struct Times {
+    stats_ns: u64,
+    watchdog_ns: u64,
+    overload_ns: u64,
+    /// Of each queue, when it was looked at last.
+    lost: Vec<u32>,
+}
+
+/// Prints the ledgers of all queues. Returns how many packets they leave unaccounted for.
+pub fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
+    let state = &daemon.state;
+    let inner = state::lock(state);
+    let ledgers = workers::ledgers(&inner.workers);
+    let tally = state::tally(&inner);
+    report::print(&report::ledger(
+        &state.options,
+        reason,
+        report::time(),
+        &ledgers,
+        tally.as_ref(),
+    ));
+    ledgers.iter().map(|ledger| ledger.difference).sum()
+}
+
+fn backend_of(name: &str) -> Option<QueueKind> {
+    let all = [QueueKind::Classic, QueueKind::Mnl, QueueKind::Raw];
+    all.into_iter()
+        .find(|kind| options::backend_name(*kind) == name)
+}
+
+impl ControlActions for Daemon {
+    fn snapshot(&mut self, with_rules: bool) -> Snapshot {
+        snapshot::take(&self.state, with_rules)
+    }
+
+    fn stats(&mut self) -> String {
+        let mut options = (*self.state.options).clone();
+        options.json = true;
+        let inner = state::lock(&self.state);
+        let ledgers = workers::ledgers(&inner.workers);
+        let tally = state::tally(&inner);
+        report::ledger(
+            &options,
+            ReportReason::Control,
+            report::time(),
+            &ledgers,
+            tally.as_ref(),
+        )
+    }
+
+    fn reload(&mut self) -> Result<ReloadResult, Failure> {
+        notify::reloading();
+        let result = reload::reload(&self.state);
+        notify::ready();
+        result
+    }
+
+    fn drain(&mut self, seconds: u32) {
+        self.drain_end_ns = wait::clock() + u64::from(seconds) * NS_PER_SECOND;
+    }
+
+    fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure> {
+        let Some(kind) = backend_of(backend) else {
+            return Err(failure_set(
+                LogExit::Usage,
+                "there is no backend of this name: say raw or mnl",
+            ));
+        };
+        let peer = getsockopt(&client, sockopt::PeerCredentials);
+        let events = events::fd(&self.state.events);
+        let mut fds = [None; handover::FD_COUNT];
+        fds[HandoverFd::Control as usize] = self.control_listener.as_ref().map(AsFd::as_fd);
+        fds[HandoverFd::Metrics as usize] = self.metrics.as_ref().map(metrics::listener);
+        fds[HandoverFd::Events as usize] = events.as_ref().map(AsFd::as_fd);
+        self.given = handover::give(&self.state, client, kind, fds)?;
+        if self.given {
+            if let Ok(peer) = peer {
+                notify::main_pid(Pid::from_raw(peer.pid()));
+            }
+            self.stopped = true;
+        }
+        Ok(())
+    }
+
+    fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno> {
+        events::tail(&self.state.events, client, verdicts, packets).map_err(|(_, error)| error)
+    }
+}
+
+fn take_signal(daemon: &mut Daemon, signal: u32) {
+    match Signal::try_from(signal as i32) {
+        Ok(Signal::SIGHUP) => {
+            let _ = daemon.reload(); // says itself what came of it
+        }
+        Ok(Signal::SIGUSR1) => {
+            print_ledgers(daemon, ReportReason::Signal);
+        }
+        Ok(Signal::SIGUSR2) => events::rotate(&daemon.state.events),
+        _ => daemon.stopped = true, // SIGINT, SIGTERM
+    }
+}
+
+fn read_signals(daemon: &mut Daemon) {
+    while !daemon.stopped {
+        match daemon.signals.read_signal() {
+            Ok(Some(signal)) => take_signal(daemon, signal.ssi_signo),
+            Ok(None) | Err(_) => break,
+        }
+    }
+}
+
+fn take_note(daemon: &Daemon, note: &GuardNote) {
+    let options = &daemon.state.options;
+    let index = usize::from(note.queue.saturating_sub(options.queue_first));
+    if let Some(stalled) = state::lock(&daemon.state).stalled.get_mut(index) {
+        *stalled += u64::from(note.packets);
+    }
+    counts::add(Count::StalledPackets, note.packets.into());
+    if !note.begins {
+        return;
+    }
+    counts::add(Count::Stalls, 1);
+    let facts = EventsFacts {
+        text: None,
+        figures: &[
+            ("queue", note.queue.into()),
+            ("packets", note.packets.into()),
+        ],
+    };
+    events::tell(&daemon.state.events, EventsKind::Stall, &facts);
+    let verb = match options.fail_open[OptionsSituation::Stall as usize] {
+        true => "accept",
+        false => "drop",
+    };
+    log::warn(format_args!(
+        "queue {}: no packet got its verdict for {} ms: the guard has begun to {verb} what waits",
+        note.queue, options.deadline_ms
+    ));
+}
+
+fn read_guard(daemon: &mut Daemon) {
+    while let Some(note) = guard::read(&mut daemon.guard) {
+        take_note(daemon, &note);
+    }
+}
+
+/// Tells of packets that were lost since it was looked last.
+fn look_for_overload(daemon: &Daemon, times: &mut Times) {
+    let options = &daemon.state.options;
+    for (number, before) in (options.queue_first..).zip(&mut times.lost) {
+        let Ok(figures) = queue_proc::figures(number) else {
+            continue;
+        };
+        let lost = figures.queue_full.wrapping_add(figures.user_drop);
+        let more = lost.wrapping_sub(*before);
+        *before = lost;
+        if more > 0 {
+            let facts = EventsFacts {
+                text: None,
+                figures: &[("queue", number.into()), ("lost", more.into())],
+            };
+            events::tell(&daemon.state.events, EventsKind::Overload, &facts);
+        }
+    }
+}
+
+fn anything_waits(workers: &Workers) -> bool {
+    workers.all.iter().any(|worker| {
+        let figures = queue_proc::figures(worker.shared.settings.number);
+        figures.is_ok_and(|figures| figures.waiting > 0)
+    })
+}
+
+/// Does what is due.
+fn keep_times(daemon: &mut Daemon, times: &mut Times) {
+    let now_ns = wait::clock();
+    if now_ns >= times.stats_ns {
+        print_ledgers(daemon, ReportReason::Interval);
+        times.stats_ns += u64::from(daemon.state.options.stats_s) * NS_PER_SECOND;
+    }
+    if now_ns >= times.watchdog_ns {
+        notify::watchdog();
+        times.watchdog_ns = now_ns + notify::watchdog_ms() * NS_PER_MS;
+    }
+    if now_ns >= times.overload_ns {
+        look_for_overload(daemon, times);
+        times.overload_ns = now_ns + OVERLOAD_LOOK_NS;
+    }
+    if daemon.drain_end_ns != NEVER
+        && (now_ns >= daemon.drain_end_ns || !anything_waits(&state::lock(&daemon.state).workers))
+    {
+        daemon.stopped = true;
+    }
+}
+
+/// How long until something is due, as poll takes it; never too short.
+fn timeout_of(daemon: &Daemon, control: Option<&Control>, times: &Times) -> PollTimeout {
+    let now_ns = wait::clock();
+    let mut due_ns = times.stats_ns.min(times.watchdog_ns).min(times.overload_ns);
+    if daemon.drain_end_ns != NEVER {
+        due_ns = due_ns.min(now_ns + DRAIN_LOOK_NS);
+    }
+    if let Some(control_ms) = control.and_then(control::timeout) {
+        due_ns = due_ns.min(now_ns + control_ms * NS_PER_MS);
+    }
+    if due_ns == NEVER {
+        return PollTimeout::NONE;
+    }
+    let left_ms = due_ns.saturating_sub(now_ns).div_ceil(NS_PER_MS);
+    PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
+}
+
+fn begin_times(daemon: &Daemon) -> Times {
+    let now_ns = wait::clock();
+    let options = &daemon.state.options;
+    let due = |wanted: bool, due_ns: u64| if wanted { due_ns } else { NEVER };
+    Times {
+        stats_ns: due(
+            options.stats_s > 0,
+            now_ns + u64::from(options.stats_s) * NS_PER_SECOND,
+        ),
+        watchdog_ns: due(notify::watchdog_ms() > 0, now_ns),
+        overload_ns: due(options.events.is_some(), now_ns),
+        lost: vec![0; usize::from(options.queue_last - options.queue_first) + 1],
+    }
+}
+
+/// Waits for what comes. Returns what is ready of the control's.
+fn wait_for(daemon: &Daemon, control: Option<&Control>, times: &Times) -> Vec<PollFlags> {
+    let mut sources = vec![PollFd::new(daemon.signals.as_fd(), PollFlags::POLLIN)];
+    sources.extend(guard::fd(&daemon.guard).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+    let own = sources.len();
+    let clients = control.map(control::poll).unwrap_or_default();
+    sources.extend(
+        clients
+            .into_iter()
+            .map(|(fd, flags)| PollFd::new(fd, flags)),
+    );
+    let _ = poll(&mut sources, timeout_of(daemon, control, times));
+    let ready = |source: &PollFd| source.revents().unwrap_or(PollFlags::empty());
+    sources.iter().skip(own).map(ready).collect()
+}
+
+/// Does what it is told until daemon.stopped.
+pub fn supervise(daemon: &mut Daemon, control: &mut Option<Control>) {
+    let mut times = begin_times(daemon);
+    while !daemon.stopped {
+        let ready = wait_for(daemon, control.as_ref(), &times);
+        read_signals(daemon);
+        read_guard(daemon);
+        if let Some(control) = control.as_mut().filter(|_| !daemon.stopped) {
+            control::serve(control, &ready, daemon);
+        }
+        keep_times(daemon, &mut times);
+    }
+}
