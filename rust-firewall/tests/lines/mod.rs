@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// The lines of a file that are no comments.
+#[allow(dead_code, reason = "not every program that unescapes reads lines")]
 pub fn lines(name: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
     let text = fs::read_to_string(folder.join(name)).expect("a file of vectors");

@@ -20,6 +20,13 @@ impl Block {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The values of all lines with this key, in order.
+    #[allow(dead_code, reason = "most vectors have one line of a key")]
+    pub fn values(&self, key: &str) -> Vec<&str> {
+        let lines = self.lines.iter().filter(|(k, _)| k == key);
+        lines.map(|(_, value)| value.as_str()).collect()
+    }
+
     pub fn name(&self) -> &str {
         self.value("name").expect("every vector has a name")
     }
