@@ -38,6 +38,17 @@ static const struct passwd *find_user(const char *name, struct failure *failure)
     return user;
 }
 
+bool privilege_user(const struct options *options, uid_t *user, gid_t *group) {
+    struct failure failure;
+    const struct passwd *found = geteuid() == 0 ? find_user(options->user, &failure) : NULL;
+
+    if (!found)
+        return false;
+    *user = found->pw_uid;
+    *group = found->pw_gid;
+    return true;
+}
+
 /// Fills in the capabilities that shall be left, of those that there are.
 static void choose_capabilities(const struct kept *kept) {
     const bool raw = kept->raw && capng_have_capability(CAPNG_PERMITTED, CAP_NET_RAW);

@@ -8,10 +8,14 @@
 #define PRIVILEGE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "load.h"
 #include "log.h"
 #include "options.h"
+
+/// Whom privilege_drop will become. Returns false if it stays who it is, or there is no such user.
+bool privilege_user(const struct options *options, uid_t *user, gid_t *group);
 
 /// Gives up what the firewall needs no more. Warns of files that it will not be able to read or
 /// write again as the user that it becomes.

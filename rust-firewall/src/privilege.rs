@@ -51,6 +51,14 @@ fn find_user(name: Option<&str>) -> Result<User, Failure> {
         })
 }
 
+/// Whom `drop` will become; none if it stays who it is, or there is no such user.
+pub fn user(options: &Options) -> Option<User> {
+    let is_root = geteuid().is_root();
+    is_root
+        .then(|| find_user(options.user.as_deref()))?
+        .ok()
+}
+
 /// The capabilities that shall be left, of those that there are.
 fn choose_capabilities(kept: &Kept) -> Result<CapsHashSet, CapsError> {
     let mut chosen = caps::read(None, CapSet::Permitted)?;
