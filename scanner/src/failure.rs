@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What ends the program before its time: one line, cause and cure, and an exit code.
+
+use std::fmt;
+use std::io;
+
+/// The scan was done. Each other code says why it was not.
+pub const EXIT_DONE: u8 = 0;
+/// A system call failed; with --verify: what was met differs from the policy.
+pub const EXIT_FAILED: u8 = 1;
+pub const EXIT_USAGE: u8 = 2;
+pub const EXIT_PRIVILEGE: u8 = 3;
+/// SIGINT or SIGTERM came before all targets were done.
+pub const EXIT_INTERRUPTED: u8 = 4;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: u8,
+    /// `CAUSE: CURE`, without `error:`.
+    pub text: String,
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn usage(text: impl Into<String>) -> Failure {
+        Failure {
+            code: EXIT_USAGE,
+            text: text.into(),
+        }
+    }
+
+    pub fn system(what: &str, error: &io::Error) -> Failure {
+        let code = match error.kind() {
+            io::ErrorKind::PermissionDenied => EXIT_PRIVILEGE,
+            _ => EXIT_FAILED,
+        };
+        Failure {
+            code,
+            text: format!("{what}: {error}"),
+        }
+    }
+
+    pub fn privilege(text: impl Into<String>) -> Failure {
+        Failure {
+            code: EXIT_PRIVILEGE,
+            text: text.into(),
+        }
+    }
+
+    pub fn failed(text: impl Into<String>) -> Failure {
+        Failure {
+            code: EXIT_FAILED,
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

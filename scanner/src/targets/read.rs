@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Targets from the command line and from files: each error names the place.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::ToSocketAddrs;
+
+use super::grammar::{self, Word};
+use super::set::{self, Set, MOST_MEMBERS};
+use super::{authorise, interface_index, Address, Range};
+use crate::failure::{Failure, Result};
+
+/// Honoured when it is there, without any option; --block-file names another.
+pub const BLOCK_FILE: &str = "/etc/twinwall/scanner.block";
+/// A line of a target file; what is longer is no list of targets.
+const LONGEST_LINE_BYTES: u64 = 4096;
+
+/// What the person wrote.
+#[derive(Debug, Default)]
+pub struct Wanted<'a> {
+    pub words: &'a [String],
+    /// `-` is stdin.
+    pub file: Option<&'a str>,
+    pub exclude: &'a [String],
+    pub exclude_file: Option<&'a str>,
+    pub block_file: Option<&'a str>,
+    pub authorised: bool,
+}
+
+/// Whom to ask.
+#[derive(Debug, Default)]
+pub struct Targets {
+    pub set: Set,
+    /// The names that addresses were resolved from.
+    pub names: HashMap<Address, String>,
+    /// Addresses that a block list left out.
+    pub blocked: u128,
+}
+
+pub fn read(wanted: &Wanted) -> Result<Targets> {
+    let mut reader = Reader::default();
+    reader.words(wanted.words, "target")?;
+    if let Some(file) = wanted.file {
+        reader.file(file)?;
+    }
+    let (ranges, names) = (reader.ranges, reader.names);
+    if ranges.is_empty() {
+        return Err(Failure::usage(
+            "no target: name addresses, networks or hosts (--help)",
+        ));
+    }
+    let mut excluded = Reader::default();
+    excluded.words(wanted.exclude, "--exclude")?;
+    if let Some(file) = wanted.exclude_file {
+        excluded.file(file)?;
+    }
+    let mut block = Reader {
+        ranges: authorise::nobody(),
+        ..Reader::default()
+    };
+    match wanted.block_file {
+        Some(file) => block.file(file)?,
+        None if std::path::Path::new(BLOCK_FILE).exists() => block.file(BLOCK_FILE)?,
+        None => {}
+    }
+    let asked = set::subtract(&ranges, &excluded.ranges);
+    let allowed = set::subtract(&asked, &block.ranges);
+    authorise::check(&allowed, wanted.authorised)?;
+    let blocked = set::count(&asked) - set::count(&allowed);
+    let set = Set::new(allowed).ok_or_else(|| {
+        Failure::usage(format!(
+            "more than {MOST_MEMBERS} addresses: name smaller networks"
+        ))
+    })?;
+    if set.is_empty() {
+        return Err(Failure::usage(
+            "no target is left of what was named: see --exclude, --exclude-file and the block list",
+        ));
+    }
+    Ok(Targets {
+        set,
+        names,
+        blocked,
+    })
+}
+
+#[derive(Default)]
+struct Reader {
+    ranges: Vec<Range>,
+    names: HashMap<Address, String>,
+}
+
+impl Reader {
+    fn words(&mut self, words: &[String], what: &str) -> Result<()> {
+        for (at, word) in words.iter().enumerate() {
+            self.word(word, || format!("{what} {}", at + 1))?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, name: &str) -> Result<()> {
+        let (source, shown): (Box<dyn Read>, &str) = match name {
+            "-" => (Box::new(io::stdin()), "stdin"),
+            _ => {
+                let file = std::fs::File::open(name)
+                    .map_err(|error| Failure::usage(format!("{name}: cannot be read: {error}")))?;
+                (Box::new(file), name)
+            }
+        };
+        self.lines(source, shown)
+    }
+
+    fn lines(&mut self, source: impl Read, shown: &str) -> Result<()> {
+        let mut source = BufReader::new(source);
+        let mut line = String::new();
+        for number in 1.. {
+            line.clear();
+            let got = (&mut source).take(LONGEST_LINE_BYTES).read_line(&mut line);
+            match got {
+                Ok(0) => break,
+                Ok(_) if !line.ends_with('\n') && line.len() as u64 == LONGEST_LINE_BYTES => {
+                    return Err(Failure::usage(format!(
+                        "{shown}:{number}: a line of more than {LONGEST_LINE_BYTES} bytes: it is no list of targets"
+                    )));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    return Err(Failure::usage(format!(
+                        "{shown}:{number}: cannot be read: {error}"
+                    )))
+                }
+            }
+            let text = line.split('#').next().unwrap_or("");
+            for word in text
+                .split([' ', '\t', '\r', '\n', ','])
+                .filter(|word| !word.is_empty())
+            {
+                let column = word.as_ptr() as usize - line.as_ptr() as usize + 1;
+                self.word(word, || format!("{shown}:{number}:{column}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str, place: impl Fn() -> String) -> Result<()> {
+        let bad = |why: String| Failure::usage(format!("{}: \"{word}\": {why}", place()));
+        match grammar::parse(word).map_err(bad)? {
+            Word::Range {
+                family,
+                scope,
+                first,
+                last,
+            } => {
+                let scope = match scope {
+                    None => 0,
+                    Some(name) => interface_index(name).ok_or_else(|| {
+                        bad(format!("no interface is called {name} here: ip link"))
+                    })?,
+                };
+                self.ranges.push(Range {
+                    family,
+                    scope,
+                    first,
+                    last,
+                });
+            }
+            Word::Name(name) => {
+                let address = resolve(name).map_err(bad)?;
+                self.ranges.push(Range::one(address));
+                self.names.insert(address, name.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first address of a host, as nmap takes it.
+fn resolve(name: &str) -> std::result::Result<Address, String> {
+    let found = (name, 0).to_socket_addrs().map_err(|error| {
+        format!("the host cannot be resolved: {error}: check the spelling and the resolver")
+    })?;
+    let first = found.into_iter().next().ok_or("the host has no address")?;
+    let scope = match first {
+        std::net::SocketAddr::V6(address) => address.scope_id(),
+        std::net::SocketAddr::V4(_) => 0,
+    };
+    Ok(Address {
+        ip: first.ip(),
+        scope,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Vec<String> {
+        list.iter().map(|word| word.to_string()).collect()
+    }
+
+    #[test]
+    fn exclusions_and_broadcast_are_left_out() {
+        let (asked, exclude) = (words(&["10.0.0.0/24", "localhost"]), words(&["10.0.0.0-9"]));
+        let targets = read(&Wanted {
+            words: &asked,
+            exclude: &exclude,
+            ..Wanted::default()
+        })
+        .unwrap();
+        assert_eq!(targets.set.len(), 247);
+        assert_eq!(targets.set.get(0).to_string(), "10.0.0.10");
+        assert_eq!(targets.names.len(), 1);
+        assert_eq!(targets.blocked, 0);
+        let asked = words(&["127.0.0.1", "224.0.0.0/24"]);
+        let targets = read(&Wanted {
+            words: &asked,
+            ..Wanted::default()
+        })
+        .unwrap();
+        assert_eq!((targets.set.len(), targets.blocked), (1, 256));
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        let mut reader = Reader::default();
+        let error = reader
+            .lines(
+                &b"# hosts\n10.0.0.1, 10.0.0.2\n  10.0.0.300 # x\n"[..],
+                "hosts",
+            )
+            .unwrap_err();
+        assert_eq!(error.text, "hosts:3:3: \"10.0.0.300\": it is no address");
+        assert_eq!(reader.ranges.len(), 2);
+        let asked = words(&["10.0.0.1", "fe80::1%nosuch"]);
+        let error = read(&Wanted {
+            words: &asked,
+            ..Wanted::default()
+        });
+        let text = error.unwrap_err().text;
+        assert!(
+            text.starts_with("target 2: \"fe80::1%nosuch\": no interface"),
+            "{text}"
+        );
+        let long = vec![b'1'; 5000];
+        let error = Reader::default().lines(&long[..], "-").unwrap_err();
+        assert!(error.text.contains("-:1: a line of more"), "{error}");
+        assert!(Reader::default().lines(&b"\xff\xfe\n"[..], "-").is_err());
+    }
+
+    #[test]
+    fn nothing_left_is_an_error() {
+        let (asked, exclude) = (words(&["10.0.0.1"]), words(&["10.0.0.0/24"]));
+        let error = read(&Wanted {
+            words: &asked,
+            exclude: &exclude,
+            ..Wanted::default()
+        });
+        assert!(error.unwrap_err().text.contains("no target is left"));
+        assert!(read(&Wanted::default())
+            .unwrap_err()
+            .text
+            .contains("no target:"));
+    }
+}
