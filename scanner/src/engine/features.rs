@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What this kernel's io_uring gives. Each thing is tried; what is missing has a fallback, and a line that says so.
+
+use io_uring::{cqueue, opcode, squeue, Builder, IoUring, Probe};
+
+/// What the rings are made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Only the thread that made a ring uses it: no locks (Linux 6.0).
+    pub single_issuer: bool,
+    /// Completions wait for the next system call instead of interrupting (Linux 5.19).
+    pub coop_taskrun: bool,
+}
+
+/// The rings' features and what falls back; or why there is no io_uring that would do.
+pub fn probe() -> Result<(Features, Vec<String>), String> {
+    let ring: IoUring = IoUring::new(8).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has none".to_string(),
+        Some(libc::EPERM | libc::EACCES) => {
+            "it is forbidden here (kernel.io_uring_disabled, or a sandbox)".to_string()
+        }
+        _ => format!("it does not start: {error}"),
+    })?;
+    let params = ring.params();
+    let needed = [
+        (
+            params.is_feature_nodrop(),
+            "completions that are kept (5.5)",
+        ),
+        (
+            params.is_feature_ext_arg(),
+            "waiting with a time-out (5.11)",
+        ),
+        (
+            params.is_feature_skip_cqe_on_success(),
+            "silent successes (5.17)",
+        ),
+        (params.is_feature_linked_file(), "late files (5.17)"),
+    ];
+    for (is_there, what) in needed {
+        if !is_there {
+            return Err(format!("this kernel's lacks {what}"));
+        }
+    }
+    let mut operations = Probe::new();
+    ring.submitter()
+        .register_probe(&mut operations)
+        .map_err(|error| format!("it does not tell its operations: {error}"))?;
+    for (code, name) in [
+        (opcode::Socket::CODE, "SOCKET (5.19)"),
+        (opcode::Connect::CODE, "CONNECT (5.5)"),
+        (opcode::Recv::CODE, "RECV (5.6)"),
+        (opcode::Send::CODE, "SEND (5.6)"),
+        (opcode::AsyncCancel::CODE, "ASYNC_CANCEL (5.5)"),
+    ] {
+        if !operations.is_supported(code) {
+            return Err(format!("this kernel's lacks {name}"));
+        }
+    }
+    ring.submitter()
+        .register_files_sparse(8)
+        .map_err(|error| format!("direct descriptors are refused: {error}"))?;
+    let features = Features {
+        single_issuer: builder().setup_single_issuer().build(8).is_ok(),
+        coop_taskrun: builder().setup_coop_taskrun().build(8).is_ok(),
+    };
+    let mut told = Vec::new();
+    for (is_there, what) in [
+        (
+            features.single_issuer,
+            "SINGLE_ISSUER (6.0): rings take a lock",
+        ),
+        (
+            features.coop_taskrun,
+            "COOP_TASKRUN (5.19): completions interrupt",
+        ),
+    ] {
+        if !is_there {
+            told.push(format!("this kernel's io_uring lacks {what}"));
+        }
+    }
+    Ok((features, told))
+}
+
+fn builder() -> Builder<squeue::Entry, cqueue::Entry> {
+    IoUring::builder()
+}

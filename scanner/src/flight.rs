@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A ring's work: which slot asks which target, what its operations come to, and what follows. Generic over the engine,
+//! so that io_uring and epoll run the same code. After `new`, nothing here allocates (tests/allocation.rs); probes by TLS
+//! do, inside rustls.
+//!
+//! The number in flight grows while everything in flight is silent, and is halved when the machine lacks something. A slot's
+//! socket is opened once and goes from target to target.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::counts::{add, Counts};
+use crate::deadlines::{Deadlines, Kind};
+use crate::engine::sockaddr::Sockaddr;
+use crate::engine::{Before, Completion, Engine, Operation};
+use crate::plan::Cursor;
+use crate::probe::{Scan, Step, Talk};
+use crate::rate::Rate;
+use crate::record::{Outbox, Record};
+use crate::state::{classify, is_shortage, Finding, Reason, State};
+use crate::targets::Family;
+
+/// By so many the number in flight grows at once.
+const STEP: usize = 256;
+/// Completions of a round.
+const ROUND: usize = 512;
+const FEWEST_IN_FLIGHT: usize = 8;
+/// Before a target is asked again for which the machine lacked something, and how often it is at most.
+const PAUSE_NS: u64 = 100_000_000;
+const MOST_SHORTAGES: u8 = 50;
+/// Before the number in flight grows again.
+const RECOVERY_NS: u64 = 1_000_000_000;
+/// How long completions may gather while many are in flight, and how long a round may take at all.
+const GATHER_NS: u64 = 500_000;
+const LONGEST_WAIT_NS: u64 = 50_000_000;
+
+/// The same for all rings but the rate, which they share out.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub slots: usize,
+    pub connect_timeout_ns: u64,
+    pub talk_timeout_ns: u64,
+    /// Attempts beyond the first.
+    pub retries: u8,
+    /// A second; 0: no limit.
+    pub rate: f64,
+    /// States that are told one by one; all are counted.
+    pub told: [bool; 4],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Connecting,
+    Sending { from: u32, to: u32 },
+    Receiving,
+    Paused,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    index: u64,
+    started_ns: u64,
+    phase: Phase,
+    /// The time of its operation is over, and that was cancelled.
+    expired: bool,
+    family: Option<Family>,
+    /// It has a connection, or had begun one.
+    dirty: bool,
+    attempts: u8,
+    shortages: u8,
+    /// Why the socket could not be prepared: errno.
+    failed: i32,
+    rtt_us: u32,
+    filled: usize,
+}
+
+pub struct Flight<'a, E> {
+    engine: E,
+    scan: Option<Box<dyn Scan>>,
+    cursor: Cursor<'a>,
+    settings: Settings,
+    counts: &'a Counts,
+    outbox: Outbox,
+    stop: &'a AtomicBool,
+    slots: Vec<Slot>,
+    deadlines: Deadlines,
+    rate: Rate,
+    /// Slots whose sockets are of each family, without a target.
+    idle: [Vec<u32>; 2],
+    /// Slots below have a socket.
+    used: usize,
+    /// Idle slots with a connection that is left to dissolve.
+    dirty: Vec<u32>,
+    in_flight: usize,
+    window: usize,
+    /// It does not grow before, since the machine lacked something.
+    grows_after_ns: u64,
+    slowed_ns: u64,
+    /// The plan has no more targets.
+    exhausted: bool,
+    clock: Instant,
+    now_ns: u64,
+}
+
+impl<'a, E: Engine> Flight<'a, E> {
+    pub fn new(
+        engine: E,
+        scan: Option<Box<dyn Scan>>,
+        cursor: Cursor<'a>,
+        settings: Settings,
+        counts: &'a Counts,
+        outbox: Outbox,
+        stop: &'a AtomicBool,
+    ) -> Flight<'a, E> {
+        let slot = Slot {
+            index: 0,
+            started_ns: 0,
+            phase: Phase::Idle,
+            expired: false,
+            family: None,
+            dirty: false,
+            attempts: 0,
+            shortages: 0,
+            failed: 0,
+            rtt_us: 0,
+            filled: 0,
+        };
+        let slots = settings.slots;
+        let waits = [
+            settings.connect_timeout_ns,
+            settings.talk_timeout_ns,
+            PAUSE_NS,
+        ];
+        Flight {
+            engine,
+            scan,
+            cursor,
+            counts,
+            outbox,
+            stop,
+            slots: vec![slot; slots],
+            deadlines: Deadlines::new(slots, waits),
+            rate: Rate::new(settings.rate, 0),
+            idle: [Vec::with_capacity(slots), Vec::with_capacity(slots)],
+            used: 0,
+            dirty: Vec::with_capacity(slots),
+            in_flight: 0,
+            window: slots.min(STEP),
+            settings,
+            grows_after_ns: 0,
+            slowed_ns: 0,
+            exhausted: false,
+            clock: Instant::now(),
+            now_ns: 0,
+        }
+    }
+
+    /// Asks until the plan is done, or it is told to stop. Gives the indices that were taken and not ended.
+    pub fn run(mut self) -> io::Result<Vec<u64>> {
+        let mut ended: Vec<Completion> = Vec::with_capacity(ROUND);
+        loop {
+            self.now_ns = self.clock.elapsed().as_nanos() as u64;
+            let stopped = self.stop.load(Ordering::Relaxed);
+            if stopped || self.exhausted && self.in_flight == 0 {
+                break;
+            }
+            self.expire();
+            self.admit();
+            let may_grow = self.may_grow();
+            let (least, longest_ns) = match may_grow {
+                true => (0, 0),
+                false => self.patience(),
+            };
+            if longest_ns > GATHER_NS {
+                self.outbox.flush();
+            }
+            ended.clear();
+            self.engine.wait(least, longest_ns, &mut ended)?;
+            if ended.is_empty() && may_grow {
+                self.window = (self.window + STEP).min(self.slots.len());
+            }
+            self.now_ns = self.clock.elapsed().as_nanos() as u64;
+            for completion in &ended {
+                self.ended(*completion);
+            }
+            self.counts
+                .calls
+                .store(self.engine.calls(), Ordering::Relaxed);
+            self.counts
+                .overflows
+                .store(self.engine.overflows(), Ordering::Relaxed);
+        }
+        self.finish(ended)
+    }
+
+    fn may_grow(&self) -> bool {
+        !self.exhausted
+            && self.in_flight == self.window
+            && self.window < self.slots.len()
+            && self.now_ns >= self.grows_after_ns
+    }
+
+    /// For how many completions it is worth to wait, and how long at most.
+    fn patience(&mut self) -> (usize, u64) {
+        let mut until = self.now_ns + LONGEST_WAIT_NS;
+        let least = (self.in_flight / 8).clamp(1, 64);
+        if least > 1 {
+            until = self.now_ns + GATHER_NS;
+        }
+        if let Some(next) = self.deadlines.next_ns() {
+            until = until.min(next);
+        }
+        if let Some(next) = self
+            .rate
+            .next_ns()
+            .filter(|_| !self.exhausted && self.in_flight < self.window)
+        {
+            until = until.min(next);
+        }
+        // A wait of 0 would not wait: what is due is done in the next round.
+        (least, until.saturating_sub(self.now_ns).max(20_000))
+    }
+
+    /// Gives targets to free slots, as many as the window and the rate allow.
+    fn admit(&mut self) {
+        let mut allowed = self.rate.allowed(self.now_ns).min(ROUND as u64);
+        while !self.exhausted && allowed > 0 && self.in_flight < self.window {
+            let Some(index) = self.cursor.next() else {
+                self.exhausted = true;
+                break;
+            };
+            let (address, port) = self.cursor.target(index);
+            let to = Sockaddr::new(address, port);
+            let slot = self.free_slot(to.family());
+            self.in_flight += 1;
+            self.rate.take(1);
+            allowed -= 1;
+            let taken = &mut self.slots[slot];
+            taken.index = index;
+            taken.attempts = 1;
+            taken.shortages = 0;
+            self.connect(slot, &to);
+        }
+        self.dissolve();
+    }
+
+    /// Below the window there is always one: that many slots exist.
+    fn free_slot(&mut self, family: Family) -> usize {
+        let (same, other) = match family {
+            Family::V4 => (0, 1),
+            Family::V6 => (1, 0),
+        };
+        if let Some(slot) = self.idle[same].pop() {
+            return slot as usize;
+        }
+        if self.used < self.slots.len() {
+            self.used += 1;
+            return self.used - 1;
+        }
+        self.idle[other]
+            .pop()
+            .expect("fewer are in flight than there are slots") as usize
+    }
+
+    fn connect(&mut self, slot: usize, to: &Sockaddr) {
+        let taken = &mut self.slots[slot];
+        let family = to.family();
+        let before = match taken.family {
+            Some(same) if same == family && taken.dirty => Before::Abort,
+            Some(same) if same == family => Before::Nothing,
+            _ => Before::Open(family),
+        };
+        taken.family = Some(family);
+        taken.dirty = true;
+        taken.failed = 0;
+        taken.expired = false;
+        taken.filled = 0;
+        taken.started_ns = self.now_ns;
+        taken.phase = Phase::Connecting;
+        self.engine.connect(slot, to, before);
+        self.deadlines.enter(slot, Kind::Connecting, self.now_ns);
+    }
+
+    fn connect_again(&mut self, slot: usize) {
+        let (address, port) = self.cursor.target(self.slots[slot].index);
+        self.connect(slot, &Sockaddr::new(address, port));
+    }
+
+    /// Leaves no connection open behind a target that is done when no other follows in its slot.
+    fn dissolve(&mut self) {
+        while let Some(slot) = self.dirty.pop() {
+            let left = &mut self.slots[slot as usize];
+            if left.phase == Phase::Idle && left.dirty {
+                left.dirty = false;
+                self.engine.abort(slot as usize);
+            }
+        }
+    }
+
+    /// Ends what has taken too long, and asks again what was put off.
+    fn expire(&mut self) {
+        for kind in [Kind::Connecting, Kind::Talking] {
+            while let Some(slot) = self.deadlines.expired(kind, self.now_ns) {
+                self.slots[slot].expired = true;
+                self.engine.cancel(slot);
+            }
+        }
+        while let Some(slot) = self.deadlines.expired(Kind::Paused, self.now_ns) {
+            self.connect_again(slot);
+        }
+    }
+
+    fn ended(&mut self, completion: Completion) {
+        let slot = completion.slot as usize;
+        match completion.operation {
+            Operation::Prepare => {
+                let spoilt = &mut self.slots[slot];
+                spoilt.failed = -completion.result;
+                // Whatever it is, the next target gets a new socket.
+                spoilt.family = None;
+            }
+            Operation::Connect => self.connected(slot, -completion.result),
+            Operation::Send => self.sent(slot, completion.result),
+            Operation::Receive => self.received(slot, completion.result),
+        }
+    }
+
+    fn connected(&mut self, slot: usize, errno: i32) {
+        let taken = &mut self.slots[slot];
+        if taken.phase != Phase::Connecting {
+            return;
+        }
+        let waited_us = self.now_ns.saturating_sub(taken.started_ns) / 1000;
+        taken.rtt_us = waited_us.min(u64::from(u32::MAX)) as u32;
+        let errno = match errno {
+            libc::ECANCELED | libc::EINTR if taken.failed != 0 => match is_shortage(taken.failed) {
+                true => taken.failed,
+                // The socket is spoilt: the target is asked by a new one.
+                false => libc::EAGAIN,
+            },
+            libc::ECANCELED | libc::EINTR if taken.expired => libc::ETIMEDOUT,
+            libc::ECANCELED | libc::EINTR => libc::EAGAIN,
+            errno => errno,
+        };
+        match classify(errno) {
+            None => self.put_off(slot, errno),
+            Some((State::Open, _)) => self.opened(slot),
+            Some((State::Filtered, Reason::Timeout)) if taken.attempts <= self.settings.retries => {
+                taken.attempts += 1;
+                add(&self.counts.retries, 1);
+                self.connect_again(slot);
+            }
+            Some((state, reason)) => {
+                // A refusal leaves the socket as new; after all else it is dissolved.
+                taken.dirty = errno != libc::ECONNREFUSED;
+                self.done(slot, state, reason, errno, Finding::None);
+            }
+        }
+    }
+
+    /// The machine lacks something: the target waits, and fewer are asked at once.
+    fn put_off(&mut self, slot: usize, errno: i32) {
+        add(&self.counts.shortages, 1);
+        // Those that were begun with it meet the same: they slow down once.
+        if self.slots[slot].started_ns >= self.slowed_ns {
+            self.window = (self.in_flight / 2).max(FEWEST_IN_FLIGHT.min(self.slots.len()));
+            self.slowed_ns = self.now_ns;
+            self.grows_after_ns = self.now_ns + RECOVERY_NS;
+            add(&self.counts.slowdowns, 1);
+        }
+        let taken = &mut self.slots[slot];
+        taken.shortages += 1;
+        if taken.shortages > MOST_SHORTAGES {
+            return self.done(slot, State::Error, Reason::Shortage, errno, Finding::None);
+        }
+        taken.phase = Phase::Paused;
+        self.deadlines.enter(slot, Kind::Paused, self.now_ns);
+    }
+
+    fn opened(&mut self, slot: usize) {
+        if self.scan.is_none() {
+            return self.done(slot, State::Open, Reason::SynAck, 0, Finding::None);
+        }
+        self.slots[slot].expired = false;
+        self.deadlines.enter(slot, Kind::Talking, self.now_ns);
+        self.talk(slot, |scan, talk| scan.opened(talk));
+    }
+
+    fn sent(&mut self, slot: usize, result: i32) {
+        let Phase::Sending { from, to } = self.slots[slot].phase else {
+            return;
+        };
+        match result {
+            1.. if (result as u32) < to - from => self.send(slot, from + result as u32, to),
+            1.. => self.receive(slot),
+            _ => self.fell_silent(slot, result),
+        }
+    }
+
+    fn received(&mut self, slot: usize, result: i32) {
+        match result {
+            1.. => {
+                self.slots[slot].filled += result as usize;
+                self.talk(slot, |scan, talk| scan.received(talk));
+            }
+            _ => self.fell_silent(slot, result),
+        }
+    }
+
+    /// No more comes of a conversation.
+    fn fell_silent(&mut self, slot: usize, result: i32) {
+        let why = match -result {
+            0 => Finding::Ended,
+            _ if self.slots[slot].expired => Finding::Silent,
+            _ => Finding::Reset,
+        };
+        self.talk(slot, |scan, talk| Step::Done(scan.ended(talk, why)));
+    }
+
+    /// Lets the probe have the slot's memory, and does what it says.
+    fn talk(&mut self, slot: usize, say: impl FnOnce(&mut dyn Scan, &mut Talk) -> Step) {
+        let Some(scan) = &mut self.scan else { return };
+        let taken = &mut self.slots[slot];
+        let (to, port) = self.cursor.target(taken.index);
+        let (input, output) = self.engine.memory(slot);
+        let mut talk = Talk {
+            slot,
+            to,
+            port,
+            input,
+            filled: &mut taken.filled,
+            output,
+        };
+        match say(scan.as_mut(), &mut talk) {
+            // A time that is over while bytes came ends it all the same; so does input without room.
+            Step::Receive | Step::Send(_) if taken.expired => {
+                self.fell_silent(slot, -libc::ECANCELED)
+            }
+            Step::Receive => self.receive(slot),
+            Step::Send(bytes) => self.send(slot, 0, bytes as u32),
+            Step::Done(finding) => self.done(slot, State::Open, Reason::SynAck, 0, finding),
+        }
+    }
+
+    fn receive(&mut self, slot: usize) {
+        self.slots[slot].phase = Phase::Receiving;
+        self.engine.receive(slot, self.slots[slot].filled);
+    }
+
+    fn send(&mut self, slot: usize, from: u32, to: u32) {
+        self.slots[slot].phase = Phase::Sending { from, to };
+        self.engine.send(slot, from as usize, to as usize);
+    }
+
+    /// A target is done: told, counted, and its slot is free.
+    fn done(&mut self, slot: usize, state: State, reason: Reason, errno: i32, finding: Finding) {
+        self.deadlines.leave(slot);
+        self.counts.finished(state, reason, finding);
+        let taken = &mut self.slots[slot];
+        if self.settings.told[state as usize] {
+            let mut record = Record::new(taken.index, state, reason);
+            if matches!(reason, Reason::Other | Reason::Shortage) {
+                record.errno = errno;
+            }
+            record.attempts = taken.attempts;
+            record.finding = finding;
+            record.rtt_us = taken.rtt_us;
+            match (&mut self.scan, finding) {
+                (
+                    Some(scan),
+                    Finding::Answer | Finding::Silent | Finding::Ended | Finding::Reset,
+                )
+                | (Some(scan), Finding::TooLong | Finding::Invalid | Finding::NoTls) => {
+                    let (to, port) = self.cursor.target(taken.index);
+                    let (input, output) = self.engine.memory(slot);
+                    let talk = Talk {
+                        slot,
+                        to,
+                        port,
+                        input,
+                        filled: &mut taken.filled,
+                        output,
+                    };
+                    self.outbox.push(record, scan.answer(&talk));
+                }
+                _ => self.outbox.push(record, &[]),
+            }
+        }
+        taken.phase = Phase::Idle;
+        self.in_flight -= 1;
+        let family = usize::from(taken.family == Some(Family::V6));
+        self.idle[family].push(slot as u32);
+        if taken.dirty && taken.family.is_some() {
+            self.dirty.push(slot as u32);
+        }
+    }
+
+    /// Cancels what is in flight, dissolves what is connected, and gives the indices that were not ended.
+    fn finish(mut self, mut ended: Vec<Completion>) -> io::Result<Vec<u64>> {
+        let busy = |phase| !matches!(phase, Phase::Idle | Phase::Paused);
+        let mut waiting = 0;
+        let mut left = Vec::new();
+        for slot in 0..self.used {
+            let phase = self.slots[slot].phase;
+            if phase != Phase::Idle {
+                left.push(self.slots[slot].index);
+            }
+            if busy(phase) {
+                waiting += 1;
+                self.engine.cancel(slot);
+            }
+        }
+        while waiting > 0 {
+            ended.clear();
+            self.engine.wait(1, LONGEST_WAIT_NS, &mut ended)?;
+            let gone = |completion: &&Completion| completion.operation != Operation::Prepare;
+            waiting -= ended.iter().filter(gone).count();
+        }
+        for slot in 0..self.used {
+            if self.slots[slot].dirty && self.slots[slot].family.is_some() {
+                self.engine.abort(slot);
+            }
+        }
+        ended.clear();
+        self.engine.wait(0, 0, &mut ended)?;
+        left.extend(self.cursor.rest());
+        self.outbox.flush();
+        Ok(left)
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How many may be asked now: a virtual clock that each question moves on (generic cell rate algorithm).
+
+/// What was not used of this time is gone: so much may come at once after a pause.
+const BURST_NS: u64 = 5_000_000;
+
+#[derive(Clone, Debug)]
+pub struct Rate {
+    /// Between two questions; 0: as many as you like.
+    interval_ns: u64,
+    /// When the next question may come.
+    next_ns: u64,
+}
+
+impl Rate {
+    /// `per_second` 0: no limit.
+    pub fn new(per_second: f64, now_ns: u64) -> Rate {
+        let interval = if per_second > 0.0 {
+            1e9 / per_second
+        } else {
+            0.0
+        };
+        Rate {
+            interval_ns: interval as u64,
+            next_ns: now_ns,
+        }
+    }
+
+    pub fn allowed(&mut self, now_ns: u64) -> u64 {
+        if self.interval_ns == 0 {
+            return u64::MAX;
+        }
+        self.next_ns = self.next_ns.max(now_ns.saturating_sub(BURST_NS));
+        match now_ns.checked_sub(self.next_ns) {
+            Some(ahead) => ahead / self.interval_ns + 1,
+            None => 0,
+        }
+    }
+
+    pub fn take(&mut self, questions: u64) {
+        self.next_ns += self.interval_ns * questions;
+    }
+
+    /// When the next question may come; None without a limit.
+    pub fn next_ns(&self) -> Option<u64> {
+        (self.interval_ns != 0).then_some(self.next_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_as_many_as_were_allowed() {
+        for step_ns in [10_000, 1_000_000, 3_000_000] {
+            let mut rate = Rate::new(5000.0, 0);
+            let (mut sent, mut now) = (0, 0);
+            while now < 1_000_000_000 {
+                let allowed = rate.allowed(now);
+                rate.take(allowed);
+                sent += allowed;
+                now += step_ns;
+            }
+            assert!(
+                (4980..=5010).contains(&sent),
+                "{sent} by steps of {step_ns}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pause_is_not_made_up_for() {
+        let mut rate = Rate::new(1000.0, 0);
+        rate.take(1);
+        assert_eq!(rate.allowed(10_000_000_000), 6);
+        assert_eq!(Rate::new(0.0, 0).allowed(5), u64::MAX);
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is said of a target: nmap's states, the reason, and what came of the conversation.
+
+/// nmap's terms. `Error` is no state of the port: the machine that asks could not ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum State {
+    Open,
+    Closed,
+    Filtered,
+    Error,
+}
+
+pub const STATES: [State; 4] = [State::Open, State::Closed, State::Filtered, State::Error];
+
+impl State {
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Open => "open",
+            State::Closed => "closed",
+            State::Filtered => "filtered",
+            State::Error => "error",
+        }
+    }
+}
+
+/// Why a state was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    SynAck,
+    ConnRefused,
+    Reset,
+    Timeout,
+    HostUnreach,
+    NetUnreach,
+    HostDown,
+    PortUnreach,
+    ProtoUnreach,
+    AdminProhibited,
+    /// A rule of this machine refused to send (EPERM).
+    NotPermitted,
+    /// The machine had no port, no memory or no descriptor left, each time it was tried.
+    Shortage,
+    /// An errno that says nothing of the target; the record has it.
+    Other,
+}
+
+pub const REASONS: [Reason; 13] = [
+    Reason::SynAck,
+    Reason::ConnRefused,
+    Reason::Reset,
+    Reason::Timeout,
+    Reason::HostUnreach,
+    Reason::NetUnreach,
+    Reason::HostDown,
+    Reason::PortUnreach,
+    Reason::ProtoUnreach,
+    Reason::AdminProhibited,
+    Reason::NotPermitted,
+    Reason::Shortage,
+    Reason::Other,
+];
+
+impl Reason {
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::SynAck => "syn-ack",
+            Reason::ConnRefused => "conn-refused",
+            Reason::Reset => "reset",
+            Reason::Timeout => "timeout",
+            Reason::HostUnreach => "host-unreach",
+            Reason::NetUnreach => "net-unreach",
+            Reason::HostDown => "host-down",
+            Reason::PortUnreach => "port-unreach",
+            Reason::ProtoUnreach => "proto-unreach",
+            Reason::AdminProhibited => "admin-prohibited",
+            Reason::NotPermitted => "not-permitted",
+            Reason::Shortage => "shortage",
+            Reason::Other => "other",
+        }
+    }
+}
+
+/// What an attempt to connect ended with, by its errno (0: connected). None: the machine lacks something at the moment,
+/// and the target is to be asked again.
+pub fn classify(errno: i32) -> Option<(State, Reason)> {
+    Some(match errno {
+        0 => (State::Open, Reason::SynAck),
+        libc::ECONNREFUSED => (State::Closed, Reason::ConnRefused),
+        libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE => (State::Closed, Reason::Reset),
+        libc::ETIMEDOUT => (State::Filtered, Reason::Timeout),
+        libc::EHOSTUNREACH => (State::Filtered, Reason::HostUnreach),
+        libc::ENETUNREACH | libc::ENONET => (State::Filtered, Reason::NetUnreach),
+        libc::EHOSTDOWN => (State::Filtered, Reason::HostDown),
+        libc::ENOPROTOOPT => (State::Filtered, Reason::ProtoUnreach),
+        libc::EACCES => (State::Filtered, Reason::AdminProhibited),
+        libc::EPERM => (State::Filtered, Reason::NotPermitted),
+        errno if is_shortage(errno) => return None,
+        _ => (State::Error, Reason::Other),
+    })
+}
+
+pub fn is_shortage(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::EADDRNOTAVAIL
+            | libc::ENOBUFS
+            | libc::ENOMEM
+            | libc::EMFILE
+            | libc::ENFILE
+            | libc::EAGAIN
+    )
+}
+
+/// What came of the conversation behind an open port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Finding {
+    /// The probe does not talk.
+    None,
+    /// A whole answer; whether it matches is found where it is written.
+    Answer,
+    /// Nothing, or not the whole answer, came in time.
+    Silent,
+    /// The peer closed before the whole answer was there.
+    Ended,
+    /// The peer reset, or the connection failed.
+    Reset,
+    /// More bytes than any honest answer has.
+    TooLong,
+    /// It does not speak the protocol.
+    Invalid,
+    /// No TLS session came about.
+    NoTls,
+}
+
+pub const FINDINGS: [Finding; 8] = [
+    Finding::None,
+    Finding::Answer,
+    Finding::Silent,
+    Finding::Ended,
+    Finding::Reset,
+    Finding::TooLong,
+    Finding::Invalid,
+    Finding::NoTls,
+];
+
+impl Finding {
+    pub fn name(self) -> &'static str {
+        match self {
+            Finding::None => "",
+            Finding::Answer => "answer",
+            Finding::Silent => "silent",
+            Finding::Ended => "ended",
+            Finding::Reset => "reset",
+            Finding::TooLong => "too-long",
+            Finding::Invalid => "invalid",
+            Finding::NoTls => "no-tls",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_in_the_order_of_their_numbers() {
+        assert!(STATES
+            .iter()
+            .enumerate()
+            .all(|(at, &state)| state as usize == at));
+        assert!(REASONS
+            .iter()
+            .enumerate()
+            .all(|(at, &reason)| reason as usize == at));
+        assert!(FINDINGS
+            .iter()
+            .enumerate()
+            .all(|(at, &finding)| finding as usize == at));
+    }
+
+    #[test]
+    fn every_errno_has_a_class() {
+        for errno in 0..200 {
+            assert_eq!(classify(errno).is_none(), is_shortage(errno), "{errno}");
+        }
+        assert_eq!(classify(libc::EINVAL), Some((State::Error, Reason::Other)));
+        assert_eq!(
+            classify(libc::ECONNREFUSED),
+            Some((State::Closed, Reason::ConnRefused))
+        );
+    }
+}
