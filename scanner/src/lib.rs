@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Asks from outside what a firewall lets through.
+
+pub mod arguments;
+pub mod command;
+pub mod counts;
+pub mod deadlines;
+pub mod engine;
+pub mod failure;
+pub mod flight;
+pub mod hints;
+pub mod matcher;
+pub mod output;
+pub mod permutation;
+pub mod plan;
+pub mod ports;
+pub mod probe;
+pub mod progress;
+pub mod rate;
+pub mod record;
+pub mod resume;
+pub mod run;
+pub mod state;
+pub mod targets;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whether an answer is one that was looked for. Done where results are written, so that no ring waits for an expression.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use crate::failure::{Failure, Result};
+
+/// Of a compiled expression: what needs more is refused.
+const LARGEST_BYTES: usize = 4 << 20;
+
+#[derive(Debug, Default)]
+pub struct Matcher {
+    expressions: Vec<Regex>,
+}
+
+impl Matcher {
+    /// `option` is where the expressions were written.
+    pub fn new(texts: &[(&str, &str)]) -> Result<Matcher> {
+        let expressions = texts.iter().map(|(option, text)| {
+            RegexBuilder::new(text)
+                .multi_line(true)
+                .crlf(true)
+                .size_limit(LARGEST_BYTES)
+                .build()
+                .map_err(|error| refused(option, text, &error))
+        });
+        Ok(Matcher {
+            expressions: expressions.collect::<Result<_>>()?,
+        })
+    }
+
+    /// None without expressions.
+    pub fn matches(&self, answer: &[u8]) -> Option<bool> {
+        let all = || self.expressions.iter().all(|one| one.is_match(answer));
+        (!self.expressions.is_empty()).then(all)
+    }
+}
+
+/// One line with the place: regex itself draws several.
+fn refused(option: &str, text: &str, error: &regex::Error) -> Failure {
+    let words = error.to_string();
+    let why = words
+        .lines()
+        .last()
+        .unwrap_or("")
+        .trim_start_matches("error: ");
+    let lines: Vec<&str> = words.lines().collect();
+    let marker = lines.iter().find(|line| line.trim_start().starts_with('^'));
+    // regex indents the expression and its marker by four blanks.
+    let column = marker.map_or(String::new(), |line| {
+        format!(", column {}", line.len() - line.trim_start().len() - 3)
+    });
+    Failure::usage(format!(
+        "{option}: \"{}\"{column}: {why}",
+        text.escape_debug()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_must_match() {
+        let matcher = Matcher::new(&[("--match", "^Server: nginx"), ("--match", "OK$")]).unwrap();
+        let head = b"HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\n";
+        assert_eq!(matcher.matches(head), Some(true));
+        assert_eq!(matcher.matches(b"HTTP/1.1 200 OK\r\n\r\n"), Some(false));
+        assert_eq!(Matcher::default().matches(head), None);
+    }
+
+    #[test]
+    fn errors_are_one_line_with_the_place() {
+        let text = Matcher::new(&[("--ssh", "OpenSSH_(8")]).unwrap_err().text;
+        assert_eq!(text, "--ssh: \"OpenSSH_(8\", column 9: unclosed group");
+        let text = Matcher::new(&[("--match", "a{99999}{99999}")])
+            .unwrap_err()
+            .text;
+        assert!(!text.contains('\n') && text.contains("--match"), "{text}");
+    }
+}
