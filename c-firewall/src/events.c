@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close fchown fcntl fstat futex ppoll poll read write
+// seccomp: close eventfd2 futex poll read write
 #include "events.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +49,7 @@ struct events {
     struct event_ring *rings;
     pthread_mutex_t lock; // of all that follows, but for what is the thread's own
     struct events_sink sink;
+    int file; // of the sink, if it is one; -1 = none
     struct tail tails[EVENTS_TAILS_MAX];
     struct known known[POLICIES];
     struct interfaces interfaces;
@@ -125,11 +124,12 @@ int events_open(struct events **events, const struct options *options, int inher
     if (result < 0)
         failure_set_start(failure, result == -ENOMEM ? "malloc" : "eventfd", -result);
     else if (options->events)
-        result = events_sink_open(&made->sink, options->events, inherited, failure);
+        result = events_sink_open(&made->sink, options, inherited, failure);
     if (result < 0) {
         events_close(made);
         return result;
     }
+    made->file = events_sink_file(&made->sink);
     want(made);
     *events = made;
     return 0;
@@ -139,19 +139,13 @@ struct event_ring *events_ring(struct events *events, uint32_t index) {
     return &events->rings[index];
 }
 
-void events_own(struct events *events, uid_t uid, gid_t gid) {
-    struct stat found;
+int events_fd(struct events *events) {
+    int fd;
 
-    if (events->sink.kind == EVENTS_SINK_FILE && fstat(events->sink.fd, &found) == 0 &&
-        S_ISREG(found.st_mode) && (found.st_uid != uid || found.st_gid != gid) &&
-        fchown(events->sink.fd, uid, gid) < 0)
-        log_warn("events: %s: %s: it stays with its owner", events->sink.path, strerror(errno));
-}
-
-int events_fd(const struct events *events) {
-    return events->sink.kind == EVENTS_SINK_FILE || events->sink.kind == EVENTS_SINK_UNIX
-               ? events->sink.fd
-               : -1;
+    pthread_mutex_lock(&events->lock);
+    fd = events->file;
+    pthread_mutex_unlock(&events->lock);
+    return fd;
 }
 
 void events_policy(struct events *events, uint32_t generation, const struct policy *policy,
@@ -418,6 +412,9 @@ static void flush(struct events *events, uint64_t now_ns) {
     if (has_sink(events)) {
         events_sink_look(&events->sink, now_ns);
         events_sink_flush(&events->sink, &events->lock, now_ns);
+        pthread_mutex_lock(&events->lock);
+        events->file = events_sink_file(&events->sink);
+        pthread_mutex_unlock(&events->lock);
     }
     for (int i = 0; i < EVENTS_TAILS_MAX; i++)
         if (tails[i])

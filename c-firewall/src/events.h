@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "event.h"
 #include "log.h"
@@ -51,7 +50,7 @@ struct events_facts {
 struct events;
 
 /// Makes the rings, and opens what --events names, if it is given.
-/// - inherited: a descriptor of the sink that the firewall before had (it is owned from then on);
+/// - inherited: a descriptor of the file that the firewall before had (it is owned from then on);
 ///   -1 = none.
 /// - Returns 0, or -errno with failure filled in.
 int events_open(struct events **events, const struct options *options, int inherited,
@@ -60,11 +59,8 @@ int events_open(struct events **events, const struct options *options, int inher
 /// The ring of the index-th worker.
 struct event_ring *events_ring(struct events *events, uint32_t index);
 
-/// Hands the file of --events to the user whom the firewall will be.
-void events_own(struct events *events, uid_t uid, gid_t gid);
-
-/// The descriptor of the sink, to hand over when the thread is stopped; -1 = none, or stdout.
-int events_fd(const struct events *events);
+/// The descriptor of the file of --events, to hand over; -1 = none.
+int events_fd(struct events *events);
 
 /// Says which policy the records of a generation are about, before any worker decides by it. It
 /// lives until events_drain, called when all workers decide by the next, or events_close.

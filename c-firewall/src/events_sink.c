@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close connect fcntl fstat lseek newfstatat openat poll pread64 recvfrom sendto socket write
+// seccomp: close connect fstat newfstatat openat poll pread64 recvfrom sendto socket write
 #include "events_sink.h"
 
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "counts.h"
+#include "privilege.h"
 
 enum {
     ROOM = 1 << 20,      // bytes of lines that wait to be written, and that are being written
@@ -52,11 +53,23 @@ static void end_last_line(const char *path, int fd) {
     close(file);
 }
 
-/// Returns the descriptor or -errno.
-static int open_file(const char *path) {
-    const int fd =
-        open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, FILE_MODE);
+/// Opens a file, or makes it.
+/// - options: if it is made, it is for whom the firewall will be; NULL = that is who it is.
+/// - Returns the descriptor or -errno.
+static int open_file(const char *path, const struct options *options) {
+    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    // What is there may be a link that somebody else made: only what is made here changes hands.
+    int fd = open(path, flags | O_CREAT | O_EXCL, FILE_MODE);
+    uid_t user;
+    gid_t group;
 
+    if (fd >= 0) {
+        if (options && privilege_user(options, &user, &group) && fchown(fd, user, group) < 0)
+            log_warn("events: %s: %s: it stays with its owner", path, strerror(errno));
+        return fd;
+    }
+    if (errno == EEXIST)
+        fd = open(path, flags);
     if (fd < 0)
         return -errno;
     end_last_line(path, fd);
@@ -82,8 +95,9 @@ static int open_socket(const char *path) {
 }
 
 /// Returns the descriptor or -errno.
-static int reopen(const struct events_sink *sink) {
-    return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path) : open_file(sink->path);
+static int reopen(const struct events_sink *sink, const struct options *options) {
+    return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path)
+                                          : open_file(sink->path, options);
 }
 
 /// Tells once that events are lost from now on.
@@ -106,8 +120,9 @@ static void end_trouble(struct events_sink *sink, uint64_t lost) {
     sink->lost_then = lost;
 }
 
-int events_sink_open(struct events_sink *sink, const char *where, int inherited,
+int events_sink_open(struct events_sink *sink, const struct options *options, int inherited,
                      struct failure *failure) {
+    const char *where = options->events;
     const bool is_stdout = strcmp(where, "-") == 0;
     const bool is_unix = strncmp(where, unix_prefix, sizeof unix_prefix - 1) == 0;
     int result;
@@ -126,7 +141,7 @@ int events_sink_open(struct events_sink *sink, const char *where, int inherited,
     if (is_stdout)
         sink->fd = STDOUT_FILENO;
     if (sink->fd < 0) {
-        sink->fd = reopen(sink);
+        sink->fd = reopen(sink, options);
         // Who reads may come later.
         if (sink->fd < 0 && sink->kind == EVENTS_SINK_FILE && sink->fd != -ENXIO) {
             failure_set(
@@ -146,6 +161,10 @@ int events_sink_open(struct events_sink *sink, const char *where, int inherited,
         events_sink_close(sink);
     }
     return result;
+}
+
+int events_sink_file(const struct events_sink *sink) {
+    return sink->kind == EVENTS_SINK_FILE ? sink->fd : -1;
 }
 
 int events_sink_client(struct events_sink *sink, int fd) {
@@ -280,7 +299,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
     }
     if (sink->fd >= 0)
         return true;
-    fd = reopen(sink);
+    fd = reopen(sink, NULL);
     if (fd < 0)
         fail(sink, -fd, now_ns);
     else
@@ -336,7 +355,7 @@ void events_sink_rotate(struct events_sink *sink) {
 
     if (sink->kind != EVENTS_SINK_FILE)
         return;
-    fd = open_file(sink->path);
+    fd = open_file(sink->path, NULL);
     if (fd < 0) {
         log_warn("events: %s: %s: it could not be opened anew, the old file goes on", sink->path,
                  strerror(-fd));

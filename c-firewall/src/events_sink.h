@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "log.h"
+#include "options.h"
 
 enum events_sink_kind {
     EVENTS_SINK_NONE,
@@ -51,8 +52,11 @@ struct events_sink {
 
 /// Opens what --events names. inherited: see events_open. Zeroed the sink is none.
 /// - Returns 0, or -errno with failure filled in.
-int events_sink_open(struct events_sink *sink, const char *where, int inherited,
+int events_sink_open(struct events_sink *sink, const struct options *options, int inherited,
                      struct failure *failure);
+
+/// The descriptor of a file that is open; -1 = none.
+int events_sink_file(const struct events_sink *sink);
 
 /// Makes a sink of a client, whose descriptor is owned then. Returns 0 or -ENOMEM.
 int events_sink_client(struct events_sink *sink, int fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close fchown fcntl fstat futex ppoll poll read write
+// seccomp: close fcntl futex poll read write
 //! Events as they leave the firewall: lines of JSON like Suricata's (docs/EVENTS.md), to what
 //! --events names and to clients that follow (`tail`).
 //!
@@ -20,8 +20,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
-use nix::sys::stat::fstat;
-use nix::unistd::{fchown, Gid, Uid};
 
 use crate::counts::{self, Count};
 use crate::decide::LOGS_MAX;
@@ -32,7 +30,7 @@ use crate::event_text::{self, EventText};
 use crate::events_sink::{self, EventsLines, EventsSink, EventsSinkKind, ROOM, ROOM_TAIL};
 use crate::interface::{self, Interfaces};
 use crate::load::Loaded;
-use crate::log::{self, failure_set_start, strerror, Failure};
+use crate::log::{self, failure_set_start, Failure};
 use crate::options::Options;
 use crate::wait;
 
@@ -93,6 +91,8 @@ struct Inner {
     records: Vec<EventRecords>,
     /// Of --events.
     lines: Option<EventsLines>,
+    /// Of the sink, if it is one.
+    file: Option<Arc<OwnedFd>>,
     tails: [Option<Tail>; TAILS_MAX],
     /// The last is the one at hand.
     known: VecDeque<Known>,
@@ -163,17 +163,18 @@ fn want(shared: &Shared, inner: &Inner) {
 }
 
 /// Opens what --events names, if it is given.
-/// inherited: the descriptor of the sink that the firewall before had.
+/// inherited: the descriptor of the file that the firewall before had.
 pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Failure> {
     let bell = event::bell_make().map_err(|error| failure_set_start("eventfd", error))?;
-    let sink = options.events.as_deref();
-    let sink = sink
-        .map(|place| events_sink::open(place, inherited))
+    let place = options.events.as_deref();
+    let sink = place
+        .map(|place| events_sink::open(options, place, inherited))
         .transpose()?;
     let rate = u64::from(options.events_rate);
     let inner = Inner {
         records: Vec::new(),
         lines: sink.is_some().then(|| events_sink::lines_make(ROOM)),
+        file: sink.as_ref().and_then(events_sink::file),
         tails: Default::default(),
         known: VecDeque::with_capacity(POLICIES),
         interfaces: interface::init(interface::system),
@@ -224,38 +225,10 @@ pub fn ring(events: &Events, index: u16) -> EventRing {
     ring
 }
 
-/// Hands the file of --events to the user whom the firewall will be.
-pub fn own(events: &Events, uid: u32, gid: u32) {
-    let sinks = lock(&events.sinks);
-    let sink = sinks.as_ref().and_then(|sinks| sinks.sink.as_ref());
-    let Some(sink) = sink.filter(|sink| sink.kind == EventsSinkKind::File) else {
-        return;
-    };
-    let Some(fd) = events_sink::fd(sink) else {
-        return;
-    };
-    let differs = |found: nix::sys::stat::FileStat| {
-        found.st_mode & libc::S_IFMT == libc::S_IFREG
-            && (found.st_uid != uid || found.st_gid != gid)
-    };
-    if !fstat(fd).is_ok_and(differs) {
-        return;
-    }
-    if let Err(error) = fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
-        log::warn(format_args!(
-            "events: {}: {}: it stays with its owner",
-            sink.path,
-            strerror(error)
-        ));
-    }
-}
-
-/// A descriptor of the sink, to hand over when the thread is stopped; none if there is no sink, or
-/// it is stdout.
+/// A descriptor of the file of --events, to hand over.
 pub fn fd(events: &Events) -> Option<OwnedFd> {
-    let sinks = lock(&events.sinks);
-    let sink = sinks.as_ref()?.sink.as_ref()?;
-    events_sink::fd(sink)?.try_clone_to_owned().ok()
+    let inner = lock(&events.shared.inner);
+    inner.file.as_ref()?.try_clone().ok()
 }
 
 /// Says which policy the records of a generation are about, before any worker decides by it. The one
@@ -561,6 +534,7 @@ fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
         }
         events_sink::look(sink, now_ns);
         events_sink::flush(sink, &mut swap, now_ns);
+        lock(&shared.inner).file = events_sink::file(sink);
     }
     for (index, sink) in sinks.tails.iter_mut().enumerate() {
         flush_tail(shared, index, sink, now_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close connect fcntl fstat lseek statx openat poll pread64 recvfrom sendto socket write
+// seccomp: close connect fcntl fstat newfstatat openat poll pread64 recvfrom sendto socket statx write
 //! Where lines of events go: a file, stdout, a listener's Unix socket, or a client that follows. None
 //! of them ever keeps anybody waiting but the thread of events; what finds no room is counted, and
 //! the state of a sink is told once when it changes.
@@ -14,6 +14,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -21,10 +22,12 @@ use nix::sys::socket::{
     connect, recv, send, socket, AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr,
 };
 use nix::sys::stat::{fstat, SFlag};
-use nix::unistd::write;
+use nix::unistd::{fchown, write};
 
 use crate::counts::{self, Count};
 use crate::log::{self, failure_set, strerror, Failure, LogExit};
+use crate::options::Options;
+use crate::privilege;
 
 /// Bytes of lines that wait to be written, and that are being written.
 pub const ROOM: usize = 1 << 20;
@@ -61,7 +64,7 @@ pub struct EventsSink {
     /// Of a file or a socket, as it is told.
     pub path: String,
     /// None = not open: it is tried again at retry_ns.
-    fd: Option<OwnedFd>,
+    fd: Option<Arc<OwnedFd>>,
     writing: Vec<u8>,
     /// Of writing.
     written: usize,
@@ -136,16 +139,32 @@ fn end_last_line(path: &str, fd: &File) {
     }
 }
 
-fn open_file(path: &str) -> Result<OwnedFd, Errno> {
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(FILE_MODE)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .map_err(|error| errno_of(&error))?;
-    end_last_line(path, &file);
-    Ok(file.into())
+/// Opens a file, or makes it.
+/// options: if it is made, it is for whom the firewall will be; none = that is who it is.
+fn open_file(path: &str, options: Option<&Options>) -> Result<OwnedFd, Errno> {
+    let mut flags = OpenOptions::new();
+    flags.append(true).mode(FILE_MODE);
+    flags.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    // What is there may be a link that somebody else made: only what is made here changes hands.
+    match flags.clone().create_new(true).open(path) {
+        Ok(file) => {
+            if let Some(user) = options.and_then(privilege::user) {
+                if let Err(error) = fchown(&file, Some(user.uid), Some(user.gid)) {
+                    let error = strerror(error);
+                    log::warn(format_args!(
+                        "events: {path}: {error}: it stays with its owner"
+                    ));
+                }
+            }
+            Ok(file.into())
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let file = flags.open(path).map_err(|error| errno_of(&error))?;
+            end_last_line(path, &file);
+            Ok(file.into())
+        }
+        Err(error) => Err(errno_of(&error)),
+    }
 }
 
 fn open_socket(path: &str) -> Result<OwnedFd, Errno> {
@@ -156,11 +175,12 @@ fn open_socket(path: &str) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-fn reopen(sink: &EventsSink) -> Result<OwnedFd, Errno> {
-    match sink.kind {
+fn reopen(sink: &EventsSink, options: Option<&Options>) -> Result<Arc<OwnedFd>, Errno> {
+    let fd = match sink.kind {
         EventsSinkKind::Unix => open_socket(&sink.path),
-        _ => open_file(&sink.path),
-    }
+        _ => open_file(&sink.path, options),
+    };
+    fd.map(Arc::new)
 }
 
 /// Tells once that events are lost from now on.
@@ -192,7 +212,7 @@ fn make(kind: EventsSinkKind, path: &str, fd: Option<OwnedFd>, room: usize) -> E
     EventsSink {
         kind,
         path: path.to_owned(),
-        fd,
+        fd: fd.map(Arc::new),
         writing: Vec::with_capacity(room),
         written: 0,
         blocked: false,
@@ -203,7 +223,11 @@ fn make(kind: EventsSinkKind, path: &str, fd: Option<OwnedFd>, room: usize) -> E
 }
 
 /// Opens what --events names. inherited: see `events::open`.
-pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failure> {
+pub fn open(
+    options: &Options,
+    place: &str,
+    inherited: Option<OwnedFd>,
+) -> Result<EventsSink, Failure> {
     if place == "-" {
         return Ok(make(EventsSinkKind::Stdout, "stdout", None, ROOM));
     }
@@ -213,7 +237,7 @@ pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failu
     };
     let mut sink = make(kind, path, inherited, ROOM);
     if sink.fd.is_none() {
-        match reopen(&sink) {
+        match reopen(&sink, Some(options)) {
             Ok(fd) => sink.fd = Some(fd),
             // Who reads may come later.
             Err(error) if kind == EventsSinkKind::Unix || error == Errno::ENXIO => {
@@ -235,6 +259,12 @@ pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failu
 /// Makes a sink of a client.
 pub fn client(fd: OwnedFd) -> EventsSink {
     make(EventsSinkKind::Tail, "tail", Some(fd), ROOM_TAIL)
+}
+
+/// The descriptor of a file that is open.
+pub fn file(sink: &EventsSink) -> Option<Arc<OwnedFd>> {
+    let fd = sink.fd.as_ref();
+    fd.filter(|_| sink.kind == EventsSinkKind::File).cloned()
 }
 
 /// The descriptor, if it is a file or a socket that is open.
@@ -339,14 +369,14 @@ fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
     match sink.kind {
         EventsSinkKind::Stdout => return true,
         EventsSinkKind::Tail => return sink.fd.is_some(),
-        EventsSinkKind::File if sink.fd.as_ref().is_some_and(is_deleted) => {
+        EventsSinkKind::File if sink.fd.as_ref().is_some_and(|fd| is_deleted(fd)) => {
             sink.fd = None;
             again(sink);
         }
         EventsSinkKind::File | EventsSinkKind::Unix => {}
     }
     if sink.fd.is_none() {
-        match reopen(sink) {
+        match reopen(sink, None) {
             Ok(fd) => sink.fd = Some(fd),
             Err(error) => fail(sink, error, now_ns),
         }
@@ -405,9 +435,9 @@ pub fn rotate(sink: &mut EventsSink) {
     if sink.kind != EventsSinkKind::File {
         return;
     }
-    match open_file(&sink.path) {
+    match open_file(&sink.path, None) {
         Ok(fd) => {
-            sink.fd = Some(fd);
+            sink.fd = Some(Arc::new(fd));
             again(sink);
             sink.retry_ns = 0;
         }
