@@ -22,6 +22,7 @@ pub struct Arguments {
     /// The firewall's control socket
     #[arg(long, value_name = "PATH", global = true, env = "TWINWALL_CONTROL")]
     #[arg(default_value = "/run/twinwall/control", hide_env_values = true)]
+    #[arg(overrides_with = "socket")]
     pub socket: PathBuf,
     /// Print JSON, an object a line
     #[arg(long, global = true)]

@@ -18,7 +18,7 @@ use crate::failure::{words, Exit, Failure};
 /// How long an answer may take: a reload compiles a policy first.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a line: more than the rules of the largest policy.
-const LINE_MAX: u64 = 256 << 20;
+const LINE_MAX: u64 = if cfg!(test) { 1 << 16 } else { 64 << 20 };
 
 /// A connection to a firewall.
 pub struct Client {
@@ -138,6 +138,7 @@ impl Client {
             return Ok(None);
         }
         if line.pop() != Some(b'\n') {
+            // Or longer than any should be.
             let begin = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
             return Err(not_understood("it is cut off", &begin));
         }
@@ -194,5 +195,136 @@ impl Client {
             (Value::Bool(false), Value::String(error)) => Err(Failure::new(Exit::Refused, error)),
             _ => Err(not_understood("it does not say whether it is ok", &line)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+    use std::thread;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::answer::Level;
+
+    /// A path in a folder of its own, which goes away with the value.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let folder = format!("fwctl-client-{name}-{}", std::process::id());
+            let folder = std::env::temp_dir().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            Place(folder)
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.join("control")
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// What a request comes to if the other end says this and closes.
+    fn asked(name: &str, said: &[u8]) -> Result<Answer, Failure> {
+        let place = Place::new(name);
+        let listener = UnixListener::bind(place.path()).unwrap();
+        let said = said.to_owned();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // The client may have gone after the part that it read.
+            let _ = stream.write_all(&said);
+        });
+        let answer = connect(&place.path())?.ask(&json!({"command": "log"}));
+        server.join().unwrap();
+        answer
+    }
+
+    fn failure(name: &str, said: &[u8]) -> Failure {
+        match asked(name, said) {
+            Ok(answer) => panic!("it was taken: {}", answer.line),
+            Err(failure) => failure,
+        }
+    }
+
+    #[test]
+    fn a_good_answer_is_kept_as_it_came() {
+        let line = r#"{"ok":true,  "was":"info","level":"debug","new":1}"#;
+        let answer = asked("good", format!("{line}\n").as_bytes()).unwrap();
+        assert_eq!(answer.line, line);
+        assert_eq!(answer.read::<Level>().unwrap().level, "debug");
+    }
+
+    #[test]
+    fn a_refusal_has_the_words_of_the_firewall() {
+        let said = "{\"ok\":false,\"error\":\"user 1000 may not ask: use sudo\"}\n";
+        let failure = failure("refusal", said.as_bytes());
+        assert_eq!(failure.exit, Exit::Refused);
+        assert_eq!(failure.text, "user 1000 may not ask: use sudo");
+    }
+
+    #[test]
+    fn bad_answers_are_told_in_a_line() {
+        let huge = vec![b'x'; LINE_MAX as usize + 2];
+        for (name, said, words) in [
+            ("cut", &b"{\"ok\":true,\"lev"[..], "it is cut off"),
+            ("no-json", b"hello\n", "expected value"),
+            ("no-ok", b"{\"level\":1}\n", "whether it is ok"),
+            ("no-text", b"\xff\xfe\n", "not UTF-8"),
+            ("huge", &huge, "it is cut off"),
+        ] {
+            let failure = failure(name, said);
+            assert_eq!(failure.exit, Exit::Refused, "{name}");
+            assert!(failure.text.contains(words), "{name}: {}", failure.text);
+            assert!(
+                failure.text.len() < 500 && !failure.text.contains('\n'),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_of_another_shape_is_not_understood() {
+        let answer = asked("shape", b"{\"ok\":true,\"level\":7}\n").unwrap();
+        let failure = answer.read::<Level>().err().unwrap();
+        assert!(
+            failure.text.contains("invalid type: integer"),
+            "{}",
+            failure.text
+        );
+    }
+
+    #[test]
+    fn a_connection_that_ends_is_no_answer() {
+        let failure = failure("closed", b"");
+        assert_eq!(failure.exit, Exit::Unreachable);
+        assert!(
+            failure.text.contains("closed without an answer"),
+            "{}",
+            failure.text
+        );
+    }
+
+    #[test]
+    fn who_is_not_there_is_told_with_the_cure() {
+        let place = Place::new("connect");
+        let words = |path: &Path| match connect(path) {
+            Ok(_) => panic!("{} was connected to", path.display()),
+            Err(failure) => failure.text,
+        };
+        assert!(words(&place.path()).contains("start one with --control"));
+        drop(UnixListener::bind(place.path()).unwrap());
+        assert!(words(&place.path()).contains("has ended"));
+        std::fs::write(place.0.join("file"), "").unwrap();
+        assert!(words(&place.0.join("file")).contains("is no socket"));
+        assert!(words(&place.0).contains("is no socket"));
+        let long = Path::new("/run").join("x".repeat(200));
+        assert!(words(&long).contains("name the firewall's control socket"));
     }
 }

@@ -30,10 +30,33 @@ fn counted(rule: &Rule) -> [String; 2] {
     }
 }
 
+/// A rule's text without the figures that its counters begin with, which are not what they count.
+pub fn plain_text(text: &str) -> String {
+    let mut words = text.split(' ');
+    let mut plain: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        plain.push(word);
+        let mut ahead = words.clone();
+        let begins = word == "counter"
+            && ahead.next() == Some("packets")
+            && ahead
+                .next()
+                .is_some_and(|number| number.parse::<u64>().is_ok())
+            && ahead.next() == Some("bytes")
+            && ahead
+                .next()
+                .is_some_and(|number| number.parse::<u64>().is_ok());
+        if begins {
+            words = ahead;
+        }
+    }
+    plain.join(" ")
+}
+
 fn row(rule: &Rule) -> [String; 4] {
     let [packets, bytes] = counted(rule);
     let logged: u64 = rule.logs.iter().map(|log| log.packets).sum();
-    let mut text = rule.text.clone();
+    let mut text = plain_text(&rule.text);
     if logged > 0 {
         text.push_str(&format!("  (logged {})", thousands(logged)));
     }
@@ -62,4 +85,26 @@ pub fn text(rules: &Rules) -> String {
         out.push_str(&format!("{line}\n"));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_of_counters_are_left_out() {
+        for (text, plain) in [
+            ("counter packets 0 bytes 0 accept", "counter accept"),
+            (
+                "tcp dport 1 counter packets 12 bytes 3",
+                "tcp dport 1 counter",
+            ),
+            (
+                "comment \"counter packets are bytes\"",
+                "comment \"counter packets are bytes\"",
+            ),
+        ] {
+            assert_eq!(plain_text(text), plain);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! A policy that decides here, in process, as the firewall would.
 
 use std::cell::RefCell;
+use std::fmt;
 
 use rust_firewall::compile::{self, CompilePlace, CompileSettings, Compiled};
 use rust_firewall::decide::{
@@ -17,6 +18,7 @@ use rust_firewall::parse;
 use rust_firewall::policy::{Hook, Policy, StatementKind};
 use rust_firewall::requirement::Requirement;
 use rust_firewall::verdict;
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -65,11 +67,17 @@ pub struct Facts {
 }
 
 /// A verdict, and what gave it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Decision {
     pub verdict: String,
     /// "web.nft:6", "policy inet filter input", "default" or "fail".
     pub by: String,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} by {}", self.verdict, self.by)
+    }
 }
 
 pub struct Engine {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The flows whose verdict would flip.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rust_firewall::packet::{self, Packet};
@@ -9,7 +9,6 @@ use rust_firewall::policy::Type;
 use rust_firewall::print;
 use rust_firewall::reject;
 use serde::Serialize;
-use serde_json::json;
 
 use super::engine::Decision;
 use crate::units::{count, thousands};
@@ -116,37 +115,64 @@ impl Flips {
         self.flipped > 0
     }
 
-    /// Those with the most packets first.
-    fn sorted(&self) -> Vec<(&Flip, &Seen)> {
-        let mut all: Vec<_> = self.flips.iter().collect();
-        all.sort_by(|(a, seen_a), (b, seen_b)| seen_b.packets.cmp(&seen_a.packets).then(a.cmp(b)));
-        all
+    /// By what the verdict was and will be; those with the most packets first.
+    fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: HashMap<(&Decision, &Decision), Group> = HashMap::new();
+        for (flip, seen) in &self.flips {
+            let group = groups.entry((&flip.was, &flip.will)).or_insert(Group {
+                was: &flip.was,
+                will: &flip.will,
+                packets: 0,
+                flows: Vec::new(),
+            });
+            group.packets += seen.packets;
+            group.flows.push((&flip.flow, seen));
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        let most = |a: u64, b: u64| b.cmp(&a);
+        groups
+            .sort_by(|a, b| most(a.packets, b.packets).then((a.was, a.will).cmp(&(b.was, b.will))));
+        for group in &mut groups {
+            let flows = &mut group.flows;
+            flows.sort_by(|(a, a_seen), (b, b_seen)| {
+                most(a_seen.packets, b_seen.packets).then(a.cmp(b))
+            });
+        }
+        groups
     }
 
-    /// For --json: a line each, then the sums.
+    /// Flows that flip; each counts once, whatever its packets meet.
+    fn flows(&self) -> usize {
+        let flows: HashSet<&FlowKey> = self.flips.keys().map(|flip| &flip.flow).collect();
+        flows.len()
+    }
+
+    /// For --json: a line for each flow, then the sums.
+    /// - skipped: frames that are not IP.
+    /// - missed: packets that came too fast.
     pub fn json(&self, skipped: u64, missed: u64) -> String {
-        let decision =
-            |decision: &Decision| json!({"verdict": decision.verdict, "by": decision.by});
-        let mut out = String::new();
-        for (flip, seen) in self.sorted() {
-            let line = json!({
-                "flow": flip.flow,
-                "packets": seen.packets,
-                "was": decision(&flip.was),
-                "will": decision(&flip.will),
-                "time_dependent": seen.timed,
-            });
-            out.push_str(&format!("{line}\n"));
-        }
-        let sums = json!({
-            "packets": self.packets,
-            "flows": self.flips.len(),
-            "flipped": self.flipped,
-            "unlisted": self.unlisted,
-            "skipped": skipped,
-            "missed": missed,
+        let groups = self.groups();
+        let flips = groups.iter().flat_map(|group| {
+            group.flows.iter().map(|(flow, seen)| FlipObject {
+                flow,
+                packets: seen.packets,
+                was: group.was,
+                will: group.will,
+                time_dependent: seen.timed,
+            })
         });
-        format!("{out}{sums}\n")
+        let lines = flips.map(|flip| serde_json::to_string(&flip));
+        let sums = SumsObject {
+            packets: self.packets,
+            flipped: self.flipped,
+            flows: self.flows(),
+            unlisted: self.unlisted,
+            skipped,
+            missed,
+        };
+        let lines = lines.chain([serde_json::to_string(&sums)]);
+        // It can't fail: all keys are strings.
+        lines.map(|line| line.unwrap_or_default() + "\n").collect()
     }
 
     /// The flips as people read them.
@@ -156,36 +182,62 @@ impl Flips {
             return format!("no verdict would flip: {compared} compared\n");
         }
         let mut out = String::new();
-        let mut timed = false;
-        for (flip, seen) in self.sorted() {
-            let mark = if seen.timed { " *" } else { "" };
-            timed |= seen.timed;
-            out.push_str(&format!(
-                "{}, {}{mark}\n  now  {} by {}\n  then {} by {}\n",
-                flip.flow,
-                count(seen.packets, "packet"),
-                flip.was.verdict,
-                flip.was.by,
-                flip.will.verdict,
-                flip.will.by
-            ));
+        for Group {
+            was, will, flows, ..
+        } in self.groups()
+        {
+            out.push_str(&format!("now {was}, then {will}:\n"));
+            for (flow, seen) in flows {
+                let mark = if seen.timed { " *" } else { "" };
+                out.push_str(&format!(
+                    "  {flow}, {}{mark}\n",
+                    count(seen.packets, "packet")
+                ));
+            }
         }
         if self.unlisted > 0 {
-            let further = count(self.unlisted, "packet");
-            out.push_str(&format!("and {further} of further flows\n"));
+            out.push_str(&format!(
+                "and {} of further flows\n",
+                count(self.unlisted, "packet")
+            ));
         }
-        if timed {
-            out.push_str(
-                "* met a limit or a quota: that depends on the time and on packets before\n",
-            );
+        if self.flips.values().any(|seen| seen.timed) {
+            out.push_str("* by a limit or a quota: it depends on the time and on packets before\n");
         }
         out.push_str(&format!(
             "{} would flip: {} of {compared}\n",
-            count(self.flips.len() as u64, "flow"),
+            count(self.flows() as u64, "flow"),
             thousands(self.flipped)
         ));
         out
     }
+}
+
+/// Flows that flip alike.
+struct Group<'a> {
+    was: &'a Decision,
+    will: &'a Decision,
+    packets: u64,
+    flows: Vec<(&'a FlowKey, &'a Seen)>,
+}
+
+#[derive(Serialize)]
+struct FlipObject<'a> {
+    flow: &'a FlowKey,
+    packets: u64,
+    was: &'a Decision,
+    will: &'a Decision,
+    time_dependent: bool,
+}
+
+#[derive(Serialize)]
+struct SumsObject {
+    packets: u64,
+    flipped: u64,
+    flows: usize,
+    unlisted: u64,
+    skipped: u64,
+    missed: u64,
 }
 
 #[cfg(test)]
@@ -223,17 +275,24 @@ mod tests {
         for port in [1, 2, 2] {
             flips.note(flow(port), decision("accept"), decision("drop"), port == 1);
         }
-        let text = flips.text();
-        let first = text.lines().next().unwrap();
-        assert_eq!(first, "127.0.0.1:2 > [::1]:80 tcp, 2 packets");
-        assert!(
-            text.contains("127.0.0.1:1 > [::1]:80 tcp, 1 packet *\n"),
-            "{text}"
+        assert_eq!(
+            flips.text(),
+            "now accept by a.nft:1, then drop by a.nft:1:\n  127.0.0.1:2 > [::1]:80 tcp, 2 packets\n  \
+             127.0.0.1:1 > [::1]:80 tcp, 1 packet *\n* by a limit or a quota: it depends on the time \
+             and on packets before\n2 flows would flip: 3 of 3 packets\n"
         );
-        assert!(
-            text.ends_with("2 flows would flip: 3 of 3 packets\n"),
-            "{text}"
-        );
+    }
+
+    #[test]
+    fn a_flow_that_flips_in_two_ways_counts_once() {
+        let mut flips = Flips::default();
+        flips.note(flow(1), decision("accept"), decision("drop"), false);
+        flips.note(flow(1), decision("drop"), decision("accept"), false);
+        let json = flips.json(3, 4);
+        let sums =
+            "{\"packets\":2,\"flipped\":2,\"flows\":1,\"unlisted\":0,\"skipped\":3,\"missed\":4}\n";
+        assert!(json.ends_with(sums), "{json}");
+        assert_eq!(json.lines().count(), 3);
     }
 
     #[test]

@@ -4,19 +4,26 @@
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 use ratatui::Frame;
 
 use super::view::{self, Kind, Queue, RuleRate, Sort, Talker, View};
+use crate::rules;
 use crate::units::{self, short, span, thousands};
 
-/// Lines of a panel for its frame and its head.
-const PANEL_LINES: u16 = 3;
+/// Lines of a panel for its title and its head.
+const PANEL_LINES: u16 = 2;
 /// Lines of talkers, if there is room for them.
-const TALKERS_LINES: u16 = 5;
+const TALKERS_LINES: u16 = 3;
+/// A large screen has more of them: a part of its height.
+const TALKERS_PART: u16 = 5;
 /// Below it there are no talkers.
 const TALKERS_FROM_LINES: u16 = 20;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Their widths, and of all with the gaps.
+const QUEUE_COLUMNS: [u16; 7] = [5, 6, 7, 5, 5, 6, 5];
+const QUEUES_WIDTH: u16 = 5 + 6 + 7 + 5 + 5 + 6 + 5 + 6;
 
 /// What the user sees besides the view.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +57,11 @@ fn color_of(kind: &Kind) -> Color {
     }
 }
 
+/// A path without its folder.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 fn right(text: String) -> Cell<'static> {
     Cell::new(Line::from(text).alignment(Alignment::Right))
 }
@@ -66,7 +78,8 @@ fn head(names: &[&'static str], left: &[usize]) -> Row<'static> {
 }
 
 fn panel(title: String) -> Block<'static> {
-    Block::bordered()
+    Block::new()
+        .borders(Borders::TOP)
         .border_style(Style::new().fg(Color::DarkGray))
         .title(Span::styled(title, Style::new().bold().fg(Color::Reset)))
 }
@@ -117,7 +130,7 @@ fn ledger(view: &View, mode: &Mode) -> Line<'static> {
 }
 
 fn draw_kinds(frame: &mut Frame, area: Rect, view: &View) {
-    const FIXED: u16 = 2 + 9 + 1 + 6 + 1 + 1 + 8; // frame, columns, gaps
+    const FIXED: u16 = 9 + 6 + 6 + 3; // columns and gaps
     let bars = area.width.saturating_sub(FIXED);
     let rows = view.kinds.iter().map(|kind| {
         Row::new([
@@ -128,7 +141,7 @@ fn draw_kinds(frame: &mut Frame, area: Rect, view: &View) {
         ])
         .style(Style::new().fg(color_of(kind)))
     });
-    let widths = [9, 6, bars, 8].map(Constraint::Length);
+    let widths = [9, 6, bars, 6].map(Constraint::Length);
     let table = Table::new(rows, widths)
         .header(head(&["", "/s", "", "all"], &[]))
         .block(panel(" packets ".to_owned()));
@@ -159,13 +172,12 @@ fn draw_queues(frame: &mut Frame, area: Rect, view: &View) {
         0 => " queues ".to_owned(),
         _ => format!(" queues ({beyond} more) "),
     };
-    let widths = [5, 6, 7, 5, 6, 6, 6].map(Constraint::Length);
+    let widths = QUEUE_COLUMNS.map(Constraint::Length);
     let table = Table::new(view.queues.iter().map(queue_row), widths)
         .header(head(
             &["queue", "/s", "waiting", "full", "udrop", "unseen", "stall"],
             &[],
         ))
-        .column_spacing(0)
         .block(panel(title));
     frame.render_widget(table, area);
 }
@@ -176,14 +188,14 @@ fn rule_row(rule: &RuleRate, bars: u16) -> Row<'static> {
         _ => Style::new().fg(Color::DarkGray),
     };
     Row::new([
-        Cell::new(rule.rule.clone()),
+        Cell::new(file_name(&rule.rule).to_owned()),
         right(rule.packets.map_or("-".to_owned(), |_| short(rule.rate))),
         Cell::new(spark(&rule.history, bars.into())),
         right(
             rule.packets
                 .map_or("-".to_owned(), |packets| short(packets as f64)),
         ),
-        Cell::new(rule.text.clone()),
+        Cell::new(rules::plain_text(&rule.text)),
     ])
     .style(style)
 }
@@ -198,8 +210,10 @@ fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) {
         rules.len(),
         mode.sort.name()
     );
-    let place = rules.iter().map(|rule| rule.rule.chars().count()).max();
-    let place = place.unwrap_or(0).clamp(4, 24) as u16;
+    let place = rules
+        .iter()
+        .map(|rule| file_name(&rule.rule).chars().count());
+    let place = place.max().unwrap_or(0).clamp(4, 24) as u16;
     let bars = (area.width / 6).min(view::HISTORY as u16);
     let widths = [
         Constraint::Length(place),
@@ -268,7 +282,7 @@ fn keys(mode: &Mode) -> Line<'static> {
 pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) {
     let area = frame.area();
     let talkers = match area.height >= TALKERS_FROM_LINES {
-        true => TALKERS_LINES + PANEL_LINES,
+        true => TALKERS_LINES.max(area.height / TALKERS_PART) + PANEL_LINES,
         false => 0,
     };
     let kinds = view.kinds.len() as u16 + PANEL_LINES;
@@ -282,7 +296,9 @@ pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) {
     ])
     .areas(area);
     let [kinds, queues] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(43)]).areas(top);
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(QUEUES_WIDTH)])
+            .spacing(1)
+            .areas(top);
     frame.render_widget(title(view), title_area);
     frame.render_widget(ledger(view, mode), ledger_area);
     draw_kinds(frame, kinds, view);

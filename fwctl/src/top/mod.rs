@@ -5,6 +5,8 @@ mod draw;
 mod sample;
 mod screen;
 mod talkers;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::io::{stdin, stdout, IsTerminal};

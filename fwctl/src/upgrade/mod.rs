@@ -4,6 +4,8 @@
 pub mod launch;
 mod rehearsal;
 
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,6 +26,8 @@ use launch::Orders;
 /// For the new firewall to load its policy and to take over.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
+/// Bytes of what it says that are looked at.
+const ERROR_BYTES_MAX: u64 = 1 << 20;
 
 /// This program, to start itself as what becomes the new firewall.
 const SELF: &str = "/proc/self/exe";
@@ -72,25 +76,67 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-/// Where a process's stderr goes, for messages.
-fn stderr_of(pid: i32) -> String {
-    match std::fs::read_link(format!("/proc/{pid}/fd/2")) {
-        Ok(path) if path.is_absolute() => path.display().to_string(),
-        _ => "the old firewall's stderr".to_owned(),
+/// The old firewall's stderr, where the new one says why it fails.
+struct Stderr {
+    path: Option<PathBuf>,
+    /// Before it did.
+    bytes: u64,
+}
+
+impl Stderr {
+    fn of(pid: i32) -> Stderr {
+        let path = fs::read_link(format!("/proc/{pid}/fd/2")).ok();
+        let path = path.filter(|path| path.is_absolute());
+        let data = path.as_ref().and_then(|path| fs::metadata(path).ok());
+        Stderr {
+            path,
+            bytes: data.map_or(0, |data| data.len()),
+        }
+    }
+
+    /// The last error that was added, if it is a file.
+    fn error(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        if !fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
+        let mut file = File::open(path).ok()?;
+        file.seek(SeekFrom::Start(self.bytes)).ok()?;
+        let mut added = Vec::new();
+        file.take(ERROR_BYTES_MAX).read_to_end(&mut added).ok()?;
+        let added = String::from_utf8_lossy(&added);
+        let mut lines = added.lines().rev();
+        lines.find_map(|line| line.strip_prefix("error: ").map(str::to_owned))
+    }
+
+    /// Why the new one failed, or where that stands.
+    fn words(&self, pid: u32) -> String {
+        match (self.error(), &self.path) {
+            (Some(error), _) => error,
+            (None, Some(path)) => format!("the reason stands in {}", path.display()),
+            (None, None) => {
+                format!("its stderr, the old one's, has the reason: journalctl _PID={pid}")
+            }
+        }
     }
 }
 
 /// Waits until the new firewall answers. Fails if it ends, or does not answer in time.
-fn wait_for(child: &mut Child, socket: &Path, old: &Status) -> Result<Status, Failure> {
+fn wait_for(
+    child: &mut Child,
+    socket: &Path,
+    old: &Status,
+    stderr: &Stderr,
+) -> Result<Status, Failure> {
     let end = Instant::now() + PATIENCE;
     let refused = |text: String| Err(Failure::new(Exit::Refused, text));
     loop {
         if let Ok(Some(ended)) = child.try_wait() {
             return refused(format!(
-                "the new firewall {}, the old one (pid {}) goes on: the reason stands in {}",
+                "the new firewall {}, the old one (pid {}) goes on: {}",
                 how_it_ended(ended),
                 old.pid,
-                stderr_of(old.pid)
+                stderr.words(child.id())
             ));
         }
         let asked = client::connect(socket).and_then(|mut client| status::ask(&mut client));
@@ -102,9 +148,9 @@ fn wait_for(child: &mut Child, socket: &Path, old: &Status) -> Result<Status, Fa
     }
     let _ = child.kill();
     refused(format!(
-        "the new firewall did not take over within {} seconds and was ended: see {}",
+        "the new firewall did not take over within {} seconds and was ended: {}",
         PATIENCE.as_secs(),
-        stderr_of(old.pid)
+        stderr.words(child.id())
     ))
 }
 
@@ -115,6 +161,7 @@ pub fn run(arguments: &Arguments, binary: &Path) -> Result<Exit, Failure> {
     let mut given = arguments_of(&old);
     let begun = Instant::now();
     rehearsal::run(old.pid, &binary, &given, &socket)?;
+    let stderr = Stderr::of(old.pid);
     given.push(format!("--take-over={}", socket.display()));
     let mut child = start(&Orders {
         pid: old.pid,
@@ -122,7 +169,7 @@ pub fn run(arguments: &Arguments, binary: &Path) -> Result<Exit, Failure> {
         arguments: given,
         rehearsal: false,
     })?;
-    let new = wait_for(&mut child, &socket, &old)?;
+    let new = wait_for(&mut child, &socket, &old, &stderr)?;
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let line = match arguments.json {
         true => json!({

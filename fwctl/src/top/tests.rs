@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The screen on what a real firewall answered, before and after a second of a flood
+//! (samples/*.jsonl: status, stats, rules).
+
+use std::net::IpAddr;
+
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
+use ratatui::Terminal;
+
+use super::draw::{self, Mode};
+use super::sample::Sample;
+use super::talkers::{Heard, Talk};
+use super::view::{Sort, View, Watch};
+
+fn sample(lines: &str) -> Sample {
+    let mut lines = lines.lines();
+    let mut next = || lines.next().expect("three lines");
+    Sample {
+        status: serde_json::from_str(next()).unwrap(),
+        stats: serde_json::from_str(next()).unwrap(),
+        rules: serde_json::from_str(next()).unwrap(),
+    }
+}
+
+fn first() -> Sample {
+    sample(include_str!("samples/first.jsonl"))
+}
+
+fn second() -> Sample {
+    sample(include_str!("samples/second.jsonl"))
+}
+
+fn talk() -> Talk {
+    let mut talk = Talk::default();
+    for (address, packets, refused) in [("127.0.0.1", 9000, 3000), ("2001:db8::17", 12, 0)] {
+        let address: IpAddr = address.parse().unwrap();
+        talk.heard.insert(address, Heard { packets, refused });
+    }
+    talk.missed = 1234;
+    talk
+}
+
+fn view_of(second: Sample) -> View {
+    let mut watch = Watch::default();
+    assert!(watch.view(first(), Talk::default()).is_none());
+    watch.view(second, talk()).unwrap()
+}
+
+fn drawn(view: &View, mode: &Mode, width: u16, height: u16) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| draw::draw(frame, view, mode))
+        .unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn text(buffer: &Buffer) -> String {
+    let line = |y| {
+        let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    (0..buffer.area.height).map(line).collect()
+}
+
+const MODE: Mode = Mode {
+    sort: Sort::Rate,
+    paused: false,
+    error: None,
+};
+
+#[test]
+fn a_screen_of_80_by_24_has_everything() {
+    let text = text(&drawn(&view_of(second()), &MODE, 80, 24));
+    println!("{text}");
+    for expected in [
+        " c-firewall 0.1.0  pid ",
+        "web.nft generation 1",
+        " LEDGER RECONCILED  lost 0",
+        " packets ",
+        " queues ",
+        " rules (5 of 5, by rate) ",
+        " top talkers (1.23k packets came too fast to be told) ",
+        "2001:db8::17",
+        " q quit  p pause  s sort",
+    ] {
+        assert!(text.contains(expected), "\"{expected}\" is not in\n{text}");
+    }
+    // The rules with the highest rates first, without the figures that counters begin with.
+    let place = |rule| text.find(rule).expect(rule);
+    assert!(place("web.nft:7") < place("web.nft:4"), "{text}");
+    assert!(text.contains("udp dport 9999 counter accept"), "{text}");
+}
+
+#[test]
+fn rates_are_those_between_the_samples() {
+    let (before, after) = (first(), second());
+    let accepted = |sample: &Sample| sample.stats.total.verdicts["accept"] as f64;
+    let passed_s = (after.stats.time_ms - before.stats.time_ms) as f64 / 1000.0;
+    let rate = (accepted(&after) - accepted(&before)) / passed_s;
+    let view = view_of(after);
+    assert_eq!(view.kinds[0].name, "accept");
+    assert!((view.kinds[0].rate - rate).abs() < 0.001 && rate > 1.0);
+    let rules: f64 = view.rules.iter().map(|rule| rule.rate).sum();
+    assert!(rules > 1.0 && view.queues.len() == 2);
+}
+
+#[test]
+fn the_ledger_is_green_or_red() {
+    let color = |view: &View, mode: &Mode| drawn(view, mode, 80, 24)[(1, 1)].bg;
+    assert_eq!(color(&view_of(second()), &MODE), Color::Green);
+
+    let mut lossy = second();
+    lossy.status.queues[0].user_drop += 5;
+    assert_eq!(color(&view_of(lossy), &MODE), Color::Yellow);
+
+    let mut broken = second();
+    broken.status.ledger.reconciled = false;
+    broken.status.ledger.difference = 7;
+    let broken = view_of(broken);
+    assert_eq!(color(&broken, &MODE), Color::Red);
+    let text = text(&drawn(&broken, &MODE, 80, 24));
+    assert!(
+        text.contains(" LEDGER NOT RECONCILED  7 packets are unaccounted for"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_firewall_that_does_not_answer_is_told() {
+    let mode = Mode {
+        error: Some("it does not answer"),
+        ..MODE
+    };
+    let buffer = drawn(&view_of(second()), &mode, 80, 24);
+    assert_eq!(buffer[(1, 1)].bg, Color::Red);
+    assert!(text(&buffer).contains(" NO ANSWER  it does not answer"));
+}
+
+#[test]
+fn rules_are_sorted_as_asked() {
+    for (sort, first_rule) in [(Sort::Rate, "web.nft:7"), (Sort::Place, "web.nft:4")] {
+        let mode = Mode { sort, ..MODE };
+        let text = text(&drawn(&view_of(second()), &mode, 100, 30));
+        let first = text.lines().find(|line| line.contains("web.nft:")).unwrap();
+        assert!(first.contains(first_rule), "{text}");
+        assert!(text.contains(&format!("by {}", sort.name())), "{text}");
+    }
+}
+
+#[test]
+fn no_size_is_too_small() {
+    let view = view_of(second());
+    for (width, height) in [(200, 60), (79, 19), (40, 12), (20, 5), (3, 2), (1, 1)] {
+        drawn(&view, &MODE, width, height);
+    }
+}
+
+#[test]
+fn a_counter_that_began_anew_gives_no_rate() {
+    let mut watch = Watch::default();
+    watch.view(second(), Talk::default());
+    let mut restarted = first();
+    restarted.stats.time_ms = second().stats.time_ms + 1000;
+    let view = watch.view(restarted, Talk::default()).unwrap();
+    assert!(view.kinds.iter().all(|kind| kind.rate == 0.0));
+}
