@@ -3,6 +3,7 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::contract::Contract;
 use crate::control_self::ControlSelf;
 use crate::counts;
 use crate::log::{self, LogLevel};
@@ -124,7 +125,7 @@ struct StatusAnswer<'a> {
     policy: Option<PolicyObject<'a>>,
     queues: Vec<QueueObject>,
     ledger: LedgerObject,
-    contract: [(); 0],
+    contract: &'a Contract,
     reload_error: Option<&'a str>,
     log_level: &'static str,
     #[serde(serialize_with = "counts_object")]
@@ -147,7 +148,7 @@ pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &
         policy: snapshot.policy.as_ref().map(policy_object),
         queues: queues_array(snapshot),
         ledger: ledger_object(snapshot),
-        contract: [],
+        contract: &snapshot.contract,
         reload_error: snapshot.reload_error.as_deref(),
         log_level: log::level_name(level),
         counts,
