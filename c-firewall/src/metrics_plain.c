@@ -30,22 +30,24 @@ static const char *next_line(const char *line) {
     return end ? end + 1 : line + strlen(line);
 }
 
-/// Which of the types a family has, of which this is the HELP line: its TYPE line follows.
-static int type_of(const char *help) {
-    const char *type = next_line(help);
-    const char *name =
-        memchr(type + strlen("# TYPE "), ' ', strcspn(type, "\n") - strlen("# TYPE "));
-    for (int i = 0; name && i < TYPE_COUNT; i++)
-        if (strncmp(name + 1, types[i].type, strlen(types[i].type)) == 0)
+/// Which of the types a family has, of which this is the TYPE line: its last word.
+static int type_of(const char *line) {
+    const size_t length = strcspn(line, "\n");
+    const char *space = memrchr(line, ' ', length);
+    const char *word = space ? space + 1 : line;
+    const size_t word_length = (size_t)(line + length - word);
+
+    for (int i = 0; i < TYPE_COUNT; i++)
+        if (strlen(types[i].type) == word_length && strncmp(word, types[i].type, word_length) == 0)
             return i;
     return TYPE_COUNT - 1;
 }
 
-/// Prints a HELP line with the name of the samples, and a TYPE line.
+/// Prints a HELP line with the name of the samples, and a TYPE line, which follows it.
 static void put_family(FILE *out, const char *help) {
-    const int type = type_of(help);
+    const int type = type_of(next_line(help));
     const char *name = help + strlen("# HELP ");
-    const int name_length = (int)strcspn(name, " ");
+    const int name_length = (int)strcspn(name, " \n");
     const char *text = name + name_length;
 
     fprintf(out, "# HELP %.*s%s%.*s\n", name_length, name, types[type].suffix,
