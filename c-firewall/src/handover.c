@@ -93,7 +93,7 @@ static int describe(struct state *state, struct tally *tally, struct handover *g
             return -workers->all[i].error;
         }
         queue->number = workers->all[i].settings.number;
-        queue->stalled = state->stalled[i];
+        queue->stalled = workers->all[i].stalled;
         stats_snapshot(&workers->all[i].stats, &queue->stats);
         queue_give(&workers->all[i].queue, &queue->given);
     }

@@ -70,8 +70,9 @@ static void print_ledger(FILE *out, const struct ledger *ledger) {
                 stats->verdicts[i]);
     fprintf(out, "; refused by the kernel %" PRIu64 "\n", stats->refused);
     print_malformed(out, stats);
-    fprintf(out, "  cut %" PRIu64 ", truncated %" PRIu64 ", overruns %" PRIu64 "\n", stats->cut,
-            stats->truncated, stats->overruns);
+    fprintf(out,
+            "  cut %" PRIu64 ", truncated %" PRIu64 ", overruns %" PRIu64 ", stalled %" PRIu64 "\n",
+            stats->cut, stats->truncated, stats->overruns, ledger->stalled);
     fprintf(out,
             "  kernel: offered %" PRIu64 ", waiting %" PRIu64 ", queue full %" PRIu64
             ", user drop %" PRIu64 ", unseen %" PRIu64 "\n",
@@ -187,6 +188,7 @@ static json_t *put_ledger(json_t *object, const struct ledger *ledger) {
     put_number(object, "cut", stats->cut);
     put_number(object, "truncated", stats->truncated);
     put_number(object, "overruns", stats->overruns);
+    put_number(object, "stalled", ledger->stalled);
     json_object_set_new(object, "kernel", kernel_object(ledger));
     put_number(object, "lost", ledger->lost);
     put_number(object, "difference", ledger->difference);

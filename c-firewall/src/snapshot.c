@@ -26,7 +26,7 @@ static int copy_queues(const struct state *state, struct snapshot *snapshot) {
     snapshot->ledger_count = workers->count;
     for (uint32_t i = 0; i < workers->count; i++) {
         worker_ledger(&workers->all[i], &snapshot->ledgers[i]);
-        snapshot->stalled[i] = state->stalled[i];
+        snapshot->stalled[i] = snapshot->ledgers[i].stalled;
     }
     return 0;
 }

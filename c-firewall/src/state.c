@@ -33,10 +33,9 @@ int state_load(struct state *state, struct options *options, struct failure *fai
         .options = options,
         .started_ms = report_time(),
         .loaded = calloc(1, sizeof *state->loaded),
-        .stalled = calloc(options->queue_last - options->queue_first + 1U, sizeof(uint64_t)),
         .reject = {.raw4 = -1, .raw6 = -1, .probe = -1},
     };
-    if (state->loaded && state->stalled) {
+    if (state->loaded) {
         result = load(state->loaded, options, failure);
     } else {
         result = -ENOMEM;
@@ -51,8 +50,6 @@ int state_load(struct state *state, struct options *options, struct failure *fai
 static int carry_over(struct state *state, const struct handover *taken, struct failure *failure) {
     struct carry carry;
 
-    for (uint32_t i = 0; i < taken->queue_count; i++)
-        state->stalled[i] = taken->queues[i].stalled;
     if (!state->loaded->compiled)
         return 0;
     state->loaded->generation = taken->generation + 1;
@@ -93,7 +90,6 @@ void state_free(struct state *state) {
     if (state->loaded)
         load_free(state->loaded);
     free(state->loaded);
-    free(state->stalled);
     *state = (struct state){0};
 }
 

@@ -25,7 +25,6 @@ struct state {
     struct reject reject;    // open if it could be, so that a later policy may reject
     struct events *events;
     struct workers workers;
-    uint64_t *stalled;                 // one a worker: packets that the guard answered
     char reload_error[LOG_TEXT_BYTES]; // why the last reload failed; "" = it did not
     struct contract contract;
 };

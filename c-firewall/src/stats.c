@@ -62,6 +62,8 @@ void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t 
     const int64_t ahead_before = ahead_of(meant, reading->received_before);
     const uint64_t known = received + kernel->user_drop;
     const uint64_t difference = difference_of_verdicts(&reading->after, in_flight);
+    const uint64_t missed =
+        ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0;
 
     *ledger = (struct ledger){
         .number = number,
@@ -72,7 +74,8 @@ void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t 
         .waiting = kernel->waiting,
         .queue_full = kernel->queue_full,
         .user_drop = kernel->user_drop,
-        .unseen = ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0,
+        .unseen = missed > reading->stalled ? missed - reading->stalled : 0,
+        .stalled = reading->stalled,
         .lost = (uint64_t)kernel->queue_full + kernel->user_drop,
         .difference = difference,
     };
@@ -94,6 +97,7 @@ void ledger_add(struct ledger *sum, const struct ledger *ledger) {
     sum->queue_full += ledger->queue_full;
     sum->user_drop += ledger->user_drop;
     sum->unseen += ledger->unseen;
+    sum->stalled += ledger->stalled;
     sum->lost += ledger->lost;
     sum->difference += ledger->difference;
     sum->reconciled = sum->reconciled && ledger->reconciled;

@@ -62,6 +62,7 @@ struct stats_reading {
     uint64_t received_before;     // stats_received
     struct queue_figures figures; // the kernel's
     struct stats after;           // stats_snapshot
+    uint64_t stalled;             // packets that the guard answered
 };
 
 /// The ledger of a queue, or the sum of several.
@@ -72,7 +73,8 @@ struct ledger {
     uint64_t waiting;
     uint64_t queue_full;
     uint64_t user_drop;
-    uint64_t unseen;     // offered, but neither received, dropped nor waiting
+    uint64_t unseen;     // offered, but neither received, dropped, stalled nor waiting
+    uint64_t stalled;    // answered by the guard, whether or not they were received later
     uint64_t lost;       // queue_full + user_drop: known, so no difference
     uint64_t difference; // packets unaccounted for
     bool reconciled;     // difference is 0
@@ -81,7 +83,8 @@ struct ledger {
 /// Makes the ledger of one queue.
 /// - in_flight: how many received packets may still be without a verdict: the batch of a
 ///   running worker, 0 at exit. With fail_open, unseen packets passed uninspected as they
-///   should and are no difference.
+///   should and are no difference. What the guard answered may never be received: which of those
+///   packets were, nobody can tell.
 void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
                  bool fail_open, struct ledger *ledger);
 

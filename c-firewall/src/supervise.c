@@ -167,11 +167,10 @@ static void read_signals(struct daemon *daemon) {
 static void take_note(struct daemon *daemon, const struct guard_note *note) {
     const struct events_facts facts = {
         .count = 2, .figures = {{"queue", note->queue}, {"packets", note->packets}}};
-    struct state *state = &daemon->state;
+    const struct state *state = &daemon->state;
+    const uint32_t index = note->queue - (uint32_t)state->options->queue_first;
 
-    state_lock(state);
-    state->stalled[note->queue - state->options->queue_first] += note->packets;
-    state_unlock(state);
+    __atomic_fetch_add(&daemon->state.workers.all[index].stalled, note->packets, __ATOMIC_RELAXED);
     counts_add(COUNT_STALLED_PACKETS, note->packets);
     if (!note->begins)
         return;

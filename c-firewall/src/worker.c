@@ -233,6 +233,7 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     *reading = (struct stats_reading){.received_before = stats_received(&worker->stats)};
     result = queue_proc_figures(worker->settings.number, &reading->figures);
     stats_snapshot(&worker->stats, &reading->after);
+    reading->stalled = __atomic_load_n(&worker->stalled, __ATOMIC_RELAXED);
     return result;
 }
 
@@ -317,6 +318,7 @@ static int open_queue(struct worker *worker, struct handover_queue *taken,
 
     if (taken) {
         worker->stats = taken->stats;
+        worker->stalled = taken->stalled;
         result = queue_adopt(&worker->queue, &worker->settings, &taken->given, failure);
         taken->given.fd = -1; // the queue's now, or closed
     } else {

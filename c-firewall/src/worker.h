@@ -32,6 +32,7 @@ struct worker {
     bool paper; // --profile paper: busy loop, everything accepted unread
     uint32_t spin_us;
     uint32_t coalesce_us;
+    uint64_t stalled;          // packets that the guard answered; atomic
     int cpu;                   // to bind to, as the n-th of those allowed, in turn; -1 = none
     struct ask_source *source; // what the worker asks, as the main thread knows it
     int wake_fd;               // eventfd that wakes the worker; -1 = none

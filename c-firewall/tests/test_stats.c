@@ -248,11 +248,37 @@ static void a_sum_adds_everything(void **state) {
     assert_difference(&sum, 6);
 }
 
+static void what_the_guard_answered_is_not_missed(void **state) {
+    struct stats_reading reading = make_reading(100, 107);
+    struct ledger ledger, sum = {.reconciled = true};
+
+    (void)state;
+    reading.stalled = 7;
+    ledger = make_ledger(&reading, 0, false);
+    assert_int_equal(ledger.stalled, 7);
+    assert_int_equal(ledger.unseen, 0);
+    assert_difference(&ledger, 0);
+    reading.stalled = 5;
+    ledger = make_ledger(&reading, 0, false);
+    assert_int_equal(ledger.unseen, 2);
+    assert_difference(&ledger, 2);
+    // It may have been received later: then it is in what was received.
+    reading = make_reading(107, 107);
+    reading.stalled = 5;
+    ledger = make_ledger(&reading, 0, false);
+    assert_int_equal(ledger.unseen, 0);
+    assert_difference(&ledger, 0);
+    ledger_add(&sum, &ledger);
+    ledger_add(&sum, &ledger);
+    assert_int_equal(sum.stalled, 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_lie_on_lines_of_their_own),
         cmocka_unit_test(a_snapshot_has_every_counter),
         cmocka_unit_test(what_adds_up_reconciles),
+        cmocka_unit_test(what_the_guard_answered_is_not_missed),
         cmocka_unit_test(known_losses_are_no_difference),
         cmocka_unit_test(waiting_packets_are_accounted_for),
         cmocka_unit_test(unseen_packets_passed_if_fail_is_open),

@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process;
+use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::sys::signal::{kill, Signal};
@@ -150,11 +151,11 @@ fn describe(inner: &mut StateInner, given: &mut Handover) {
     for ((count, _), counted) in counts::ALL.iter().zip(&mut given.counts) {
         *counted = counts::get(*count);
     }
-    for (worker, stalled) in inner.workers.all.iter_mut().zip(&inner.stalled) {
+    for worker in &mut inner.workers.all {
         given.queues.push(HandoverQueue {
             stats: stats::snapshot(&worker.shared.stats),
             number: worker.shared.settings.number,
-            stalled: *stalled,
+            stalled: worker.shared.stalled.load(Ordering::Relaxed),
             given: worker::give(worker),
             fd: None,
         });

@@ -118,8 +118,8 @@ fn print_ledger(out: &mut String, ledger: &Ledger) {
     print_malformed(out, stats);
     let _ = writeln!(
         out,
-        "  cut {}, truncated {}, overruns {}",
-        stats.cut, stats.truncated, stats.overruns
+        "  cut {}, truncated {}, overruns {}, stalled {}",
+        stats.cut, stats.truncated, stats.overruns, ledger.stalled
     );
     let _ = writeln!(
         out,
@@ -253,6 +253,7 @@ struct QueueObject<'a> {
     cut: u64,
     truncated: u64,
     overruns: u64,
+    stalled: u64,
     kernel: KernelObject,
     lost: u64,
     difference: u64,
@@ -272,6 +273,7 @@ fn queue_object(queue: Option<u16>, ledger: &Ledger) -> QueueObject<'_> {
         cut: stats.cut,
         truncated: stats.truncated,
         overruns: stats.overruns,
+        stalled: ledger.stalled,
         kernel: kernel_object(ledger),
         lost: ledger.lost,
         difference: ledger.difference,

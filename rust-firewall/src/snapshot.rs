@@ -152,12 +152,13 @@ fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<Sn
 /// Takes a snapshot. Any thread may; waits while a policy is being exchanged.
 pub fn take(state: &State, with_rules: bool) -> Snapshot {
     let inner = state::lock(state);
+    let ledgers = workers::ledgers(&inner.workers);
     Snapshot {
         time_ms: report::time(),
         started_ms: state.started_ms,
         policy: copy_policy(state, &inner, with_rules),
-        ledgers: workers::ledgers(&inner.workers),
-        stalled: inner.stalled.clone(),
+        stalled: ledgers.iter().map(|ledger| ledger.stalled).collect(),
+        ledgers,
         reload_error: inner.reload_error.clone(),
         options: Arc::clone(&state.options),
         contract: Arc::clone(&inner.contract),

@@ -35,8 +35,6 @@ pub struct StateInner {
     /// The policy that decides, if there is one.
     pub loaded: Option<Arc<Loaded>>,
     pub workers: Workers,
-    /// One a worker: packets that the guard answered.
-    pub stalled: Vec<u64>,
     /// Why the last reload failed, if it did.
     pub reload_error: Option<String>,
     pub contract: Arc<Contract>,
@@ -69,9 +67,7 @@ pub fn open(
     mut taken: Option<&mut Handover>,
 ) -> Result<State, Failure> {
     let started_ms = report::time();
-    let mut stalled = vec![0; usize::from(options.queue_last - options.queue_first) + 1];
     if let Some(taken) = taken.as_deref_mut() {
-        stalled = taken.queues.iter().map(|queue| queue.stalled).collect();
         if let Some(loaded) = &mut loaded {
             carry_over(loaded, taken);
         }
@@ -94,7 +90,6 @@ pub fn open(
     let inner = StateInner {
         loaded,
         workers,
-        stalled,
         reload_error: None,
         contract: Arc::default(),
     };

@@ -119,6 +119,8 @@ pub struct StatsReading {
     pub figures: QueueFigures,
     /// `snapshot`.
     pub after: Stats,
+    /// Packets that the guard answered.
+    pub stalled: u64,
 }
 
 /// The ledger of a queue, or the sum of several.
@@ -132,8 +134,10 @@ pub struct Ledger {
     pub waiting: u64,
     pub queue_full: u64,
     pub user_drop: u64,
-    /// Offered, but neither received, dropped nor waiting.
+    /// Offered, but neither received, dropped, stalled nor waiting.
     pub unseen: u64,
+    /// Answered by the guard, whether or not they were received later.
+    pub stalled: u64,
     /// queue_full + user_drop: known, so no difference.
     pub lost: u64,
     /// Packets unaccounted for.
@@ -168,7 +172,8 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
 
 /// Makes the ledger of one queue. in_flight: how many received packets may still be without a
 /// verdict: the batch of a running worker, 0 at exit. With fail_open, unseen packets passed
-/// uninspected as they should and are no difference.
+/// uninspected as they should and are no difference. What the guard answered may never be received:
+/// which of those packets were, nobody can tell.
 pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_open: bool) -> Ledger {
     let kernel = &reading.figures;
     let received = reading.after.received + reading.after.netlink;
@@ -177,6 +182,7 @@ pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_ope
     let ahead = ahead_of(meant, received);
     let ahead_before = ahead_of(meant, reading.received_before);
     let known = received + u64::from(kernel.user_drop);
+    let missed = u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0);
 
     let mut ledger = Ledger {
         number,
@@ -188,7 +194,8 @@ pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_ope
         waiting: u64::from(kernel.waiting),
         queue_full: u64::from(kernel.queue_full),
         user_drop: u64::from(kernel.user_drop),
-        unseen: u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0),
+        unseen: missed.saturating_sub(reading.stalled),
+        stalled: reading.stalled,
         lost: u64::from(kernel.queue_full) + u64::from(kernel.user_drop),
         difference: difference_of_verdicts(&reading.after, in_flight),
         reconciled: false,
@@ -213,6 +220,7 @@ pub fn ledger_add(sum: &mut Ledger, ledger: &Ledger) {
     sum.queue_full += ledger.queue_full;
     sum.user_drop += ledger.user_drop;
     sum.unseen += ledger.unseen;
+    sum.stalled += ledger.stalled;
     sum.lost += ledger.lost;
     sum.difference += ledger.difference;
     sum.reconciled = sum.reconciled && ledger.reconciled;

@@ -4,6 +4,7 @@
 //! control socket, for the guard and for times, and does what they ask for, one after the other.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -153,8 +154,9 @@ fn read_signals(daemon: &mut Daemon) {
 fn take_note(daemon: &Daemon, note: &GuardNote) {
     let options = &daemon.state.options;
     let index = usize::from(note.queue.saturating_sub(options.queue_first));
-    if let Some(stalled) = state::lock(&daemon.state).stalled.get_mut(index) {
-        *stalled += u64::from(note.packets);
+    if let Some(worker) = state::lock(&daemon.state).workers.all.get(index) {
+        let packets = note.packets.into();
+        worker.shared.stalled.fetch_add(packets, Ordering::Relaxed);
     }
     counts::add(Count::StalledPackets, note.packets.into());
     if !note.begins {

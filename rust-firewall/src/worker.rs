@@ -5,7 +5,7 @@
 //! answering.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -41,6 +41,8 @@ pub struct Shared {
     pub stats: LiveStats,
     /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
     pub settings: QueueSettings,
+    /// Packets that the guard answered.
+    pub stalled: AtomicU64,
     /// Wakes the worker.
     wake_event: EventFd,
     /// Set by `stop`.
@@ -329,6 +331,7 @@ fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
         received_before,
         figures: figures.unwrap_or_default(),
         after: stats::snapshot(&shared.stats),
+        stalled: shared.stalled.load(Ordering::Relaxed),
     };
     (reading, figures.map(drop))
 }
@@ -439,6 +442,7 @@ pub fn open(
     let wake_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
         .map_err(|error| failure_set_start("eventfd", error))?;
     let stats = LiveStats::default();
+    let stalled = taken.as_ref().map_or(0, |taken| taken.stalled);
     let queue = match taken.and_then(|taken| Some((taken.fd.take()?, taken))) {
         Some((fd, taken)) => {
             for (counter, counted) in stats.words().zip(taken.stats.words()) {
@@ -453,6 +457,7 @@ pub fn open(
     let shared = Arc::new(Shared {
         stats,
         settings,
+        stalled: AtomicU64::new(stalled),
         wake_event,
         stop: AtomicBool::new(false),
         keep_open: AtomicBool::new(false),

@@ -19,6 +19,7 @@ fn reading(packets: u64, figures: QueueFigures) -> StatsReading {
         received_before: packets,
         figures,
         after,
+        stalled: 0,
     }
 }
 
@@ -201,6 +202,28 @@ fn user_drop_may_be_more_than_the_wrapped_count() {
         (ledger.offered, ledger.unseen, ledger.difference),
         (packets + 100, 0, 0)
     );
+}
+
+#[test]
+fn what_the_guard_answered_is_not_missed() {
+    let mut reading = reading(100, offered(107));
+    reading.stalled = 7;
+    let ledger = ledger_make(&reading, 0, 0, false);
+    assert_eq!((ledger.stalled, ledger.unseen), (7, 0));
+    assert!(ledger.reconciled);
+    reading.stalled = 5;
+    let ledger = ledger_make(&reading, 0, 0, false);
+    assert_eq!((ledger.unseen, ledger.difference), (2, 2));
+    // It may have been received later: then it is in what was received.
+    reading.after.received = 107;
+    reading.after.verdicts[Verdict::Accept as usize] = 107;
+    reading.received_before = 107;
+    let ledger = ledger_make(&reading, 0, 0, false);
+    assert_eq!((ledger.stalled, ledger.unseen), (5, 0));
+    assert!(ledger.reconciled);
+    let mut sum = ledger.clone();
+    ledger_add(&mut sum, &ledger);
+    assert_eq!(sum.stalled, 10);
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn text(twin: Twin) -> anyhow::Result<()> {
         "queue 0: received 101 packets, {bytes} bytes\n\
          \x20 verdicts: accept 100, drop 1, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
          \x20 malformed: tcp-data-offset 1\n\
-         \x20 cut 0, truncated 0, overruns 0\n\
+         \x20 cut 0, truncated 0, overruns 0, stalled 0\n\
          \x20 kernel: offered 101, waiting 0, queue full 0, user drop 0, unseen 0\n\
          \x20 ledger: reconciled, lost 0\n"
     );
@@ -112,7 +112,7 @@ fn text_of_two_queues(twin: Twin) -> anyhow::Result<()> {
             "{title}: received {packets} packets, {} bytes\n\
              \x20 verdicts: accept 0, drop {packets}, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
              \x20 malformed: none\n\
-             \x20 cut 0, truncated 0, overruns 0\n\
+             \x20 cut 0, truncated 0, overruns 0, stalled 0\n\
              \x20 kernel: offered {packets}, waiting 0, queue full 0, user drop 0, unseen 0\n\
              \x20 ledger: reconciled, lost 0\n",
             packets * PACKET_BYTES
@@ -149,7 +149,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
     let ledger = format!(
         "\"received\":101,\"bytes\":{bytes},\"verdicts\":{{\"accept\":100,\"drop\":1,\"reject\":0,\"mark\":0,\
          \"repeat\":0,\"requeue\":0}},\"refused\":0,\"malformed\":{{{malformed}}},\"cut\":0,\"truncated\":0,\
-         \"overruns\":0,\"kernel\":{{\"offered\":101,\"waiting\":0,\"queue_full\":0,\"user_drop\":0,\"unseen\":0}},\
+         \"overruns\":0,\"stalled\":0,\"kernel\":{{\"offered\":101,\"waiting\":0,\"queue_full\":0,\"user_drop\":0,\"unseen\":0}},\
          \"lost\":0,\"difference\":0,\"reconciled\":true}}"
     );
     let expected = format!(
@@ -222,7 +222,7 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
         "queue 0: received 10 packets, {} bytes\n\
          \x20 verdicts: accept 10, drop 0, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
          \x20 malformed: none\n\
-         \x20 cut 0, truncated 0, overruns 0\n\
+         \x20 cut 0, truncated 0, overruns 0, stalled 0\n\
          \x20 kernel: offered 10, waiting 0, queue full 90, user drop 0, unseen 0\n\
          \x20 ledger: reconciled, lost 90\n",
         10 * PACKET_BYTES

@@ -114,6 +114,7 @@ pub struct Ledger {
     pub cut: u64,
     pub truncated: u64,
     pub overruns: u64,
+    pub stalled: u64,
     pub kernel: Kernel,
     pub lost: u64,
     pub difference: u64,
