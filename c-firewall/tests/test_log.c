@@ -69,6 +69,44 @@ static void warn_prints_one_line(void **state) {
     assert_string_equal(capture_end(&capture), "warning: the receive buffer is 1 of 2 bytes\n");
 }
 
+static void levels_have_names(void **state) {
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+
+    (void)state;
+    for (int i = 0; i < LOG_LEVEL_COUNT; i++)
+        assert_string_equal(log_level_name((enum log_level)i), names[i]);
+}
+
+/// Prints a line at every level.
+static void print_all(void) {
+    log_error("of %s", "a");
+    log_warn("of %s", "b");
+    log_info("of %s", "c");
+    log_debug("of %s", "d");
+}
+
+static void a_level_lets_its_own_lines_and_those_before_through(void **state) {
+    static const char *const expected[] = {
+        "error: of a\n",
+        "error: of a\nwarning: of b\n",
+        "error: of a\nwarning: of b\ninfo: of c\n",
+        "error: of a\nwarning: of b\ninfo: of c\ndebug: of d\n",
+    };
+
+    (void)state;
+    assert_int_equal(log_level(), LOG_INFO);
+    for (int i = 0; i < LOG_LEVEL_COUNT; i++) {
+        struct capture capture;
+
+        log_set_level((enum log_level)i);
+        assert_int_equal(log_level(), i);
+        capture_begin(&capture, stderr);
+        print_all();
+        assert_string_equal(capture_end(&capture), expected[i]);
+    }
+    log_set_level(LOG_INFO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_has_a_code_and_a_text),
@@ -77,6 +115,8 @@ int main(void) {
         cmocka_unit_test(a_long_text_is_cut),
         cmocka_unit_test(fail_prints_one_line_and_gives_the_code),
         cmocka_unit_test(warn_prints_one_line),
+        cmocka_unit_test(levels_have_names),
+        cmocka_unit_test(a_level_lets_its_own_lines_and_those_before_through),
     };
 
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

@@ -24,6 +24,30 @@ static struct options make_options(void) {
     };
 }
 
+/// A row for each situation, closed and open in turn.
+static struct contract make_contract(void) {
+    struct contract contract;
+
+    for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
+        contract.rows[i] = (struct contract_row){
+            .situation = (enum options_situation)i, .open = i % 2, .really = "it drops"};
+    return contract;
+}
+
+#define CONTRACT_TEXT                                                                              \
+    "  overload   closed  it drops\n"                                                              \
+    "  stall      open    it drops\n"                                                              \
+    "  crash      closed  it drops\n"                                                              \
+    "  malformed  open    it drops\n"                                                              \
+    "  truncated  closed  it drops\n"
+
+#define CONTRACT_JSON                                                                              \
+    ",\"contract\":[{\"situation\":\"overload\",\"mode\":\"closed\",\"really\":\"it drops\"},"     \
+    "{\"situation\":\"stall\",\"mode\":\"open\",\"really\":\"it drops\"},"                         \
+    "{\"situation\":\"crash\",\"mode\":\"closed\",\"really\":\"it drops\"},"                       \
+    "{\"situation\":\"malformed\",\"mode\":\"open\",\"really\":\"it drops\"},"                     \
+    "{\"situation\":\"truncated\",\"mode\":\"closed\",\"really\":\"it drops\"}]"
+
 static struct ledger make_ledger(uint16_t number, uint64_t received) {
     return (struct ledger){
         .number = number,
@@ -43,25 +67,28 @@ static void assert_report(char *report, const char *expected) {
 }
 
 static void start_as_text(void **state) {
+    const struct contract contract = make_contract();
     struct options options = make_options();
 
     (void)state;
-    assert_report(report_start(&options, NULL, 67108864, TIME_MS),
+    assert_report(report_start(&options, NULL, 67108864, &contract, TIME_MS),
                   "ready: queue 0, backend raw, profile fast, copy 128 bytes, batch 64, receive "
                   "buffer 67108864 bytes, queue length 131072, gso on, spin 50 us, coalesce 60 us, "
-                  "fail closed, default accept\n");
+                  "fail closed, default accept\n" CONTRACT_TEXT);
     options.queue_last = 3;
     options.backend = QUEUE_MNL;
     options.gso = false;
-    options.fail_open = true;
+    for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
+        options.fail_open[i] = true;
     options.default_verdict = VERDICT_DROP;
-    assert_report(report_start(&options, NULL, 212992, TIME_MS),
+    assert_report(report_start(&options, NULL, 212992, &contract, TIME_MS),
                   "ready: queue 0:3, backend mnl, profile fast, copy 128 bytes, batch 64, receive "
                   "buffer 212992 bytes, queue length 131072, gso off, spin 50 us, coalesce 60 us, "
-                  "fail open, default drop\n");
+                  "fail open, default drop\n" CONTRACT_TEXT);
 }
 
 static void start_of_paper_as_text(void **state) {
+    const struct contract contract = make_contract();
     const struct options options = {
         .backend = QUEUE_CLASSIC,
         .profile = OPTIONS_PAPER,
@@ -71,37 +98,39 @@ static void start_of_paper_as_text(void **state) {
     };
 
     (void)state;
-    assert_report(report_start(&options, NULL, 106496, TIME_MS),
+    assert_report(report_start(&options, NULL, 106496, &contract, TIME_MS),
                   "ready: queue 0, backend classic, profile paper, copy 65535 bytes, batch 1, "
                   "receive buffer 106496 bytes, queue length 1024, gso off, spin always, "
-                  "coalesce 0 us, fail closed, default accept\n");
+                  "coalesce 0 us, fail closed, default accept\n" CONTRACT_TEXT);
 }
 
 static void start_as_json(void **state) {
+    const struct contract contract = make_contract();
     struct options options = make_options();
 
     (void)state;
     options.json = true;
     options.queue_first = 4;
     options.queue_last = 6;
-    assert_report(
-        report_start(&options, NULL, 67108864, TIME_MS),
-        "{\"event\":\"start\",\"program\":\"c-firewall\",\"version\":\"0.1.0\","
-        "\"time_ms\":1700000000123,\"queues\":[4,5,6],\"backend\":\"raw\","
-        "\"profile\":\"fast\",\"copy_bytes\":128,\"batch\":64,"
-        "\"receive_buffer\":67108864,\"queue_length\":131072,\"gso\":true,"
-        "\"spin_us\":50,\"coalesce_us\":60,\"fail\":\"closed\",\"default\":\"accept\"}\n");
+    assert_report(report_start(&options, NULL, 67108864, &contract, TIME_MS),
+                  "{\"event\":\"start\",\"program\":\"c-firewall\",\"version\":\"0.1.0\","
+                  "\"time_ms\":1700000000123,\"queues\":[4,5,6],\"backend\":\"raw\","
+                  "\"profile\":\"fast\",\"copy_bytes\":128,\"batch\":64,"
+                  "\"receive_buffer\":67108864,\"queue_length\":131072,\"gso\":true,"
+                  "\"spin_us\":50,\"coalesce_us\":60,\"fail\":\"closed\",\"deadline_ms\":0,"
+                  "\"default\":\"accept\"" CONTRACT_JSON "}\n");
     options.profile = OPTIONS_PAPER;
     options.queue_last = 4;
     options.gso = false;
     options.coalesce_us = 0;
-    options.fail_open = true;
-    assert_report(report_start(&options, NULL, 1, TIME_MS),
+    for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
+        options.fail_open[i] = true;
+    assert_report(report_start(&options, NULL, 1, &contract, TIME_MS),
                   "{\"event\":\"start\",\"program\":\"c-firewall\",\"version\":\"0.1.0\","
                   "\"time_ms\":1700000000123,\"queues\":[4],\"backend\":\"raw\","
                   "\"profile\":\"paper\",\"copy_bytes\":128,\"batch\":64,\"receive_buffer\":1,"
                   "\"queue_length\":131072,\"gso\":false,\"spin_us\":null,\"coalesce_us\":0,"
-                  "\"fail\":\"open\",\"default\":\"accept\"}\n");
+                  "\"fail\":\"open\",\"deadline_ms\":0,\"default\":\"accept\"" CONTRACT_JSON "}\n");
 }
 
 static void ledger_as_text(void **state) {
@@ -114,7 +143,7 @@ static void ledger_as_text(void **state) {
                   "  verdicts: accept 990, drop 10, reject 0, mark 0, repeat 0, requeue 0; refused "
                   "by the kernel 0\n"
                   "  malformed: none\n"
-                  "  cut 0, truncated 0, overruns 0\n"
+                  "  cut 0, truncated 0, overruns 0, stalled 0\n"
                   "  kernel: offered 1000, waiting 0, queue full 0, user drop 0, unseen 0\n"
                   "  ledger: reconciled, lost 0\n");
 }
@@ -146,7 +175,7 @@ static void every_figure_has_its_place_in_the_text(void **state) {
                   "  verdicts: accept 100, drop 101, reject 102, mark 103, repeat 104, requeue "
                   "105; refused by the kernel 4\n"
                   "  malformed: ipv4-short 3, tcp-short 1, netlink 2\n"
-                  "  cut 5, truncated 6, overruns 7\n"
+                  "  cut 5, truncated 6, overruns 7, stalled 0\n"
                   "  kernel: offered 5000000000, waiting 8, queue full 9, user drop 10, unseen "
                   "11\n"
                   "  ledger: NOT RECONCILED, difference 12, lost 19\n");
@@ -208,21 +237,21 @@ static void ledger_as_json(void **state) {
         "\"reason\":\"interval\",\"queues\":["
         "{\"queue\":7,\"received\":100,\"bytes\":6400," JSON_VERDICTS("90", "10") JSON_MALFORMED(
             "1",
-            "2") "\"cut\":0,\"truncated\":0,\"overruns\":0,"
+            "2") "\"cut\":0,\"truncated\":0,\"overruns\":0,\"stalled\":0,"
                  "\"kernel\":{\"offered\":100,\"waiting\":0,\"queue_full\":3,\"user_drop\":0,"
                  "\"unseen\":0},\"lost\":3,\"difference\":0,\"reconciled\":true},"
                  "{\"queue\":8,\"received\":50,\"bytes\":3200," JSON_VERDICTS("40", "10")
                      JSON_MALFORMED(
                          "0",
                          "0") "\"cut\":0,\"truncated\":0,"
-                              "\"overruns\":0,"
+                              "\"overruns\":0,\"stalled\":0,"
                               "\"kernel\":{\"offered\":50,\"waiting\":0,\"queue_full\":0,\"user_"
                               "drop\":0,"
                               "\"unseen\":4},\"lost\":0,\"difference\":4,\"reconciled\":false}],"
                               "\"total\":{\"received\":150,\"bytes\":9600," JSON_VERDICTS("130",
                                                                                           "20")
                                   JSON_MALFORMED("1",
-                                                 "2") "\"cut\":0,\"truncated\":0,\"overruns\":0,"
+                                                 "2") "\"cut\":0,\"truncated\":0,\"overruns\":0,\"stalled\":0,"
                                                       "\"kernel\":{\"offered\":150,\"waiting\":0,"
                                                       "\"queue_full\":3,\"user_drop\":0,"
                                                       "\"unseen\":4},\"lost\":3,\"difference\":4,"

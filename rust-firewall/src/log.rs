@@ -6,6 +6,8 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::panic;
+use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use nix::errno::Errno;
@@ -134,6 +136,22 @@ pub fn info(text: impl Display) {
 /// Prints "debug: TEXT", if the level lets it.
 pub fn debug(text: impl Display) {
     print_at(LogLevel::Debug, text);
+}
+
+/// Has a fault of the program, on whatever thread, end it at once, with one line: other threads would
+/// wait for what never comes. (The C twin ends by itself: by a signal.)
+pub fn abort_on_panic() {
+    panic::set_hook(Box::new(|fault| {
+        let place = fault.location().map(ToString::to_string);
+        let cause = fault.payload().downcast_ref::<&str>().copied();
+        let cause = cause.or_else(|| fault.payload().downcast_ref().map(String::as_str));
+        print(format_args!(
+            "error: a fault of the firewall at {}: {}: please report it",
+            place.unwrap_or_default(),
+            cause.unwrap_or_default()
+        ));
+        process::abort();
+    }));
 }
 
 /// A line on stderr, in one piece: others may be printing as well. Nobody may be reading there any

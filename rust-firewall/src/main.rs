@@ -31,6 +31,7 @@ fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
 }
 
 fn main() -> ExitCode {
+    log::abort_on_panic();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let code = start(&arguments).unwrap_or_else(|failure| log::fail(&failure));
     ExitCode::from(code as u8)

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The lines of failures.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::thread;
+
 use nix::errno::Errno;
 use rust_firewall::log::{
-    fail, failure_set, failure_set_running, failure_set_start, strerror, LogExit,
+    abort_on_panic, fail, failure_set, failure_set_running, failure_set_start, level, level_name,
+    set_level, strerror, LogExit, LogLevel, LEVELS,
 };
+
+/// Says to this program, started by itself, that it is to fail.
+const FAULT: &str = "TWINWALL_TEST_FAULT";
 
 #[test]
 fn exit_codes_are_those_of_the_help_text() {
@@ -50,4 +58,39 @@ fn an_errno_is_told_without_its_number() {
 fn printing_a_failure_gives_its_code() {
     let failure = failure_set(LogExit::Kernel, "no NFQUEUE: printed by a test");
     assert_eq!(fail(&failure), LogExit::Kernel);
+}
+
+#[test]
+fn levels_have_names() {
+    assert_eq!(level(), LogLevel::Info);
+    for (index, (level_of, name)) in LEVELS.into_iter().enumerate() {
+        assert_eq!((level_of as usize, level_name(level_of)), (index, name));
+        set_level(level_of);
+        assert_eq!(level(), level_of);
+    }
+    set_level(LogLevel::Info);
+}
+
+#[test]
+fn a_fault_of_a_thread_ends_the_process() {
+    if std::env::var_os(FAULT).is_some() {
+        abort_on_panic();
+        let _ = thread::spawn(|| panic!("of {}", "a test")).join();
+        return; // not reached
+    }
+    let program = std::env::current_exe().expect("a program");
+    let output = Command::new(program)
+        .args(["--exact", "a_fault_of_a_thread_ends_the_process"])
+        .arg("--nocapture")
+        .env(FAULT, "")
+        .output()
+        .expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(6), "{stderr}");
+    let line = stderr.lines().last().unwrap_or_default();
+    assert!(
+        line.starts_with("error: a fault of the firewall at rust-firewall/tests/log.rs:")
+            && line.ends_with(": of a test: please report it"),
+        "{stderr}"
+    );
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The exact text and JSON of the reports.
 
+use rust_firewall::contract::{Contract, ContractRow};
 use rust_firewall::options::{parse, Options, OptionsAction};
 use rust_firewall::packet::PacketStatus;
 use rust_firewall::report::{ledger, start, time, ReportReason};
@@ -15,6 +16,33 @@ fn options(words: &str) -> Options {
         other => panic!("{other:?}"),
     }
 }
+
+/// A row for each situation, closed and open in turn.
+fn contract() -> Contract {
+    let row = |(index, situation)| ContractRow {
+        situation,
+        mode: ["closed", "open"][index % 2],
+        really: "it drops".to_owned(),
+    };
+    let situations = ["overload", "stall", "crash", "malformed", "truncated"];
+    Contract {
+        rows: situations.into_iter().enumerate().map(row).collect(),
+    }
+}
+
+const CONTRACT_TEXT: &str = "  overload   closed  it drops
+  stall      open    it drops
+  crash      closed  it drops
+  malformed  open    it drops
+  truncated  closed  it drops
+";
+
+const CONTRACT_JSON: &str = "\
+    ,\"contract\":[{\"situation\":\"overload\",\"mode\":\"closed\",\"really\":\"it drops\"},\
+    {\"situation\":\"stall\",\"mode\":\"open\",\"really\":\"it drops\"},\
+    {\"situation\":\"crash\",\"mode\":\"closed\",\"really\":\"it drops\"},\
+    {\"situation\":\"malformed\",\"mode\":\"open\",\"really\":\"it drops\"},\
+    {\"situation\":\"truncated\",\"mode\":\"closed\",\"really\":\"it drops\"}]";
 
 fn quiet() -> Ledger {
     Ledger {
@@ -45,6 +73,7 @@ fn busy() -> Ledger {
         queue_full: 11,
         user_drop: 12,
         unseen: 5,
+        stalled: 8,
         lost: 23,
         difference: 5,
         reconciled: false,
@@ -55,7 +84,7 @@ const BUSY: &str = "\
 : received 1000 packets, 64000 bytes
   verdicts: accept 985, drop 10, reject 1, mark 2, repeat 1, requeue 1; refused by the kernel 7
   malformed: ipv4-short 3, tcp-short 1, netlink 2
-  cut 4, truncated 5, overruns 6
+  cut 4, truncated 5, overruns 6, stalled 8
   kernel: offered 1020, waiting 1, queue full 11, user drop 12, unseen 5
   ledger: NOT RECONCILED, difference 5, lost 23
 ";
@@ -64,7 +93,7 @@ const QUIET: &str = "\
 : received 0 packets, 0 bytes
   verdicts: accept 0, drop 0, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0
   malformed: none
-  cut 0, truncated 0, overruns 0
+  cut 0, truncated 0, overruns 0, stalled 0
   kernel: offered 0, waiting 0, queue full 0, user drop 0, unseen 0
   ledger: reconciled, lost 0
 ";
@@ -72,35 +101,55 @@ const QUIET: &str = "\
 #[test]
 fn the_start_line_tells_the_effective_settings() {
     assert_eq!(
-        start(&options(""), None, 67108864, 1),
+        start(&options(""), None, 67108864, &contract(), 1),
         "ready: queue 0, backend raw, profile fast, copy 128 bytes, batch 64, receive buffer \
          67108864 bytes, queue length 131072, gso on, spin 50 us, coalesce 60 us, fail closed, \
          default accept\n"
+            .to_owned()
+            + CONTRACT_TEXT
     );
     assert_eq!(
         start(
             &options("--queue 0:3 --profile paper --fail open"),
             None,
             106496,
+            &contract(),
             1
         ),
         "ready: queue 0:3, backend classic, profile paper, copy 65535 bytes, batch 1, receive \
          buffer 106496 bytes, queue length 1024, gso off, spin always, coalesce 0 us, fail open, \
          default accept\n"
+            .to_owned()
+            + CONTRACT_TEXT
     );
 }
 
 #[test]
 fn the_start_object_is_one_line() {
     assert_eq!(
-        start(&options("--json --queue 7:9 --default drop"), None, 5, 1234),
+        start(
+            &options("--json --queue 7:9 --default drop"),
+            None,
+            5,
+            &contract(),
+            1234
+        ),
         "{\"event\":\"start\",\"program\":\"rust-firewall\",\"version\":\"0.1.0\",\
          \"time_ms\":1234,\"queues\":[7,8,9],\"backend\":\"raw\",\"profile\":\"fast\",\
          \"copy_bytes\":128,\"batch\":64,\"receive_buffer\":5,\"queue_length\":131072,\
-         \"gso\":true,\"spin_us\":50,\"coalesce_us\":60,\"fail\":\"closed\",\
-         \"default\":\"drop\"}\n"
+         \"gso\":true,\"spin_us\":50,\"coalesce_us\":60,\"fail\":\"closed\",\"deadline_ms\":1000,\
+         \"default\":\"drop\""
+            .to_owned()
+            + CONTRACT_JSON
+            + "}\n"
     );
-    let paper = start(&options("--json --profile paper"), None, 5, 1234);
+    let paper = start(
+        &options("--json --profile paper"),
+        None,
+        5,
+        &contract(),
+        1234,
+    );
     assert!(
         paper.contains("\"gso\":false,\"spin_us\":null,\"coalesce_us\":0,"),
         "{paper}"
@@ -150,7 +199,7 @@ const BUSY_OBJECT: &str = "\
     \"ipv4-fragment-overflow\":0,\"ipv6-short\":0,\"ipv6-payload-length\":0,\
     \"ipv6-extension-short\":0,\"ipv6-extension-limit\":0,\"ipv6-fragment-overflow\":0,\
     \"tcp-short\":1,\"tcp-data-offset\":0,\"udp-short\":0,\"udp-length\":0,\"icmp-short\":0,\
-    \"icmpv6-short\":0,\"netlink\":2},\"cut\":4,\"truncated\":5,\"overruns\":6,\
+    \"icmpv6-short\":0,\"netlink\":2},\"cut\":4,\"truncated\":5,\"overruns\":6,\"stalled\":8,\
     \"kernel\":{\"offered\":1020,\"waiting\":1,\"queue_full\":11,\"user_drop\":12,\"unseen\":5},\
     \"lost\":23,\"difference\":5,\"reconciled\":false}";
 

@@ -25,6 +25,7 @@ pub struct Start {
     pub spin_us: Option<u32>,
     pub coalesce_us: u32,
     pub fail: String,
+    pub deadline_ms: u32,
     #[serde(rename = "default")]
     pub default_verdict: String,
     // Only with a policy.
@@ -32,6 +33,16 @@ pub struct Start {
     pub conntrack: Option<String>,
     pub policy: Option<String>,
     pub requirement: Option<Requirement>,
+    pub contract: Vec<Situation>,
+}
+
+/// What will happen when something fails.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Situation {
+    pub situation: String,
+    pub mode: String,
+    pub really: String,
 }
 
 /// What a policy reads and does.
