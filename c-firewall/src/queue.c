@@ -408,6 +408,7 @@ int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct f
         // missing capability.
         probe.flags = UINT32_MAX;
         result = probe.backend->request(&probe, QUEUE_FLAGS);
+        probe.flags = 0;
         if (result == -EPERM)
             fail_capability(failure);
         else

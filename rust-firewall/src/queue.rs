@@ -703,6 +703,7 @@ pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     if request(&mut probe, QueueRequest::Flags) == Err(Errno::EPERM) {
         return Err(fail_capability());
     }
+    probe.flags = 0;
     set_flags(&mut probe)?;
     Ok(probe.flags)
 }
