@@ -32,6 +32,7 @@ static struct ledger ledgers[] = {
         .queue_full = 13,
         .user_drop = 14,
         .unseen = 15,
+        .stalled = 21,
         .lost = 27,
         .difference = 16,
     },
