@@ -194,18 +194,10 @@ static char *answer_drain(struct control *control, const struct control_request 
 /// Gives a client to the events. Returns NULL if it is theirs, or the answer why not.
 static char *hand_to_tail(struct control *control, struct control_client *client,
                           const struct control_request *request) {
-    static const char begun[] = "{\"ok\":true}\n";
+    const int result = control->actions.tail(control->actions.context, client->fd,
+                                             request->verdicts, request->packets);
     struct failure failure;
-    int result;
 
-    // Before the first event.
-    if (send(client->fd, begun, strlen(begun), MSG_DONTWAIT | MSG_NOSIGNAL) !=
-        (ssize_t)strlen(begun)) {
-        counts_add(COUNT_CONTROL_SLOW, 1);
-        return NULL;
-    }
-    result = control->actions.tail(control->actions.context, client->fd, request->verdicts,
-                                   request->packets);
     if (result == 0) {
         client->fd = -1;
         return NULL;

@@ -105,15 +105,11 @@ pub fn timeout(control: &Control) -> Option<u64> {
     clients.chain(paused).min()
 }
 
-/// Sends a line as far as that goes at once. Returns whether it went wholly.
-fn send_at_once(fd: &impl AsFd, line: &str) -> bool {
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    send(fd.as_fd().as_raw_fd(), line.as_bytes(), flags) == Ok(line.len())
-}
-
 /// Tells somebody who is not served why, as far as that goes at once, and closes.
 fn turn_away(fd: OwnedFd, text: &str) {
-    send_at_once(&fd, &control_answer::error(text));
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let answer = control_answer::error(text);
+    let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // who does not read it knows as well
 }
 
 /// Serves a new connection from now on, or tells why not.
@@ -201,11 +197,6 @@ fn hand_to_tail(
     client: &mut ControlClient,
     request: &ControlRequest,
 ) -> Option<String> {
-    // Before the first event.
-    if !send_at_once(&control_client::fd(client), "{\"ok\":true}\n") {
-        counts::add(Count::ControlSlow, 1);
-        return None;
-    }
     let taken = second(client).and_then(|fd| actions.tail(fd, request.verdicts, request.packets));
     let error = taken.err()?;
     client.closing = true;
