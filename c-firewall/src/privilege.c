@@ -3,6 +3,7 @@
 
 #include <cap-ng.h>
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
@@ -61,11 +62,21 @@ static void choose_capabilities(const struct kept *kept) {
         capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_NET_RAW);
 }
 
-/// Becomes the user, with the capabilities that were chosen.
-static int become(const struct passwd *user, const struct kept *kept, struct failure *failure) {
-    const capng_flags_t bounds = kept->sandbox ? CAPNG_CLEAR_BOUNDING | CAPNG_CLEAR_AMBIENT : 0;
+/// Changes to the user and its group, without any other. Returns 0 or -1.
+static int change_ids(const struct passwd *user) {
+    if (setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 || setgroups(0, NULL) < 0)
+        return -1;
+    return setresuid(user->pw_uid, user->pw_uid, user->pw_uid);
+}
 
-    if (capng_change_id((int)user->pw_uid, (int)user->pw_gid, CAPNG_DROP_SUPP_GRP | bounds) == 0)
+/// Becomes the user, with the capabilities that were chosen.
+static int become_user(const struct passwd *user, const struct kept *kept,
+                       struct failure *failure) {
+    if ((!kept->sandbox || capng_apply(CAPNG_SELECT_BOUNDS) == 0) &&
+        prctl(PR_SET_KEEPCAPS, 1UL) == 0 && change_ids(user) == 0 &&
+        capng_apply(CAPNG_SELECT_CAPS) == 0 &&
+        (!kept->sandbox || capng_apply(CAPNG_SELECT_AMBIENT) == 0) &&
+        prctl(PR_SET_KEEPCAPS, 0UL) == 0)
         return 0;
     failure_set(failure, LOG_EXIT_CAPABILITY,
                 "can't become user \"%s\": leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for "
@@ -100,7 +111,7 @@ static int change_rights(const struct kept *kept, struct failure *failure) {
     prctl(PR_GET_PDEATHSIG, &signal);
     capng_get_caps_process();
     choose_capabilities(kept);
-    result = user && user->pw_uid != 0 ? become(user, kept, failure) : stay(kept, failure);
+    result = user && user->pw_uid != 0 ? become_user(user, kept, failure) : stay(kept, failure);
     if (result < 0)
         return result;
     prctl(PR_SET_PDEATHSIG, (unsigned long)signal);

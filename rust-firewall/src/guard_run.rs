@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp-guard: poll recvfrom recvmmsg sendto
+// seccomp-guard: poll recvfrom recvmmsg sendto close
 //! The guard's own process.
 
 use std::ffi::OsString;
