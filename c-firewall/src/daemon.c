@@ -135,9 +135,12 @@ static int start(struct daemon *daemon, struct failure *failure) {
         guard_relieve(options);
     if (result < 0)
         return result;
+    daemon->given = taken;
     result = open_and_start(daemon, taken, &feed, failure);
     if (result == 0 && taken)
         result = handover_taken(taken, failure);
+    if (result == 0)
+        daemon->given = false;
     if (taken)
         handover_free(taken);
     return result;
@@ -202,7 +205,8 @@ int daemon_run(struct options *options) {
     events_tell(daemon.events, options->take_over ? EVENTS_UPGRADE : EVENTS_STARTED, NULL);
     notify_ready();
     supervise(&daemon);
-    notify_stopping();
+    if (!daemon.given)
+        notify_stopping();
     code = finish(&daemon, stop(&daemon));
     free_all(&daemon);
     return code;

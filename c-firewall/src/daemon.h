@@ -27,7 +27,7 @@ struct daemon {
     int signals;           // signalfd
     uint64_t drain_end_ns; // of wait_clock: when a drain ends at the latest; UINT64_MAX = none
     bool stopped;          // the end has come
-    bool given;            // as another firewall has taken over
+    bool given;            // all is another firewall's, which takes over or goes on
 };
 
 /// Filters until a signal says to stop. Changes options to what the policy and the kernel made of

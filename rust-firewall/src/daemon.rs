@@ -46,7 +46,7 @@ pub struct Daemon {
     pub drain_end_ns: u64,
     /// The end has come.
     pub stopped: bool,
-    /// As another firewall has taken over.
+    /// All is another firewall's, which takes over or goes on.
     pub given: bool,
 }
 
@@ -137,7 +137,7 @@ fn open_and_start(
         signals,
         drain_end_ns: u64::MAX,
         stopped: false,
-        given: false,
+        given: taken.is_some(),
     };
     match start_threads(&mut daemon) {
         Ok(()) => Ok((daemon, control)),
@@ -177,6 +177,7 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
         stop(&mut daemon, control);
         return Err(failure);
     }
+    daemon.given = false;
     Ok((daemon, control))
 }
 
@@ -237,7 +238,9 @@ pub fn run(options: Options) -> Result<LogExit, Failure> {
     events::tell(&daemon.state.events, began, &EventsFacts::default());
     notify::ready();
     supervise::supervise(&mut daemon, &mut control);
-    notify::stopping();
+    if !daemon.given {
+        notify::stopping();
+    }
     let failed = stop(&mut daemon, control);
     Ok(finish(&daemon, failed))
 }
