@@ -172,7 +172,7 @@ int handover_give(struct state *state, int client_fd, enum queue_kind kind,
         free(given.queues);
         return fail_memory(failure);
     }
-    handover_channel_open(&given.channel, client_fd, "new", HANDOVER_MS);
+    handover_channel_open(&given.channel, client_fd, "new", HANDOVER_GIVE_MS);
     state_lock(state);
     pause_workers(&state->workers);
     result = describe(state, &tally, &given, failure);
@@ -340,7 +340,7 @@ int handover_take(const struct options *options, struct handover *taken, struct 
     fd = connect_to(options->take_over, failure);
     if (fd < 0)
         return fd;
-    handover_channel_open(&taken->channel, fd, "old", HANDOVER_MS);
+    handover_channel_open(&taken->channel, fd, "old", HANDOVER_TAKE_MS);
     result = ask(options, taken, failure);
     if (result == 0)
         drop_others(options, taken);

@@ -10,7 +10,7 @@
 // "taken" it goes on by itself if anything is wrong with the new one (it ends, is silent, is no
 // firewall), and a new one that is not told that it was heard ends, and leaves the queues alone.
 //
-// All waiting is bounded by HANDOVER_MS, from the request to the end.
+// All waiting is bounded by HANDOVER_GIVE_MS and HANDOVER_TAKE_MS, from the request to the end.
 #ifndef HANDOVER_H
 #define HANDOVER_H
 
@@ -27,8 +27,9 @@
 #include "stats.h"
 
 enum {
-    HANDOVER_MS = 5000,   // that one waits for the other
-    HANDOVER_VERSION = 1, // of what they say
+    HANDOVER_GIVE_MS = 5000,  // that the old one waits for the new one
+    HANDOVER_TAKE_MS = 10000, // the other way round: it may have to wait for another that hangs
+    HANDOVER_VERSION = 1,     // of what they say
 };
 
 struct state;

@@ -10,7 +10,7 @@
 //! goes on by itself if anything is wrong with the new one (it ends, is silent, is no firewall), and a
 //! new one that is not told that it was heard ends, and leaves the queues alone.
 //!
-//! All waiting is bounded by TIMEOUT_MS, from the request to the end.
+//! All waiting is bounded by GIVE_MS and TAKE_MS, from the request to the end.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -38,8 +38,10 @@ use crate::wait;
 use crate::worker;
 use crate::workers::Workers;
 
-/// That one waits for the other.
-pub const TIMEOUT_MS: u32 = 5000;
+/// That the old one waits for the new one.
+pub const GIVE_MS: u32 = 5000;
+/// The other way round: it may have to wait for another that hangs.
+pub const TAKE_MS: u32 = 10000;
 /// Of what they say.
 pub const VERSION: i64 = 1;
 
@@ -225,7 +227,7 @@ pub fn give(
         options: [&options.control, &options.metrics, &options.events].map(Clone::clone),
         ..Handover::default()
     };
-    let mut channel = handover_channel::open(client, "new", TIMEOUT_MS);
+    let mut channel = handover_channel::open(client, "new", GIVE_MS);
     let result = pause_workers(&mut inner.workers).and_then(|()| {
         describe(&mut inner, &mut given);
         tell(&given, &mut channel, &inner.workers, &fds)
@@ -334,7 +336,7 @@ pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
         return Err(fail_classic());
     }
     let mut taken = Handover::default();
-    let mut channel = handover_channel::open(connect_to(path)?, "old", TIMEOUT_MS);
+    let mut channel = handover_channel::open(connect_to(path)?, "old", TAKE_MS);
     let backend = options::backend_name(options.backend);
     let request =
         format!("{{\"command\":\"upgrade\",\"version\":{VERSION},\"backend\":\"{backend}\"}}\n");

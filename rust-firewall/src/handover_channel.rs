@@ -160,6 +160,7 @@ fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
             is_good = false;
             continue;
         };
+        is_good = is_good && fds.len() == 1;
         // SAFETY: the kernel has just opened them for us, and told nobody else.
         let fds = fds
             .into_iter()
