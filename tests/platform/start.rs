@@ -31,20 +31,20 @@ const GOOD: &[Good] = &[
         line: "",
         ready: "queue 0, backend raw, profile fast, copy 128 bytes, batch 64, receive buffer 67108864 bytes, \
                 queue length 131072, gso on, spin 50 us, coalesce 60 us, fail closed, default accept",
-        json: r#""queues":[0],"backend":"raw","profile":"fast","copy_bytes":128,"batch":64,"receive_buffer":67108864,"queue_length":131072,"gso":true,"spin_us":50,"coalesce_us":60,"fail":"closed","default":"accept"}"#,
+        json: r#""queues":[0],"backend":"raw","profile":"fast","copy_bytes":128,"batch":64,"receive_buffer":67108864,"queue_length":131072,"gso":true,"spin_us":50,"coalesce_us":60,"fail":"closed","deadline_ms":1000,"default":"accept","contract":["#,
     },
     Good {
         line: "--queue 7:9 --backend mnl --copy-bytes 65535 --batch 1024 --receive-buffer 1048576 \
                --queue-length 1000 --gso off --spin 1000 --coalesce 1000 --default drop --fail open --stats 86400",
         ready: "queue 7:9, backend mnl, profile fast, copy 65535 bytes, batch 1024, receive buffer 1048576 bytes, \
                 queue length 1000, gso off, spin 1000 us, coalesce 1000 us, fail open, default drop",
-        json: r#""queues":[7,8,9],"backend":"mnl","profile":"fast","copy_bytes":65535,"batch":1024,"receive_buffer":1048576,"queue_length":1000,"gso":false,"spin_us":1000,"coalesce_us":1000,"fail":"open","default":"drop"}"#,
+        json: r#""queues":[7,8,9],"backend":"mnl","profile":"fast","copy_bytes":65535,"batch":1024,"receive_buffer":1048576,"queue_length":1000,"gso":false,"spin_us":1000,"coalesce_us":1000,"fail":"open","deadline_ms":1000,"default":"drop","contract":["#,
     },
     Good {
         line: "--profile paper --receive-buffer 65536",
         ready: "queue 0, backend classic, profile paper, copy 65535 bytes, batch 1, receive buffer 65536 bytes, \
                 queue length 1024, gso off, spin always, coalesce 0 us, fail closed, default accept",
-        json: r#""backend":"classic","profile":"paper","copy_bytes":65535,"batch":1,"receive_buffer":65536,"queue_length":1024,"gso":false,"spin_us":null,"coalesce_us":0,"fail":"closed","default":"accept"}"#,
+        json: r#""backend":"classic","profile":"paper","copy_bytes":65535,"batch":1,"receive_buffer":65536,"queue_length":1024,"gso":false,"spin_us":null,"coalesce_us":0,"fail":"closed","deadline_ms":0,"default":"accept","contract":["#,
     },
     Good {
         line: "--profile paper --backend raw --batch 1 --gso on --default accept --receive-buffer 65536",
@@ -146,7 +146,7 @@ fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "0:3", "--pin", "--receive-buffer", "65536"];
     let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
     let bound_to = || -> anyhow::Result<Vec<String>> {
-        let workers = proc::workers(firewall.pid)?.into_iter();
+        let workers = firewall.workers()?.into_iter();
         workers
             .map(|thread| proc::status(firewall.pid, thread, "Cpus_allowed_list"))
             .collect()
@@ -171,7 +171,7 @@ fn many_queues(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "1000:1255", "--receive-buffer", "65536"];
     for _ in 0..5 {
         let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
-        let workers = proc::workers(firewall.pid)?.len();
+        let workers = firewall.workers()?.len();
         ensure!(workers == 256, "{workers} workers for 256 queues");
         let stats = firewall.stop()?;
         ensure!(

@@ -19,6 +19,9 @@ use crate::twin::Twin;
 /// After which no further packet of a connection that was closed is expected.
 const QUIET: Duration = Duration::from_millis(60);
 
+/// Situations that the failure contract is about.
+const SITUATIONS: usize = 5;
+
 /// A firewall that has said that it is ready. Dropping it kills it.
 pub struct Firewall {
     child: Child,
@@ -28,6 +31,8 @@ pub struct Firewall {
     stderr: Option<JoinHandle<String>>,
     /// The first line: `ready: …`, or the start object with --json.
     pub ready: String,
+    /// The lines of the failure contract that follow it.
+    pub contract: Vec<String>,
 }
 
 /// How a firewall ended.
@@ -79,9 +84,17 @@ impl Firewall {
             lines,
             stderr: Some(stderr),
             ready: String::new(),
+            contract: Vec::new(),
         };
         match firewall.lines.recv_timeout(PATIENCE) {
-            Ok(line) => firewall.ready = line,
+            Ok(line) => {
+                // As text it is followed by a table, which is a part of the object with --json.
+                let is_text = line.starts_with("ready: ");
+                firewall.ready = line;
+                for _ in 0..if is_text { SITUATIONS } else { 0 } {
+                    firewall.contract.push(firewall.line()?);
+                }
+            }
             Err(RecvTimeoutError::Timeout) => bail!("{} did not get ready", twin.program()),
             Err(RecvTimeoutError::Disconnected) => {
                 let ended = firewall.end()?;
@@ -148,10 +161,19 @@ impl Firewall {
         Ok(stats)
     }
 
+    /// The workers' threads, one a queue: those that were started last.
+    pub fn workers(&self) -> anyhow::Result<Vec<u32>> {
+        let mut threads = proc::threads(self.pid)?;
+        let others = threads
+            .len()
+            .saturating_sub(self.start_line()?.queues.len());
+        Ok(threads.split_off(others))
+    }
+
     /// Whether all workers sleep in poll: then they have been told of overruns, too.
     pub fn is_idle(&self) -> anyhow::Result<bool> {
         let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
-        Ok(proc::workers(self.pid)?.into_iter().all(asleep))
+        Ok(self.workers()?.into_iter().all(asleep))
     }
 
     /// Stops it when it has nothing to do any more; gives the last ledger.
@@ -189,6 +211,11 @@ impl Firewall {
     /// Sends a signal and waits for the end, whatever it is.
     pub fn end_by(mut self, signal: i32) -> anyhow::Result<Ended> {
         proc::signal(self.pid, signal);
+        self.end()
+    }
+
+    /// Waits for an end that comes by itself.
+    pub fn wait(mut self) -> anyhow::Result<Ended> {
         self.end()
     }
 

@@ -47,13 +47,6 @@ pub fn threads(pid: u32) -> anyhow::Result<Vec<u32>> {
     Ok(threads)
 }
 
-/// The threads but the first, which are a firewall's workers.
-pub fn workers(pid: u32) -> anyhow::Result<Vec<u32>> {
-    let mut workers = threads(pid)?;
-    workers.retain(|thread| *thread != pid);
-    Ok(workers)
-}
-
 /// A value of /proc/PID/task/TID/status.
 pub fn status(pid: u32, thread: u32, key: &str) -> anyhow::Result<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"))?;
