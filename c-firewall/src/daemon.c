@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: prctl signalfd4
+// seccomp: close
 #include "daemon.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close connect fstat newfstatat openat poll pread64 recvfrom sendto socket write
+// seccomp: close connect newfstatat openat poll pread64 recvfrom sendto socket write
 #include "events_sink.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: accept4 clock_gettime close epoll_create1 epoll_ctl epoll_wait eventfd2 fcntl futex
-// seccomp: getsockname getsockopt poll pread64 recvfrom sendfile sendmsg sendto setsockopt shutdown
+// seccomp: getsockname getsockopt poll pread64 recvfrom sendmsg sendto setsockopt shutdown
 #include "metrics.h"
 
 #include <arpa/inet.h>

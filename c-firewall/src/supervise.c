@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll ppoll read
+// seccomp: poll read
 #include "supervise.h"
 
 #include <errno.h>

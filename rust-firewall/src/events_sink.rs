@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close connect fcntl fstat newfstatat openat poll pread64 recvfrom sendto socket statx write
+// seccomp: close connect fcntl newfstatat openat poll pread64 recvfrom sendto socket statx write
 //! Where lines of events go: a file, stdout, a listener's Unix socket, or a client that follows. None
 //! of them ever keeps anybody waiting but the thread of events; what finds no room is counted, and
 //! the state of a sink is told once when it changes.

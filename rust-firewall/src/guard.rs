@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll recvfrom sendto wait4 waitid close
+// seccomp: poll recvfrom sendto wait4 close
 //! The watchdog: a process of its own, so that it sees the firewall stopped or killed, too.
 //!
 //! Theory of operation: the guard is this program again (/proc/self/exe, `guard` as its first

@@ -5,7 +5,7 @@
 //! CONNECTION_MS, so a slow client holds one of CONNECTIONS_MAX places for that long and the others
 //! wait in the kernel's backlog. Each answer is made from a snapshot.
 // seccomp: accept4 clock_gettime close epoll_create1 epoll_ctl epoll_wait eventfd2 fcntl futex
-// seccomp: getsockopt pread64 read recvfrom sendto shutdown socketpair write writev
+// seccomp: getsockopt pread64 read recvfrom sendto shutdown write writev
 
 use std::convert::Infallible;
 use std::fs::File;
