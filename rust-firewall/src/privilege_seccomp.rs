@@ -26,7 +26,7 @@ include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 // seccomp: write
 // seccomp-guard: brk mmap munmap mremap madvise futex rt_sigaction rt_sigprocmask
 // seccomp-guard: rt_sigreturn restart_syscall sigaltstack getpid gettid tgkill clock_gettime
-// seccomp-guard: write exit_group
+// seccomp-guard: write fcntl exit_group
 
 const LINE_BYTES: usize = 200;
 /// Of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
