@@ -45,11 +45,12 @@ static int take_socket(struct queue *queue, int fd, struct failure *failure) {
         close(fd);
         return result;
     }
-    if (queue_proc_figures(number, &figures) == 0 && figures.portid != queue->portid) {
+    result = queue_proc_figures(number, &figures);
+    if (result == -ENOENT || (result == 0 && figures.portid != queue->portid)) {
         failure_set(failure, LOG_EXIT_OWNED,
-                    "the socket that was handed over for queue %u does not own it (netlink port %u "
-                    "does): start without --take-over",
-                    number, figures.portid);
+                    "the socket that was handed over for queue %u does not own it: "
+                    "start without --take-over",
+                    number);
         return -EPERM;
     }
     return 0;

@@ -32,6 +32,7 @@ bool queue_can_adopt(enum queue_kind kind);
 
 /// Makes a queue of a socket that another process has bound. Nothing that the kernel does changes
 /// but the receive buffer, which may grow, so that the other process can still go on with it.
+/// - settings: of a backend that can adopt.
 /// - given: fd belongs to the queue from now on; it is closed after a failure, without unbinding.
 /// - Returns 0, or -errno with failure filled in and everything freed.
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,

@@ -9,6 +9,7 @@
 #include <linux/netfilter/nfnetlink_queue.h>
 // After the kernel's header, which knows more attributes than the copy it would include.
 #include <libnetfilter_queue/libnetfilter_queue.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -145,6 +146,7 @@ static int classic_request(struct queue *queue, enum queue_request request) {
         break;
     case QUEUE_UNBIND:
         result = nfq_destroy_queue(queue->library_queue);
+        queue->library_queue = NULL;
         break;
     }
     if (result >= 0)
@@ -177,6 +179,7 @@ static int classic_verdict(struct queue *queue, const struct verdict_batch *batc
 static void classic_close(struct queue *queue) {
     if (queue->library)
         nfq_close(queue->library);
+    free(queue->library_queue); // of a queue that stays bound, which nfq_destroy_queue would unbind
 }
 
 const struct queue_backend queue_classic = {

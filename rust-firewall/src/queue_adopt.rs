@@ -68,17 +68,17 @@ fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
         QueueKind::Raw => queue_raw::adopt(queue, fd),
     };
     adopted.map_err(|error| failure_set_start("getsockname", error))?;
-    match queue_proc::figures(number) {
-        Ok(figures) if figures.portid != queue.portid => Err(failure_set(
+    let owner = queue_proc::figures(number).map(|figures| figures.portid);
+    if owner == Err(Errno::ENOENT) || owner.is_ok_and(|portid| portid != queue.portid) {
+        return Err(failure_set(
             LogExit::Owned,
             format_args!(
-                "the socket that was handed over for queue {number} does not own it (netlink port \
-                 {} does): start without --take-over",
-                figures.portid
+                "the socket that was handed over for queue {number} does not own it: \
+                 start without --take-over"
             ),
-        )),
-        _ => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 /// The buffer stays as it is, if it is as large as ours should be: a smaller one could not hold what

@@ -79,9 +79,12 @@ unsafe impl Send for ClassicLibrary {}
 impl Drop for ClassicLibrary {
     fn drop(&mut self) {
         // SAFETY: nfq_open made the handle (open checks for null) and this is its only close; the
-        // callback, which alone uses the context besides this value, can't be called after it.
+        // callback, which alone uses the context besides this value, can't be called after it. The
+        // queue is null, or one that stays bound, which nfq_destroy_queue would unbind: the library
+        // made it by calloc, and forgot it when it was closed.
         unsafe {
             nfq_close(self.handle.as_ptr());
+            libc::free(self.queue.cast());
             drop(Box::from_raw(self.context));
         }
     }
