@@ -362,10 +362,10 @@ void events_rotate(struct events *events) {
 
 int events_tail(struct events *events, int fd, uint32_t verdicts, bool packets) {
     static const char answer[] = "{\"ok\":true}\n";
-    int result = -EMFILE;
+    int result = -EBUSY;
 
     pthread_mutex_lock(&events->lock);
-    for (int i = 0; result == -EMFILE && i < EVENTS_TAILS_MAX; i++) {
+    for (int i = 0; result == -EBUSY && i < EVENTS_TAILS_MAX; i++) {
         struct tail *tail = &events->tails[i];
 
         if (is_tail(tail))
@@ -501,6 +501,7 @@ static void *run(void *argument) {
     while (!is_stopped(events))
         rest(events, work(events));
     until_ns = wait_clock() + STOP_NS;
+    events->told_ns = 0; // what is still to be told is told now
     do {
         work(events);
         if (left(events) == 0)

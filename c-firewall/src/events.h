@@ -77,7 +77,7 @@ void events_rotate(struct events *events);
 /// Sends events to a client, which is answered {"ok":true} first.
 /// - verdicts: of the packets that it wants events of, as bits 1 << enum verdict.
 /// - packets: with the packets' bytes and all that the policy could ask.
-/// - Returns 0, with fd owned; -EMFILE if there are EVENTS_TAILS_MAX clients, or -ENOMEM.
+/// - Returns 0, with fd owned; -EBUSY if there are EVENTS_TAILS_MAX clients, or -ENOMEM.
 int events_tail(struct events *events, int fd, uint32_t verdicts, bool packets);
 
 /// Adds an event of the program's own. facts: NULL = none.

@@ -460,7 +460,7 @@ pub fn rotate(events: &Events) {
 /// Sends events to a client, which is answered {"ok":true} first.
 /// - verdicts: of the packets that it wants events of, as bits 1 << Verdict.
 /// - packets: with the packets' bytes and all that the policy could ask.
-/// - Gives the descriptor back if there are TAILS_MAX clients (EMFILE).
+/// - Gives the descriptor back if there are TAILS_MAX clients (EBUSY).
 pub fn tail(
     events: &Events,
     fd: OwnedFd,
@@ -469,7 +469,7 @@ pub fn tail(
 ) -> Result<(), (OwnedFd, Errno)> {
     let mut inner = lock(&events.shared.inner);
     let Some(free) = inner.tails.iter_mut().find(|tail| tail.is_none()) else {
-        return Err((fd, Errno::EMFILE));
+        return Err((fd, Errno::EBUSY));
     };
     let mut lines = events_sink::lines_make(ROOM_TAIL);
     events_sink::put(&mut lines, b"{\"ok\":true}\n");
@@ -608,6 +608,7 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
         rest(shared, &sinks, rest_ms);
     }
     let until_ns = wait::clock() + STOP_NS;
+    lock(&shared.inner).told_ns = 0; // what is still to be told is told now
     loop {
         work(shared, &mut sinks);
         if left(&lock(&shared.inner), &sinks) == 0 || wait::clock() >= until_ns {
