@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Landlock: a policy is read anew from where it was, and from nowhere else, whoever may read it.
+
+use std::fs;
+
+use anyhow::ensure;
+use serde_json::Value;
+use twinwall_tests::case::{skip, until, Case, PATIENCE};
+use twinwall_tests::firewall::Firewall;
+use twinwall_tests::place::namespace;
+use twinwall_tests::proc;
+use twinwall_tests::twin::{Twin, TWINS};
+
+use crate::running::{ask, command, policy, Folder};
+
+pub fn cases() -> Vec<Case> {
+    let bodies: [(&str, fn(Twin) -> anyhow::Result<()>); 3] = [
+        ("outside", outside),
+        ("inside", inside),
+        ("events-anew", events_anew),
+    ];
+    let mut cases = Vec::new();
+    for (name, body) in bodies {
+        for twin in TWINS {
+            let name = format!("files/{name}/{}", twin.name());
+            cases.push(Case::new(name, 60, move || body(twin)));
+        }
+    }
+    cases
+}
+
+fn need_landlock() -> anyhow::Result<()> {
+    // SAFETY: asked for the version, landlock_create_ruleset(2) takes no memory.
+    match unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) } {
+        version if version > 0 => Ok(()),
+        _ => Err(skip("this kernel has no Landlock")),
+    }
+}
+
+/// Reloads a policy that includes a file of another folder, which everybody may read.
+fn reload_outside(twin: Twin, sandbox: &str) -> anyhow::Result<Value> {
+    let (folder, other) = (Folder::new("inside")?, Folder::new("outside")?);
+    let file = folder.write("p.nft", &policy(""))?;
+    let control = folder.file("control");
+    let arguments = [
+        "--policy",
+        &file,
+        "--control",
+        &control,
+        "--sandbox",
+        sandbox,
+    ];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;
+    folder.write("p.nft", &format!("include \"{included}\"\n{}", policy("")))?;
+    let answer = ask(&control, r#"{"command":"reload"}"#)?;
+    drop(firewall);
+    Ok(answer)
+}
+
+fn outside(twin: Twin) -> anyhow::Result<()> {
+    need_landlock()?;
+    let answer = reload_outside(twin, "on")?;
+    let error = answer["error"].as_str().unwrap_or_default();
+    ensure!(
+        answer["ok"] == false && error.contains("Permission denied"),
+        "{answer}"
+    );
+    let answer = reload_outside(twin, "off")?;
+    ensure!(answer["ok"] == true, "without a sandbox: {answer}");
+    Ok(())
+}
+
+/// Editors put another file in a policy's place; a link's target may be changed; an include of the start's stays.
+fn inside(twin: Twin) -> anyhow::Result<()> {
+    let (folder, other) = (Folder::new("links")?, Folder::new("targets")?);
+    let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;
+    let text = format!("include \"{included}\"\n{}", policy(""));
+    let target = other.write("target.nft", &text)?;
+    let file = folder.file("p.nft");
+    std::os::unix::fs::symlink(&target, &file)?;
+    let control = folder.file("control");
+    let arguments = ["--policy", &file, "--control", &control];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    command(&control, "reload")?;
+    let anew = other.write("anew.nft", &text)?;
+    fs::rename(anew, &target)?;
+    command(&control, "reload")?;
+    let anew = folder.write("anew.nft", &text)?;
+    fs::rename(anew, &file)?;
+    command(&control, "reload")?;
+    firewall.end_by(libc::SIGTERM)?;
+    ensure!(!fs::exists(&control)?, "the control socket is still there");
+    Ok(())
+}
+
+/// SIGUSR2 makes the events file anew where it was.
+fn events_anew(twin: Twin) -> anyhow::Result<()> {
+    let folder = Folder::new("events")?;
+    let (events, control) = (folder.file("events"), folder.file("control"));
+    let file = folder.write("p.nft", &policy(""))?;
+    let arguments = [
+        "--events",
+        &events,
+        "--policy",
+        &file,
+        "--control",
+        &control,
+    ];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    fs::rename(&events, folder.file("events.1"))?;
+    proc::signal(firewall.pid, libc::SIGUSR2);
+    command(&control, "reload")?; // which is an event
+    until("there is a new file with events", PATIENCE, || {
+        Ok(fs::read_to_string(&events).is_ok_and(|text| !text.is_empty()))
+    })
+}
