@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "carry.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,11 +213,11 @@ static int pair_by(const struct carry *carry, bool by_comment, uint32_t *from_pa
 
 /// Partners of rules that have none. NULL = no memory.
 static uint32_t *make_partners(uint32_t rules) {
-    uint32_t *partners = malloc((rules + 1U) * sizeof *partners);
+    const size_t bytes = (rules + 1U) * sizeof(uint32_t);
+    uint32_t *partners = malloc(bytes);
 
-    for (uint32_t i = 0; partners && i < rules; i++)
-        partners[i] = CARRY_NEW;
-    return partners;
+    static_assert(CARRY_NEW == UINT32_MAX, "all bits");
+    return partners ? memset(partners, 0xff, bytes) : NULL;
 }
 
 /// Fills in origins and the figures. Returns 0 or -ENOMEM.

@@ -120,7 +120,7 @@ static int open_and_start(struct daemon *daemon, struct handover *taken, const s
 /// Starts all. Returns 0, or -errno with failure filled in.
 static int start(struct daemon *daemon, struct failure *failure) {
     struct options *options = daemon->options;
-    struct handover handover, *taken = options->take_over ? &handover : NULL;
+    struct handover handover = {0}, *taken = options->take_over ? &handover : NULL;
     struct feed feed;
     int result = open_signals(daemon, failure);
 

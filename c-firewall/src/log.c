@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum log_level level = LOG_INFO;
+static enum log_level current = LOG_INFO;
 
 static const char *const level_names[] = {
     [LOG_ERROR] = "error", [LOG_WARNING] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
@@ -55,11 +55,11 @@ int log_fail(const struct failure *failure) {
     return failure->code;
 }
 
-void log_set_level(enum log_level wanted) { __atomic_store_n(&level, wanted, __ATOMIC_RELAXED); }
+void log_set_level(enum log_level level) { __atomic_store_n(&current, level, __ATOMIC_RELAXED); }
 
-enum log_level log_level(void) { return __atomic_load_n(&level, __ATOMIC_RELAXED); }
+enum log_level log_level(void) { return __atomic_load_n(&current, __ATOMIC_RELAXED); }
 
-const char *log_level_name(enum log_level named) { return level_names[named]; }
+const char *log_level_name(enum log_level level) { return level_names[level]; }
 
 /// Prints a line, unless the level is lower than its own.
 static void print(enum log_level own, const char *format, va_list arguments) {

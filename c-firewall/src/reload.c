@@ -171,7 +171,7 @@ int reload(struct state *state, struct reload_result *result, struct failure *fa
     struct turn turn = {0};
     const int prepared = prepare(state, &turn, failure);
 
-    if (prepared < 0) {
+    if (prepared != 0) {
         refuse(state, failure);
         release(state, &turn);
         return prepared;

@@ -250,13 +250,14 @@ static void ledger_as_json(void **state) {
                               "\"unseen\":4},\"lost\":0,\"difference\":4,\"reconciled\":false}],"
                               "\"total\":{\"received\":150,\"bytes\":9600," JSON_VERDICTS("130",
                                                                                           "20")
-                                  JSON_MALFORMED("1",
-                                                 "2") "\"cut\":0,\"truncated\":0,\"overruns\":0,\"stalled\":0,"
-                                                      "\"kernel\":{\"offered\":150,\"waiting\":0,"
-                                                      "\"queue_full\":3,\"user_drop\":0,"
-                                                      "\"unseen\":4},\"lost\":3,\"difference\":4,"
-                                                      "\"reconciled\":false},"
-                                                      "\"reconciled\":false}\n");
+                                  JSON_MALFORMED(
+                                      "1",
+                                      "2") "\"cut\":0,\"truncated\":0,\"overruns\":0,\"stalled\":0,"
+                                           "\"kernel\":{\"offered\":150,\"waiting\":0,"
+                                           "\"queue_full\":3,\"user_drop\":0,"
+                                           "\"unseen\":4},\"lost\":3,\"difference\":4,"
+                                           "\"reconciled\":false},"
+                                           "\"reconciled\":false}\n");
 }
 
 static void the_reason_is_named(void **state) {

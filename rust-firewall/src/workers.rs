@@ -2,7 +2,6 @@
 // seccomp: clock_nanosleep
 //! The workers of all queues, as one.
 
-use std::mem;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -53,7 +52,7 @@ pub fn turn(workers: &mut Workers, sources: Vec<Arc<AskSource>>) -> Vec<Arc<AskS
         while !worker::has_turned(worker) {
             thread::sleep(TURN_PAUSE);
         }
-        mem::replace(&mut worker.source, Some(source))
+        worker.source.replace(source)
     };
     workers
         .all
