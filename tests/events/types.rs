@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is in the lines.
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use twinwall_tests::case::until;
+use twinwall_tests::case::PATIENCE;
+use twinwall_tests::packets::{ipv4, tcp, udp, RawSender};
+use twinwall_tests::twin::{Twin, TWINS};
+
+use crate::running::{
+    count_type, is_own, is_type, lines_of, missed, send, wait_for, Place, ACCEPTED, DROPPED,
+    DROP_LINE, LOCALHOST, LOGGED, LOG_LINE, REJECTED,
+};
+use crate::Row;
+
+pub const ROWS: &[Row] = &[
+    ("a-line-for-each-packet-of-interest", 60, each_type),
+    ("the-rate-is-kept-and-the-rest-is-told", 60, rate),
+];
+
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+
+/// A datagram to a port, byte for byte the same each time.
+fn datagram(port: u16) -> Vec<u8> {
+    let mut datagram = udp(12, b"same");
+    datagram[2..4].copy_from_slice(&port.to_be_bytes());
+    ipv4(UDP, 0, &datagram)
+}
+
+/// Sends one packet of each kind, and waits for the last one's line.
+fn send_each(place: &Place, events: &str) -> anyhow::Result<()> {
+    let sender = RawSender::new(&place.namespace, LOCALHOST)?;
+    for port in [DROPPED, REJECTED, LOGGED, ACCEPTED] {
+        sender.send(&datagram(port))?;
+    }
+    sender.send(&ipv4(TCP, 0, &tcp(4)))?;
+    sender.send(&datagram(DROPPED))?;
+    wait_for(events, "the last packet's line", |line| {
+        is_type(line, "anomaly")
+    })?;
+    until("all lines", PATIENCE, || {
+        Ok(lines_of(events).is_ok_and(|lines| count_type(&lines, "drop") == 2))
+    })
+}
+
+fn each_type(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let events = place.path("events.json");
+    let firewall = place.start(twin, &events, &[])?;
+    send_each(&place, &events)?;
+    firewall.stop()?;
+    let lines = lines_of(&events)?;
+    let kinds: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["event_type"].as_str())
+        .collect();
+    ensure!(
+        kinds == ["twinwall", "drop", "reject", "log", "anomaly", "drop", "twinwall"],
+        "{kinds:?}"
+    );
+    ensure!(is_own(&lines[0], "started") && is_own(&lines[6], "stopped"));
+    let policy = place.path("web.nft");
+    let of = |line: u32| format!("{policy}:{line}");
+    let expect = [
+        (1, "/in_iface", Value::from("lo")),
+        (1, "/src_ip", "127.0.0.1".into()),
+        (1, "/src_port", 40000.into()),
+        (1, "/dest_ip", "127.0.0.1".into()),
+        (1, "/dest_port", DROPPED.into()),
+        (1, "/proto", "UDP".into()),
+        (1, "/drop/len", 32.into()),
+        (1, "/drop/udplen", 12.into()),
+        (1, "/twinwall/verdict", "drop".into()),
+        (1, "/twinwall/by", "rule".into()),
+        (1, "/twinwall/rule", of(DROP_LINE).into()),
+        (1, "/twinwall/comment", "no \\ 1001".into()),
+        (1, "/twinwall/table", "inet t".into()),
+        (1, "/twinwall/chain", "c".into()),
+        (1, "/twinwall/hook", "input".into()),
+        (1, "/twinwall/queue", 0.into()),
+        (1, "/twinwall/generation", 1.into()),
+        (2, "/reject/answer", "icmp port-unreachable".into()),
+        (2, "/twinwall/verdict", "reject".into()),
+        (3, "/log/action", "allowed".into()),
+        (3, "/log/prefix", "seen: ".into()),
+        (3, "/log/level", "info".into()),
+        (3, "/twinwall/rule", of(LOG_LINE).into()),
+        (3, "/twinwall/verdict", "accept".into()),
+        (4, "/anomaly/event", "decoder.tcp-data-offset".into()),
+        (4, "/twinwall/by", "fail".into()),
+        (4, "/twinwall/verdict", "drop".into()),
+    ];
+    for (line, pointer, value) in expect {
+        let found = lines[line].pointer(pointer);
+        ensure!(found == Some(&value), "{pointer} of {}", lines[line]);
+    }
+    let flow = lines[1]["flow_id"].as_u64().context("flow_id")?;
+    ensure!(lines[5]["flow_id"] == flow && lines[2]["flow_id"] != flow);
+    Ok(())
+}
+
+/// Both twins' lines of the same packets differ by the time only.
+pub fn same_bytes() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut seen = Vec::new();
+    for twin in TWINS {
+        let events = place.path(twin.name());
+        let firewall = place.start(twin, &events, &["--default", "drop"])?;
+        send_each(&place, &events)?;
+        firewall.stop()?;
+        let text = std::fs::read_to_string(&events)?;
+        let lines = text
+            .lines()
+            .filter(|line| !line.contains("\"event_type\":\"twinwall\""));
+        let timeless = lines.map(|line| {
+            let (time, rest) =
+                line.split_at("{\"timestamp\":\"2026-01-01T00:00:00.000000+0000\"".len());
+            ensure!(time.ends_with("+0000\""), "{line}");
+            Ok(rest.to_owned())
+        });
+        seen.push(timeless.collect::<anyhow::Result<Vec<String>>>()?);
+    }
+    ensure!(seen[0].len() == 5, "{seen:?}");
+    for (rust, c) in seen[0].iter().zip(&seen[1]) {
+        ensure!(rust == c, "rust: {rust}\nc:    {c}");
+    }
+    Ok(())
+}
+
+fn rate(twin: Twin) -> anyhow::Result<()> {
+    const RATE: u64 = 20;
+    const PACKETS: u64 = 2000;
+    let place = Place::new()?;
+    let events = place.path("events.json");
+    let firewall = place.start(twin, &events, &["--events-rate", "20"])?;
+    let begin = std::time::Instant::now();
+    send(&place.client()?, DROPPED, PACKETS);
+    let seconds = begin.elapsed().as_secs() + 2;
+    wait_for(&events, "what was left out is told", |line| {
+        is_own(line, "left_out")
+    })?;
+    firewall.stop()?;
+    let lines = lines_of(&events)?;
+    let written = count_type(&lines, "drop");
+    ensure!(
+        written >= RATE && written <= RATE * (seconds + 1),
+        "{written} lines in {seconds} s"
+    );
+    let left_out = missed(&lines, "left_out");
+    ensure!(
+        written + left_out == PACKETS,
+        "{written} written, {left_out} left out"
+    );
+    Ok(())
+}
