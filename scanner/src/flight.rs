@@ -18,7 +18,7 @@ use crate::plan::Cursor;
 use crate::probe::{Scan, Step, Talk};
 use crate::rate::Rate;
 use crate::record::{Outbox, Record};
-use crate::state::{classify, is_shortage, Finding, Reason, State};
+use crate::state::{classify, Finding, Reason, State};
 use crate::targets::Family;
 
 /// By so many the number in flight grows at once.
@@ -66,12 +66,12 @@ struct Slot {
     /// The time of its operation is over, and that was cancelled.
     expired: bool,
     family: Option<Family>,
+    /// Its socket has asked nobody before.
+    fresh: bool,
     /// It has a connection, or had begun one.
     dirty: bool,
     attempts: u8,
     shortages: u8,
-    /// Why the socket could not be prepared: errno.
-    failed: i32,
     rtt_us: u32,
     filled: usize,
 }
@@ -120,10 +120,10 @@ impl<'a, E: Engine> Flight<'a, E> {
             phase: Phase::Idle,
             expired: false,
             family: None,
+            fresh: false,
             dirty: false,
             attempts: 0,
             shortages: 0,
-            failed: 0,
             rtt_us: 0,
             filled: 0,
         };
@@ -273,8 +273,8 @@ impl<'a, E: Engine> Flight<'a, E> {
             _ => Before::Open(family),
         };
         taken.family = Some(family);
+        taken.fresh = matches!(before, Before::Open(_));
         taken.dirty = true;
-        taken.failed = 0;
         taken.expired = false;
         taken.filled = 0;
         taken.started_ns = self.now_ns;
@@ -315,16 +315,20 @@ impl<'a, E: Engine> Flight<'a, E> {
     fn ended(&mut self, completion: Completion) {
         let slot = completion.slot as usize;
         match completion.operation {
-            Operation::Prepare => {
-                let spoilt = &mut self.slots[slot];
-                spoilt.failed = -completion.result;
-                // Whatever it is, the next target gets a new socket.
-                spoilt.family = None;
-            }
+            Operation::Prepare => self.unprepared(slot, -completion.result),
+            // The next target gets a new socket.
+            Operation::Spoilt => self.slots[slot].family = None,
             Operation::Connect => self.connected(slot, -completion.result),
             Operation::Send => self.sent(slot, completion.result),
             Operation::Receive => self.received(slot, completion.result),
         }
+    }
+
+    /// What stands before a connect failed: the target is asked again, with a new socket.
+    fn unprepared(&mut self, slot: usize, errno: i32) {
+        self.deadlines.leave(slot);
+        self.slots[slot].family = None;
+        self.put_off(slot, errno);
     }
 
     fn connected(&mut self, slot: usize, errno: i32) {
@@ -335,18 +339,18 @@ impl<'a, E: Engine> Flight<'a, E> {
         let waited_us = self.now_ns.saturating_sub(taken.started_ns) / 1000;
         taken.rtt_us = waited_us.min(u64::from(u32::MAX)) as u32;
         let errno = match errno {
-            libc::ECANCELED | libc::EINTR if taken.failed != 0 => match is_shortage(taken.failed) {
-                true => taken.failed,
-                // The socket is spoilt: the target is asked by a new one.
-                false => libc::EAGAIN,
-            },
             libc::ECANCELED | libc::EINTR if taken.expired => libc::ETIMEDOUT,
             libc::ECANCELED | libc::EINTR => libc::EAGAIN,
             errno => errno,
         };
+        if matches!(errno, libc::EALREADY | libc::EISCONN) && !taken.fresh {
+            // The socket has not got over what it met before: a new one asks again.
+            taken.family = None;
+            return self.connect_again(slot);
+        }
         match classify(errno) {
             None => self.put_off(slot, errno),
-            Some((State::Open, _)) => self.opened(slot),
+            Some((State::Open, _)) => self.opened(slot, errno),
             Some((State::Filtered, Reason::Timeout)) if taken.attempts <= self.settings.retries => {
                 taken.attempts += 1;
                 add(&self.counts.retries, 1);
@@ -379,9 +383,14 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.deadlines.enter(slot, Kind::Paused, self.now_ns);
     }
 
-    fn opened(&mut self, slot: usize) {
-        if self.scan.is_none() {
-            return self.done(slot, State::Open, Reason::SynAck, 0, Finding::None);
+    fn opened(&mut self, slot: usize, errno: i32) {
+        let finding = match (&self.scan, errno) {
+            (None, _) => Finding::None,
+            (Some(_), 0) => Finding::Answer,
+            (Some(_), _) => Finding::Reset,
+        };
+        if finding != Finding::Answer {
+            return self.done(slot, State::Open, Reason::SynAck, 0, finding);
         }
         self.slots[slot].expired = false;
         self.deadlines.enter(slot, Kind::Talking, self.now_ns);
@@ -515,7 +524,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         while waiting > 0 {
             ended.clear();
             self.engine.wait(1, LONGEST_WAIT_NS, &mut ended)?;
-            let gone = |completion: &&Completion| completion.operation != Operation::Prepare;
+            let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
             waiting -= ended.iter().filter(gone).count();
         }
         for slot in 0..self.used {

@@ -86,11 +86,13 @@ impl Reason {
 /// and the target is to be asked again.
 pub fn classify(errno: i32) -> Option<(State, Reason)> {
     Some(match errno {
-        0 => (State::Open, Reason::SynAck),
+        // A connection that is reset before it was looked at has been there: a SYN that is refused gives ECONNREFUSED.
+        0 | libc::ECONNRESET | libc::EPIPE => (State::Open, Reason::SynAck),
         libc::ECONNREFUSED => (State::Closed, Reason::ConnRefused),
-        libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE => (State::Closed, Reason::Reset),
+        libc::ECONNABORTED => (State::Closed, Reason::Reset),
         libc::ETIMEDOUT => (State::Filtered, Reason::Timeout),
-        libc::EHOSTUNREACH => (State::Filtered, Reason::HostUnreach),
+        // Of a new socket: it met an ICMP error that this kernel does not tell.
+        libc::EHOSTUNREACH | libc::EALREADY => (State::Filtered, Reason::HostUnreach),
         libc::ENETUNREACH | libc::ENONET => (State::Filtered, Reason::NetUnreach),
         libc::EHOSTDOWN => (State::Filtered, Reason::HostDown),
         libc::ENOPROTOOPT => (State::Filtered, Reason::ProtoUnreach),

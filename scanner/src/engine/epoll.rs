@@ -153,11 +153,7 @@ impl Epoll {
 
     fn end(&mut self, slot: usize, result: i32) {
         if let Some(pending) = self.slots[slot].pending.take() {
-            self.ended.push_back(Completion {
-                slot: slot as u32,
-                operation: pending.operation(),
-                result,
-            });
+            self.told(slot, pending.operation(), result);
         }
     }
 
@@ -167,12 +163,40 @@ impl Epoll {
         self.attempt(slot);
     }
 
-    fn failed_before(&mut self, slot: usize, result: i32) {
+    fn told(&mut self, slot: usize, operation: Operation, result: i32) {
         self.ended.push_back(Completion {
             slot: slot as u32,
-            operation: Operation::Prepare,
+            operation,
             result,
         });
+    }
+
+    /// Looks at what an event was about.
+    fn wake(&mut self, event: libc::epoll_event) {
+        let slot = event.u64 as usize;
+        self.attempt(slot);
+        let waits = matches!(self.slots[slot].pending, Some(Pending::Connect));
+        if waits && event.events & libc::EPOLLERR as u32 != 0 {
+            // An ICMP error that met the socket in a system call is kept as a soft one: only SO_ERROR tells it.
+            match self.socket_error(slot) {
+                0 => {}
+                error => {
+                    self.told(slot, Operation::Spoilt, 0);
+                    self.end(slot, -error);
+                }
+            }
+        }
+    }
+
+    fn socket_error(&mut self, slot: usize) -> i32 {
+        let (mut error, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+        self.calls += 1;
+        // SAFETY: getsockopt(2) writes an int and its length, which outlive the call.
+        unsafe {
+            let (at, fd) = ((&raw mut error).cast(), self.slots[slot].fd);
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, at, &mut len);
+        }
+        error
     }
 }
 
@@ -186,8 +210,8 @@ impl Engine for Epoll {
             Before::Open(family) => self.open(slot, family),
         };
         if prepared < 0 {
-            self.failed_before(slot, prepared);
-            self.end(slot, -libc::ECANCELED);
+            self.slots[slot].pending = None;
+            self.told(slot, Operation::Prepare, prepared);
             return;
         }
         self.attempt(slot);
@@ -198,7 +222,7 @@ impl Engine for Epoll {
     fn abort(&mut self, slot: usize) {
         let result = self.call_connect(slot, &Sockaddr::NOBODY);
         if result < 0 {
-            self.failed_before(slot, result);
+            self.told(slot, Operation::Spoilt, result);
         }
     }
 
@@ -243,7 +267,7 @@ impl Engine for Epoll {
             }
         }
         for at in 0..count.max(0) as usize {
-            self.attempt(self.events[at].u64 as usize);
+            self.wake(self.events[at]);
         }
         let room = ended.capacity() - ended.len();
         let count = self.ended.len().min(room);

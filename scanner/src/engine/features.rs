@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What this kernel's io_uring gives. Each thing is tried; what is missing has a fallback, and a line that says so.
 
+use super::uring;
 use io_uring::{cqueue, opcode, squeue, Builder, IoUring, Probe};
 
 /// What the rings are made with.
@@ -10,6 +11,8 @@ pub struct Features {
     pub single_issuer: bool,
     /// Completions wait for the next system call instead of interrupting (Linux 5.19).
     pub coop_taskrun: bool,
+    /// The error of a socket can be asked for (Linux 6.7).
+    pub socket_error: bool,
 }
 
 /// The rings' features and what falls back; or why there is no io_uring that would do.
@@ -63,6 +66,7 @@ pub fn probe() -> Result<(Features, Vec<String>), String> {
     let features = Features {
         single_issuer: builder().setup_single_issuer().build(8).is_ok(),
         coop_taskrun: builder().setup_coop_taskrun().build(8).is_ok(),
+        socket_error: uring::tells_socket_errors(),
     };
     let mut told = Vec::new();
     for (is_there, what) in [
@@ -73,6 +77,10 @@ pub fn probe() -> Result<(Features, Vec<String>), String> {
         (
             features.coop_taskrun,
             "COOP_TASKRUN (5.19): completions interrupt",
+        ),
+        (
+            features.socket_error,
+            "GETSOCKOPT (6.7): what ICMP refuses is told as host-unreach",
         ),
     ] {
         if !is_there {

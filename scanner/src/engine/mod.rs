@@ -33,8 +33,10 @@ pub enum Operation {
     Connect,
     Receive,
     Send,
-    /// What stands before a connect, or an abort by itself, failed: errno in the result. A success is not told.
+    /// What stands before a connect failed, and with it the connect: errno in the result.
     Prepare,
+    /// The socket is of no more use: an abort failed, or an ICMP error has left its mark. Not the end of an operation.
+    Spoilt,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,8 @@ pub struct Completion {
 }
 
 pub trait Engine {
-    /// Begins a connection of a slot without an operation.
+    /// Begins a connection of a slot without an operation. 0 says that a connection is there, and no less; -EALREADY,
+    /// that an ICMP error was met whose kind is not known.
     fn connect(&mut self, slot: usize, to: &Sockaddr, before: Before);
 
     /// Makes the connection of a slot without an operation go away by RST. No completion but a failure's.

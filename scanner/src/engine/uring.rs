@@ -5,7 +5,13 @@
 //! costs no place in the process' table. What is begun becomes entries of the submission queue, and one io_uring_enter a
 //! round submits them all and waits. Where a connection is left behind, connect(AF_UNSPEC) is linked before the next
 //! connect: an entry more, and no system call. Only what tells something completes: successes of entries that prepare
-//! are skipped.
+//! are skipped, and a failure takes the rest of its chain with it without a word.
+//!
+//! A connect that completes with 0 may not be connected. An ICMP error leaves a packet in the socket's error queue, whose
+//! EPOLLERR ends the poll behind IORING_OP_CONNECT; if the error itself is only a soft one (it came while the system call
+//! held the socket, as it does over veth) or is that of an earlier target, the operation then finds none and succeeds. So
+//! the same connect is linked behind each connect: a connected socket answers EISCONN or 0, one that still tries EALREADY. Then
+//! SO_ERROR is asked for the soft error (Linux 6.7), and the socket is spoilt, since nothing but MSG_ERRQUEUE empties the queue.
 //!
 //! Why the memory outlives the entries: the kernel reads an address when the entry is submitted, but writes into a
 //! slot's input whenever bytes come. So both belong to this value, and when it is dropped, it first cancels what is
@@ -16,7 +22,7 @@ use std::mem::ManuallyDrop;
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{DestinationSlot, Fixed, SubmitArgs, Timespec};
-use io_uring::{cqueue, opcode, IoUring};
+use io_uring::{opcode, IoUring};
 
 use super::features::Features;
 use super::memory::Memory;
@@ -26,10 +32,8 @@ use crate::targets::Family;
 
 /// Entries that one system call submits at most.
 const ENTRIES: u32 = 1024;
-/// Entries of the longest chain: abort, open, connect.
+/// Entries of the longest chain: open or abort, connect, and the question what came of it.
 const CHAIN: usize = 3;
-/// A completion of what nobody waits for.
-const NOBODY: u64 = u64::MAX;
 /// How long the end waits for what it has cancelled.
 const END_NS: u64 = 2_000_000_000;
 
@@ -41,7 +45,10 @@ pub struct Uring {
     held: ManuallyDrop<Held>,
     /// Completions that made room for a submission.
     early: Vec<Completion>,
+    /// Slots whose socket still tries though its connect succeeded.
+    unclear: Vec<usize>,
     pending: usize,
+    socket_error: bool,
     calls: u64,
     overflows: u64,
 }
@@ -50,6 +57,8 @@ pub struct Uring {
 struct Held {
     memory: Memory,
     addresses: Vec<Sockaddr>,
+    /// SO_ERROR, as the kernel writes it.
+    errors: Vec<i32>,
     /// What the kernel is at, by slot.
     busy: Vec<Option<Operation>>,
 }
@@ -76,10 +85,13 @@ impl Uring {
             held: ManuallyDrop::new(Held {
                 memory,
                 addresses: vec![Sockaddr::NOBODY; slots],
+                errors: vec![0; slots],
                 busy: vec![None; slots],
             }),
             early: Vec::with_capacity(4 * slots),
+            unclear: Vec::with_capacity(slots),
             pending: 0,
+            socket_error: features.socket_error,
             calls: 0,
             overflows: 0,
         })
@@ -121,16 +133,52 @@ impl Uring {
             self.overflows += 1;
         }
         let mut queue = self.ring.completion();
-        while ended.len() < ended.capacity() {
+        // One of the kernel's may make two.
+        while ended.len() + 1 < ended.capacity() {
             let Some(entry) = queue.next() else { break };
-            let Some(completion) = read(&entry) else {
-                continue;
+            let slot = entry.user_data() as u32;
+            let (operation, result) = match (entry.user_data() >> 32, entry.result()) {
+                (CONNECT, result) => (Operation::Connect, result),
+                (RECEIVE, result) => (Operation::Receive, result),
+                (SEND, result) => (Operation::Send, result),
+                (PREPARE, result) => (Operation::Prepare, result),
+                (ABORT, result) => (Operation::Spoilt, result),
+                (CONNECTED, result) => match -result {
+                    libc::EISCONN => (Operation::Connect, 0),
+                    libc::EALREADY if self.socket_error => {
+                        self.unclear.push(slot as usize);
+                        continue;
+                    }
+                    libc::EALREADY => {
+                        ended.push(spoilt(slot));
+                        (Operation::Connect, result)
+                    }
+                    _ => (Operation::Connect, result),
+                },
+                (SOCKET_ERROR, _) => {
+                    ended.push(spoilt(slot));
+                    match self.held.errors[slot as usize] {
+                        0 => (Operation::Connect, -libc::EALREADY),
+                        error => (Operation::Connect, -error),
+                    }
+                }
+                // A cancellation that came too late; one in time is told by what it cancelled.
+                _ => continue,
             };
-            if completion.operation != Operation::Prepare {
-                self.held.busy[completion.slot as usize] = None;
+            if operation != Operation::Spoilt {
+                self.held.busy[slot as usize] = None;
                 self.pending -= 1;
             }
-            ended.push(completion);
+            ended.push(Completion {
+                slot,
+                operation,
+                result,
+            });
+        }
+        drop(queue);
+        while let Some(slot) = self.unclear.pop() {
+            let question = error_entry(slot, &mut self.held.errors[slot]);
+            self.push(&[question.user_data(tag(slot, SOCKET_ERROR))]);
         }
     }
 
@@ -157,12 +205,8 @@ impl Uring {
     }
 }
 
-fn abort_entry(slot: usize) -> Entry {
-    let nobody = &TO_NOBODY;
-    opcode::Connect::new(Fixed(slot as u32), nobody.as_ptr(), nobody.len())
-        .build()
-        .flags(Flags::SKIP_SUCCESS)
-        .user_data(tag(slot, Operation::Prepare))
+fn connect_entry(slot: usize, to: &Sockaddr) -> Entry {
+    opcode::Connect::new(Fixed(slot as u32), to.as_ptr(), to.len()).build()
 }
 
 fn open_entry(slot: usize, family: Family) -> Entry {
@@ -170,51 +214,106 @@ fn open_entry(slot: usize, family: Family) -> Entry {
     opcode::Socket::new(family.domain(), libc::SOCK_STREAM, 0)
         .file_index(place)
         .build()
-        .flags(Flags::SKIP_SUCCESS | Flags::IO_LINK)
-        .user_data(tag(slot, Operation::Prepare))
 }
 
-fn tag(slot: usize, operation: Operation) -> u64 {
-    slot as u64 | (operation as u64) << 32
+/// Asks for SO_ERROR. The crate has the entry that sets an option; the one that gets it differs in its number.
+fn error_entry(slot: usize, to: &mut i32) -> Entry {
+    const GETSOCKOPT: u32 = 2; // SOCKET_URING_OP_GETSOCKOPT
+    const COMMAND: usize = std::mem::offset_of!(Head, command);
+    let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_ERROR as u32);
+    let at = (&raw mut *to).cast();
+    let mut entry = opcode::SetSockOpt::new(
+        Fixed(slot as u32),
+        level,
+        option,
+        at,
+        size_of::<i32>() as u32,
+    )
+    .build();
+    // SAFETY: an entry is the kernel's io_uring_sqe, 64 bytes of plain data (asserted below) that begin as `Head` says.
+    unsafe {
+        let command = (&raw mut entry).cast::<u8>().add(COMMAND);
+        command.cast::<u32>().write(GETSOCKOPT);
+    }
+    entry
 }
 
-/// None: of a cancellation, which came too late if it failed, and is told by its target if not.
-fn read(entry: &cqueue::Entry) -> Option<Completion> {
-    let tag = entry.user_data();
-    let operation = match tag >> 32 {
-        0 => Operation::Connect,
-        1 => Operation::Receive,
-        2 => Operation::Send,
-        3 => Operation::Prepare,
-        _ => return None,
+const _: () = assert!(size_of::<Entry>() == 64);
+
+/// The first fields of io_uring_sqe (linux/io_uring.h) where it is a command.
+#[repr(C)]
+struct Head {
+    opcode: u8,
+    flags: u8,
+    ioprio: u16,
+    fd: i32,
+    command: u32,
+}
+
+/// Whether this kernel's rings answer for SO_ERROR.
+pub fn tells_socket_errors() -> bool {
+    let try_it = || -> io::Result<bool> {
+        let mut ring: IoUring = IoUring::new(4)?;
+        ring.submitter().register_files_sparse(1)?;
+        let mut error = -1;
+        let open = open_entry(0, Family::V4).flags(Flags::IO_LINK | Flags::SKIP_SUCCESS);
+        let ask = error_entry(0, &mut error);
+        // SAFETY: `error` outlives the entry: its completion is waited for.
+        unsafe { ring.submission().push_multiple(&[open, ask]) }.map_err(io::Error::other)?;
+        ring.submit_and_wait(1)?;
+        let answer = ring.completion().next().map(|entry| entry.result());
+        Ok(answer.is_some_and(|result| result >= 0) && error == 0)
     };
-    Some(Completion {
-        slot: tag as u32,
-        operation,
-        result: entry.result(),
-    })
+    try_it().unwrap_or(false)
+}
+
+/// What an entry is for, in the upper half of its user_data; the slot is in the lower.
+const CONNECT: u64 = 0;
+const RECEIVE: u64 = 1;
+const SEND: u64 = 2;
+const PREPARE: u64 = 3;
+const ABORT: u64 = 4;
+/// The same connect again: is it connected?
+const CONNECTED: u64 = 5;
+const SOCKET_ERROR: u64 = 6;
+const CANCEL: u64 = 7;
+
+fn tag(slot: usize, what: u64) -> u64 {
+    slot as u64 | what << 32
+}
+
+fn spoilt(slot: u32) -> Completion {
+    Completion {
+        slot,
+        operation: Operation::Spoilt,
+        result: 0,
+    }
 }
 
 impl Engine for Uring {
     fn connect(&mut self, slot: usize, to: &Sockaddr, before: Before) {
         self.begin(slot, Operation::Connect);
         self.held.addresses[slot] = *to;
-        let address = &self.held.addresses[slot];
-        let connect = opcode::Connect::new(Fixed(slot as u32), address.as_ptr(), address.len())
-            .build()
-            .user_data(tag(slot, Operation::Connect));
-        match before {
-            Before::Nothing => self.push(&[connect]),
-            Before::Abort => {
-                let abort = abort_entry(slot).flags(Flags::IO_LINK | Flags::SKIP_SUCCESS);
-                self.push(&[abort, connect]);
-            }
-            Before::Open(family) => self.push(&[open_entry(slot, family), connect]),
-        }
+        let to = &self.held.addresses[slot];
+        let linked = Flags::IO_LINK | Flags::SKIP_SUCCESS;
+        let connect = connect_entry(slot, to)
+            .flags(linked)
+            .user_data(tag(slot, CONNECT));
+        let question = connect_entry(slot, to).user_data(tag(slot, CONNECTED));
+        let prepare = match before {
+            Before::Nothing => return self.push(&[connect, question]),
+            Before::Abort => connect_entry(slot, &TO_NOBODY),
+            Before::Open(family) => open_entry(slot, family),
+        };
+        let prepare = prepare.flags(linked).user_data(tag(slot, PREPARE));
+        self.push(&[prepare, connect, question]);
     }
 
     fn abort(&mut self, slot: usize) {
-        self.push(&[abort_entry(slot)]);
+        let abort = connect_entry(slot, &TO_NOBODY)
+            .flags(Flags::SKIP_SUCCESS)
+            .user_data(tag(slot, ABORT));
+        self.push(&[abort]);
     }
 
     fn receive(&mut self, slot: usize, filled: usize) {
@@ -222,7 +321,7 @@ impl Engine for Uring {
         let (to, room) = self.held.memory.input(slot, filled);
         let entry = opcode::Recv::new(Fixed(slot as u32), to, room as u32)
             .build()
-            .user_data(tag(slot, Operation::Receive));
+            .user_data(tag(slot, RECEIVE));
         self.push(&[entry]);
     }
 
@@ -231,19 +330,22 @@ impl Engine for Uring {
         let (at, bytes) = self.held.memory.output(slot, from, to);
         let entry = opcode::Send::new(Fixed(slot as u32), at, bytes as u32)
             .build()
-            .user_data(tag(slot, Operation::Send));
+            .user_data(tag(slot, SEND));
         self.push(&[entry]);
     }
 
     fn cancel(&mut self, slot: usize) {
         // By its tag, which the kernel finds in a hash; by descriptor it would look through all that wait.
-        let Some(operation) = self.held.busy[slot] else {
-            return;
+        let what = match self.held.busy[slot] {
+            Some(Operation::Connect) => CONNECT,
+            Some(Operation::Receive) => RECEIVE,
+            Some(Operation::Send) => SEND,
+            _ => return,
         };
-        let entry = opcode::AsyncCancel::new(tag(slot, operation))
+        let entry = opcode::AsyncCancel::new(tag(slot, what))
             .build()
             .flags(Flags::SKIP_SUCCESS)
-            .user_data(NOBODY);
+            .user_data(tag(slot, CANCEL));
         self.push(&[entry]);
     }
 

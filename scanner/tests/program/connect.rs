@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! States of ports: each engine, each order, each way to be filtered.
+
+use crate::place::{namespace, results, says, scan, serve, text, with_state};
+use harness::netns::{Namespace, VETH_IPV4};
+
+const ENGINES: [&str; 2] = ["io_uring", "epoll"];
+
+#[test]
+fn what_is_open_is_found_and_nothing_else() {
+    let Some(place) = namespace() else { return };
+    let accept = |_stream| {};
+    let open = ["127.0.0.7:22", "127.0.0.7:80", "127.0.14.9:443", "[::1]:80"];
+    open.iter().for_each(|address| {
+        serve(&place, address, accept);
+    });
+    for engine in ENGINES {
+        for order in ["", "--sequential", "--rings 3 --max-inflight 5"] {
+            let words = format!("127.0.0.0-127.0.15.9 ::1 -p 22,80,443 --engine {engine} {order}");
+            let (results, summary) = results(&place, &words);
+            let found = with_state(&results, "open");
+            assert_eq!(
+                found,
+                ["127.0.0.7:22", "127.0.0.7:80", "127.0.14.9:443", "::1:80"],
+                "{words}"
+            );
+            let targets = (3850 + 1) * 3;
+            assert_eq!(results.len(), targets, "{words}");
+            assert_eq!(summary["states"]["closed"], targets - 4, "{words}");
+            assert_eq!(summary["engine"], engine);
+        }
+    }
+}
+
+/// Nothing stays behind an open port: no connection, and no TIME_WAIT.
+#[test]
+fn connections_are_dissolved_by_reset() {
+    let Some(place) = namespace() else { return };
+    // It waits for the end, so that it is not the one to close first.
+    serve(&place, "0.0.0.0:22", says(b""));
+    for engine in ENGINES {
+        let (_, summary) = results(
+            &place,
+            &format!("127.0.0.0/21 -p 22 --max-inflight 64 --timeout 9000 --engine {engine}"),
+        );
+        assert_eq!(summary["states"]["open"], 2048);
+        let sockets = place
+            .enter(|| std::fs::read_to_string("/proc/thread-self/net/sockstat"))
+            .unwrap();
+        let tcp = sockets
+            .lines()
+            .find(|line| line.starts_with("TCP:"))
+            .unwrap();
+        assert!(tcp.contains(" tw 0 "), "{engine}: {tcp}");
+    }
+}
+
+#[test]
+fn reasons_are_told() {
+    let (Some(client), Some(server)) = (namespace(), namespace()) else {
+        return;
+    };
+    Namespace::veth_pair(&client, &server).unwrap();
+    let to = VETH_IPV4.1;
+    serve(&server, &format!("{to}:22"), |_stream| {});
+    server
+        .feed(
+            "nft",
+            &["-f", "-"],
+            "table inet f { chain input { type filter hook input priority 0;
+                 tcp dport 1 drop;
+                 tcp dport 2 reject with tcp reset;
+                 tcp dport 3 reject with icmpx type host-unreachable;
+                 tcp dport 4 reject with icmpx type port-unreachable;
+                 tcp dport 5 reject with icmpx type admin-prohibited;
+             }; }",
+        )
+        .unwrap();
+    // One slot: what an answer leaves on a socket meets the next target.
+    // The server tells each refusal.
+    server
+        .feed("sh", &[], "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit")
+        .unwrap();
+    for (engine, most) in ENGINES
+        .iter()
+        .flat_map(|engine| [(engine, 1), (engine, 100)])
+    {
+        let words = format!(
+            "{to} 10.99.0.1 -p 1-6,22 --timeout 300 --retries 1 --engine {engine} --max-inflight {most}"
+        );
+        let (results, summary) = results(&client, &words);
+        let told: Vec<String> = results
+            .iter()
+            .filter(|result| result["address"] == to.to_string())
+            .map(|result| {
+                let word = |key: &str| result[key].as_str().unwrap().to_string();
+                format!("{} {} {}", result["port"], word("state"), word("reason"))
+            })
+            .collect();
+        let mut told = told;
+        told.sort();
+        let expected = [
+            "1 filtered timeout",
+            "2 closed conn-refused",
+            "22 open syn-ack",
+            "3 filtered host-unreach",
+            "4 closed conn-refused",
+            "5 filtered host-unreach",
+            "6 closed conn-refused",
+        ];
+        assert_eq!(told, expected, "{engine}");
+        let dropped = results.iter().find(|result| result["reason"] == "timeout");
+        assert_eq!(dropped.unwrap()["attempts"], 2);
+        // Where no route leads.
+        assert_eq!(summary["reasons"]["net-unreach"], 7, "{engine}: {summary}");
+    }
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let Some(place) = namespace() else { return };
+    for engine in ENGINES {
+        let (_, summary) = results(
+            &place,
+            &format!("127.0.0.0/24 -p 1-10 --rate 2000 --engine {engine}"),
+        );
+        let seconds = summary["seconds"].as_f64().unwrap();
+        assert!((1.25..10.0).contains(&seconds), "{engine}: {seconds} s");
+    }
+}
+
+/// More is asked than the machine has descriptors or ports for: it slows down, and no target is lost.
+#[test]
+fn shortages_slow_down_and_lose_nothing() {
+    let Some(place) = namespace() else { return };
+    place
+        .feed(
+            "sh",
+            &[],
+            "echo 40000 40019 >/proc/sys/net/ipv4/ip_local_port_range",
+        )
+        .unwrap();
+    // One port of one host from few local ports: the kernel has none left for more than these at a time.
+    place
+        .feed(
+            "nft",
+            &["-f", "-"],
+            "table inet f { chain i { type filter hook input priority 0; tcp dport 9 drop; }; }",
+        )
+        .unwrap();
+    let output = scan(
+        &place,
+        "127.0.0.0/24 -p 9 --timeout 100 --retries 0 -o json",
+    );
+    let (_, summary) = crate::place::parsed(&output);
+    assert_eq!(summary["done"], 256, "{}", text(&output.stderr));
+    assert_eq!(summary["states"]["filtered"], 256);
+}
+
+/// A hundred descriptors for two hundred sockets at once.
+#[test]
+fn few_descriptors_are_enough() {
+    let Some(place) = namespace() else { return };
+    let mut command = place.command("prlimit");
+    let program = env!("CARGO_BIN_EXE_scanner");
+    let words = "127.0.0.0/20 -p 9 -o json --engine epoll --max-inflight 200";
+    command.args([
+        "--nofile=100:100",
+        "setpriv",
+        "--bounding-set=-sys_resource",
+    ]);
+    let output = command
+        .args(["--inh-caps=-sys_resource", program])
+        .args(words.split(' '))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(crate::place::parsed(&output).1["done"], 4096);
+    assert!(
+        text(&output.stderr).contains("in flight instead of 200"),
+        "{}",
+        text(&output.stderr)
+    );
+}

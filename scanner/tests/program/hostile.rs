@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Peers that do their worst: bounded time, bounded memory, counted.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::place::{namespace, parsed, scan_with, serve, text};
+
+fn floods(mut stream: TcpStream) {
+    let chunk = [b'a'; 65536];
+    // 1 GiB, if it is taken.
+    for _ in 0..16384 {
+        if stream.write_all(&chunk).is_err() {
+            return;
+        }
+    }
+}
+
+fn drips(mut stream: TcpStream) {
+    for _ in 0..100 {
+        if stream.write_all(b"S").is_err() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn resets(stream: TcpStream) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    use std::os::fd::AsRawFd;
+    // SAFETY: setsockopt(2) reads one linger, which outlives the call; the descriptor is the stream's.
+    unsafe {
+        let (at, len) = ((&raw const linger).cast(), size_of::<libc::linger>() as u32);
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            at,
+            len,
+        );
+    }
+}
+
+fn endless_fields(mut stream: TcpStream) {
+    let field = format!("X-More: {}\r\n", "and more ".repeat(100));
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+    while stream.write_all(field.as_bytes()).is_ok() {}
+}
+
+/// A record of the largest length, of a handshake that never ends.
+fn endless_handshake(mut stream: TcpStream) {
+    let mut record = vec![0x16, 3, 3, 0x40, 0];
+    record.extend([2, 0xff, 0xff, 0xff]);
+    record.resize(5 + 0x4000, 0);
+    while stream.write_all(&record).is_ok() {}
+}
+
+#[test]
+fn the_worst_is_bounded() {
+    let Some(place) = namespace() else { return };
+    serve(&place, "127.0.0.1:1", floods);
+    serve(&place, "127.0.0.1:2", drips);
+    serve(&place, "127.0.0.1:3", resets);
+    serve(&place, "127.0.0.1:4", endless_fields);
+    serve(&place, "127.0.0.1:5", endless_handshake);
+    let probes: [(&[&str], [&str; 5]); 4] = [
+        (
+            &["--ssh", "x"],
+            ["too-long", "silent", "reset", "too-long", "too-long"],
+        ),
+        (
+            &["--http"],
+            ["invalid", "invalid", "reset", "too-long", "invalid"],
+        ),
+        (
+            &["--http", "--tls"],
+            ["no-tls", "no-tls", "reset", "no-tls", "no-tls"],
+        ),
+        (
+            &["--banner"],
+            ["answer", "answer", "reset", "answer", "answer"],
+        ),
+    ];
+    for engine in ["io_uring", "epoll"] {
+        for (probe, expected) in &probes {
+            let words = [
+                "127.0.0.1",
+                "-p",
+                "1-5",
+                "-o",
+                "json",
+                "--read-timeout",
+                "700",
+                "--engine",
+                engine,
+            ];
+            let words = [&words[..], probe].concat();
+            let start = Instant::now();
+            let output = scan_with(&place, &words);
+            assert!(
+                output.status.success(),
+                "{words:?}: {}",
+                text(&output.stderr)
+            );
+            assert!(start.elapsed() < Duration::from_secs(20), "{words:?}");
+            let (results, summary) = parsed(&output);
+            let mut found: Vec<(u64, &str)> = results
+                .iter()
+                .map(|one| {
+                    (
+                        one["port"].as_u64().unwrap(),
+                        one["finding"].as_str().unwrap(),
+                    )
+                })
+                .collect();
+            found.sort_unstable();
+            let found: Vec<&str> = found.iter().map(|(_, finding)| *finding).collect();
+            assert_eq!(&found[..], &expected[..], "{words:?}");
+            let counted: u64 = summary["findings"]
+                .as_object()
+                .unwrap()
+                .values()
+                .map(|n| n.as_u64().unwrap())
+                .sum();
+            assert_eq!(counted, 5, "{summary}");
+            for result in &results {
+                assert!(result["answer"].as_str().map_or(0, |answer| answer.len()) <= 8192);
+            }
+        }
+    }
+}

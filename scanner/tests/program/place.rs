@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where tests play: namespaces, servers in them, and the program as a child.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use harness::netns::Namespace;
+use serde_json::Value;
+
+/// A run of the program that is not done by then hangs.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// An empty namespace; None if we are not root, and then the test says so and tests nothing.
+pub fn namespace() -> Option<Namespace> {
+    // SAFETY: geteuid(2) can't fail and touches no memory.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("not tested: needs root for a network namespace");
+        return None;
+    }
+    Some(Namespace::new().expect("a namespace"))
+}
+
+/// Runs the program inside to its end.
+pub fn scan(place: &Namespace, words: &str) -> Output {
+    scan_with(place, &words.split_whitespace().collect::<Vec<_>>())
+}
+
+pub fn scan_with(place: &Namespace, words: &[&str]) -> Output {
+    let mut child = place
+        .command(env!("CARGO_BIN_EXE_scanner"))
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the scanner starts");
+    let mut pipes = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let stdout = thread::spawn(move || read(&mut pipes.0));
+    let stderr = thread::spawn(move || read(&mut pipes.1));
+    let end = Instant::now() + LIMIT;
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                let _ = child.kill();
+                panic!("{words:?} is not done after {LIMIT:?}");
+            }
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    Output {
+        status,
+        stdout: stdout.join().unwrap(),
+        stderr: stderr.join().unwrap(),
+    }
+}
+
+fn read(from: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The results and the summary of a run with `-o json --show all`, which must end well.
+pub fn results(place: &Namespace, words: &str) -> (Vec<Value>, Value) {
+    let output = scan(place, &format!("{words} -o json --show all"));
+    assert!(output.status.success(), "{words}: {}", text(&output.stderr));
+    parsed(&output)
+}
+
+pub fn parsed(output: &Output) -> (Vec<Value>, Value) {
+    let mut lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is an object"))
+        .collect();
+    let mut last = lines.pop().expect("there is a summary");
+    (lines, last["summary"].take())
+}
+
+/// The results of a state, as address:port, in order.
+pub fn with_state(results: &[Value], state: &str) -> Vec<String> {
+    let mut found: Vec<String> = results
+        .iter()
+        .filter(|result| result["state"] == state)
+        .map(|result| format!("{}:{}", result["address"].as_str().unwrap(), result["port"]))
+        .collect();
+    found.sort();
+    found
+}
+
+/// A server inside, which serves each connection on a thread of its own until the test ends.
+pub fn serve(
+    place: &Namespace,
+    address: &str,
+    serve: impl Fn(TcpStream) + Send + Sync + Clone + 'static,
+) -> SocketAddr {
+    let listener = place.enter(|| TcpListener::bind(address)).unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    at
+}
+
+/// Says this at once and then waits for the peer's end.
+pub fn says(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 'static {
+    move |mut stream| {
+        let _ = stream.write_all(words);
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
+        let _ = stream.read(&mut [0; 1]);
+    }
+}
+
+/// Reads a request's head and answers.
+pub fn answers(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 'static {
+    move |mut stream| {
+        let mut heard = Vec::new();
+        let mut byte = [0; 1];
+        while !heard.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
+            heard.push(byte[0]);
+        }
+        let _ = stream.write_all(words);
+    }
+}

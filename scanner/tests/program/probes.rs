@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Conversations with real servers.
+
+use serde_json::Value;
+
+use crate::place::{answers, namespace, parsed, says, scan_with, serve, text};
+use harness::netns::Namespace;
+
+/// Runs a probe and gives each result as `port finding matched answer`, in order.
+fn told(place: &Namespace, words: &[&str]) -> Vec<String> {
+    let all = [words, &["-o", "json", "--read-timeout", "500"]].concat();
+    let output = scan_with(place, &all);
+    assert!(
+        output.status.success(),
+        "{words:?}: {}",
+        text(&output.stderr)
+    );
+    let (results, _) = parsed(&output);
+    let word = |value: &Value| value.as_str().unwrap_or("-").to_string();
+    let mut told: Vec<String> = results
+        .iter()
+        .map(|result| {
+            let matched = result["matched"]
+                .as_bool()
+                .map_or("-".into(), |matched| matched.to_string());
+            let answer = word(&result["answer"]);
+            let first = answer.split("\r\n").next().unwrap().to_string();
+            format!(
+                "{} {} {matched} {first}",
+                result["port"],
+                word(&result["finding"])
+            )
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+#[test]
+fn ssh_versions() {
+    let Some(place) = namespace() else { return };
+    serve(&place, "127.0.0.1:21", says(b"SSH-2.0-OpenSSH_7.4\r\n"));
+    serve(
+        &place,
+        "127.0.0.1:22",
+        says(b"welcome\r\nSSH-2.0-OpenSSH_9.2p1 Debian\r\n\x01\x02"),
+    );
+    serve(&place, "127.0.0.1:23", says(b"220 a mail server\r\n"));
+    serve(&place, "127.0.0.1:24", says(b""));
+    serve(&place, "127.0.0.1:25", |stream| drop(stream));
+    for engine in ["io_uring", "epoll"] {
+        let words = [
+            "127.0.0.1",
+            "-p",
+            "21-30",
+            "--ssh",
+            r"OpenSSH_[0-8]\.",
+            "--engine",
+            engine,
+        ];
+        assert_eq!(
+            told(&place, &words),
+            [
+                "21 answer true SSH-2.0-OpenSSH_7.4",
+                "22 answer false SSH-2.0-OpenSSH_9.2p1 Debian",
+                "23 silent - 220 a mail server",
+                "24 silent - -",
+                "25 ended - -",
+            ],
+            "{engine}"
+        );
+    }
+}
+
+#[test]
+fn http_heads() {
+    let Some(place) = namespace() else { return };
+    let nginx = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22\r\n\r\nServer: apache";
+    serve(&place, "127.0.0.1:80", answers(nginx));
+    serve(
+        &place,
+        "127.0.0.1:81",
+        answers(b"HTTP/1.0 404 Not Found\r\nServer: apache\r\n\r\n"),
+    );
+    serve(&place, "127.0.0.1:82", answers(b"SSH-2.0-x\r\n"));
+    serve(
+        &place,
+        "127.0.0.1:83",
+        answers(b"HTTP/1.1 200 OK\r\nServer:"),
+    );
+    let words = [
+        "127.0.0.1",
+        "-p",
+        "80-84",
+        "--http",
+        "--match",
+        "^Server: (nginx|apache)",
+        "--match",
+        "200",
+    ];
+    for engine in ["io_uring", "epoll"] {
+        let words = [&words[..], &["--engine", engine]].concat();
+        assert_eq!(
+            told(&place, &words),
+            [
+                "80 answer true HTTP/1.1 200 OK",
+                "81 answer false HTTP/1.0 404 Not Found",
+                "82 invalid - SSH-2.0-x",
+                "83 ended - HTTP/1.1 200 OK",
+            ],
+            "{engine}"
+        );
+    }
+    // What stands behind the head is not part of it.
+    let words = ["127.0.0.1", "-p", "80", "--http", "--match", "apache"];
+    assert_eq!(told(&place, &words), ["80 answer false HTTP/1.1 200 OK"]);
+}
+
+/// The request arrives as it was meant, with nothing behind it.
+#[test]
+fn requests_carry_no_other_bytes() {
+    let Some(place) = namespace() else { return };
+    let (heard, requests) = std::sync::mpsc::channel();
+    let port = serve(&place, "127.0.0.1:8080", move |mut stream| {
+        use std::io::{Read, Write};
+        let mut bytes = Vec::new();
+        let mut room = [0; 4096];
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_millis(200)))
+            .unwrap();
+        while let Ok(count @ 1..) = stream.read(&mut room) {
+            bytes.extend_from_slice(&room[..count]);
+        }
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        heard.send(text(&bytes)).unwrap();
+    });
+    let words = [
+        "127.0.0.1",
+        "-p",
+        "8080",
+        "--http",
+        "--header",
+        "X-Test: 1",
+        "--path",
+        "/a?b",
+    ];
+    told(&place, &words);
+    let expected =
+        "GET /a?b HTTP/1.1\r\nUser-Agent: twinwall-scanner\r\nAccept: */*\r\nConnection: close\r\n\
+                    X-Test: 1\r\nHost: 127.0.0.1:8080\r\n\r\n";
+    assert_eq!(requests.recv().unwrap(), expected);
+    assert_eq!(port.port(), 8080);
+}
+
+/// 1,024 hosts in few slots, each with an answer of its own length: each is told by its own bytes.
+#[test]
+fn answers_are_matched_in_their_own_bytes() {
+    let Some(place) = namespace() else { return };
+    serve(&place, "0.0.0.0:22", |mut stream| {
+        use std::io::Write;
+        let std::net::IpAddr::V4(ip) = stream.local_addr().unwrap().ip() else {
+            return;
+        };
+        let host = ip.to_bits() & 0xffff;
+        let filler = "x".repeat(host as usize % 97);
+        let mark = if host % 8 == 0 { "odd" } else { "" };
+        let _ = write!(stream, "SSH-2.0-{filler}{mark}-{host}\r\n");
+    });
+    for engine in ["io_uring", "epoll"] {
+        let words = "127.0.0.0/22 -p 22 --ssh odd -o json --max-inflight 64 --engine";
+        let words: Vec<&str> = words.split(' ').chain([engine]).collect();
+        let (results, summary) = parsed(&scan_with(&place, &words));
+        assert_eq!(results.len(), 1024);
+        assert_eq!(summary["matched"], 128, "{engine}");
+        for result in results {
+            let host = result["address"]
+                .as_str()
+                .unwrap()
+                .split('.')
+                .collect::<Vec<_>>();
+            let host = host[2].parse::<u32>().unwrap() * 256 + host[3].parse::<u32>().unwrap();
+            let answer = result["answer"].as_str().unwrap();
+            assert!(answer.ends_with(&format!("-{host}")), "{result}");
+            assert_eq!(result["matched"], host % 8 == 0, "{result}");
+        }
+    }
+}
+
+#[test]
+fn banners() {
+    let Some(place) = namespace() else { return };
+    serve(&place, "127.0.0.1:25", says(b"220 mail.example ESMTP\r\n"));
+    serve(&place, "127.0.0.1:26", says(b"no end of line"));
+    serve(&place, "127.0.0.1:27", says(b""));
+    let words = ["127.0.0.1", "-p", "25-27", "--banner", "--match", "ESMTP"];
+    assert_eq!(
+        told(&place, &words),
+        [
+            "25 answer true 220 mail.example ESMTP",
+            "26 answer false no end of line",
+            "27 silent - -",
+        ]
+    );
+}
+
+/// A server of rustls with a certificate of its own making.
+fn tls_server() -> std::sync::Arc<rustls::ServerConfig> {
+    let made = rcgen::generate_simple_self_signed(vec!["host.example".into()]).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    std::sync::Arc::new(config)
+}
+
+#[test]
+fn http_inside_tls() {
+    let Some(place) = namespace() else { return };
+    let config = tls_server();
+    let answer = "HTTP/1.1 200 OK\r\nServer: nginx\r\nX-Long: ";
+    serve(&place, "127.0.0.1:443", move |mut stream| {
+        use std::io::{Read, Write};
+        let mut session = rustls::ServerConnection::new(config.clone()).unwrap();
+        let mut tls = rustls::Stream::new(&mut session, &mut stream);
+        let mut heard = Vec::new();
+        let mut room = [0; 1024];
+        while !heard.ends_with(b"\r\n\r\n") {
+            match tls.read(&mut room) {
+                Ok(count @ 1..) => heard.extend_from_slice(&room[..count]),
+                _ => return,
+            }
+        }
+        let _ = tls.write_all(answer.as_bytes());
+        let _ = tls.write_all("y".repeat(5000).as_bytes());
+        let _ = tls.write_all(b"\r\n\r\nbody");
+    });
+    serve(
+        &place,
+        "127.0.0.1:444",
+        answers(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    );
+    serve(
+        &place,
+        "127.0.0.1:445",
+        says(b"\x16\x03\x03\xff\xff\x02garbage that is no record"),
+    );
+    serve(&place, "127.0.0.1:446", |mut stream| {
+        use std::io::Read;
+        let _ = stream.read(&mut [0; 4096]);
+    });
+    for engine in ["io_uring", "epoll"] {
+        let words = [
+            "127.0.0.1",
+            "-p",
+            "443-446",
+            "--http",
+            "--tls",
+            "--match",
+            "nginx",
+            "--engine",
+            engine,
+        ];
+        assert_eq!(
+            told(&place, &words),
+            [
+                "443 answer true HTTP/1.1 200 OK",
+                "444 silent - -",
+                "445 no-tls - -",
+                "446 no-tls - -",
+            ],
+            "{engine}"
+        );
+    }
+}
