@@ -137,7 +137,7 @@ static int keep_fd(struct handover_channel *channel, const struct msghdr *messag
         return -EPROTO;
     }
     channel->fds[channel->fd_count++] = fd;
-    return message->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
+    return (message->msg_flags & MSG_CTRUNC) != 0 ? -EPROTO : 0;
 }
 
 /// Makes room behind what was received. Returns 0 or -errno.

@@ -269,6 +269,14 @@ static void fail_bind(const struct queue *queue, int error, struct failure *fail
         failure_set_start(failure, request_names[QUEUE_BIND], error);
 }
 
+/// Leaves a closed queue.
+static void free_buffers(struct queue *queue) {
+    queue_socket_free(&queue->socket);
+    free(queue->packets);
+    free(queue->verdicts);
+    *queue = (struct queue){.socket.fd = -1};
+}
+
 int queue_prepare(struct queue *queue, const struct queue_settings *settings,
                   struct failure *failure) {
     int result;
@@ -283,6 +291,7 @@ int queue_prepare(struct queue *queue, const struct queue_settings *settings,
     queue->verdicts = calloc(settings->batch, QUEUE_VERDICT_BYTES);
     if (result < 0 || !queue->packets || !queue->verdicts) {
         failure_set_start(failure, "calloc", ENOMEM);
+        free_buffers(queue);
         return -ENOMEM;
     }
     return 0;
@@ -501,8 +510,5 @@ void queue_close(struct queue *queue) {
     if (queue->bound)
         queue->backend->request(queue, QUEUE_UNBIND);
     queue->backend->close(queue);
-    queue_socket_free(&queue->socket);
-    free(queue->packets);
-    free(queue->verdicts);
-    *queue = (struct queue){.socket.fd = -1};
+    free_buffers(queue);
 }

@@ -135,7 +135,7 @@ struct queue {
 };
 
 /// Makes a closed queue with all its buffers.
-/// - Returns 0, or -ENOMEM with failure filled in; queue_close frees in both cases.
+/// - Returns 0, or -ENOMEM with failure filled in and everything freed.
 int queue_prepare(struct queue *queue, const struct queue_settings *settings,
                   struct failure *failure);
 

@@ -18,7 +18,7 @@ enum {
 bool queue_can_adopt(enum queue_kind kind) { return kind != QUEUE_CLASSIC; }
 
 static bool is_netlink(int fd) {
-    struct sockaddr_nl address;
+    struct sockaddr_nl address = {0};
     socklen_t length = sizeof address;
 
     return getsockname(fd, (struct sockaddr *)&address, &length) == 0 &&
