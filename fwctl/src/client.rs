@@ -133,7 +133,11 @@ impl Client {
         let mut line = Vec::new();
         let mut limited = (&mut self.stream).take(LINE_MAX);
         let read = limited.read_until(b'\n', &mut line);
-        read.map_err(|error| self.broken(&error))?;
+        match read {
+            // Closed, with a request of ours unread.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            read => drop(read.map_err(|error| self.broken(&error))?),
+        }
         if line.is_empty() {
             return Ok(None);
         }

@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 
@@ -14,6 +16,9 @@ use crate::units::thousands;
 
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
+
+/// Between two looks at what it drops.
+const BACKLOG_LOOK: Duration = Duration::from_millis(200);
 
 fn read<T: FromStr>(path: &str) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -61,30 +66,39 @@ fn backlog_drops(text: &str) -> u64 {
         .sum()
 }
 
+fn read_drops() -> Option<u64> {
+    let text = fs::read_to_string("/proc/net/softnet_stat").ok()?;
+    Some(backlog_drops(&text))
+}
+
 fn backlog(findings: &mut Findings) {
-    let Ok(text) = fs::read_to_string("/proc/net/softnet_stat") else {
+    let before = read_drops();
+    thread::sleep(BACKLOG_LOOK);
+    let (Some(before), Some(drops)) = (before, read_drops()) else {
         findings.unseen("/proc/net/softnet_stat, so packets that the backlog dropped");
         return;
     };
-    let drops = backlog_drops(&text);
     if drops == 0 {
-        findings
-            .ok("no packet was dropped from the backlog of a CPU (net.core.netdev_max_backlog)");
+        findings.ok("no packet was dropped from the backlog of a CPU");
         return;
     }
     let most = read::<u64>(BACKLOG);
     let more = most.map_or(16384, |most| (most * 4).max(4096));
-    findings.warning(
-        format!(
-            "{} packets were dropped from the backlog of a CPU since the machine started, before \
-             any firewall saw them{}",
-            thousands(drops),
-            most.map_or(String::new(), |most| format!(
-                " (net.core.netdev_max_backlog is {most})"
-            ))
+    let cure = format!("sudo sysctl -w net.core.netdev_max_backlog={more}");
+    let begin = "from the backlog of a CPU, before any firewall saw them";
+    match drops.wrapping_sub(before) {
+        0 => findings.note(
+            format!(
+                "{} packets were dropped since the boot {begin}",
+                thousands(drops)
+            ),
+            cure,
         ),
-        format!("sudo sysctl -w net.core.netdev_max_backlog={more}"),
-    );
+        now => findings.warning(
+            format!("{} packets are being dropped {begin}", thousands(now)),
+            cure,
+        ),
+    }
 }
 
 pub fn check(patient: &Patient, findings: &mut Findings) {

@@ -42,15 +42,6 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The arguments of the running firewall, without what an upgrade before this one added.
-fn arguments_of(status: &Status) -> Vec<String> {
-    let given = status.arguments.iter();
-    given
-        .filter(|argument| !argument.starts_with("--take-over="))
-        .cloned()
-        .collect()
-}
-
 fn start(orders: &Orders) -> Result<Child, Failure> {
     let fail = |error: &dyn std::fmt::Display| {
         Failure::new(
@@ -158,7 +149,7 @@ pub fn run(arguments: &Arguments, binary: &Path) -> Result<Exit, Failure> {
     let old = status::ask(&mut client::connect(&arguments.socket)?)?;
     let binary = absolute(binary)?;
     let socket = absolute(&arguments.socket)?;
-    let mut given = arguments_of(&old);
+    let mut given = old.arguments.clone();
     let begun = Instant::now();
     rehearsal::run(old.pid, &binary, &given, &socket)?;
     let stderr = Stderr::of(old.pid);

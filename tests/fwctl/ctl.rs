@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall with a policy and a control socket, and fwctl beside it.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use harness::netns::Namespace;
+use serde_json::Value;
+use twinwall_tests::case::PATIENCE;
+use twinwall_tests::firewall::Firewall;
+use twinwall_tests::place::{namespace, restore};
+use twinwall_tests::twin::{root, Twin};
+
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// What the policy accepts, drops, and has no rule for.
+pub const ACCEPTED: u16 = 9001;
+pub const DROPPED: u16 = 9002;
+pub const OTHER: u16 = 9003;
+
+/// Accepts one port, drops another; by its policy it accepts. Its rules stand on the lines 4 and 5.
+pub const POLICY: &str = "table inet filter {
+	chain output {
+		type filter hook output priority filter; policy accept;
+		udp dport 9001 counter accept comment \"wanted\"
+		udp dport 9002 counter drop
+	}
+}
+";
+
+/// A folder of a case, which goes away with the value. Who the firewall will be may look into it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> anyhow::Result<Folder> {
+        let path = std::env::temp_dir().join(format!("twinwall-fwctl-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        let folder = Folder(path);
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755))?;
+        Ok(folder)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+
+    /// Writes a file; gives its path.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> anyhow::Result<String> {
+        let path = self.path(name);
+        fs::write(&path, content)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How fwctl ended.
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Said {
+    /// Checks the exit code; gives stdout.
+    pub fn code(&self, code: i32) -> anyhow::Result<&str> {
+        ensure!(
+            self.code == Some(code),
+            "exit code {:?} instead of {code}; stdout: {}; stderr: {}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        Ok(&self.stdout)
+    }
+
+    /// The only object of stdout.
+    pub fn object(&self) -> anyhow::Result<Value> {
+        serde_json::from_str(self.code(0)?).context("stdout is one object")
+    }
+
+    /// Checks that one error line was said, with these words in it.
+    pub fn error(&self, code: i32, words: &str) -> anyhow::Result<()> {
+        self.code(code)?;
+        let one_line = self.stderr.starts_with("error: ") && self.stderr.lines().count() == 1;
+        ensure!(one_line, "no error line: {}", self.stderr);
+        ensure!(
+            self.stderr.contains(words),
+            "\"{words}\" is not said: {}",
+            self.stderr
+        );
+        Ok(())
+    }
+}
+
+/// The program that `make build` leaves.
+pub fn binary() -> PathBuf {
+    let folder = std::env::var_os("TWINWALL_BUILD");
+    folder
+        .map_or_else(|| root().join("build"), PathBuf::from)
+        .join("fwctl")
+}
+
+/// fwctl inside a namespace, to be given its command.
+pub fn command(namespace: &Namespace, socket: &str) -> anyhow::Result<Command> {
+    let binary = binary();
+    ensure!(
+        binary.is_file(),
+        "there is no {}: run make build",
+        binary.display()
+    );
+    let mut command = namespace.command(binary);
+    command.args(["--socket", socket]).stdin(Stdio::null());
+    command.env_remove("TWINWALL_CONTROL");
+    Ok(command)
+}
+
+/// Runs fwctl to its end.
+pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow::Result<Said> {
+    let output = command(namespace, socket)?.args(arguments).output()?;
+    Ok(Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+/// A firewall that sees all that leaves a namespace.
+pub struct Place {
+    // Dropped in this order: the firewall before its folder.
+    pub firewall: Firewall,
+    pub namespace: Namespace,
+    pub folder: Folder,
+    pub policy: String,
+    pub socket: String,
+}
+
+impl Place {
+    pub fn new(twin: Twin) -> anyhow::Result<Place> {
+        Place::with(twin, POLICY, &[])
+    }
+
+    pub fn with(twin: Twin, policy: &str, arguments: &[&str]) -> anyhow::Result<Place> {
+        let (namespace, folder) = (namespace()?, Folder::new()?);
+        restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
+        let policy = folder.file("web.nft", policy)?;
+        let socket = folder.path("control");
+        let given = [&["--policy", &policy, "--control", &socket], arguments].concat();
+        let firewall = Firewall::start(&namespace, twin, &given)?;
+        Ok(Place {
+            firewall,
+            namespace,
+            folder,
+            policy,
+            socket,
+        })
+    }
+
+    /// Runs fwctl to its end.
+    pub fn fwctl(&self, arguments: &[&str]) -> anyhow::Result<Said> {
+        fwctl(&self.namespace, &self.socket, arguments)
+    }
+
+    /// fwctl, to be given its command.
+    pub fn command(&self) -> anyhow::Result<Command> {
+        command(&self.namespace, &self.socket)
+    }
+
+    /// Sends datagrams to a port, where nobody listens: only the firewall counts them.
+    pub fn send(&self, port: u16, count: usize) -> anyhow::Result<()> {
+        let socket = self.namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
+        for _ in 0..count {
+            // The send after a dropped one fails: EPERM.
+            let _ = socket.send_to(b"x", (LOCALHOST, port));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a child's stdout on a thread until it ends.
+pub fn until_end(mut child: std::process::Child) -> anyhow::Result<Said> {
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > end {
+            child.kill()?;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output()?;
+    Ok(Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+/// Checks that a text has these words.
+pub fn check_has(text: &str, words: &str) -> anyhow::Result<()> {
+    ensure!(text.contains(words), "\"{words}\" is not in: {text}");
+    Ok(())
+}
+
+/// Whether a path is there.
+pub fn exists(path: &str) -> bool {
+    Path::new(path).exists()
+}

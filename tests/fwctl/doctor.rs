@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! doctor on conditions that are caused here.
+
+use std::os::unix::process::CommandExt;
+
+use anyhow::{ensure, Context};
+use harness::netns::Namespace;
+use serde_json::Value;
+use twinwall_tests::case::skip;
+use twinwall_tests::owner::Owner;
+use twinwall_tests::place::{namespace, restore, run};
+use twinwall_tests::twin::Twin;
+
+use crate::ctl::{check_has, command, exists, fwctl, Place, Said, POLICY};
+use crate::{LoneRow, Row};
+
+pub const ROWS: &[Row] = &[
+    ("doctor-of-a-sound-firewall", 60, sound),
+    ("doctor-of-a-firewall-without-a-rule", 60, no_rule),
+    ("doctor-of-a-bypass-that-was-not-meant", 60, bypass),
+    ("doctor-of-a-failed-reload", 60, failed_reload),
+    ("doctor-of-lost-packets", 60, lost),
+    ("doctor-of-another-namespace", 60, another_namespace),
+];
+
+pub const LONE_ROWS: &[LoneRow] = &[
+    ("doctor-before-anything-runs", 60, before),
+    ("doctor-of-a-queue-that-nobody-serves", 60, not_served),
+    ("doctor-of-a-rule-that-accepts-before", 60, accepts_before),
+    ("doctor-of-a-queue-of-another", 60, owned),
+    ("doctor-of-two-backends", 60, two_backends),
+    ("doctor-of-nft-rules", 60, nft_rules),
+    ("doctor-in-a-container", 60, container),
+    ("doctor-without-root", 60, without_root),
+];
+
+/// What was found, by what is said of it.
+struct Found(Vec<Value>);
+
+impl Found {
+    fn of(said: &Said, code: i32) -> anyhow::Result<Found> {
+        let lines = said.code(code)?.lines().map(serde_json::from_str);
+        Ok(Found(lines.collect::<Result<_, _>>()?))
+    }
+
+    /// The cure of a finding.
+    fn cure(&self, severity: &str, words: &str) -> anyhow::Result<String> {
+        let mut found = self
+            .0
+            .iter()
+            .filter(|finding| finding["severity"] == severity);
+        let finding = found.find(|finding| {
+            finding["what"]
+                .as_str()
+                .is_some_and(|what| what.contains(words))
+        });
+        let finding =
+            finding.with_context(|| format!("no {severity} \"{words}\": {:?}", self.0))?;
+        Ok(finding["cure"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+fn doctor(namespace: &Namespace, arguments: &[&str]) -> anyhow::Result<Said> {
+    let arguments = [&["doctor", "--json"], arguments].concat();
+    fwctl(namespace, "/nowhere/control", &arguments)
+}
+
+fn before() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let found = Found::of(&doctor(&namespace, &[])?, 0)?;
+    found.cure(
+        "unseen",
+        "a running firewall: /nowhere/control: no firewall has this",
+    )?;
+    found.cure(
+        "ok",
+        "the kernel has NFQUEUE, large packets (GSO), fail-open",
+    )?;
+    found.cure("ok", "queue 0 is free")?;
+    let cure = found.cure("note", "no rule leads packets to queue 0")?;
+    check_has(&cure, "--queue-num 0")?;
+    let text = fwctl(&namespace, "/nowhere/control", &["doctor"])?;
+    check_has(text.code(0)?, "0 errors, 0 warnings, ")
+}
+
+fn not_served() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    restore(
+        &namespace,
+        "iptables",
+        "-A OUTPUT -p udp -j NFQUEUE --queue-num 7",
+    )?;
+    let found = Found::of(&doctor(&namespace, &[])?, 1)?;
+    let cure = found.cure("warning", "nobody serves queue 7 of")?;
+    // The cure is one: it is run here.
+    let command = cure.strip_prefix("sudo ").context(cure.clone())?;
+    let words: Vec<&str> = command.split_whitespace().collect();
+    run(&namespace, words[0], &words[1..])?;
+    Found::of(&doctor(&namespace, &[])?, 0)?;
+    Ok(())
+}
+
+fn accepts_before() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    restore(
+        &namespace,
+        "iptables",
+        "-A OUTPUT -o lo -j ACCEPT\n-A OUTPUT -j ACCEPT\n-A OUTPUT -j NFQUEUE --queue-num 0",
+    )?;
+    let found = Found::of(&doctor(&namespace, &[])?, 1)?;
+    let cure = found.cure("error", "no packet reaches")?;
+    ensure!(cure == "sudo iptables -D OUTPUT -j ACCEPT", "{cure}");
+    found.cure(
+        "note",
+        "pass \"iptables: -A OUTPUT -j NFQUEUE --queue-num 0\" by, unseen",
+    )?;
+    Ok(())
+}
+
+fn owned() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let _owner = Owner::of(&namespace, 3)?;
+    let found = Found::of(&doctor(&namespace, &["--queue", "2:3"])?, 1)?;
+    found.cure("ok", "queue 2 is free")?;
+    let pid = std::process::id();
+    let cure = found.cure("error", &format!("queue 3 is owned by pid {pid} ("))?;
+    check_has(&cure, &format!("sudo kill {pid}"))
+}
+
+fn two_backends() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    restore(&namespace, "iptables-nft", "-A INPUT -p udp -j ACCEPT")?;
+    if restore(&namespace, "iptables-legacy", "-A INPUT -p udp -j ACCEPT").is_err() {
+        return Err(skip(
+            "this kernel has no legacy iptables",
+        ));
+    }
+    let found = Found::of(&doctor(&namespace, &[])?, 1)?;
+    found.cure("warning", "in legacy iptables and in nf_tables")?;
+    Ok(())
+}
+
+fn nft_rules() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let rules =
+        "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0\n\t\taccept\n\t\t\
+                 queue num 0-1\n\t}\n}\n";
+    if namespace.feed("nft", &["-f", "-"], rules).is_err() {
+        return Err(skip("this kernel has no queue in nf_tables (nft_queue)"));
+    }
+    let found = Found::of(&doctor(&namespace, &["--queue", "0:1"])?, 1)?;
+    found.cure("error", "no packet reaches \"nft: inet t c handle ")?;
+    Ok(())
+}
+
+/// CAP_NET_ADMIN of a user namespace is not enough for any receive buffer.
+fn container() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let inside = ["--user", "--map-root-user", "--net", "--"];
+    let mut command = namespace.command("unshare");
+    command.args(inside).arg(crate::ctl::binary());
+    command.args(["--socket", "/nowhere/control", "doctor", "--json"]);
+    let output = command.output()?;
+    let said = Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    };
+    if said.stdout.is_empty() {
+        return Err(skip(said.stderr));
+    }
+    if exists("/proc/sys/net/core/rmem_max") {
+        let found = Found::of(&said, 1)?;
+        let cure = found.cure("warning", "the receive buffer may have ")?;
+        check_has(&cure, "net.core.rmem_max=67108864")?;
+    }
+    Ok(())
+}
+
+fn without_root() -> anyhow::Result<()> {
+    let mut command = command(&Namespace::host(), "/nowhere/control")?;
+    let output = command
+        .args(["doctor", "--json"])
+        .uid(12345)
+        .gid(12345)
+        .output()?;
+    let said = Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    };
+    let found = Found::of(&said, 1)?;
+    for words in [
+        "features for queues",
+        "rules that lead packets",
+        "who owns queue 0",
+    ] {
+        found.cure("unseen", words)?;
+    }
+    let cure = found.cure("warning", "c-firewall: you may not start it")?;
+    check_has(&cure, "setcap cap_net_admin+ep ")
+}
+
+fn sound(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let pid = place.firewall.pid;
+    found.cure("ok", &format!("{} 0.1.0 runs, pid {pid}", twin.program()))?;
+    found.cure("ok", "the ledger reconciles")?;
+    found.cure("ok", "the receive buffer of queue 0 has 67,108,864 bytes")?;
+    found.cure("ok", &format!("queue 0 is owned by {}", twin.program()))?;
+    found.cure(
+        "ok",
+        "queue 0 has a rule: \"iptables: -A OUTPUT -j NFQUEUE --queue-num 0\"",
+    )?;
+    Ok(())
+}
+
+fn no_rule(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    found.cure(
+        "error",
+        "no rule leads packets to queue 0: the firewall sees none",
+    )?;
+    Ok(())
+}
+
+fn bypass(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    restore(
+        &place.namespace,
+        "iptables",
+        "-A OUTPUT -j NFQUEUE --queue-num 0 --queue-bypass",
+    )?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", "--fail crash=closed, but \"iptables: -A OUTPUT")?;
+    check_has(&cure, "sudo iptables -D OUTPUT ")
+}
+
+fn failed_reload(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    place.folder.file("web.nft", "nonsense")?;
+    place.fwctl(&["reload"])?.code(4)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    found.cure("warning", "the last reload failed: ")?;
+    Ok(())
+}
+
+/// A firewall that is stopped, with a queue of one packet.
+fn lost(twin: Twin) -> anyhow::Result<()> {
+    let options = ["--queue-length", "1", "--deadline", "0"];
+    let place = Place::with(twin, POLICY, &options)?;
+    twinwall_tests::proc::stop(place.firewall.pid)?;
+    place.send(crate::ctl::ACCEPTED, 20)?;
+    twinwall_tests::proc::signal(place.firewall.pid, libc::SIGCONT);
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", "it was at its length (queue full)")?;
+    check_has(&cure, "--queue-length 4")
+}
+
+fn another_namespace(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let elsewhere = namespace()?;
+    let found = Found::of(&fwctl(&elsewhere, &place.socket, &["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", "is in another network namespace")?;
+    check_has(&cure, &format!("--net=/proc/{}/ns/net", place.firewall.pid))
+}
