@@ -219,7 +219,7 @@ size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t f
 }
 
 static int take_portid(struct queue *queue) {
-    struct sockaddr_nl address;
+    struct sockaddr_nl address = {0};
     socklen_t length = sizeof address;
 
     if (getsockname(queue->socket.fd, (struct sockaddr *)&address, &length) < 0)
