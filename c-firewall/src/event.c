@@ -61,6 +61,11 @@ static void fill(struct event *event, const struct decide_input *input,
         memcpy(event->bytes, packet->bytes, event->captured);
 }
 
+void event_lose(struct event_bell *bell, uint32_t events) {
+    atomic_fetch_add_explicit(&bell->lost, events, memory_order_relaxed);
+    counts_add(COUNT_EVENTS_LOST, events);
+}
+
 void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype,
                 const struct decide_input *input, const struct decide_outcome *outcome) {
     const unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -68,7 +73,7 @@ void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype
 
     ring->noted = true;
     if (head - atomic_load_explicit(&ring->tail, memory_order_acquire) == EVENT_RING_RECORDS) {
-        counts_add(COUNT_EVENTS_LOST, 1);
+        event_lose(ring->bell, 1);
         return;
     }
     event->generation = generation;

@@ -58,10 +58,11 @@ struct event {
     uint8_t bytes[EVENT_PACKET_BYTES];
 };
 
-/// Wakes the consumer.
+/// What all rings of a consumer share.
 struct event_bell {
-    atomic_bool asleep; // the consumer is, or is about to
-    int fd;             // an eventfd
+    atomic_bool asleep;        // the consumer is, or is about to
+    int fd;                    // an eventfd, which wakes it
+    atomic_uint_fast64_t lost; // records that found no room
 };
 
 struct event_ring {
@@ -100,6 +101,9 @@ void event_ring_free(struct event_ring *ring);
 /// - generation: of the policy that decided; 0 = none.
 void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype,
                 const struct decide_input *input, const struct decide_outcome *outcome);
+
+/// Counts events that are lost.
+void event_lose(struct event_bell *bell, uint32_t events);
 
 /// Rings the bell, for event_flush.
 void event_ring_wake(struct event_ring *ring);

@@ -45,6 +45,7 @@ struct tail {
 
 struct events {
     struct event_bell bell;
+    bool can_be_wanted; // there is a sink, or a way for clients to come
     uint32_t ring_count;
     struct event_ring *rings;
     pthread_mutex_t lock; // of all that follows, but for what is the thread's own
@@ -57,7 +58,7 @@ struct events {
     uint64_t tokens; // of --events-rate, in billionths of a line
     uint64_t refilled_ns;
     uint64_t left_out;  // since it was told
-    uint64_t lost_told; // of COUNT_EVENTS_LOST
+    uint64_t lost_told; // of bell.lost
     uint64_t told_ns;
     bool rotate;
     bool stop;
@@ -93,7 +94,7 @@ static void want(struct events *events) {
 
 static int make_rings(struct events *events, const struct options *options) {
     const uint32_t count = options->queue_last - options->queue_first + 1U;
-    struct event_bell *bell = options->events || options->control ? &events->bell : NULL;
+    struct event_bell *bell = events->can_be_wanted ? &events->bell : NULL;
     int result = 0;
 
     events->rings = aligned_alloc(STATS_ALIGN, count * sizeof *events->rings);
@@ -115,6 +116,7 @@ int events_open(struct events **events, const struct options *options, int inher
 
     if (result == 0) {
         pthread_mutex_init(&made->lock, NULL);
+        made->can_be_wanted = options->events || options->control;
         made->rate = options->events_rate;
         made->tokens = made->rate * NS_PER_SECOND;
         made->refilled_ns = wait_clock();
@@ -258,7 +260,7 @@ static void take_event(struct events *events, const struct event *event) {
     if (!known.policy)
         log_count = 0;
     if (noted > log_count)
-        counts_add(COUNT_EVENTS_LOST, noted - log_count);
+        event_lose(&events->bell, noted - log_count);
     for (uint32_t log = 0; log <= log_count; log++)
         send_line(events, &text, log, log_count);
 }
@@ -303,7 +305,7 @@ static void tell_lost(struct events_sink *sink, const char *where) {
 
 /// Tells what was missed, at most once a second. Returns whether something is still to be told.
 static bool tell_all(struct events *events, uint64_t now_ns) {
-    const uint64_t ring = counts_get(COUNT_EVENTS_LOST) - events->lost_told;
+    const uint64_t ring = atomic_load(&events->bell.lost) - events->lost_told;
     bool waits = ring > 0 || events->left_out > 0;
 
     for (int i = 0; i < EVENTS_TAILS_MAX; i++)
@@ -514,6 +516,8 @@ static void *run(void *argument) {
 int events_start(struct events *events, struct failure *failure) {
     int error;
 
+    if (!events->can_be_wanted)
+        return 0;
     events->stop = false;
     error = pthread_create(&events->thread, NULL, run, events);
     if (error != 0) {

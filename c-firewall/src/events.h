@@ -68,7 +68,8 @@ int events_fd(struct events *events);
 void events_policy(struct events *events, uint32_t generation, const struct policy *policy,
                    const struct compiled *compiled);
 
-/// Starts the thread. - Returns 0, or -errno with failure filled in.
+/// Starts the thread, if anything can be wanted of it.
+/// - Returns 0, or -errno with failure filled in.
 int events_start(struct events *events, struct failure *failure);
 
 /// Opens the file of --events anew; goes on with the old one if that fails.

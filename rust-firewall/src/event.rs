@@ -8,7 +8,7 @@
 //! receiving and answering; `flush`, behind the answers, wakes the consumer, and only if it sleeps.
 //! When nobody wants events of a packet, a relaxed load is all that is done.
 
-use std::sync::atomic::{fence, AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -63,12 +63,15 @@ pub struct Event {
     bytes: [u8; PACKET_BYTES],
 }
 
-/// Wakes the consumer.
+/// What all rings of a consumer share.
 #[derive(Debug)]
 pub struct EventBell {
     /// The consumer is asleep, or is about to be.
     pub asleep: AtomicBool,
+    /// Wakes it.
     pub event: EventFd,
+    /// Records that found no room.
+    pub lost: AtomicU64,
 }
 
 /// The producer's end of a ring.
@@ -111,6 +114,7 @@ pub fn bell_make() -> Result<EventBell, Errno> {
     Ok(EventBell {
         asleep: AtomicBool::new(false),
         event: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+        lost: AtomicU64::new(0),
     })
 }
 
@@ -199,6 +203,12 @@ fn make(
     }
 }
 
+/// Counts events that are lost.
+pub fn lose(bell: &EventBell, events: u64) {
+    bell.lost.fetch_add(events, Ordering::Relaxed);
+    counts::add(Count::EventsLost, events);
+}
+
 /// Notes a packet, or counts that there was no room.
 /// generation: of the policy that decided; 0 = none.
 pub fn note(
@@ -210,7 +220,7 @@ pub fn note(
 ) {
     ring.noted = true;
     if ring.records.is_full() {
-        counts::add(Count::EventsLost, 1);
+        lose(&ring.bell, 1);
         return;
     }
     let event = make(ring.queue, generation, ethertype, input, outcome);

@@ -102,7 +102,7 @@ struct Inner {
     refilled_ns: u64,
     /// Since it was told.
     left_out: u64,
-    /// Of Count::EventsLost.
+    /// Of bell.lost.
     lost_told: u64,
     told_ns: u64,
     rotate: bool,
@@ -348,7 +348,7 @@ fn take_event(shared: &Shared, inner: &mut Inner, event: &Event) {
         None => 0,
     };
     if noted > log_count {
-        counts::add(Count::EventsLost, (noted - log_count) as u64);
+        event::lose(&shared.bell, (noted - log_count) as u64);
     }
     for log in 0..=log_count {
         send_line(shared, inner, &text, log, log_count);
@@ -395,8 +395,8 @@ fn tell_lost(lines: &mut EventsLines, place: &str) {
 }
 
 /// Tells what was missed, at most once a second. Returns whether something is still to be told.
-fn tell_all(inner: &mut Inner, now_ns: u64) -> bool {
-    let ring = counts::get(Count::EventsLost) - inner.lost_told;
+fn tell_all(shared: &Shared, inner: &mut Inner, now_ns: u64) -> bool {
+    let ring = shared.bell.lost.load(Ordering::Relaxed) - inner.lost_told;
     let is_untold = |lines: &EventsLines| lines.lost > lines.lost_told;
     let tails = inner.tails.iter().flatten();
     let waits = ring > 0
@@ -593,7 +593,7 @@ fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     let now_ns = wait::clock();
     let mut inner = lock(&shared.inner);
     let found = take_rings(shared, &mut inner);
-    let waits = tell_all(&mut inner, now_ns);
+    let waits = tell_all(shared, &mut inner, now_ns);
     drop(inner);
     flush(shared, sinks, now_ns);
     if found || fall_asleep(shared) {
@@ -618,8 +618,11 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
     }
 }
 
-/// Starts the thread.
+/// Starts the thread, if anything can be wanted of it.
 pub fn start(events: &Events) -> Result<(), Failure> {
+    if events.ring_records == 0 {
+        return Ok(()); // nothing can be wanted
+    }
     let Some(sinks) = lock(&events.sinks).take() else {
         return Ok(());
     };

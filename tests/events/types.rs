@@ -141,17 +141,17 @@ fn rate(twin: Twin) -> anyhow::Result<()> {
     wait_for(&events, "what was left out is told", |line| {
         is_own(line, "left_out")
     })?;
-    firewall.stop()?;
+    let dropped = firewall.stop()?.total.verdict("drop");
     let lines = lines_of(&events)?;
     let written = count_type(&lines, "drop");
     ensure!(
-        written >= RATE && written <= RATE * (seconds + 1),
+        (RATE..=RATE * (seconds + 1)).contains(&written),
         "{written} lines in {seconds} s"
     );
     let left_out = missed(&lines, "left_out");
     ensure!(
-        written + left_out == PACKETS,
-        "{written} written, {left_out} left out"
+        written + left_out == dropped,
+        "{written} written, {left_out} left out of {dropped}"
     );
     Ok(())
 }
