@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where an upgrade plays: a namespace whose traffic to the port goes through queues, a control socket, a policy.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use anyhow::{ensure, Context};
+use harness::netns::Namespace;
+use twinwall_tests::firewall::{run_to_end, Ended, Firewall};
+use twinwall_tests::ledger::Stats;
+use twinwall_tests::place::{namespace, restore};
+use twinwall_tests::twin::Twin;
+
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A folder that goes away with the value.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub struct Setting {
+    pub namespace: Namespace,
+    folder: Folder,
+}
+
+impl Setting {
+    /// What goes to the port goes to queue 0, or is balanced over several.
+    pub fn new(queues: &str) -> anyhow::Result<Setting> {
+        let namespace = namespace()?;
+        let to_queue =
+            |protocol| format!("-A OUTPUT -p {protocol} --dport 9999 -j NFQUEUE {queues}");
+        restore(
+            &namespace,
+            "iptables",
+            &["udp", "tcp"].map(to_queue).join("\n"),
+        )?;
+        let folder = std::env::temp_dir().join(format!("twinwall-upgrade-{}", std::process::id()));
+        let folder = Folder(folder);
+        fs::create_dir_all(&folder.0)?;
+        Ok(Setting { namespace, folder })
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.folder.0.join(name).display().to_string()
+    }
+
+    /// The control socket of all firewalls here.
+    pub fn control(&self) -> String {
+        self.path("control")
+    }
+
+    /// Writes a policy, line by line, and gives its path.
+    pub fn policy(&self, name: &str, lines: &[&str]) -> anyhow::Result<String> {
+        let path = self.path(name);
+        fs::write(&path, lines.join("\n") + "\n")?;
+        Ok(path)
+    }
+
+    /// Starts the first firewall. Only warnings and errors are said on stderr.
+    pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
+        let control = self.control();
+        let ours = ["--control", &control, "--log-level", "warning"];
+        Firewall::start(&self.namespace, twin, &[&ours, arguments].concat())
+    }
+
+    /// Starts a firewall that takes over from the one before, which must end by itself without a word of warning and
+    /// with a ledger that reconciles.
+    pub fn upgrade(
+        &self,
+        old: Firewall,
+        twin: Twin,
+        arguments: &[&str],
+    ) -> anyhow::Result<(Firewall, Stats)> {
+        let control = self.control();
+        let arguments = [&["--take-over", &control], arguments].concat();
+        let new = self.start(twin, &arguments).context("the new firewall")?;
+        let last = ended_well(old.wait()?).context("the old firewall")?;
+        Ok((new, last))
+    }
+
+    /// Runs a firewall that is to fail as it takes over.
+    pub fn fail_to_take(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
+        let control = self.control();
+        let arguments = [&["--take-over", &control], arguments].concat();
+        run_to_end(&self.namespace, &[], twin, &arguments)
+    }
+}
+
+/// Checks that a firewall ended as by SIGTERM and said nothing on stderr; gives its last ledger.
+fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
+    ensure!(
+        ended.code == Some(0) && ended.stderr.is_empty(),
+        "exit code {:?}, signal {:?}, stderr: {}",
+        ended.code,
+        ended.signal,
+        ended.stderr
+    );
+    let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
+    ensure!(stats.reason == "exit", "reason {}", stats.reason);
+    Ok(stats)
+}
