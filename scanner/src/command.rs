@@ -4,9 +4,10 @@
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments::{Arguments, Show};
+use crate::counts::Sum;
 use crate::failure::{Failure, Result, EXIT_DONE, EXIT_INTERRUPTED};
 use crate::flight::Settings;
 use crate::hints;
@@ -19,6 +20,7 @@ use crate::progress::Progress;
 use crate::record::Batch;
 use crate::resume::Resume;
 use crate::run::{self, Job, ProbeKind};
+use crate::syn;
 use crate::targets::read::{self, Targets, Wanted};
 
 /// Runs the command. Gives the exit code.
@@ -139,19 +141,20 @@ fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
     }
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let (told, only_matched) = shown(&arguments.show);
+    let settings = Settings {
+        slots: layout.slots,
+        connect_timeout_ns: arguments.timeout * 1_000_000,
+        talk_timeout_ns: arguments.read_timeout * 1_000_000,
+        retries: arguments.retries,
+        rate: arguments.rate as f64,
+        told,
+    };
     let job = Job {
         plan: &plan,
         probe,
         chosen,
         layout,
-        settings: Settings {
-            slots: layout.slots,
-            connect_timeout_ns: arguments.timeout * 1_000_000,
-            talk_timeout_ns: arguments.read_timeout * 1_000_000,
-            retries: arguments.retries,
-            rate: arguments.rate as f64,
-            told,
-        },
+        settings,
         stop,
     };
     let head = Head {
@@ -161,7 +164,7 @@ fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
         port_count: plan.ports.len(),
         hosts: plan.targets.len(),
         service,
-        syn: false,
+        syn: arguments.syn,
     };
     let mut writer = Writer {
         plan: &plan,
@@ -178,7 +181,15 @@ fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
         .map_err(unwritable)?;
     let progress = Progress::new(plan.left(), arguments.quiet);
     let (start, cpu) = (Instant::now(), hints::cpu_time());
-    let (sum, left) = run::run(&job, |batch| writer.take(batch), |sum| progress.show(sum))?;
+    let take = |batch: &Batch| writer.take(batch);
+    let watch = |sum: &Sum| progress.show(sum);
+    let (sum, left) = match arguments.syn {
+        true => (
+            syn::run(&syn_job(&job, arguments), take, watch)?,
+            Vec::new(),
+        ),
+        false => run::run(&job, take, watch)?,
+    };
     progress.end();
     let interrupted = stop.load(Ordering::Relaxed);
     let end = End {
@@ -186,8 +197,12 @@ fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
         sum,
         elapsed: start.elapsed(),
         cpu: hints::cpu_time().saturating_sub(cpu),
-        engine: chosen.name(),
-        rings: layout.rings,
+        engine: if arguments.syn {
+            "sendmmsg and TPACKET_V3"
+        } else {
+            chosen.name()
+        },
+        rings: if arguments.syn { 1 } else { layout.rings },
         matched: writer.matched,
         interrupted,
     };
@@ -203,6 +218,17 @@ fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
     } else {
         EXIT_DONE
     })
+}
+
+fn syn_job<'a>(job: &Job<'a>, arguments: &Arguments) -> syn::Job<'a> {
+    syn::Job {
+        plan: job.plan,
+        timeout: Duration::from_millis(arguments.timeout),
+        retries: job.settings.retries,
+        rate: job.settings.rate,
+        told: job.settings.told,
+        stop: job.stop,
+    }
 }
 
 /// Writes what is left of an interrupted scan; of one that is done, nothing stays.

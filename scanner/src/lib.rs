@@ -21,4 +21,5 @@ pub mod record;
 pub mod resume;
 pub mod run;
 pub mod state;
+pub mod syn;
 pub mod targets;

@@ -25,8 +25,11 @@ impl Output for Human {
     fn result(&mut self, line: &Line, to: &mut dyn Write) -> io::Result<()> {
         let endpoint = endpoint(line.address, line.port);
         let (state, reason) = (line.state.name(), line.reason.name());
-        let rtt_ms = f64::from(line.rtt_us) / 1000.0;
-        write!(to, "{endpoint} {state} {reason} {rtt_ms:.3} ms")?;
+        write!(to, "{endpoint} {state} {reason}")?;
+        // SYNs are not timed one by one.
+        if line.rtt_us > 0 {
+            write!(to, " {:.3} ms", f64::from(line.rtt_us) / 1000.0)?;
+        }
         if let Some(name) = line.name {
             write!(to, " ({name})")?;
         }

@@ -8,4 +8,5 @@ mod hostile;
 mod place;
 mod probes;
 mod resume;
+mod syn;
 mod usage;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! SYNs over a veth pair and over loopback, both families: the same states as by connections.
+
+use crate::place::{namespace, parsed, results, scan_with, serve, text};
+use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+
+#[test]
+fn syns_give_the_same_states_as_connections() {
+    let (Some(client), Some(server)) = (namespace(), namespace()) else {
+        return;
+    };
+    Namespace::veth_pair(&client, &server).unwrap();
+    let (to, to6) = (VETH_IPV4.1, VETH_IPV6.1);
+    serve(&server, &format!("{to}:22"), |_stream| {});
+    serve(&server, &format!("[{to6}]:23"), |_stream| {});
+    server
+        .feed(
+            "nft",
+            &["-f", "-"],
+            "table inet f { chain input { type filter hook input priority 0;
+                 tcp dport 1 drop;
+                 tcp dport 2 reject with tcp reset;
+                 tcp dport 3 reject with icmpx type host-unreachable;
+             }; }",
+        )
+        .unwrap();
+    server
+        .feed(
+            "sh",
+            &[],
+            "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit; echo 0 >/proc/sys/net/ipv6/icmp/ratelimit",
+        )
+        .unwrap();
+    let asked = format!("{to} {to6} -p 1-3,22,23,1000-9000 --timeout 400");
+    let states = |words: &str| {
+        let (results, summary) = results(&client, words);
+        let mut states: Vec<String> = results
+            .iter()
+            .map(|one| format!("{} {} {}", one["address"], one["port"], one["state"]))
+            .collect();
+        states.sort();
+        (states, summary)
+    };
+    let (by_syn, summary) = states(&format!("{asked} --syn"));
+    let (by_connect, _) = states(&asked);
+    assert_eq!(by_syn, by_connect);
+    assert_eq!(by_syn.len(), 2 * 8006);
+    assert_eq!(summary["states"]["open"], 2, "{summary}");
+    assert_eq!(summary["states"]["filtered"], 4, "{summary}");
+    assert_eq!(summary["reasons"]["reset"], 2 * 8006 - 6, "{summary}");
+}
+
+#[test]
+fn a_forged_answer_counts_for_nothing() {
+    let Some(place) = namespace() else { return };
+    place
+        .feed(
+            "nft",
+            &["-f", "-"],
+            "table ip f { chain input { type filter hook input priority 0;
+                 tcp flags & (syn | ack) == syn tcp dport 9 drop;
+             }; }",
+        )
+        .unwrap();
+    // Whoever answers without having heard the question cannot know the number to acknowledge.
+    let forger = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            place.enter(|| {
+                for port in 32768..61000u16 {
+                    forge("127.0.0.5", 9, "127.0.0.1", port);
+                }
+            })
+        });
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        scan_with(
+            &place,
+            &[
+                "127.0.0.5",
+                "-p",
+                "9",
+                "--syn",
+                "--retries",
+                "0",
+                "-o",
+                "json",
+                "--show",
+                "all",
+            ],
+        )
+    });
+    let (results, summary) = parsed(&forger);
+    assert_eq!(
+        results[0]["state"],
+        "filtered",
+        "{summary} {}",
+        text(&forger.stderr)
+    );
+}
+
+/// A SYN-ACK with a number of its own choice.
+fn forge(from: &str, from_port: u16, to: &str, to_port: u16) {
+    let mut bytes = [0; scanner::syn::frame::LONGEST_SYN];
+    let (from, to) = (
+        from.parse().unwrap(),
+        to.parse::<std::net::Ipv4Addr>().unwrap(),
+    );
+    let len = scanner::syn::frame::syn(&mut bytes, (from, from_port), (to.into(), to_port), 1);
+    bytes[33] = 0x12;
+    bytes[28..32].copy_from_slice(&0x1234_5678u32.to_be_bytes());
+    // SAFETY: socket(2) and close(2) touch no memory; sendto(2) reads the packet and an address, by their lengths.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW);
+        let mut at: libc::sockaddr_in = std::mem::zeroed();
+        at.sin_family = libc::AF_INET as u16;
+        at.sin_addr.s_addr = u32::from_ne_bytes(to.octets());
+        let size = size_of::<libc::sockaddr_in>() as u32;
+        libc::sendto(
+            socket,
+            bytes.as_ptr().cast(),
+            len,
+            0,
+            (&raw const at).cast(),
+            size,
+        );
+        libc::close(socket);
+    }
+}
