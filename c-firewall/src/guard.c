@@ -45,7 +45,7 @@ static void relieve(uint16_t number) {
     while (queue_proc_figures(number, &figures) == 0 &&
            queue_proc_owner(figures.portid, &owner) == 0 && strcmp(owner.comm, GUARD_NAME) == 0 &&
            wait_clock() < due_ns) {
-        kill(owner.pid, SIGTERM);
+        kill(owner.pid, SIGKILL); // also if it is stopped
         nanosleep(&step, NULL);
     }
 }

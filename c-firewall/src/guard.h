@@ -42,6 +42,7 @@ struct guard_note {
     uint16_t queue;
     bool begins;      // a stall begins; else one goes on
     uint32_t packets; // that the guard has just answered
+    uint32_t id;      // of the last of them
 };
 
 /// Whether the options ask for a guard.

@@ -90,6 +90,7 @@ static void settle(const struct guarding *guarding, struct watched *watched,
         return;
     watched->untold.packets += guard_watch_answered(&watched->watch, before, &after, &begins);
     watched->untold.begins = watched->untold.begins || begins;
+    watched->untold.id = id;
 }
 
 static void look(const struct guarding *guarding) {
@@ -252,9 +253,6 @@ static int settle_down(struct guarding *guarding, struct failure *failure) {
     sigdelset(&signals, SIGSYS);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     prctl(PR_SET_NAME, GUARD_NAME);
-    // Also a guard that is stopped goes with its firewall.
-    if (!guarding->crash_open)
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
     guarding->figures = queue_proc_open() == 0;
     return privilege_drop_guard(guarding->user, guarding->sandbox, failure);
 }

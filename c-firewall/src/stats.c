@@ -64,6 +64,7 @@ void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t 
     const uint64_t difference = difference_of_verdicts(&reading->after, in_flight);
     const uint64_t missed =
         ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0;
+    const uint64_t excused = reading->unreceived ? reading->stalled : 0;
 
     *ledger = (struct ledger){
         .number = number,
@@ -74,7 +75,7 @@ void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t 
         .waiting = kernel->waiting,
         .queue_full = kernel->queue_full,
         .user_drop = kernel->user_drop,
-        .unseen = missed > reading->stalled ? missed - reading->stalled : 0,
+        .unseen = missed > excused ? missed - excused : 0,
         .stalled = reading->stalled,
         .lost = (uint64_t)kernel->queue_full + kernel->user_drop,
         .difference = difference,

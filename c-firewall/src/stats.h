@@ -63,6 +63,7 @@ struct stats_reading {
     struct queue_figures figures; // the kernel's
     struct stats after;           // stats_snapshot
     uint64_t stalled;             // packets that the guard answered
+    bool unreceived;              // some of them may still be in the socket
 };
 
 /// The ledger of a queue, or the sum of several.
@@ -83,8 +84,8 @@ struct ledger {
 /// Makes the ledger of one queue.
 /// - in_flight: how many received packets may still be without a verdict: the batch of a
 ///   running worker, 0 at exit. With fail_open, unseen packets passed uninspected as they
-///   should and are no difference. What the guard answered may never be received: which of those
-///   packets were, nobody can tell.
+///   should and are no difference. With reading->unreceived up to reading->stalled packets may be
+///   missing for that reason: how many, nobody can tell.
 void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
                  bool fail_open, struct ledger *ledger);
 

@@ -170,7 +170,7 @@ static void take_note(struct daemon *daemon, const struct guard_note *note) {
     const struct state *state = &daemon->state;
     const uint32_t index = note->queue - (uint32_t)state->options->queue_first;
 
-    __atomic_fetch_add(&daemon->state.workers.all[index].stalled, note->packets, __ATOMIC_RELAXED);
+    worker_stalled(&daemon->state.workers.all[index], note->packets, note->id);
     counts_add(COUNT_STALLED_PACKETS, note->packets);
     if (!note->begins)
         return;

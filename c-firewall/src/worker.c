@@ -54,6 +54,9 @@ static int receive(struct worker *worker, struct queue_received *received) {
     if (result < 0)
         return fail(worker, worker->queue.failed_call, result);
     count_received(worker, received);
+    if (received->packets > 0)
+        __atomic_store_n(&worker->last_id, worker->queue.packets[received->packets - 1].id,
+                         __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -225,6 +228,19 @@ static int pin(struct worker *worker) {
     return 0;
 }
 
+/// Whether packets that the guard answered are still in the socket: they come in the order of their
+/// ids.
+static bool is_behind(const struct worker *worker) {
+    const uint32_t stalled_to = __atomic_load_n(&worker->stalled_to, __ATOMIC_RELAXED);
+
+    return (int32_t)(stalled_to - __atomic_load_n(&worker->last_id, __ATOMIC_RELAXED)) > 0;
+}
+
+void worker_stalled(struct worker *worker, uint32_t packets, uint32_t id) {
+    __atomic_store_n(&worker->stalled_to, id, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&worker->stalled, packets, __ATOMIC_RELAXED);
+}
+
 /// One reading, in the order that struct stats_reading asks for. Returns 0 or the -errno of
 /// reading.
 static int take_reading(const struct worker *worker, struct stats_reading *reading) {
@@ -234,6 +250,7 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     result = queue_proc_figures(worker->settings.number, &reading->figures);
     stats_snapshot(&worker->stats, &reading->after);
     reading->stalled = __atomic_load_n(&worker->stalled, __ATOMIC_RELAXED);
+    reading->unreceived = is_behind(worker);
     return result;
 }
 

@@ -32,6 +32,8 @@ struct worker {
     bool paper; // --profile paper: busy loop, everything accepted unread
     uint32_t spin_us;
     uint32_t coalesce_us;
+    uint32_t last_id;          // of the packet received last; atomic
+    uint32_t stalled_to;       // id of the last packet that the guard answered; atomic
     uint64_t stalled;          // packets that the guard answered; atomic
     int cpu;                   // to bind to, as the n-th of those allowed, in turn; -1 = none
     struct ask_source *source; // what the worker asks, as the main thread knows it
@@ -92,5 +94,8 @@ void worker_close(struct worker *worker);
 /// be
 ///   in flight. Warns if /proc can't be read. Any thread may.
 void worker_ledger(const struct worker *worker, struct ledger *ledger);
+
+/// Counts packets that the guard answered. id: of the last of them.
+void worker_stalled(struct worker *worker, uint32_t packets, uint32_t id);
 
 #endif

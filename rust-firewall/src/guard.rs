@@ -69,23 +69,27 @@ pub struct GuardNote {
     pub begins: bool,
     /// That the guard has just answered.
     pub packets: u32,
+    /// Of the last of them.
+    pub id: u32,
 }
 
 /// A note as the guard sends it.
-pub fn note_bytes(note: &GuardNote) -> [u8; 8] {
+pub fn note_bytes(note: &GuardNote) -> [u8; 12] {
     let [a, b] = note.queue.to_ne_bytes();
     let [c, d, e, f] = note.packets.to_ne_bytes();
-    [a, b, u8::from(note.begins), 0, c, d, e, f]
+    let [g, h, i, j] = note.id.to_ne_bytes();
+    [a, b, u8::from(note.begins), 0, c, d, e, f, g, h, i, j]
 }
 
 fn note_of(bytes: &[u8]) -> Option<GuardNote> {
-    let &[a, b, begins, _, c, d, e, f] = bytes else {
+    let &[a, b, begins, _, c, d, e, f, g, h, i, j] = bytes else {
         return None;
     };
     Some(GuardNote {
         queue: u16::from_ne_bytes([a, b]),
         begins: begins != 0,
         packets: u32::from_ne_bytes([c, d, e, f]),
+        id: u32::from_ne_bytes([g, h, i, j]),
     })
 }
 
@@ -124,7 +128,7 @@ pub fn relieve(options: &Options) {
     for number in options.queue_first..=options.queue_last {
         let due = Instant::now() + Duration::from_millis(GONE_MS.into());
         while let Some(guard) = find_bereaved(number).filter(|_| Instant::now() < due) {
-            let _ = kill(guard, Signal::SIGTERM); // it may have ended meanwhile
+            let _ = kill(guard, Signal::SIGKILL); // also if it is stopped
             thread::sleep(Duration::from_millis(STEP_MS));
         }
     }

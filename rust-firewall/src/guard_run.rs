@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
-use nix::sys::prctl::{set_name, set_pdeathsig};
+use nix::sys::prctl::set_name;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{recv, send, MsgFlags};
 use nix::unistd::{getpid, getppid, Pid};
@@ -116,6 +116,7 @@ fn settle(
     let (packets, begins) = guard_watch::answered(&mut watched.watch, before, &after);
     watched.untold.packets = watched.untold.packets.wrapping_add(packets);
     watched.untold.begins |= begins;
+    watched.untold.id = id;
 }
 
 fn look(guarding: &mut Guarding) {
@@ -326,10 +327,6 @@ fn settle_down(guarding: &mut Guarding) -> Result<(), Failure> {
     let _ = signals.thread_block(); // can't fail
     let name = std::ffi::CString::new(NAME).unwrap_or_default();
     let _ = set_name(&name); // only what ps shows
-                             // Also a guard that is stopped goes with its firewall.
-    if !guarding.crash_open {
-        let _ = set_pdeathsig(Signal::SIGKILL); // can't fail
-    }
     guarding.figures = queue_proc::open().is_ok();
     privilege::drop_guard(guarding.user.as_deref(), guarding.sandbox)
 }

@@ -121,6 +121,8 @@ pub struct StatsReading {
     pub after: Stats,
     /// Packets that the guard answered.
     pub stalled: u64,
+    /// Some of them may still be in the socket.
+    pub unreceived: bool,
 }
 
 /// The ledger of a queue, or the sum of several.
@@ -172,8 +174,8 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
 
 /// Makes the ledger of one queue. in_flight: how many received packets may still be without a
 /// verdict: the batch of a running worker, 0 at exit. With fail_open, unseen packets passed
-/// uninspected as they should and are no difference. What the guard answered may never be received:
-/// which of those packets were, nobody can tell.
+/// uninspected as they should and are no difference. With reading.unreceived up to
+/// reading.stalled packets may be missing for that reason: how many, nobody can tell.
 pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_open: bool) -> Ledger {
     let kernel = &reading.figures;
     let received = reading.after.received + reading.after.netlink;
@@ -183,6 +185,10 @@ pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_ope
     let ahead_before = ahead_of(meant, reading.received_before);
     let known = received + u64::from(kernel.user_drop);
     let missed = u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0);
+    let excused = match reading.unreceived {
+        true => reading.stalled,
+        false => 0,
+    };
 
     let mut ledger = Ledger {
         number,
@@ -194,7 +200,7 @@ pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_ope
         waiting: u64::from(kernel.waiting),
         queue_full: u64::from(kernel.queue_full),
         user_drop: u64::from(kernel.user_drop),
-        unseen: missed.saturating_sub(reading.stalled),
+        unseen: missed.saturating_sub(excused),
         stalled: reading.stalled,
         lost: u64::from(kernel.queue_full) + u64::from(kernel.user_drop),
         difference: difference_of_verdicts(&reading.after, in_flight),

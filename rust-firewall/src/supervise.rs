@@ -4,7 +4,6 @@
 //! control socket, for the guard and for times, and does what they ask for, one after the other.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -29,6 +28,7 @@ use crate::report::{self, ReportReason};
 use crate::snapshot::{self, Snapshot};
 use crate::state;
 use crate::wait;
+use crate::worker;
 use crate::workers::{self, Workers};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -155,8 +155,7 @@ fn take_note(daemon: &Daemon, note: &GuardNote) {
     let options = &daemon.state.options;
     let index = usize::from(note.queue.saturating_sub(options.queue_first));
     if let Some(worker) = state::lock(&daemon.state).workers.all.get(index) {
-        let packets = note.packets.into();
-        worker.shared.stalled.fetch_add(packets, Ordering::Relaxed);
+        worker::stalled(&worker.shared, note.packets, note.id);
     }
     counts::add(Count::StalledPackets, note.packets.into());
     if !note.begins {

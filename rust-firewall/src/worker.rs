@@ -5,7 +5,7 @@
 //! answering.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -41,6 +41,10 @@ pub struct Shared {
     pub stats: LiveStats,
     /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
     pub settings: QueueSettings,
+    /// Id of the packet received last.
+    last_id: AtomicU32,
+    /// Id of the last packet that the guard answered.
+    stalled_to: AtomicU32,
     /// Packets that the guard answered.
     pub stalled: AtomicU64,
     /// Wakes the worker.
@@ -137,6 +141,10 @@ fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     let received =
         queue::receive(&mut own.queue).map_err(|error| fail(own.queue.failed_call, error))?;
     count_received(&own.shared.stats, &received);
+    let last = received.packets.checked_sub(1);
+    if let Some(last) = last.and_then(|last| own.queue.packets.get(last as usize)) {
+        own.shared.last_id.store(last.id, Ordering::Relaxed);
+    }
     Ok(received)
 }
 
@@ -322,6 +330,19 @@ fn pin(own: &Own) -> Result<(), WorkerError> {
     sched_setaffinity(this_thread, &own).map_err(|error| fail("sched_setaffinity", error))
 }
 
+/// Whether packets that the guard answered are still in the socket: they come in the order of their
+/// ids.
+fn is_behind(shared: &Shared) -> bool {
+    let stalled_to = shared.stalled_to.load(Ordering::Relaxed);
+    stalled_to.wrapping_sub(shared.last_id.load(Ordering::Relaxed)) as i32 > 0
+}
+
+/// Counts packets that the guard answered. id: of the last of them.
+pub fn stalled(shared: &Shared, packets: u32, id: u32) {
+    shared.stalled_to.store(id, Ordering::Relaxed);
+    shared.stalled.fetch_add(packets.into(), Ordering::Relaxed);
+}
+
 /// One reading, in the order that StatsReading asks for, and why the kernel's figures are missing,
 /// if they are.
 fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
@@ -332,6 +353,7 @@ fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
         figures: figures.unwrap_or_default(),
         after: stats::snapshot(&shared.stats),
         stalled: shared.stalled.load(Ordering::Relaxed),
+        unreceived: is_behind(shared),
     };
     (reading, figures.map(drop))
 }
@@ -457,6 +479,8 @@ pub fn open(
     let shared = Arc::new(Shared {
         stats,
         settings,
+        last_id: AtomicU32::new(0),
+        stalled_to: AtomicU32::new(0),
         stalled: AtomicU64::new(stalled),
         wake_event,
         stop: AtomicBool::new(false),

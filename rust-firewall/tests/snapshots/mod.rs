@@ -67,7 +67,6 @@ fn busy() -> Ledger {
         user_drop: 14,
         unseen: 15,
         stalled: 21,
-        stalled: 21,
         lost: 27,
         difference: 16,
         reconciled: false,
