@@ -2,6 +2,7 @@
 #include "queue_adopt.h"
 
 #include <errno.h>
+#include <linux/netfilter/nfnetlink_queue.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -69,10 +70,31 @@ static int grow_buffer(struct queue *queue, struct failure *failure) {
                                                                   : 0;
 }
 
+/// Our settings with slots that hold what waits, too. (The kernel copies fewer than 64 KiB.)
+static struct queue_settings widen(const struct queue_settings *settings,
+                                   const struct queue_given *given) {
+    const uint32_t payload = given->copy_bytes < UINT16_MAX ? given->copy_bytes : UINT16_MAX;
+    const uint32_t conntrack = given->flags & NFQA_CFG_F_CONNTRACK ? QUEUE_CONNTRACK_BYTES : 0;
+    const uint64_t slot_bytes = queue_socket_slot_bytes(payload + conntrack);
+    struct queue_settings wide = *settings;
+
+    if (wide.slot_bytes < slot_bytes)
+        wide.slot_bytes = slot_bytes;
+    return wide;
+}
+
+/// Whether packets that wait lack something that we ask for.
+static bool is_less(const struct queue_given *given, uint32_t copy_bytes, uint32_t flags) {
+    const uint32_t more = flags & ~given->flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
+
+    return given->copy_bytes < copy_bytes || more != 0;
+}
+
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
                 const struct queue_given *given, struct failure *failure) {
+    const struct queue_settings wide = widen(settings, given);
     uint32_t flags;
-    int result = queue_prepare(queue, settings, failure);
+    int result = queue_prepare(queue, &wide, failure);
 
     if (result == 0)
         result = queue_probe(settings, &flags, failure);
@@ -88,7 +110,7 @@ int queue_adopt(struct queue *queue, const struct queue_settings *settings,
     }
     queue->flags = flags;
     queue->handed = true;
-    queue->refresh = flags != given->flags || settings->copy_bytes != given->copy_bytes;
+    queue->refresh = is_less(given, settings->copy_bytes, flags);
     return 0;
 }
 
