@@ -5,6 +5,7 @@ EXPERIMENT ?= twins
 QUEUE_RULES ?= loopback-9999
 SECONDS ?= 60
 ROUNDS ?= 9
+PREFIX ?= /usr/local
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
 export IPTABLES ?= iptables
 
@@ -17,7 +18,7 @@ SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build test check-root certify fuzz bench demo micro plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man install deb test check-root certify fuzz bench demo micro plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
 
 help: ## this list
@@ -33,6 +34,16 @@ build: ## build/rust-firewall, build/c-firewall, build/fwctl and build/harness
 	@$(MAKE) --silent --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
 	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl) build/c/c-firewall
 	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/harness"
+
+man: ## build/man: the man pages, of what the programs say of themselves
+	@deps/install package
+	@packaging/man/make build/fwctl build/man
+
+install: build man ## programs, man pages, policies, systemd units: PREFIX=/usr/local DESTDIR=
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install build
+
+deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c and twinwall-common
+	@packaging/deb build
 
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
 	@deps/check-root >/dev/null
