@@ -10,8 +10,8 @@
 // What the new process wants of the kernel differently (copy range, flags, length) it asks for when
 // nothing can fail any more, without waiting for answers, since those would stand behind all
 // packets that wait: what the kernel would refuse was found out before, by queue_probe. Packets
-// that wait have been copied for the old process. If that is not what the new one asks for, each is
-// sent through the queue once more (a verdict of NF_QUEUE to the same queue), up to the
+// that wait have been copied for the old process. If that is less than the new one asks for, each
+// is sent through the queue once more (a verdict of NF_QUEUE to the same queue), up to the
 // acknowledgement of the last request: behind it stand only packets as they were asked for. The
 // same is done by an old process that goes on because the new one failed, as it can't know what
 // that has asked for.

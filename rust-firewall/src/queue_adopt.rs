@@ -10,7 +10,7 @@
 //! What the new process wants of the kernel differently (copy range, flags, length) it asks for when
 //! nothing can fail any more, without waiting for answers, since those would stand behind all packets
 //! that wait: what the kernel would refuse was found out before, by `queue::probe`. Packets that wait
-//! have been copied for the old process. If that is not what the new one asks for, each is sent
+//! have been copied for the old process. If that is less than the new one asks for, each is sent
 //! through the queue once more (a verdict of NF_QUEUE to the same queue), up to the acknowledgement
 //! of the last request: behind it stand only packets as they were asked for. The same is done by an
 //! old process that goes on because the new one failed, as it can't know what that has asked for.
@@ -19,10 +19,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{getsockname, NetlinkAddr};
+use sys_bindings::{NFQA_CFG_F_CONNTRACK, NFQA_CFG_F_UID_GID};
 
 use crate::log::{failure_set, failure_set_start, Failure, LogExit};
 use crate::queue::{
-    self, Queue, QueueKind, QueueReceived, QueueRequest, QueueSettings, REQUEST_BYTES,
+    self, Queue, QueueKind, QueueReceived, QueueRequest, QueueSettings, CONNTRACK_BYTES,
+    REQUEST_BYTES,
 };
 use crate::queue_mnl;
 use crate::queue_proc;
@@ -92,17 +94,38 @@ fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Our settings with slots that hold what waits, too. (The kernel copies fewer than 64 KiB.)
+fn widen(settings: &QueueSettings, given: &QueueGiven) -> QueueSettings {
+    let payload = given.copy_bytes.min(u16::MAX.into());
+    let conntrack = match given.flags & NFQA_CFG_F_CONNTRACK {
+        0 => 0,
+        _ => CONNTRACK_BYTES as u32,
+    };
+    QueueSettings {
+        slot_bytes: settings
+            .slot_bytes
+            .max(queue_socket::slot_bytes(payload + conntrack)),
+        ..settings.clone()
+    }
+}
+
+/// Whether packets that wait lack something that we ask for.
+fn is_less(given: &QueueGiven, copy_bytes: u32, flags: u32) -> bool {
+    let more = flags & !given.flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
+    given.copy_bytes < copy_bytes || more != 0
+}
+
 /// Makes a queue of a socket that another process has bound. Nothing that the kernel does changes
 /// but the receive buffer, which may grow, so that the other process can still go on with it.
 /// fd is closed after a failure, without unbinding.
 pub fn adopt(settings: &QueueSettings, given: &QueueGiven, fd: OwnedFd) -> Result<Queue, Failure> {
-    let mut queue = queue::prepare(settings)?;
+    let mut queue = queue::prepare(&widen(settings, given))?;
     let flags = queue::probe(settings)?;
     take_socket(&mut queue, fd)?;
     grow_buffer(&mut queue)?;
     queue.flags = flags;
     queue.handed = true;
-    queue.refresh = flags != given.flags || settings.copy_bytes != given.copy_bytes;
+    queue.refresh = is_less(given, settings.copy_bytes, flags);
     Ok(queue)
 }
 
