@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Stands between a firewall and its netlink socket (LD_PRELOAD): flips bits in messages about
+// packets, and cuts some short, as a kernel would that is not well. Which ones is the same for the
+// same FLIP_SEED. FLIP_FROM: the first byte that may be flipped; 16 spares the netlink header.
+#include <dlfcn.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <linux/netlink.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { ONE_IN = 4, CUT_ONE_IN = 64, CUT_BYTES = 40 };
+
+static ssize_t (*real_recv)(int, void *, size_t, int);
+static int (*real_recvmmsg)(int, struct mmsghdr *, unsigned int, int, struct timespec *);
+static size_t from;
+static _Thread_local uint64_t state;
+
+static uint64_t next(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    real_recv = (ssize_t(*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv");
+    real_recvmmsg = (int (*)(int, struct mmsghdr *, unsigned int, int, struct timespec *))dlsym(
+        RTLD_NEXT, "recvmmsg");
+    from = (size_t)atoi(getenv("FLIP_FROM") ? getenv("FLIP_FROM") : "0");
+}
+
+/// Flips a bit of some messages about packets. Returns how long the message is from now on.
+static size_t spoil(uint8_t *bytes, size_t length, int *flags) {
+    struct nlmsghdr header;
+
+    if (length < sizeof header)
+        return length;
+    memcpy(&header, bytes, sizeof header);
+    if (header.nlmsg_type != (NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_PACKET))
+        return length;
+    if (state == 0)
+        state = strtoull(getenv("FLIP_SEED") ? getenv("FLIP_SEED") : "1", NULL, 10);
+    if (next() % CUT_ONE_IN == 0 && length > CUT_BYTES && flags) {
+        *flags |= MSG_TRUNC;
+        return CUT_BYTES;
+    }
+    if (next() % ONE_IN == 0 && length > from)
+        bytes[from + next() % (length - from)] ^= (uint8_t)(1U << next() % 8);
+    return length;
+}
+
+ssize_t recv(int fd, void *bytes, size_t length, int flags) {
+    const ssize_t got = real_recv(fd, bytes, length, flags);
+
+    if (got > 0)
+        spoil(bytes, (size_t)got, NULL);
+    return got;
+}
+
+int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags,
+             struct timespec *timeout) {
+    const int got = real_recvmmsg(fd, messages, count, flags, timeout);
+
+    for (int i = 0; i < got; i++)
+        messages[i].msg_len =
+            (unsigned int)spoil(messages[i].msg_hdr.msg_iov->iov_base, messages[i].msg_len,
+                                &messages[i].msg_hdr.msg_flags);
+    return got;
+}
