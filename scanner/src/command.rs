@@ -22,6 +22,7 @@ use crate::resume::Resume;
 use crate::run::{self, Job, ProbeKind};
 use crate::syn;
 use crate::targets::read::{self, Targets, Wanted};
+use crate::verify;
 
 /// Runs the command. Gives the exit code.
 pub fn run(arguments: &Arguments) -> Result<u8> {
@@ -33,7 +34,10 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     if let Some(name) = &arguments.from {
         hints::enter_namespace(name).map_err(|error| namespace_refused(name, &error))?;
     }
-    scan(arguments, &stop)
+    match &arguments.verify {
+        Some(policy) => verify::run(arguments, policy, &stop),
+        None => scan(arguments, &stop),
+    }
 }
 
 fn namespace_refused(name: &str, error: &io::Error) -> Failure {

@@ -23,3 +23,4 @@ pub mod run;
 pub mod state;
 pub mod syn;
 pub mod targets;
+pub mod verify;

@@ -7,6 +7,8 @@ mod human;
 mod json;
 mod nmap_xml;
 
+pub use human::endpoint;
+
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -10,3 +10,4 @@ mod probes;
 mod resume;
 mod syn;
 mod usage;
+mod verify;

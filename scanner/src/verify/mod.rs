@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The verifier: what a policy says of each port of a host, and what is met there.
+
+mod expect;
+mod pcap;
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::arguments::{Arguments, Format};
+use crate::failure::{Failure, Result, EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED};
+use crate::flight::Settings;
+use crate::output::endpoint;
+use crate::plan::Plan;
+use crate::ports::Ports;
+use crate::progress::Progress;
+use crate::run::{self, Job, ProbeKind};
+use crate::state::{Reason, State};
+use crate::targets::read::{self, Wanted};
+use crate::targets::Address;
+use expect::{Expected, Question, Verdict};
+
+/// Between two questions in the capture, where no rate says it: about as fast as they are asked.
+const USUAL_DISTANCE: Duration = Duration::from_micros(10);
+
+/// A port at which the policy says one thing and another was met.
+#[derive(Debug, Serialize)]
+struct Difference {
+    port: u16,
+    policy: String,
+    by: String,
+    state: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    policy: String,
+    from: String,
+    to: String,
+    ports: u64,
+    accepted: u64,
+    dropped: u64,
+    rejected: u64,
+    open: String,
+    closed: u64,
+    filtered: u64,
+    error: u64,
+    differences: Vec<Difference>,
+}
+
+fn source(to: Address) -> Result<IpAddr> {
+    let (any, at): (SocketAddr, SocketAddr) = match to.ip {
+        IpAddr::V4(ip) => (([0, 0, 0, 0], 0).into(), (ip, 9).into()),
+        IpAddr::V6(ip) => (
+            ([0; 16], 0).into(),
+            SocketAddrV6::new(ip, 9, 0, to.scope).into(),
+        ),
+    };
+    let local = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(at)?;
+        socket.local_addr()
+    });
+    local
+        .map(|local| local.ip())
+        .map_err(|error| Failure::failed(format!("--to {to}: no route leads there: {error}")))
+}
+
+/// Asks, compares, reports. Gives the exit code.
+pub fn run(arguments: &Arguments, policy: &str, stop: &AtomicBool) -> Result<u8> {
+    let to = [arguments.to.clone().unwrap_or_default()];
+    let targets = read::read(&Wanted {
+        words: &to,
+        block_file: arguments.block_file.as_deref(),
+        authorised: arguments.i_am_authorised,
+        ..Wanted::default()
+    })?;
+    if targets.set.len() != 1 {
+        return Err(Failure::usage(format!(
+            "--to: \"{}\": one address is expected",
+            to[0]
+        )));
+    }
+    let host = targets.set.get(0);
+    let ports = Ports::parse(arguments.ports.as_deref().unwrap_or("-"))
+        .map_err(|why| Failure::usage(format!("--ports: {why}")))?;
+    let from = source(host)?;
+    let apart = match arguments.rate {
+        0 => USUAL_DISTANCE,
+        rate => Duration::from_secs(1) / rate as u32,
+    };
+    let expected = expect::expected(&Question {
+        program: arguments.firewall.as_deref(),
+        policy,
+        hook: &arguments.hook,
+        iif: arguments.iif.as_deref(),
+        from,
+        to: host.ip,
+        ports: &ports,
+        apart,
+    })?;
+    let seed = (!arguments.sequential).then(|| arguments.seed.unwrap_or(1));
+    let plan = Plan::new(targets.set, ports, seed, 4);
+    let Some(met) = ask(arguments, &plan, stop)? else {
+        return Ok(EXIT_INTERRUPTED);
+    };
+    let report = compare(policy, from, host, &plan, &expected, &met);
+    show(&report, host, arguments.output);
+    Ok(match report.differences.is_empty() {
+        true => EXIT_DONE,
+        false => EXIT_FAILED,
+    })
+}
+
+/// State and reason of each port, in order; None if it was interrupted.
+fn ask(
+    arguments: &Arguments,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<(State, Reason)>>> {
+    let (chosen, notes) = run::choose(arguments.engine)?;
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    let (layout, _) = run::layout(chosen, arguments.max_inflight, arguments.rings, plan.left());
+    let job = Job {
+        plan,
+        probe: ProbeKind::Connect,
+        chosen,
+        layout,
+        settings: Settings {
+            slots: layout.slots,
+            connect_timeout_ns: arguments.timeout * 1_000_000,
+            talk_timeout_ns: arguments.read_timeout * 1_000_000,
+            retries: arguments.retries,
+            rate: arguments.rate as f64,
+            told: [true; 4],
+        },
+        stop,
+    };
+    let mut met = vec![(State::Error, Reason::Other); plan.ports.len() as usize];
+    let progress = Progress::new(plan.len(), arguments.quiet);
+    let take = |batch: &crate::record::Batch| {
+        for (record, _) in batch.iter() {
+            let (_, port) = plan.target(record.index);
+            if let Some(at) = plan.ports.position(port) {
+                met[at as usize] = (record.state, record.reason);
+            }
+        }
+        Ok(())
+    };
+    run::run(&job, take, |sum| progress.show(sum))?;
+    progress.end();
+    Ok((!stop.load(Ordering::Relaxed)).then_some(met))
+}
+
+fn compare(
+    policy: &str,
+    from: IpAddr,
+    host: Address,
+    plan: &Plan,
+    expected: &[Expected],
+    met: &[(State, Reason)],
+) -> Report {
+    let said = |expected: &Expected| match &expected.verdict {
+        Verdict::Accept => "accept".to_string(),
+        Verdict::Drop => "drop".to_string(),
+        Verdict::Reject(with) => format!("reject with {with}"),
+    };
+    let count = |is: &dyn Fn(&Verdict) -> bool| {
+        expected.iter().filter(|one| is(&one.verdict)).count() as u64
+    };
+    let states = |state| met.iter().filter(|(met, _)| *met == state).count() as u64;
+    let each = || plan.ports.iter().zip(expected).zip(met);
+    let open = each().filter(|(_, met)| met.0 == State::Open);
+    let open: Vec<String> = open.map(|((port, _), _)| port.to_string()).collect();
+    let differences = each()
+        .filter(|((_, expected), met)| !expected.meets(met.0))
+        .map(|((port, expected), (state, reason))| Difference {
+            port,
+            policy: said(expected),
+            by: expected.by.clone(),
+            state: state.name(),
+            reason: reason.name(),
+        });
+    Report {
+        policy: policy.into(),
+        from: from.to_string(),
+        to: host.to_string(),
+        ports: plan.ports.len(),
+        accepted: count(&|verdict| *verdict == Verdict::Accept),
+        dropped: count(&|verdict| *verdict == Verdict::Drop),
+        rejected: count(&|verdict| matches!(verdict, Verdict::Reject(_))),
+        open: Ports::parse(&open.join(",")).map_or(String::new(), |ports| ports.text()),
+        closed: states(State::Closed),
+        filtered: states(State::Filtered),
+        error: states(State::Error),
+        differences: differences.collect(),
+    }
+}
+
+fn show(report: &Report, host: Address, format: Format) {
+    if format == Format::Json {
+        println!("{}", serde_json::json!({ "verify": report }));
+        return;
+    }
+    println!(
+        "{}: {} ports of {} from {}",
+        report.policy, report.ports, report.to, report.from
+    );
+    println!(
+        "  by the policy: accept {}, drop {}, reject {}",
+        report.accepted, report.dropped, report.rejected
+    );
+    let open = match report.open.as_str() {
+        "" => "none",
+        ports => ports,
+    };
+    println!(
+        "  met: open {open}; closed {}, filtered {}, error {}",
+        report.closed, report.filtered, report.error
+    );
+    for difference in &report.differences {
+        let Difference {
+            port,
+            policy,
+            by,
+            state,
+            reason,
+        } = difference;
+        println!(
+            "{}: by {by} {policy}, but {state} ({reason})",
+            endpoint(host, *port)
+        );
+    }
+    match report.differences.len() {
+        0 => println!("no difference"),
+        count => println!("{count} differences"),
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The questions of a scan as a capture (pcap, link type RAW): what the firewall would be given, for it to explain.
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::syn::frame::{syn, LONGEST_SYN};
+
+const MAGIC: u32 = 0xa1b2_c3d4;
+/// IPv4 or IPv6 without anything below.
+const LINKTYPE_RAW: u32 = 101;
+const SNAP_BYTES: u32 = 65535;
+/// A port of those that the kernel gives out, as a real question has.
+const FROM_PORT: u16 = 40000;
+
+/// Writes a SYN to each port, `apart` from each other.
+pub fn write(
+    to: &mut impl Write,
+    from: IpAddr,
+    host: IpAddr,
+    ports: impl Iterator<Item = u16>,
+    apart: Duration,
+) -> io::Result<()> {
+    let mut header = Vec::with_capacity(24);
+    header.extend(MAGIC.to_le_bytes());
+    header.extend([2, 0, 4, 0]);
+    header.extend([0; 8]);
+    header.extend(SNAP_BYTES.to_le_bytes());
+    header.extend(LINKTYPE_RAW.to_le_bytes());
+    to.write_all(&header)?;
+    let mut time = Duration::ZERO;
+    let mut packet = [0; LONGEST_SYN];
+    for port in ports {
+        let len = syn(&mut packet, (from, FROM_PORT), (host, port), 1);
+        let words = [
+            time.as_secs() as u32,
+            time.subsec_micros(),
+            len as u32,
+            len as u32,
+        ];
+        for word in words {
+            to.write_all(&word.to_le_bytes())?;
+        }
+        to.write_all(&packet[..len])?;
+        time += apart;
+    }
+    to.flush()
+}
