@@ -57,7 +57,7 @@ static void fill(struct event *event, const struct decide_input *input,
     event->outcome = *outcome;
     event->packet = *packet;
     event->captured = packet->captured < EVENT_PACKET_BYTES ? packet->captured : EVENT_PACKET_BYTES;
-    if (event->captured > 0)
+    if (packet->captured > 0)
         memcpy(event->bytes, packet->bytes, event->captured);
 }
 

@@ -309,7 +309,9 @@ static void put_facts(json_t *object, const struct event *event) {
 /// Encodes bytes (RFC 4648 section 4). Returns text.
 static const char *base64(const uint8_t *bytes, size_t count,
                           char text[static(EVENT_PACKET_BYTES + 2) / 3 * 4 + 1]) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+    enum { PADDING = 64 };
     char *to = text;
 
     for (size_t i = 0; i < count; i += 3) {
@@ -319,8 +321,8 @@ static const char *base64(const uint8_t *bytes, size_t count,
 
         *to++ = digits[group >> 18];
         *to++ = digits[group >> 12 & 63];
-        *to++ = i + 1 < count ? digits[group >> 6 & 63] : '=';
-        *to++ = i + 2 < count ? digits[group & 63] : '=';
+        *to++ = digits[i + 1 < count ? group >> 6 & 63 : PADDING];
+        *to++ = digits[i + 2 < count ? group & 63 : PADDING];
     }
     *to = '\0';
     return text;

@@ -28,15 +28,12 @@ enum {
 
 static const char unix_prefix[] = "unix:";
 
+/// Returns 0, or -ENOMEM with what there is left to events_sink_close.
 static int make_room(struct events_sink *sink, size_t room) {
     sink->room = room;
     sink->pending.bytes = malloc(room);
     sink->writing.bytes = malloc(room);
-    if (sink->pending.bytes && sink->writing.bytes)
-        return 0;
-    free(sink->pending.bytes);
-    free(sink->writing.bytes);
-    return -ENOMEM;
+    return sink->pending.bytes && sink->writing.bytes ? 0 : -ENOMEM;
 }
 
 /// Ends the last line of a file, should the firewall before have died within it.
@@ -49,7 +46,7 @@ static void end_last_line(const char *path, int fd) {
         return;
     if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0 &&
         pread(file, &last, 1, found.st_size - 1) == 1 && last != '\n')
-        last = write(fd, "\n", 1) == 1 ? '\n' : last;
+        (void)!write(fd, "\n", 1); // what can't be written now is told when a line is
     close(file);
 }
 
@@ -83,7 +80,7 @@ static int open_socket(const char *path) {
 
     if (strlen(path) >= sizeof address.sun_path)
         return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
@@ -170,7 +167,7 @@ int events_sink_file(const struct events_sink *sink) {
 int events_sink_client(struct events_sink *sink, int fd) {
     *sink = (struct events_sink){.kind = EVENTS_SINK_TAIL, .path = "tail", .fd = -1};
     if (make_room(sink, ROOM_TAIL) < 0) {
-        *sink = (struct events_sink){0};
+        events_sink_close(sink);
         return -ENOMEM;
     }
     sink->fd = fd;
@@ -369,15 +366,15 @@ void events_sink_rotate(struct events_sink *sink) {
 
 void events_sink_look(struct events_sink *sink, uint64_t now_ns) {
     char said[256];
-    ssize_t count;
+    ssize_t got;
 
     if (sink->fd < 0 || (sink->kind != EVENTS_SINK_UNIX && sink->kind != EVENTS_SINK_TAIL))
         return;
     // What it says does not matter.
-    count = recv(sink->fd, said, sizeof said, MSG_DONTWAIT);
-    if (count == 0)
+    got = recv(sink->fd, said, sizeof said, MSG_DONTWAIT);
+    if (got == 0)
         fail(sink, EPIPE, now_ns);
-    else if (count < 0 && errno != EAGAIN && errno != EINTR)
+    else if (got < 0 && errno != EAGAIN && errno != EINTR)
         fail(sink, errno, now_ns);
 }
 
