@@ -22,12 +22,18 @@
 #include "metrics_text.h"
 #include "wait.h"
 
-enum { NS_PER_MS = 1000 * 1000, BACKLOG = 16 };
+enum {
+    NS_PER_MS = 1000 * 1000,
+    BACKLOG = 16,
+    ENDED_MS = 100, // for the library to read what an ended client sent: its edges may miss the end
+    FDS_MAX = 2 + METRICS_CONNECTIONS_MAX,
+};
 
 /// A connection.
 struct place {
     int fd; // -1 = none
     bool answered;
+    bool ended;      // the client sends no more
     uint64_t due_ms; // when it is closed at the latest; monotonic time
 };
 
@@ -249,7 +255,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         place = &metrics->places[i];
         place->fd =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        place->answered = false;
+        place->answered = place->ended = false;
         place->due_ms = now_ms() + METRICS_CONNECTION_MS;
         *socket_context = place;
         return;
@@ -289,19 +295,45 @@ static int timeout_ms(const struct metrics *metrics) {
     return (int)http;
 }
 
+/// Fills in what to poll: what ends the thread, the library's, and the ends of clients.
+static void fill(const struct metrics *metrics, struct pollfd fds[static FDS_MAX]) {
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(metrics->http, MHD_DAEMON_INFO_EPOLL_FD);
+
+    fds[0] = (struct pollfd){.fd = metrics->stop, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = info->epoll_fd, .events = POLLIN};
+    for (int i = 0; i < METRICS_CONNECTIONS_MAX; i++) {
+        const struct place *place = &metrics->places[i];
+
+        fds[2 + i] = (struct pollfd){.fd = place->ended ? -1 : place->fd, .events = POLLRDHUP};
+    }
+}
+
+/// Gives clients that have ended without a request little time.
+static void note_ends(struct metrics *metrics, const struct pollfd fds[static FDS_MAX]) {
+    const uint64_t due_ms = now_ms() + ENDED_MS;
+
+    for (int i = 0; i < METRICS_CONNECTIONS_MAX; i++) {
+        struct place *place = &metrics->places[i];
+
+        if (fds[2 + i].revents == 0 || place->fd != fds[2 + i].fd)
+            continue;
+        place->ended = true;
+        if (!place->answered && due_ms < place->due_ms)
+            place->due_ms = due_ms;
+    }
+}
+
 static void *run(void *context) {
     struct metrics *metrics = context;
-    struct pollfd fds[] = {
-        {.fd = metrics->stop, .events = POLLIN},
-        {.fd = MHD_get_daemon_info(metrics->http, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
-         .events = POLLIN},
-    };
+    struct pollfd fds[FDS_MAX];
 
-    while (fds[0].revents == 0) {
-        poll(fds, 2, timeout_ms(metrics));
+    do {
+        fill(metrics, fds);
+        poll(fds, FDS_MAX, timeout_ms(metrics));
         metrics->freed = false;
         MHD_run(metrics->http);
-    }
+        note_ends(metrics, fds);
+    } while (fds[0].revents == 0);
     return NULL;
 }
 
