@@ -299,10 +299,10 @@ fn receive_fds(taken: &mut Handover, channel: &mut HandoverChannel) -> Result<()
 
 /// Looks whether the queues are those of our options, and whether their sockets came.
 fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
-    let theirs = taken.queues.iter().map(|queue| queue.number);
+    let mut theirs = taken.queues.iter().map(|queue| queue.number);
     if !theirs.clone().eq(options.queue_first..=options.queue_last) {
         let first = theirs.clone().next().unwrap_or_default();
-        let last = theirs.last().unwrap_or_default();
+        let last = theirs.next_back().unwrap_or_default();
         return Err(failure_set(
             LogExit::Usage,
             format_args!(
