@@ -68,13 +68,13 @@ pub fn sleeps(pid: u32) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Whether a thread sleeps in poll(2), which goes on as restart_syscall(2) if the process was stopped meanwhile; not if a
+/// Whether a thread sleeps in poll(2) or epoll_wait(2), which goes on as restart_syscall(2) if the process was stopped meanwhile; not if a
 /// tracer holds it there.
 pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     let asleep = state_of(pid, thread).is_ok_and(|state| state == 'S');
     let current = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
     let number = current.map(|text| text.split(' ').next().map(str::parse));
-    let polls = [libc::SYS_poll, libc::SYS_restart_syscall];
+    let polls = [libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_restart_syscall];
     asleep && matches!(number, Ok(Some(Ok(number))) if polls.contains(&number))
 }
 
