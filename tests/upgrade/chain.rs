@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ten firewalls after each other under load.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -13,7 +14,9 @@ use twinwall_tests::case::{until, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::packets::force_send_buffer;
-use twinwall_tests::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, UdpFlood, UdpServer};
+use twinwall_tests::traffic::{
+    tcp_ask, tcp_connect, tcp_echo, udp_client, udp_send, UdpFlood, UdpServer,
+};
 use twinwall_tests::twin::Twin::{self, Rust, C};
 
 use crate::setting::{Setting, LOCALHOST};
@@ -24,6 +27,7 @@ pub const ROWS: &[(&str, u64, Body)] = &[
     ("ten-upgrades-under-load", 120, ten_upgrades),
     ("other-options-each-time", 120, other_options),
     ("other-policies-each-time", 120, other_policies),
+    ("sockets-and-events-go-on", 60, sockets_go_on),
 ];
 
 /// What may wait on its way: far more than waits in an upgrade, far less than a queue holds, so that whatever is slow
@@ -256,5 +260,56 @@ fn other_policies() -> anyhow::Result<()> {
         "{counted} packets were counted, {sent} datagrams sent: {total:?}"
     );
     ensure!(total.verdict("requeue") > 0, "nothing waited: {total:?}");
+    Ok(())
+}
+
+/// Who connects to a port or a control socket finds somebody, also in an upgrade; he may be sent away and ask again.
+fn sockets_go_on() -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let metrics = setting.namespace.enter(|| -> std::io::Result<SocketAddr> {
+        TcpListener::bind((LOCALHOST, 0))?.local_addr()
+    })?;
+    let (address, events) = (metrics.to_string(), setting.path("events.json"));
+    let arguments = [
+        "--metrics",
+        &address,
+        "--events",
+        &events,
+        "--default",
+        "drop",
+    ];
+    let mut firewall = setting.start(Rust, &arguments)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (told, control) = (stop.clone(), setting.control());
+    let asking = setting.namespace.enter(|| {
+        thread::spawn(move || -> anyhow::Result<u64> {
+            let mut asked = 0;
+            while !told.load(Ordering::Relaxed) {
+                TcpStream::connect(metrics).context("nobody listens for metrics")?;
+                UnixStream::connect(&control).context("nobody listens at the control socket")?;
+                asked += 1;
+            }
+            Ok(asked)
+        })
+    });
+    let client = udp_client(&setting.namespace, LOCALHOST)?;
+    for (number, twin) in [C, Rust, Rust, C, C].into_iter().enumerate() {
+        udp_send(&client, 1, 18)?;
+        firewall = setting
+            .upgrade(firewall, twin, &arguments)
+            .with_context(|| format!("upgrade {}", number + 1))?
+            .0;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let asked = asking.join().expect("the asking does not panic")?;
+    ensure!(asked > 5, "asked {asked} times");
+    ensure!(
+        firewall.finish()?.total.verdict("drop") == 5,
+        "not all was dropped"
+    );
+    // Each wrote its events behind those of the one before.
+    let dropped = std::fs::read_to_string(&events)?;
+    let dropped = dropped.matches("\"event_type\":\"drop\"").count();
+    ensure!(dropped == 5, "{dropped} events of 5 packets");
     Ok(())
 }
