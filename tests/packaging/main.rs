@@ -104,7 +104,7 @@ fn formatted(page: &Path) -> anyhow::Result<(String, String)> {
     let mut groff = Command::new("groff");
     let output = done(
         groff
-            .args(["-t", "-man", "-ww", "-Tascii", "-P-cbou", "-Kutf8"])
+            .args(["-t", "-man", "-ww", "-Tutf8", "-P-cbou", "-Kutf8"])
             .arg(page),
     )?;
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();

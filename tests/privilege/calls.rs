@@ -254,8 +254,12 @@ fn run(
     if crash {
         proc::signal(new.pid, libc::SIGKILL);
         let client = udp_client(&stage.namespace, LOCALHOST)?;
-        udp_send(&client, 10, 18)?;
-        std::thread::sleep(Duration::from_millis(300));
+        until("the guard receives packets", PATIENCE, || {
+            udp_send(&client, 1, 18)?;
+            let text = fs::read_to_string(second.path())?;
+            let mut calls = text.lines().filter_map(call_of);
+            Ok(calls.any(|call| call == (new_guard, "recvmmsg")))
+        })?;
         proc::signal(new_guard, libc::SIGTERM);
         new.end_by(0)?;
     } else {
