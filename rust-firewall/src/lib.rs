@@ -26,6 +26,7 @@ pub mod describe;
 pub mod event;
 pub mod event_text;
 pub mod events;
+pub mod events_gather;
 pub mod events_sink;
 pub mod explain;
 pub mod explain_json;
