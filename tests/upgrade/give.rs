@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The old firewall: whatever the new one does wrong, it goes on, and says why.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -154,19 +153,14 @@ fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// A firewall that fails when it has everything: its port for metrics is another's.
+/// A firewall that fails when it has everything: its user is nobody.
 fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
-    let taken = setting
-        .namespace
-        .enter(|| TcpListener::bind((LOCALHOST, 0)))?;
-    let metrics = taken.local_addr()?.to_string();
+    let control = setting.control();
+    let arguments = ["--user", "no-such-user", "--control", &control];
     for new in TWINS {
-        let failed = setting.fail_to_take(
-            new,
-            &["--metrics", &metrics, "--control", &setting.control()],
-        )?;
+        let failed = setting.fail_to_take(new, &arguments)?;
         ensure!(failed.code != Some(0), "exit code {:?}", failed.code);
     }
     // Its control socket is where it was.
