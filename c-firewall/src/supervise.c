@@ -31,7 +31,7 @@ struct times {
     uint64_t stats_ns;
     uint64_t watchdog_ns;
     uint64_t overload_ns;
-    uint64_t lost[OPTIONS_QUEUES_MAX]; // of each queue, when it was looked at last
+    uint32_t lost[OPTIONS_QUEUES_MAX]; // of each queue, when it was looked at last
 };
 
 void supervise_print_ledgers(struct daemon *daemon, enum report_reason reason) {
@@ -188,22 +188,28 @@ static void read_guard(struct daemon *daemon) {
         take_note(daemon, &note);
 }
 
+/// Packets that the kernel has lost of a queue, if it tells; else as many as before.
+static uint32_t lost_of(const struct worker *worker, uint32_t before) {
+    struct queue_figures figures;
+
+    if (queue_proc_figures(worker->settings.number, &figures) < 0)
+        return before;
+    return figures.queue_full + figures.user_drop;
+}
+
 /// Tells of packets that were lost since it was looked last.
 static void look_for_overload(struct daemon *daemon, struct times *times) {
     const struct workers *workers = &daemon->state.workers;
 
     for (uint32_t i = 0; i < workers->count; i++) {
-        const uint16_t number = workers->all[i].settings.number;
-        struct events_facts facts = {.count = 2, .figures = {{"queue", number}, {"lost", 0}}};
-        struct queue_figures figures;
-        uint32_t lost;
+        const struct worker *worker = &workers->all[i];
+        const uint32_t lost = lost_of(worker, times->lost[i]);
+        const uint32_t more = lost - times->lost[i];
+        const struct events_facts facts = {
+            .count = 2, .figures = {{"queue", worker->settings.number}, {"lost", more}}};
 
-        if (queue_proc_figures(number, &figures) < 0)
-            continue;
-        lost = figures.queue_full + figures.user_drop;
-        facts.figures[1].value = (uint32_t)(lost - times->lost[i]);
         times->lost[i] = lost;
-        if (facts.figures[1].value > 0)
+        if (more > 0)
             events_tell(daemon->events, EVENTS_OVERLOAD, &facts);
     }
 }
@@ -262,12 +268,17 @@ static int timeout_of(const struct daemon *daemon, const struct times *times) {
 static struct times begin_times(const struct daemon *daemon) {
     const uint64_t now_ns = wait_clock();
     const struct options *options = daemon->options;
-
-    return (struct times){
+    const struct workers *workers = &daemon->state.workers;
+    struct times times = {
         .stats_ns = options->stats_s > 0 ? now_ns + options->stats_s * NS_PER_SECOND : NEVER,
         .watchdog_ns = notify_watchdog_ms() > 0 ? now_ns : NEVER,
-        .overload_ns = options->events ? now_ns : NEVER,
+        .overload_ns = options->events ? now_ns + OVERLOAD_LOOK_NS : NEVER,
     };
+
+    // Queues that were taken over have lost packets before.
+    for (uint32_t i = 0; i < workers->count; i++)
+        times.lost[i] = lost_of(&workers->all[i], 0);
+    return times;
 }
 
 void supervise(struct daemon *daemon) {

@@ -186,14 +186,18 @@ fn read_guard(daemon: &mut Daemon) {
     }
 }
 
+/// Packets that the kernel has lost of a queue, if it tells; else as many as before.
+fn lost_of(number: u16, before: u32) -> u32 {
+    queue_proc::figures(number).map_or(before, |figures| {
+        figures.queue_full.wrapping_add(figures.user_drop)
+    })
+}
+
 /// Tells of packets that were lost since it was looked last.
 fn look_for_overload(daemon: &Daemon, times: &mut Times) {
     let options = &daemon.state.options;
     for (number, before) in (options.queue_first..).zip(&mut times.lost) {
-        let Ok(figures) = queue_proc::figures(number) else {
-            continue;
-        };
-        let lost = figures.queue_full.wrapping_add(figures.user_drop);
+        let lost = lost_of(number, *before);
         let more = lost.wrapping_sub(*before);
         *before = lost;
         if more > 0 {
@@ -262,8 +266,11 @@ fn begin_times(daemon: &Daemon) -> Times {
             now_ns + u64::from(options.stats_s) * NS_PER_SECOND,
         ),
         watchdog_ns: due(notify::watchdog_ms() > 0, now_ns),
-        overload_ns: due(options.events.is_some(), now_ns),
-        lost: vec![0; usize::from(options.queue_last - options.queue_first) + 1],
+        overload_ns: due(options.events.is_some(), now_ns + OVERLOAD_LOOK_NS),
+        // Queues that were taken over have lost packets before.
+        lost: (options.queue_first..=options.queue_last)
+            .map(|number| lost_of(number, 0))
+            .collect(),
     }
 }
 
