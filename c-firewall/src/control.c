@@ -130,35 +130,35 @@ static void accept_clients(struct control *control) {
 static char *answer_status(struct control *control) {
     uint64_t counts[COUNT_COUNT];
     struct snapshot snapshot;
-    char *answer;
+    char *reply;
 
     if (control->actions.snapshot(control->actions.context, false, &snapshot) < 0)
         return NULL;
     for (int i = 0; i < COUNT_COUNT; i++)
         counts[i] = counts_get((enum count)i);
     control->self.uid = getuid();
-    answer = control_answer_status(&control->self, &snapshot, log_level(), counts);
+    reply = control_answer_status(&control->self, &snapshot, log_level(), counts);
     snapshot_free(&snapshot);
-    return answer;
+    return reply;
 }
 
 static char *answer_stats(struct control *control) {
     char *report = control->actions.stats(control->actions.context);
-    char *answer = report ? control_answer_stats(report) : NULL;
+    char *reply = report ? control_answer_stats(report) : NULL;
 
     free(report);
-    return answer;
+    return reply;
 }
 
 static char *answer_rules(struct control *control) {
     struct snapshot snapshot;
-    char *answer;
+    char *reply;
 
     if (control->actions.snapshot(control->actions.context, true, &snapshot) < 0)
         return NULL;
-    answer = control_answer_rules(&snapshot);
+    reply = control_answer_rules(&snapshot);
     snapshot_free(&snapshot);
-    return answer;
+    return reply;
 }
 
 static char *answer_reload(struct control *control) {

@@ -60,7 +60,7 @@ struct control;
 ///   the control from now on, also when this fails.
 /// - actions: copied.
 /// - Returns 0, or -errno with failure filled in.
-int control_open(struct control **control, const struct options *options, int listener,
+int control_open(struct control **opened, const struct options *options, int listener,
                  const struct control_actions *actions, struct failure *failure);
 
 /// Fills in what to poll for.

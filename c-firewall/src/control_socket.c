@@ -161,12 +161,13 @@ static int bind_with_mode(int fd, const struct sockaddr_un *address, mode_t mode
 /// Makes the file. Nobody can connect to it, as nobody listens yet.
 static int make_file(int fd, const char *path, mode_t mode, struct failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t length = strlen(path);
     int result;
 
-    if (strlen(path) >= sizeof address.sun_path)
+    if (length >= sizeof address.sun_path)
         return fail(path, "a socket's path has at most 107 bytes: choose a shorter one",
                     ENAMETOOLONG, failure);
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, length);
     result = bind_with_mode(fd, &address, mode);
     if (result == -EADDRINUSE) {
         result = remove_stale(path, &address, failure);

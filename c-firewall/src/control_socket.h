@@ -22,9 +22,9 @@ struct control_socket {
 /// Makes the socket of options->control.
 /// - listener: -1, or the listening socket taken from another process, whose file gets the mode and
 ///   the owner of the options; belongs to the socket from now on, also when this fails.
-/// - Returns 0, or -errno with failure filled in and *socket untouched: a file that is no socket or
+/// - Returns 0, or -errno with failure filled in and *opened untouched: a file that is no socket or
 ///   that another process listens at, a folder that is not there, an owner that is unknown.
-int control_socket_open(struct control_socket *socket, const struct options *options, int listener,
+int control_socket_open(struct control_socket *opened, const struct options *options, int listener,
                         struct failure *failure);
 
 /// Removes the file, if it is still this socket's and the rights are still there.

@@ -25,7 +25,7 @@ struct metrics;
 /// to
 ///   the metrics from now on, also when this fails.
 /// - Returns 0, or -errno with failure filled in.
-int metrics_open(struct metrics **metrics, const struct options *options, int listener,
+int metrics_open(struct metrics **opened, const struct options *options, int listener,
                  struct failure *failure);
 
 /// Starts the thread, which reads the state.

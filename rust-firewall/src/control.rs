@@ -144,14 +144,14 @@ fn accept_clients(control: &mut Control) {
         match accepted {
             Ok(stream) => welcome(control, OwnedFd::from(stream)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-            Err(error) => match Errno::try_from(error) {
-                Ok(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS) => {
+            Err(error) => {
+                let full = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::ENOBUFS];
+                if Errno::try_from(error).is_ok_and(|error| full.contains(&error)) {
                     // It stays ready, so the loop would spin.
                     control.paused_ms = now_ms() + PAUSE_MS;
                     return;
                 }
-                _ => {}
-            },
+            }
         }
     }
 }
