@@ -12,6 +12,8 @@ not reconcile, flows that flip, findings), 2 bad command line, policy or
 capture, 3 no firewall could be asked, 4 the firewall refused, failed or is not
 understood.";
 
+const EVERYWHERE: &str = "Options of all commands";
+
 /// Looks after a running rust-firewall or c-firewall (docs/OPERATIONS.md).
 ///
 /// The firewall needs a control socket: start it with --control PATH.
@@ -22,10 +24,10 @@ pub struct Arguments {
     /// The firewall's control socket
     #[arg(long, value_name = "PATH", global = true, env = "TWINWALL_CONTROL")]
     #[arg(default_value = "/run/twinwall/control", hide_env_values = true)]
-    #[arg(overrides_with = "socket")]
+    #[arg(overrides_with = "socket", help_heading = EVERYWHERE)]
     pub socket: PathBuf,
     /// Print JSON, an object a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
     #[command(subcommand)]
     pub command: Command,
@@ -38,6 +40,10 @@ pub enum Command {
     /// The exit status is 1 if the ledger does not reconcile.
     Status,
     /// Watch rates, rules, queues, ledger and top talkers
+    ///
+    /// Keys: q quits, p pauses, s sorts the rules otherwise (by rate, packets or
+    /// place). The talkers are those of the packets that `tail` tells of; there
+    /// it misses some when they come fast.
     Top(Top),
     /// Show the rules of the policy with their counters
     Rules,
@@ -47,11 +53,12 @@ pub enum Command {
     ///
     /// They are those of a capture, or those of packets that the firewall
     /// decides on meanwhile. The exit status is 1 if there are any.
-    Diff(Diff),
+    Diff(Box<Diff>),
     /// Say what the running policy does with the packets of a capture, and why
     ///
-    /// As `rust-firewall explain`, with the policy, --default, --fail and
-    /// --malformed of the running firewall unless they are given.
+    /// As `rust-firewall explain` (its --help has the options), with the policy,
+    /// --default, --fail and --malformed of the running firewall unless they are
+    /// given.
     #[command(override_usage = "fwctl explain [OPTION]... [POLICY] PCAP")]
     Explain(Explain),
     /// Show packets as they are decided on
@@ -67,9 +74,10 @@ pub enum Command {
     /// environment, working directory, output, namespaces and control group,
     /// and takes everything over. If it can't, the old one goes on.
     Upgrade {
-        /// rust-firewall or c-firewall, of whatever version
+        /// rust-firewall or c-firewall, of whatever version (default: the file
+        /// that the running one was started from, as it is now)
         #[arg(value_name = "BINARY")]
-        binary: PathBuf,
+        binary: Option<PathBuf>,
     },
     /// Show or set the level of what the firewall prints on stderr
     Log {
@@ -93,6 +101,9 @@ pub struct Top {
     /// Seconds between looks, 0.1 to 60
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
+    /// Leave the top talkers out: the firewall need not tell of packets
+    #[arg(long)]
+    pub no_talkers: bool,
     /// With --json: end after so many lines
     #[arg(long, value_name = "N", requires = "json")]
     pub count: Option<u64>,

@@ -128,8 +128,13 @@ impl Event {
     fn packet_text(&self, verdict: &str) -> String {
         let detail = self.rest.get(&self.event_type);
         let detail = |key| detail.and_then(|detail| detail.get(key));
+        // A packet that passes a log statement goes on to its verdict.
+        let kind = match self.is_packet() {
+            true => verdict,
+            false => &self.event_type,
+        };
         let mut text = format!(
-            "{} {verdict:<6} {} > {}",
+            "{} {kind:<6} {} > {}",
             self.clock(),
             end(self.src_ip, self.src_port),
             end(self.dest_ip, self.dest_port)
@@ -157,7 +162,11 @@ impl Event {
         if let Some(queue) = self.twinwall.queue {
             text.push_str(&format!(", queue {queue}"));
         }
-        format!("{text}: {}", self.by())
+        text.push_str(&format!(": {}", self.by()));
+        if let Some(prefix) = detail("prefix").and_then(Value::as_str) {
+            text.push_str(&format!(" \"{prefix}\""));
+        }
+        text
     }
 
     /// The event on one line, as people read it.
@@ -195,6 +204,21 @@ mod tests {
             event.unwrap().text(),
             "03:04:05.678901 drop   192.0.2.9:46400 > [2001:db8::1]:22 TCP syn, 60 bytes, in eth0, \
              queue 3: web.nft:6"
+        );
+    }
+
+    #[test]
+    fn a_log_is_told_from_a_verdict() {
+        let event = Event::parse(
+            r#"{"timestamp":"2026-01-02T03:04:05.678901+0000","event_type":"log","src_ip":"::1",
+            "dest_ip":"::2","log":{"action":"blocked","prefix":"no: ","level":"warn","len":9},
+            "twinwall":{"verdict":"drop","rule":"web.nft:8","statement":0,"queue":0}}"#,
+        );
+        let event = event.unwrap();
+        assert!(!event.is_packet());
+        assert_eq!(
+            event.text(),
+            "03:04:05.678901 log    ::1 > ::2, 9 bytes, queue 0: web.nft:8 \"no: \""
         );
     }
 

@@ -41,7 +41,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Explain(explain) => explain::run(arguments, explain),
         Command::Diff(diff) => diff::run(arguments, diff),
         Command::Tail(tail) => tail::run(arguments, tail),
-        Command::Upgrade { binary } => upgrade::run(arguments, binary),
+        Command::Upgrade { binary } => upgrade::run(arguments, binary.as_deref()),
         Command::Launch { orders } => upgrade::launch::run(orders),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),
     }

@@ -131,9 +131,7 @@ fn two_backends() -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(&namespace, "iptables-nft", "-A INPUT -p udp -j ACCEPT")?;
     if restore(&namespace, "iptables-legacy", "-A INPUT -p udp -j ACCEPT").is_err() {
-        return Err(skip(
-            "this kernel has no legacy iptables",
-        ));
+        return Err(skip("this kernel has no legacy iptables"));
     }
     let found = Found::of(&doctor(&namespace, &[])?, 1)?;
     found.cure("warning", "in legacy iptables and in nf_tables")?;

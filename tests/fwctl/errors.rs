@@ -45,7 +45,9 @@ fn killed(twin: Twin) -> anyhow::Result<()> {
 fn status_of_another(place: &Place) -> anyhow::Result<(Option<i32>, String)> {
     let mut command = place.namespace.command("setpriv");
     command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups"]);
-    command.arg(binary()).args(["--socket", &place.socket, "status"]);
+    command
+        .arg(binary())
+        .args(["--socket", &place.socket, "status"]);
     let output = command.output()?;
     Ok((output.status.code(), String::from_utf8(output.stderr)?))
 }
@@ -54,7 +56,10 @@ fn another_user(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let (code, stderr) = status_of_another(&place)?;
     ensure!(code == Some(3), "{code:?}: {stderr}");
-    ensure!(stderr.contains("user 12345 may not open it: use sudo"), "{stderr}");
+    ensure!(
+        stderr.contains("user 12345 may not open it: use sudo"),
+        "{stderr}"
+    );
     // Who may open it, but not ask.
     fs::set_permissions(&place.socket, fs::Permissions::from_mode(0o666))?;
     let (code, stderr) = status_of_another(&place)?;

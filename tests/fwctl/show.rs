@@ -12,9 +12,7 @@ use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::Twin;
 
-use crate::ctl::{
-    check_has, fwctl, until_end, Folder, Place, ACCEPTED, DROPPED, LOCALHOST, OTHER,
-};
+use crate::ctl::{check_has, fwctl, until_end, Folder, Place, ACCEPTED, DROPPED, LOCALHOST, OTHER};
 use crate::Row;
 
 pub const ROWS: &[Row] = &[
@@ -152,9 +150,15 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     ensure!(text.lines().count() == 3, "{text}");
     for (verdict, line) in [("accept", 4), ("drop  ", 5)] {
         check_has(&text, &format!(" {verdict} 127.0.0.1:"))?;
-        check_has(&text, &format!(" UDP, 29 bytes, queue 0: {}:{line}\n", place.policy))?;
+        check_has(
+            &text,
+            &format!(" UDP, 29 bytes, queue 0: {}:{line}\n", place.policy),
+        )?;
     }
-    check_has(&text, " ICMP type 3, 57 bytes, queue 0: policy inet filter output\n")
+    check_has(
+        &text,
+        " ICMP type 3, 57 bytes, queue 0: policy inet filter output\n",
+    )
 }
 
 fn tail_until_the_end(twin: Twin) -> anyhow::Result<()> {

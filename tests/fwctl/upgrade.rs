@@ -2,17 +2,23 @@
 //! fwctl upgrade: from each twin to the other and back, and binaries that can't.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context};
+use harness::netns::Namespace;
 use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::firewall::Firewall;
+use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
-use crate::ctl::{check_has, Place, ACCEPTED, DROPPED};
+use crate::ctl::{check_has, fwctl, Folder, Place, Said, ACCEPTED, DROPPED};
 use crate::Row;
 
 pub const ROWS: &[Row] = &[
     ("upgrade-there-and-back", 120, there_and_back),
+    ("upgrade-takes-the-same-place", 120, same_place),
+    ("upgrade-to-the-same-file", 120, same_file),
     ("upgrade-that-fails", 120, fails),
 ];
 
@@ -32,13 +38,19 @@ fn other(twin: Twin) -> Twin {
     }
 }
 
-/// Upgrades to a twin; gives its pid.
-fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<u32> {
-    let binary = twin.binary().to_string_lossy().into_owned();
-    let object = place.fwctl(&["upgrade", &binary, "--json"])?.object()?;
-    ensure!(object["is"]["program"] == twin.program(), "{object}");
+/// What an upgrade has brought in.
+fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
+    let object = said.object()?;
     let pid = object["is"]["pid"].as_u64().context("a pid")?;
-    Ok(u32::try_from(pid)?)
+    let stray = Stray(u32::try_from(pid)?);
+    ensure!(object["is"]["program"] == twin.program(), "{object}");
+    Ok(stray)
+}
+
+/// Upgrades to a twin.
+fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<Stray> {
+    let binary = twin.binary().to_string_lossy().into_owned();
+    brought(&place.fwctl(&["upgrade", &binary, "--json"])?, twin)
 }
 
 fn there_and_back(twin: Twin) -> anyhow::Result<()> {
@@ -52,7 +64,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
         .collect();
     let cgroup = fs::read_to_string(format!("/proc/{old}/cgroup"))?;
 
-    let first = Stray(upgrade(&place, other(twin))?);
+    let first = upgrade(&place, other(twin))?;
     until("the old firewall ends", PATIENCE, || {
         Ok(!place.firewall.is_running()?)
     })?;
@@ -75,7 +87,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
 
     place.send(DROPPED, 2)?;
     place.send(ACCEPTED, 1)?;
-    let second = Stray(upgrade(&place, twin)?);
+    let second = upgrade(&place, twin)?;
     let exe = fs::read_link(format!("/proc/{}/exe", second.0))?;
     ensure!(exe == twin.binary().canonicalize()?, "{}", exe.display());
     until("all is counted", PATIENCE, || {
@@ -84,6 +96,108 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
         Ok(counted(1) == Some(5) && counted(0) == Some(1))
     })?;
     place.fwctl(&["drain"])?.code(0)?;
+    Ok(())
+}
+
+/// A control group of a case, which goes away with the value.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// Nothing where there are none, or where they are not ours to make.
+    fn new() -> Option<Cgroup> {
+        let root = Path::new("/sys/fs/cgroup");
+        let hierarchies = [root.to_owned(), root.join("pids")];
+        let hierarchy = hierarchies
+            .into_iter()
+            .find(|path| path.join("cgroup.procs").exists())?;
+        let path = hierarchy.join(format!("twinwall-fwctl-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        Some(Cgroup(path))
+    }
+
+    fn has(&self, pid: u32) -> anyhow::Result<bool> {
+        let pids = fs::read_to_string(self.0.join("cgroup.procs"))?;
+        Ok(pids.lines().any(|line| line == pid.to_string()))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Its last process may not be gone yet.
+        let gone = || Ok(fs::remove_dir(&self.0).is_ok());
+        let _ = until("the control group is empty", PATIENCE, gone);
+    }
+}
+
+/// A firewall in namespaces, in a control group and with an environment of its own: the new one is there, too.
+fn same_place(twin: Twin) -> anyhow::Result<()> {
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
+    let socket = folder.path("control");
+    let wrapper = [
+        "unshare",
+        "--mount",
+        "env",
+        "TWINWALL_TEST=1",
+        "WATCHDOG_PID=1",
+    ];
+    let arguments = ["--control", &socket, "--json"];
+    let group = Cgroup::new();
+    let mut old = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
+    if let Some(group) = &group {
+        fs::write(group.0.join("cgroup.procs"), old.pid.to_string())?;
+    }
+    let mount = fs::read_link(format!("/proc/{}/ns/mnt", old.pid))?;
+    ensure!(
+        mount != fs::read_link("/proc/self/ns/mnt")?,
+        "no mount namespace of its own"
+    );
+    let net = fs::read_link(format!("/proc/{}/ns/net", old.pid))?;
+
+    // fwctl itself is in the host's network namespace: a control socket is reached from anywhere.
+    let binary = other(twin).binary().to_string_lossy().into_owned();
+    let said = fwctl(&Namespace::host(), &socket, &["upgrade", &binary, "--json"])?;
+    let object = said.object()?;
+    let new = Stray(u32::try_from(
+        object["is"]["pid"].as_u64().context("a pid")?,
+    )?);
+    until("the old firewall ends", PATIENCE, || Ok(!old.is_running()?))?;
+    ensure!(
+        fs::read_link(format!("/proc/{}/ns/mnt", new.0))? == mount,
+        "another mount namespace"
+    );
+    ensure!(
+        fs::read_link(format!("/proc/{}/ns/net", new.0))? == net,
+        "another network namespace"
+    );
+    if let Some(group) = &group {
+        ensure!(group.has(new.0)?, "another control group");
+    }
+    let environment = fs::read_to_string(format!("/proc/{}/environ", new.0))?;
+    let variables: Vec<&str> = environment.split('\0').collect();
+    ensure!(variables.contains(&"TWINWALL_TEST=1"), "{variables:?}");
+    ensure!(
+        !variables.contains(&"WATCHDOG_PID=1"),
+        "it is another process's watchdog"
+    );
+    let session = nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(i32::try_from(new.0)?)))?;
+    ensure!(
+        session.as_raw() as u32 == new.0,
+        "it is in the session {session}"
+    );
+    drop(new);
+    Ok(())
+}
+
+/// Without a binary: the file that runs, though another was put into its place.
+fn same_file(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let file = place.folder.path("firewall");
+    fs::copy(twin.binary(), &file)?;
+    let _first = brought(&place.fwctl(&["upgrade", &file, "--json"])?, twin)?;
+    fs::remove_file(&file)?;
+    fs::copy(other(twin).binary(), &file)?;
+    let _second = brought(&place.fwctl(&["upgrade", "--json"])?, other(twin))?;
     Ok(())
 }
 

@@ -15,6 +15,8 @@ use crate::units::{count, thousands};
 
 /// Flows that are told one by one: a flood of invented addresses has no end of them.
 const FLOWS_MAX: usize = 65536;
+/// Of those that flip alike, for people.
+const FLOWS_SHOWN: usize = 20;
 
 /// A direction of a connection, as far as a packet tells.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -187,12 +189,14 @@ impl Flips {
         } in self.groups()
         {
             out.push_str(&format!("now {was}, then {will}:\n"));
-            for (flow, seen) in flows {
+            for (flow, seen) in flows.iter().take(FLOWS_SHOWN) {
                 let mark = if seen.timed { " *" } else { "" };
-                out.push_str(&format!(
-                    "  {flow}, {}{mark}\n",
-                    count(seen.packets, "packet")
-                ));
+                let packets = count(seen.packets, "packet");
+                out.push_str(&format!("  {flow}, {packets}{mark}\n"));
+            }
+            if let Some(more @ 1..) = flows.len().checked_sub(FLOWS_SHOWN) {
+                let more = count(more as u64, "more flow");
+                out.push_str(&format!("  and {more}: --json has all\n"));
             }
         }
         if self.unlisted > 0 {
@@ -304,5 +308,11 @@ mod tests {
             flips.note(flow, decision("accept"), decision("drop"), false);
         }
         assert_eq!((flips.flips.len(), flips.unlisted), (FLOWS_MAX, 10));
+        let text = flips.text();
+        assert!(
+            text.contains("  and 65,516 more flows: --json has all\n"),
+            "{text}"
+        );
+        assert!(text.contains("and 10 packets of further flows\n"), "{text}");
     }
 }

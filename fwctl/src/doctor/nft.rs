@@ -67,7 +67,7 @@ fn is_test(statement: &Value) -> bool {
 fn rule_of(object: &Value) -> Rule {
     let none = Vec::new();
     let statements = object["expr"].as_array().unwrap_or(&none);
-    let targets = statements.iter().filter_map(target_of);
+    let target = statements.iter().rev().find_map(target_of);
     Rule {
         text: format!(
             "{} {} handle {}",
@@ -76,7 +76,7 @@ fn rule_of(object: &Value) -> Rule {
             object["handle"]
         ),
         conditional: statements.iter().any(is_test),
-        target: targets.last().unwrap_or(Target::Other),
+        target: target.unwrap_or(Target::Other),
     }
 }
 

@@ -255,7 +255,7 @@ fn draw_talkers(frame: &mut Frame, area: Rect, view: &View) {
         ),
     };
     let widths = [40, 6, 9].map(Constraint::Length);
-    let table = Table::new(view.talkers.iter().map(talker_row), widths)
+    let table = Table::new(view.talkers_lately.iter().map(talker_row), widths)
         .header(head(&["from", "/s", "refused/s"], &[0]))
         .block(panel(format!(" top talkers {missed}")));
     frame.render_widget(table, area);

@@ -22,7 +22,7 @@ use view::Watch;
 
 /// Prints a line each interval.
 fn run_json(arguments: &Arguments, top: &Top, interval: Duration) -> Result<Exit, Failure> {
-    let talkers = Talkers::start(arguments.socket.clone());
+    let talkers = Talkers::start(arguments.socket.clone(), !top.no_talkers);
     let samples = sample::start(arguments.socket.clone(), interval);
     let mut watch = Watch::default();
     let mut printed = 0;
@@ -56,5 +56,6 @@ pub fn run(arguments: &Arguments, top: &Top) -> Result<Exit, Failure> {
             "top draws on a terminal, and there is none: use --json, or status",
         ));
     }
-    screen::run(&arguments.socket, interval)
+    let talkers = Talkers::start(arguments.socket.clone(), !top.no_talkers);
+    screen::run(&arguments.socket, interval, &talkers)
 }

@@ -76,9 +76,9 @@ fn watch(
     terminal: &mut DefaultTerminal,
     socket: &Path,
     interval: Duration,
+    talkers: &Talkers,
     ended: &AtomicBool,
 ) -> io::Result<()> {
-    let talkers = Talkers::start(socket.to_owned());
     let samples = sample::start(socket.to_owned(), interval);
     let mut watch = Watch::default();
     let mut screen = Screen {
@@ -125,7 +125,7 @@ fn watch(
 }
 
 /// Shows the firewall until a key or a signal ends it.
-pub fn run(socket: &Path, interval: Duration) -> Result<Exit, Failure> {
+pub fn run(socket: &Path, interval: Duration, talkers: &Talkers) -> Result<Exit, Failure> {
     let fail = |error: io::Error| {
         let words = words(&error);
         Failure::new(
@@ -139,7 +139,7 @@ pub fn run(socket: &Path, interval: Duration) -> Result<Exit, Failure> {
     }
     // It has a panic give the terminal back, too.
     let mut terminal = ratatui::try_init().map_err(fail)?;
-    let shown = watch(&mut terminal, socket, interval, &ended);
+    let shown = watch(&mut terminal, socket, interval, talkers, &ended);
     ratatui::try_restore().map_err(fail)?;
     shown.map_err(fail)?;
     Ok(Exit::Fine)

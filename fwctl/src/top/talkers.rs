@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Talkers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listen(&self, socket: &PathBuf) -> Result<(), Failure> {
+    fn listen(&self, socket: &Path) -> Result<(), Failure> {
         let mut client = client::connect(socket)?;
         tail::begin(&mut client, &[], false)?;
         self.lock().error = None;
@@ -72,9 +72,12 @@ impl Talkers {
         Ok(())
     }
 
-    /// Starts to listen; the thread ends with the program.
-    pub fn start(socket: PathBuf) -> Talkers {
+    /// Starts to listen, unless nobody wants it; the thread ends with the program.
+    pub fn start(socket: PathBuf, wanted: bool) -> Talkers {
         let talkers = Talkers::default();
+        if !wanted {
+            return talkers;
+        }
         let listener = talkers.clone();
         thread::spawn(move || loop {
             if let Err(failure) = listener.listen(&socket) {

@@ -166,3 +166,31 @@ fn a_counter_that_began_anew_gives_no_rate() {
     let view = watch.view(restarted, Talk::default()).unwrap();
     assert!(view.kinds.iter().all(|kind| kind.rate == 0.0));
 }
+
+#[test]
+fn talkers_are_remembered_for_some_seconds() {
+    let mut watch = Watch::default();
+    watch.view(first(), Talk::default());
+    let begin = first().stats.time_ms;
+    let mut look = |second: u64, talk| {
+        let mut sample = second_at(begin + second * 1000);
+        sample.status.time_ms = begin;
+        watch.view(sample, talk).unwrap()
+    };
+    let view = look(1, talk());
+    assert_eq!(
+        (view.talkers[0].rate, view.talkers_lately[0].rate),
+        (9000.0, 9000.0)
+    );
+    let view = look(3, Talk::default());
+    assert!(view.talkers.is_empty());
+    assert_eq!(view.talkers_lately[0].rate, 3000.0);
+    let view = look(8, Talk::default());
+    assert!(view.talkers_lately.is_empty());
+}
+
+fn second_at(time_ms: u64) -> Sample {
+    let mut sample = second();
+    sample.stats.time_ms = time_ms;
+    sample
+}

@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use serde::Serialize;
 
 use super::sample::Sample;
-use super::talkers::Talk;
+use super::talkers::{Heard, Talk};
 use crate::answer::{Rule, StatsTotal, Status, StatusLedger, StatusQueue};
 
 /// Rates that are remembered.
 pub const HISTORY: usize = 120;
 const TALKERS_MAX: usize = 64;
+/// How long talkers are remembered.
+pub const LATELY_S: f64 = 5.0;
 
 /// By what rules are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +99,9 @@ pub struct View {
     pub queues: Vec<Queue>,
     pub rules: Vec<RuleRate>,
     pub talkers: Vec<Talker>,
+    /// Of the last seconds: one who talks now and then stays to be seen.
+    #[serde(skip)]
+    pub talkers_lately: Vec<Talker>,
     /// Packets that the tail missed.
     pub talk_missed: u64,
     #[serde(skip)]
@@ -133,6 +138,8 @@ pub struct Watch {
     before: Option<Sample>,
     kinds: History,
     rules: History,
+    /// What was heard, and in how many seconds, the latest last.
+    talks: VecDeque<(f64, Talk)>,
 }
 
 /// What is counted of packets, in order.
@@ -185,16 +192,27 @@ fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) ->
     }
 }
 
-fn talkers_of(talk: &Talk, interval_s: f64) -> Vec<Talker> {
-    let mut heard: Vec<_> = talk.heard.iter().collect();
+/// The talkers of some intervals, those with the most packets first.
+fn talkers_of<'a>(talks: impl Iterator<Item = &'a (f64, Talk)>) -> Vec<Talker> {
+    let mut all: HashMap<IpAddr, Heard> = HashMap::new();
+    let mut seconds = 0.0;
+    for (interval_s, talk) in talks {
+        seconds += interval_s;
+        for (address, heard) in &talk.heard {
+            let sum = all.entry(*address).or_default();
+            sum.packets += heard.packets;
+            sum.refused += heard.refused;
+        }
+    }
+    let mut heard: Vec<_> = all.into_iter().collect();
     heard
         .sort_by(|(a, heard_a), (b, heard_b)| heard_b.packets.cmp(&heard_a.packets).then(a.cmp(b)));
     let first = heard.into_iter().take(TALKERS_MAX);
     first
         .map(|(address, heard)| Talker {
-            address: *address,
-            rate: heard.packets as f64 / interval_s,
-            refused_rate: heard.refused as f64 / interval_s,
+            address,
+            rate: heard.packets as f64 / seconds,
+            refused_rate: heard.refused as f64 / seconds,
         })
         .collect()
 }
@@ -241,11 +259,23 @@ impl Watch {
         rules.collect()
     }
 
+    /// Remembers what was heard.
+    fn hear(&mut self, talk: Talk, interval_s: f64) {
+        self.talks.push_back((interval_s, talk));
+        let mut seconds: f64 = self.talks.iter().map(|(interval_s, _)| interval_s).sum();
+        while self.talks.len() > 1 && seconds > LATELY_S {
+            let oldest = self.talks.pop_front();
+            seconds -= oldest.map_or(0.0, |(interval_s, _)| interval_s);
+        }
+    }
+
     /// The view that a sample gives; none of the first, which has no rates.
     pub fn view(&mut self, sample: Sample, talk: Talk) -> Option<View> {
         let before = self.before.replace(sample.clone())?;
         let passed_ms = sample.stats.time_ms.saturating_sub(before.stats.time_ms);
         let interval_s = passed_ms.max(1) as f64 / 1000.0;
+        let (talk_missed, talk_error) = (talk.missed, talk.error.clone());
+        self.hear(talk, interval_s);
         let Sample {
             status,
             stats,
@@ -263,9 +293,10 @@ impl Watch {
             kinds: self.kinds(&stats.total, &before.stats.total, interval_s),
             queues: queues.collect(),
             rules: self.rules(&rules.rules, &before.rules.rules, interval_s),
-            talkers: talkers_of(&talk, interval_s),
-            talk_missed: talk.missed,
-            talk_error: talk.error,
+            talkers: talkers_of(self.talks.iter().rev().take(1)),
+            talkers_lately: talkers_of(self.talks.iter()),
+            talk_missed,
+            talk_error,
             status,
         })
     }

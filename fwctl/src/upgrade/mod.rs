@@ -29,6 +29,9 @@ const STEP: Duration = Duration::from_millis(20);
 /// Bytes of what it says that are looked at.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
 
+/// Behind the name of a program's file that is not there any more, or another: proc(5).
+const REPLACED: &str = " (deleted)";
+
 /// This program, to start itself as what becomes the new firewall.
 const SELF: &str = "/proc/self/exe";
 
@@ -145,9 +148,18 @@ fn wait_for(
     ))
 }
 
-pub fn run(arguments: &Arguments, binary: &Path) -> Result<Exit, Failure> {
+/// The file that the running firewall was started from, be it another by now.
+fn own_binary(status: &Status) -> Result<&Path, Failure> {
+    let path = status.executable.as_deref().ok_or_else(|| {
+        let text = "the firewall's own file is not known: name the binary";
+        Failure::new(Exit::Usage, text)
+    })?;
+    Ok(Path::new(path.strip_suffix(REPLACED).unwrap_or(path)))
+}
+
+pub fn run(arguments: &Arguments, binary: Option<&Path>) -> Result<Exit, Failure> {
     let old = status::ask(&mut client::connect(&arguments.socket)?)?;
-    let binary = absolute(binary)?;
+    let binary = absolute(binary.map_or_else(|| own_binary(&old), Ok)?)?;
     let socket = absolute(&arguments.socket)?;
     let mut given = old.arguments.clone();
     let begun = Instant::now();
