@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: getpid kill
 #include "handover.h"
 
 #include <errno.h>

@@ -74,7 +74,8 @@ static int grow_buffer(struct queue *queue, struct failure *failure) {
 static struct queue_settings widen(const struct queue_settings *settings,
                                    const struct queue_given *given) {
     const uint32_t payload = given->copy_bytes < UINT16_MAX ? given->copy_bytes : UINT16_MAX;
-    const uint32_t conntrack = given->flags & NFQA_CFG_F_CONNTRACK ? QUEUE_CONNTRACK_BYTES : 0;
+    const uint32_t conntrack =
+        (given->flags & NFQA_CFG_F_CONNTRACK) != 0 ? QUEUE_CONNTRACK_BYTES : 0;
     const uint64_t slot_bytes = queue_socket_slot_bytes(payload + conntrack);
     struct queue_settings wide = *settings;
 

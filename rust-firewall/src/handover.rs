@@ -11,6 +11,7 @@
 //! new one that is not told that it was heard ends, and leaves the queues alone.
 //!
 //! All waiting is bounded by GIVE_MS and TAKE_MS, from the request to the end.
+// seccomp: getpid kill
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
