@@ -19,6 +19,7 @@ use crate::Row;
 pub const ROWS: &[Row] = &[
     ("a-bad-policy-leaves-the-old-one", 60, bad_policy),
     ("a-policy-that-reads-more-is-refused", 60, reads_more),
+    ("a-policy-that-needs-a-right-is-refused", 60, needs_right),
     ("without-a-policy-there-is-nothing-to-read", 60, no_policy),
 ];
 
@@ -115,6 +116,33 @@ fn reads_more(twin: Twin) -> anyhow::Result<()> {
     let ended = firewall.end_by(libc::SIGTERM)?;
     lines += "info: reload: policy 2: 1 rules, 0 kept, 1 added, 1 removed\n";
     ensure!(ended.stderr == lines, "stderr: {}", ended.stderr);
+    Ok(())
+}
+
+fn needs_right(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let folder = Folder::new(&chain("udp dport 9999 counter"))?;
+    let (path, control) = (folder.policy()?, folder.control()?);
+    let wrapper = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
+    // An answer quotes the packet.
+    let arguments = [
+        "--policy",
+        &path,
+        "--control",
+        &control,
+        "--copy-bytes",
+        "128",
+        "--json",
+    ];
+    let firewall = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
+    folder.write(&chain("udp dport 9999 reject"))?;
+    let answer = Client::new(&control)?.ask(RELOAD)?;
+    let error = "the policy rejects, for which CAP_NET_RAW was missing at the start: add it, and \
+                 `fwctl upgrade` starts anew without losing a packet";
+    ensure!(answer["error"] == error, "{answer}");
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    let line = format!("error: reload: {error}: the policy stays as it was\n");
+    ensure!(ended.stderr == line, "stderr: {}", ended.stderr);
     Ok(())
 }
 
