@@ -17,7 +17,7 @@
 #include "test.h"
 
 #define SECOND UINT64_C(1000000000)
-#define LINE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde\n"
+#define LINE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab\n"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[64], path[128];

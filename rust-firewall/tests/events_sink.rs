@@ -19,7 +19,7 @@ use rust_firewall::events_sink::{self, EventsLines, EventsSink, ROOM, ROOM_TAIL}
 use rust_firewall::log::LogExit;
 
 const SECOND: u64 = 1_000_000_000;
-const LINE: &[u8] = b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde\n";
+const LINE: &[u8] = b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab\n";
 
 struct Made {
     sink: EventsSink,
