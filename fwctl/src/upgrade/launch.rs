@@ -32,6 +32,8 @@ pub struct Orders {
 
 /// systemd counts on these being meant for one process: without them they are meant for any.
 const OF_ONE_PROCESS: [&[u8]; 2] = [b"WATCHDOG_PID", b"LISTEN_PID"];
+/// What a rehearsal says to the service manager would be taken for the firewall's.
+const OF_THE_FIREWALL: &[u8] = b"NOTIFY_SOCKET";
 
 fn fail(what: &Path, error: &io::Error) -> Failure {
     Failure::new(
@@ -123,13 +125,13 @@ fn enter_namespace(process: &Path, name: &str, kind: CloneFlags) -> Result<(), F
 }
 
 /// The old one's environment.
-fn environment(process: &Path) -> Result<Vec<(OsString, OsString)>, Failure> {
+fn environment(process: &Path, rehearsal: bool) -> Result<Vec<(OsString, OsString)>, Failure> {
     let path = process.join("environ");
     let bytes = fs::read(&path).map_err(|error| fail(&path, &error))?;
     let variables = bytes.split(|byte| *byte == 0).filter_map(|variable| {
         let at = variable.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (&variable[..at], &variable[at + 1..]);
-        let kept = !OF_ONE_PROCESS.contains(&name);
+        let kept = !OF_ONE_PROCESS.contains(&name) && !(rehearsal && name == OF_THE_FIREWALL);
         kept.then(|| {
             (
                 OsString::from_vec(name.to_owned()),
@@ -170,7 +172,7 @@ fn prepare(orders: &Orders) -> Result<Command, Failure> {
     command
         .args(&orders.arguments)
         .env_clear()
-        .envs(environment(&process)?)
+        .envs(environment(&process, orders.rehearsal)?)
         .stdin(Stdio::null());
     let folder = process.join("cwd");
     let folder_file = open(&folder)?;
