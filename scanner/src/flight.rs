@@ -6,6 +6,9 @@
 //! The number in flight grows while everything in flight is silent, and is halved when the machine lacks something. A slot's
 //! socket is opened once and goes from target to target.
 
+mod end;
+mod talk;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,9 +18,9 @@ use crate::deadlines::{Deadlines, Kind};
 use crate::engine::sockaddr::Sockaddr;
 use crate::engine::{Before, Completion, Engine, Operation};
 use crate::plan::Cursor;
-use crate::probe::{Scan, Step, Talk};
+use crate::probe::Scan;
 use crate::rate::Rate;
-use crate::record::{Outbox, Record};
+use crate::record::Outbox;
 use crate::state::{classify, Finding, Reason, State};
 use crate::targets::Family;
 
@@ -98,6 +101,8 @@ pub struct Flight<'a, E> {
     /// It does not grow before, since the machine lacked something.
     grows_after_ns: u64,
     slowed_ns: u64,
+    /// The kernel tells a refusal again at the next connect.
+    keeps_refusals: bool,
     /// The plan has no more targets.
     exhausted: bool,
     clock: Instant,
@@ -151,6 +156,7 @@ impl<'a, E: Engine> Flight<'a, E> {
             settings,
             grows_after_ns: 0,
             slowed_ns: 0,
+            keeps_refusals: false,
             exhausted: false,
             clock: Instant::now(),
             now_ns: 0,
@@ -343,6 +349,11 @@ impl<'a, E: Engine> Flight<'a, E> {
             libc::ECANCELED | libc::EINTR => libc::EAGAIN,
             errno => errno,
         };
+        if errno == libc::ECONNABORTED && !taken.fresh {
+            // Before Linux 6.3 the end of the refusal before is told here: from now on it is taken off first.
+            self.keeps_refusals = true;
+            return self.connect_again(slot);
+        }
         if matches!(errno, libc::EALREADY | libc::EISCONN) && !taken.fresh {
             // The socket has not got over what it met before: a new one asks again.
             taken.family = None;
@@ -358,7 +369,7 @@ impl<'a, E: Engine> Flight<'a, E> {
             }
             Some((state, reason)) => {
                 // A refusal leaves the socket as new; after all else it is dissolved.
-                taken.dirty = errno != libc::ECONNREFUSED;
+                taken.dirty = errno != libc::ECONNREFUSED || self.keeps_refusals;
                 self.done(slot, state, reason, errno, Finding::None);
             }
         }
@@ -381,161 +392,5 @@ impl<'a, E: Engine> Flight<'a, E> {
         }
         taken.phase = Phase::Paused;
         self.deadlines.enter(slot, Kind::Paused, self.now_ns);
-    }
-
-    fn opened(&mut self, slot: usize, errno: i32) {
-        let finding = match (&self.scan, errno) {
-            (None, _) => Finding::None,
-            (Some(_), 0) => Finding::Answer,
-            (Some(_), _) => Finding::Reset,
-        };
-        if finding != Finding::Answer {
-            return self.done(slot, State::Open, Reason::SynAck, 0, finding);
-        }
-        self.slots[slot].expired = false;
-        self.deadlines.enter(slot, Kind::Talking, self.now_ns);
-        self.talk(slot, |scan, talk| scan.opened(talk));
-    }
-
-    fn sent(&mut self, slot: usize, result: i32) {
-        let Phase::Sending { from, to } = self.slots[slot].phase else {
-            return;
-        };
-        match result {
-            1.. if (result as u32) < to - from => self.send(slot, from + result as u32, to),
-            1.. => self.receive(slot),
-            _ => self.fell_silent(slot, result),
-        }
-    }
-
-    fn received(&mut self, slot: usize, result: i32) {
-        match result {
-            1.. => {
-                self.slots[slot].filled += result as usize;
-                self.talk(slot, |scan, talk| scan.received(talk));
-            }
-            _ => self.fell_silent(slot, result),
-        }
-    }
-
-    /// No more comes of a conversation.
-    fn fell_silent(&mut self, slot: usize, result: i32) {
-        let why = match -result {
-            0 => Finding::Ended,
-            _ if self.slots[slot].expired => Finding::Silent,
-            _ => Finding::Reset,
-        };
-        self.talk(slot, |scan, talk| Step::Done(scan.ended(talk, why)));
-    }
-
-    /// Lets the probe have the slot's memory, and does what it says.
-    fn talk(&mut self, slot: usize, say: impl FnOnce(&mut dyn Scan, &mut Talk) -> Step) {
-        let Some(scan) = &mut self.scan else { return };
-        let taken = &mut self.slots[slot];
-        let (to, port) = self.cursor.target(taken.index);
-        let (input, output) = self.engine.memory(slot);
-        let mut talk = Talk {
-            slot,
-            to,
-            port,
-            input,
-            filled: &mut taken.filled,
-            output,
-        };
-        match say(scan.as_mut(), &mut talk) {
-            // A time that is over while bytes came ends it all the same; so does input without room.
-            Step::Receive | Step::Send(_) if taken.expired => {
-                self.fell_silent(slot, -libc::ECANCELED)
-            }
-            Step::Receive => self.receive(slot),
-            Step::Send(bytes) => self.send(slot, 0, bytes as u32),
-            Step::Done(finding) => self.done(slot, State::Open, Reason::SynAck, 0, finding),
-        }
-    }
-
-    fn receive(&mut self, slot: usize) {
-        self.slots[slot].phase = Phase::Receiving;
-        self.engine.receive(slot, self.slots[slot].filled);
-    }
-
-    fn send(&mut self, slot: usize, from: u32, to: u32) {
-        self.slots[slot].phase = Phase::Sending { from, to };
-        self.engine.send(slot, from as usize, to as usize);
-    }
-
-    /// A target is done: told, counted, and its slot is free.
-    fn done(&mut self, slot: usize, state: State, reason: Reason, errno: i32, finding: Finding) {
-        self.deadlines.leave(slot);
-        self.counts.finished(state, reason, finding);
-        let taken = &mut self.slots[slot];
-        if self.settings.told[state as usize] {
-            let mut record = Record::new(taken.index, state, reason);
-            if matches!(reason, Reason::Other | Reason::Shortage) {
-                record.errno = errno;
-            }
-            record.attempts = taken.attempts;
-            record.finding = finding;
-            record.rtt_us = taken.rtt_us;
-            match (&mut self.scan, finding) {
-                (
-                    Some(scan),
-                    Finding::Answer | Finding::Silent | Finding::Ended | Finding::Reset,
-                )
-                | (Some(scan), Finding::TooLong | Finding::Invalid | Finding::NoTls) => {
-                    let (to, port) = self.cursor.target(taken.index);
-                    let (input, output) = self.engine.memory(slot);
-                    let talk = Talk {
-                        slot,
-                        to,
-                        port,
-                        input,
-                        filled: &mut taken.filled,
-                        output,
-                    };
-                    self.outbox.push(record, scan.answer(&talk));
-                }
-                _ => self.outbox.push(record, &[]),
-            }
-        }
-        taken.phase = Phase::Idle;
-        self.in_flight -= 1;
-        let family = usize::from(taken.family == Some(Family::V6));
-        self.idle[family].push(slot as u32);
-        if taken.dirty && taken.family.is_some() {
-            self.dirty.push(slot as u32);
-        }
-    }
-
-    /// Cancels what is in flight, dissolves what is connected, and gives the indices that were not ended.
-    fn finish(mut self, mut ended: Vec<Completion>) -> io::Result<Vec<u64>> {
-        let busy = |phase| !matches!(phase, Phase::Idle | Phase::Paused);
-        let mut waiting = 0;
-        let mut left = Vec::new();
-        for slot in 0..self.used {
-            let phase = self.slots[slot].phase;
-            if phase != Phase::Idle {
-                left.push(self.slots[slot].index);
-            }
-            if busy(phase) {
-                waiting += 1;
-                self.engine.cancel(slot);
-            }
-        }
-        while waiting > 0 {
-            ended.clear();
-            self.engine.wait(1, LONGEST_WAIT_NS, &mut ended)?;
-            let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
-            waiting -= ended.iter().filter(gone).count();
-        }
-        for slot in 0..self.used {
-            if self.slots[slot].dirty && self.slots[slot].family.is_some() {
-                self.engine.abort(slot);
-            }
-        }
-        ended.clear();
-        self.engine.wait(0, 0, &mut ended)?;
-        left.extend(self.cursor.rest());
-        self.outbox.flush();
-        Ok(left)
     }
 }

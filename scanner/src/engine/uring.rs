@@ -107,7 +107,7 @@ impl Uring {
         }
         // SAFETY: what the entries point to lives in `held` or is static, and `held` outlives the ring's use of it.
         let pushed = unsafe { queue.push_multiple(chain) };
-        debug_assert!(pushed.is_ok(), "room was made for a chain");
+        assert!(pushed.is_ok(), "room was made for a chain");
     }
 
     /// Submits until the queue has room. Refusals for lack of memory, or of room for completions, pass.

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `make bench-scanner`: the scanner's two engines and its SYN mode beside the scanners that are on PATH, interleaved, in
+//! namespaces. Writes samples.csv, report.md and the two figures.
+
+mod place;
+mod plot;
+mod subject;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Parser;
+use harness::statistics::median;
+
+use place::{Place, BEHIND};
+use subject::{Run, Subject};
+
+/// Measures the scanner beside others.
+#[derive(Parser)]
+struct Arguments {
+    /// The scanner's program
+    #[arg(long)]
+    scanner: String,
+    /// Where results go
+    #[arg(long)]
+    out: PathBuf,
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Another scanner, `NAME=COMMAND {targets} {port}`; a line with "open" counts as an open port
+    #[arg(long)]
+    peer: Vec<String>,
+    /// Only workloads whose names have this in them
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Cargo says so to benchmarks
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What is asked, who answers, and whose words apply.
+struct Workload {
+    name: &'static str,
+    targets: &'static str,
+    port: u16,
+    /// Targets that are open.
+    truth: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Closed or open ports over loopback.
+    Loopback,
+    /// Over veth, all dropped.
+    Silent,
+    /// Over veth, by SYNs as well.
+    Veth,
+    /// Version lines, on one ring.
+    Ssh,
+}
+
+const ALL: u64 = 65536;
+const WORKLOADS: [Workload; 6] = [
+    workload("closed, 127.0.0.0/16", "127.0.0.0/16", 9, 0, Kind::Loopback),
+    workload(
+        "open, 127.0.0.0/16",
+        "127.0.0.0/16",
+        22,
+        ALL,
+        Kind::Loopback,
+    ),
+    workload("silent, /16 over veth, 1 s", BEHIND, 9, 0, Kind::Silent),
+    workload("closed, /16 over veth", BEHIND, 9, 0, Kind::Veth),
+    workload("open, /16 over veth", BEHIND, 22, ALL, Kind::Veth),
+    workload("ssh, 127.0.0.0/16", "127.0.0.0/16", 22, ALL, Kind::Ssh),
+];
+
+const fn workload(
+    name: &'static str,
+    targets: &'static str,
+    port: u16,
+    truth: u64,
+    kind: Kind,
+) -> Workload {
+    Workload {
+        name,
+        targets,
+        port,
+        truth,
+        kind,
+    }
+}
+
+impl Workload {
+    fn place(&self) -> anyhow::Result<Place> {
+        let mut place = match self.kind {
+            Kind::Loopback | Kind::Ssh => Place::loopback()?,
+            Kind::Silent => Place::veth(true)?,
+            Kind::Veth => Place::veth(false)?,
+        };
+        match self.kind {
+            Kind::Ssh => place.answer(22, b"SSH-2.0-OpenSSH_9.2\r\n")?,
+            _ => place.answer(22, b"")?,
+        }
+        Ok(place)
+    }
+
+    fn subjects(&self, arguments: &Arguments) -> Vec<Subject> {
+        let base = format!(
+            "{} {{targets}} -p {{port}} -o json -q --timeout 1000",
+            arguments.scanner
+        );
+        let ours = |name: &str, words: &str| {
+            Subject::new(name, &format!("{base} {words}"), "\"state\":\"open\"")
+        };
+        let mut subjects = match self.kind {
+            Kind::Ssh => {
+                let asks = "--rings 1 --ssh OpenSSH --read-timeout 2000";
+                vec![
+                    ours("io_uring, 1 ring", asks),
+                    ours("epoll, 1 thread", &format!("{asks} --engine epoll")),
+                ]
+            }
+            Kind::Silent => vec![
+                ours("io_uring", "--retries 0 --max-inflight 65536 --rings 4"),
+                ours("epoll", "--retries 0 --max-inflight 65536 --engine epoll"),
+                ours("syn", "--retries 0 --syn"),
+            ],
+            _ => vec![
+                ours("io_uring", ""),
+                ours("io_uring, 1 ring", "--rings 1"),
+                ours("epoll", "--engine epoll"),
+                ours("syn", "--syn"),
+            ],
+        };
+        if self.kind != Kind::Ssh {
+            let nmap = "-n -Pn -p {port} -oG - --max-retries 0 --min-rate 100000 {targets}";
+            subjects.push(Subject::new(
+                "nmap -sT",
+                &format!("nmap -sT {nmap}"),
+                "/open/",
+            ));
+            subjects.push(Subject::new(
+                "nmap -sS",
+                &format!("nmap -sS {nmap}"),
+                "/open/",
+            ));
+        }
+        if self.kind == Kind::Veth {
+            let masscan =
+                "masscan {targets} -p {port} --rate 100000 --wait 2 -oG - --interface veth";
+            subjects.push(Subject::new("masscan", masscan, "/open/"));
+        }
+        for peer in &arguments.peer {
+            if let Some((name, line)) = peer.split_once('=') {
+                subjects.push(Subject::new(name, line, "open"));
+            }
+        }
+        subjects.retain(Subject::is_there);
+        subjects
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    std::fs::create_dir_all(&arguments.out)?;
+    let mut samples =
+        String::from("workload,subject,round,targets,wall_s,cpu_s,open,truth,calls_per_target\n");
+    let mut report = head();
+    for workload in WORKLOADS
+        .iter()
+        .filter(|one| one.name.contains(&arguments.only))
+    {
+        measure(workload, &arguments, &mut samples, &mut report)?;
+    }
+    if arguments.only.is_empty() {
+        curves(&arguments, &mut samples)?;
+        report += "\n![wall time](wall.svg)\n![CPU time](cpu.svg)\n";
+    }
+    std::fs::write(arguments.out.join("samples.csv"), samples)?;
+    std::fs::write(arguments.out.join("report.md"), &report)?;
+    print!("{report}");
+    Ok(())
+}
+
+/// What the figures were measured on.
+fn head() -> String {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let load = read("/proc/loadavg");
+    let cpus = std::thread::available_parallelism().map_or(0, |cpus| cpus.get());
+    format!(
+        "# Scanner\n\nLinux {}, {cpus} CPUs; load average at the start {}. Medians of interleaved rounds; a run is the whole \
+         program, its start included. 65,536 targets each.\n\n\
+         | workload | subject | targets/s | CPU us a target | system calls a target | open, of | slowest to fastest |\n\
+         |---|---|---|---|---|---|---|\n",
+        read("/proc/sys/kernel/osrelease").trim(),
+        load.split(' ').next().unwrap_or("?"),
+    )
+}
+
+/// All subjects in turn, in another order each round.
+fn rounds(
+    workload: &Workload,
+    subjects: &[Subject],
+    targets: &str,
+    count: usize,
+) -> anyhow::Result<Vec<Vec<Run>>> {
+    let place = workload.place()?;
+    let mut runs = vec![Vec::new(); subjects.len()];
+    for round in 0..count {
+        for turn in 0..subjects.len() {
+            let at = (turn + round) % subjects.len();
+            // What failed once is not tried again.
+            if round > 0 && runs[at].is_empty() {
+                continue;
+            }
+            match subjects[at].run(&place.client, targets, workload.port)? {
+                Some(run) => runs[at].push(run),
+                None => eprintln!(
+                    "{}: {} failed or took too long",
+                    workload.name, subjects[at].name
+                ),
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn measure(
+    workload: &Workload,
+    arguments: &Arguments,
+    samples: &mut String,
+    report: &mut String,
+) -> anyhow::Result<()> {
+    let subjects = workload.subjects(arguments);
+    let runs = rounds(workload, &subjects, workload.targets, arguments.rounds)?;
+    for (subject, runs) in subjects
+        .iter()
+        .zip(&runs)
+        .filter(|(_, runs)| !runs.is_empty())
+    {
+        note(samples, workload, subject, ALL, runs)?;
+        let rates: Vec<f64> = runs
+            .iter()
+            .map(|run| ALL as f64 / run.wall.as_secs_f64())
+            .collect();
+        let cpu: Vec<f64> = runs
+            .iter()
+            .map(|run| run.cpu.as_secs_f64() * 1e6 / ALL as f64)
+            .collect();
+        let calls = runs
+            .iter()
+            .find_map(|run| run.calls)
+            .map_or("-".into(), |calls| format!("{calls:.3}"));
+        let open: Vec<String> = runs.iter().map(|run| run.open.to_string()).collect();
+        let (low, high) = rates.iter().fold((f64::MAX, 0f64), |(low, high), &rate| {
+            (low.min(rate), high.max(rate))
+        });
+        writeln!(
+            report,
+            "| {} | {} | {:.0} | {:.1} | {calls} | {} of {} | {low:.0} to {high:.0} |",
+            workload.name,
+            subject.name,
+            median(&rates),
+            median(&cpu),
+            open.join(", "),
+            workload.truth,
+        )?;
+    }
+    Ok(())
+}
+
+fn note(
+    samples: &mut String,
+    workload: &Workload,
+    subject: &Subject,
+    targets: u64,
+    runs: &[Run],
+) -> anyhow::Result<()> {
+    for (round, run) in runs.iter().enumerate() {
+        let calls = run.calls.map_or(String::new(), |calls| calls.to_string());
+        writeln!(
+            samples,
+            "\"{}\",\"{}\",{round},{targets},{},{},{},{},{calls}",
+            workload.name,
+            subject.name,
+            run.wall.as_secs_f64(),
+            run.cpu.as_secs_f64(),
+            run.open,
+            workload.truth
+        )?;
+    }
+    Ok(())
+}
+
+/// Wall and CPU time over 2^8 to 2^16 targets: one closed port over loopback.
+fn curves(arguments: &Arguments, samples: &mut String) -> anyhow::Result<()> {
+    let workload = &WORKLOADS[0];
+    let subjects = workload.subjects(arguments);
+    let mut wall: Vec<plot::Curve> = subjects
+        .iter()
+        .map(|one| (one.name.clone(), Vec::new()))
+        .collect();
+    let mut cpu = wall.clone();
+    for bits in (8..=16).step_by(2) {
+        let targets = format!("127.0.0.0/{}", 32 - bits);
+        let runs = rounds(workload, &subjects, &targets, arguments.rounds.min(3))?;
+        for (at, runs) in runs.iter().enumerate().filter(|(_, runs)| !runs.is_empty()) {
+            note(samples, workload, &subjects[at], 1 << bits, runs)?;
+            let of = |time: fn(&Run) -> f64| median(&runs.iter().map(time).collect::<Vec<_>>());
+            let targets = f64::from(1u32 << bits);
+            wall[at].1.push((targets, of(|run| run.wall.as_secs_f64())));
+            // A clock tick is the least that is counted.
+            cpu[at]
+                .1
+                .push((targets, of(|run| run.cpu.as_secs_f64()).max(0.001)));
+        }
+    }
+    let drawn = |curves: Vec<plot::Curve>| -> Vec<plot::Curve> {
+        curves
+            .into_iter()
+            .filter(|(_, points)| !points.is_empty())
+            .collect()
+    };
+    let out = &arguments.out;
+    plot::draw(
+        &out.join("wall.svg"),
+        "One closed port over loopback: wall time",
+        "seconds",
+        &drawn(wall),
+    )?;
+    plot::draw(
+        &out.join("cpu.svg"),
+        "One closed port over loopback: CPU time",
+        "seconds of CPU",
+        &drawn(cpu),
+    )
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where it is measured: namespaces, and who answers in them.
+
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::FromRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use anyhow::Context;
+use harness::netns::Namespace;
+
+/// A network behind the veth pair that the server's namespace takes as its own.
+pub const BEHIND: &str = "10.64.0.0/16";
+
+/// What one workload is measured in.
+pub struct Place {
+    /// Where scanners run.
+    pub client: Namespace,
+    _server: Option<Namespace>,
+    stop: Arc<AtomicBool>,
+    answering: Vec<JoinHandle<()>>,
+}
+
+impl Place {
+    pub fn loopback() -> anyhow::Result<Place> {
+        let client = Namespace::new()?;
+        tune(&client)?;
+        Ok(Place {
+            client,
+            _server: None,
+            stop: Arc::default(),
+            answering: Vec::new(),
+        })
+    }
+
+    /// Two namespaces; [`BEHIND`] is reached over the pair, and nobody drops or answers for it but the server.
+    pub fn veth(drops: bool) -> anyhow::Result<Place> {
+        let (client, server) = (Namespace::new()?, Namespace::new()?);
+        Namespace::veth_pair(&client, &server)?;
+        tune(&client)?;
+        tune(&server)?;
+        client.feed(
+            "ip",
+            &["-batch", "-"],
+            &format!("route add {BEHIND} via 10.77.0.2\n"),
+        )?;
+        server.feed(
+            "ip",
+            &["-batch", "-"],
+            &format!("route add local {BEHIND} dev lo\n"),
+        )?;
+        if drops {
+            let rules = "*filter\n-A INPUT -p tcp -j DROP\nCOMMIT\n";
+            server.feed("iptables-restore", &["--noflush", "--wait"], rules)?;
+        }
+        Ok(Place {
+            client,
+            _server: Some(server),
+            stop: Arc::default(),
+            answering: Vec::new(),
+        })
+    }
+
+    /// Answers on a port with these words, or with none; each connection until its peer is gone.
+    pub fn answer(&mut self, port: u16, words: &'static [u8]) -> anyhow::Result<()> {
+        let place = self._server.as_ref().unwrap_or(&self.client);
+        let listener = place.enter(|| listen(port))?;
+        // A peer that comes and goes leaves a connection to be taken off the backlog, by two at a time.
+        for _ in 0..2 {
+            let (listener, stop) = (listener.try_clone()?, self.stop.clone());
+            self.answering.push(thread::spawn(move || {
+                while let Ok((mut stream, _)) = listener.accept() {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let _ = stream.write_all(words);
+                }
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    /// A shutdown ends accept(2) in the threads.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// With a backlog that no scanner fills while a thread is asleep.
+fn listen(port: u16) -> anyhow::Result<TcpListener> {
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
+    // SAFETY: socket(2), bind(2) and listen(2) read an address that outlives them; the descriptor is owned at the end.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        let mut at: libc::sockaddr_in = std::mem::zeroed();
+        at.sin_family = libc::AF_INET as u16;
+        at.sin_port = any.port().to_be();
+        let size = size_of::<libc::sockaddr_in>() as u32;
+        let bound =
+            libc::bind(fd, (&raw const at).cast(), size) == 0 && libc::listen(fd, 65535) == 0;
+        anyhow::ensure!(
+            bound,
+            "listen on {any}: {}",
+            std::io::Error::last_os_error()
+        );
+        Ok(TcpListener::from_raw_fd(fd))
+    }
+}
+
+fn tune(place: &Namespace) -> anyhow::Result<()> {
+    place.enter(|| {
+        for (name, value) in [
+            ("net/core/somaxconn", "65535"),
+            ("net/ipv4/tcp_max_syn_backlog", "65535"),
+            ("net/ipv4/ip_local_port_range", "1024 65535"),
+            ("net/ipv4/tcp_syncookies", "0"),
+        ] {
+            fs::write(format!("/proc/sys/{name}"), value).with_context(|| name.to_string())?;
+        }
+        Ok(())
+    })
+}

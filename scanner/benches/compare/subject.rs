@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is measured: this scanner in its ways, and others that are on PATH.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use harness::netns::Namespace;
+
+/// A command line with `{targets}` and `{port}`, and how its results are counted.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub name: String,
+    pub words: Vec<String>,
+    /// A line with this is an open port.
+    pub open: &'static str,
+}
+
+/// One run of a subject.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub wall: Duration,
+    pub cpu: Duration,
+    pub open: u64,
+    /// As our own summary tells it.
+    pub calls: Option<f64>,
+}
+
+/// Longer than the slowest peer takes for 2^16 targets here.
+const LIMIT: Duration = Duration::from_secs(180);
+
+impl Subject {
+    pub fn new(name: &str, line: &str, open: &'static str) -> Subject {
+        Subject {
+            name: name.into(),
+            words: line.split_whitespace().map(str::to_string).collect(),
+            open,
+        }
+    }
+
+    /// Whether its program can be found.
+    pub fn is_there(&self) -> bool {
+        let program = &self.words[0];
+        let on_path = || {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+        };
+        program.contains('/') || on_path()
+    }
+
+    /// Runs it in a namespace to its end. None: it failed, or took too long.
+    pub fn run(&self, place: &Namespace, targets: &str, port: u16) -> anyhow::Result<Option<Run>> {
+        let words = self.words.iter().map(|word| {
+            word.replace("{targets}", targets)
+                .replace("{port}", &port.to_string())
+        });
+        let words: Vec<String> = words.collect();
+        let start = Instant::now();
+        let mut child = place
+            .command(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| self.name.clone())?;
+        let mut stdout = child.stdout.take().context("stdout is piped")?;
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stdout.read_to_string(&mut text);
+            text
+        });
+        let Some((status, cpu)) = wait(child.id() as i32, start) else {
+            return Ok(None);
+        };
+        let wall = start.elapsed();
+        let text = reader.join().unwrap_or_default();
+        if !status.success() {
+            return Ok(None);
+        }
+        let calls = text.lines().last().and_then(|line| {
+            let summary: serde_json::Value = serde_json::from_str(line).ok()?;
+            summary["summary"]["system_calls_per_target"].as_f64()
+        });
+        Ok(Some(Run {
+            wall,
+            cpu,
+            open: text.lines().filter(|line| line.contains(self.open)).count() as u64,
+            calls,
+        }))
+    }
+}
+
+/// Waits for a child; gives its end and its CPU time, that of its own children included.
+fn wait(pid: i32, start: Instant) -> Option<(ExitStatus, Duration)> {
+    loop {
+        // SAFETY: all zeros is a valid rusage; wait4(2) fills it and the status in.
+        let (done, status, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let mut status = 0;
+            let done = libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage);
+            (done, status, usage)
+        };
+        if done == pid {
+            let time =
+                |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+            return Some((
+                ExitStatus::from_raw(status),
+                time(usage.ru_utime) + time(usage.ru_stime),
+            ));
+        }
+        if start.elapsed() > LIMIT {
+            // SAFETY: kill(2) and waitpid(2) touch no memory but the status; the child was not waited for yet.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, std::ptr::null_mut(), 0);
+            }
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}

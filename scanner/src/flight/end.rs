@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The end of a target, and that of a flight.
+
+use std::io;
+
+use super::{Flight, Phase, LONGEST_WAIT_NS};
+use crate::engine::{Completion, Engine, Operation};
+use crate::probe::Talk;
+use crate::record::Record;
+use crate::state::{Finding, Reason, State};
+use crate::targets::Family;
+
+impl<E: Engine> Flight<'_, E> {
+    /// A target is done: told, counted, and its slot is free.
+    pub(super) fn done(
+        &mut self,
+        slot: usize,
+        state: State,
+        reason: Reason,
+        errno: i32,
+        finding: Finding,
+    ) {
+        self.deadlines.leave(slot);
+        self.counts.finished(state, reason, finding);
+        let taken = &mut self.slots[slot];
+        if self.settings.told[state as usize] {
+            let mut record = Record::new(taken.index, state, reason);
+            if matches!(reason, Reason::Other | Reason::Shortage) {
+                record.errno = errno;
+            }
+            record.attempts = taken.attempts;
+            record.finding = finding;
+            record.rtt_us = taken.rtt_us;
+            match (&mut self.scan, finding) {
+                (
+                    Some(scan),
+                    Finding::Answer | Finding::Silent | Finding::Ended | Finding::Reset,
+                )
+                | (Some(scan), Finding::TooLong | Finding::Invalid | Finding::NoTls) => {
+                    let (to, port) = self.cursor.target(taken.index);
+                    let (input, output) = self.engine.memory(slot);
+                    let talk = Talk {
+                        slot,
+                        to,
+                        port,
+                        input,
+                        filled: &mut taken.filled,
+                        output,
+                    };
+                    self.outbox.push(record, scan.answer(&talk));
+                }
+                _ => self.outbox.push(record, &[]),
+            }
+        }
+        taken.phase = Phase::Idle;
+        self.in_flight -= 1;
+        let family = usize::from(taken.family == Some(Family::V6));
+        self.idle[family].push(slot as u32);
+        if taken.dirty && taken.family.is_some() {
+            self.dirty.push(slot as u32);
+        }
+    }
+
+    /// Cancels what is in flight, dissolves what is connected, and gives the indices that were not ended.
+    pub(super) fn finish(mut self, mut ended: Vec<Completion>) -> io::Result<Vec<u64>> {
+        let busy = |phase| !matches!(phase, Phase::Idle | Phase::Paused);
+        let mut waiting = 0;
+        let mut left = Vec::new();
+        for slot in 0..self.used {
+            let phase = self.slots[slot].phase;
+            if phase != Phase::Idle {
+                left.push(self.slots[slot].index);
+            }
+            if busy(phase) {
+                waiting += 1;
+                self.engine.cancel(slot);
+            }
+        }
+        while waiting > 0 {
+            ended.clear();
+            self.engine.wait(1, LONGEST_WAIT_NS, &mut ended)?;
+            let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
+            waiting -= ended.iter().filter(gone).count();
+        }
+        for slot in 0..self.used {
+            if self.slots[slot].dirty && self.slots[slot].family.is_some() {
+                self.engine.abort(slot);
+            }
+        }
+        ended.clear();
+        self.engine.wait(0, 0, &mut ended)?;
+        left.extend(self.cursor.rest());
+        self.outbox.flush();
+        Ok(left)
+    }
+}
