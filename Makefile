@@ -18,7 +18,7 @@ SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man install deb test check-root certify fuzz bench demo micro plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man install deb test check-root certify fuzz bench bench-scanner demo micro plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
 
 help: ## this list
@@ -29,11 +29,13 @@ help: ## this list
 deps: ## install what is missing of deps/debian.txt (asks sudo if you are not root)
 	@deps/install
 
-build: ## build/rust-firewall, build/c-firewall, build/fwctl and build/harness
-	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl
+build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/scanner and build/harness
+	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl \
+		--package scanner
 	@$(MAKE) --silent --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
-	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl) build/c/c-firewall
-	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/harness"
+	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl scanner) \
+		build/c/c-firewall
+	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/scanner build/harness"
 
 man: ## build/man: the man pages, of what the programs say of themselves
 	@deps/install package
@@ -63,6 +65,7 @@ certify: ## the judge: boundary packets through both twins and nf_tables, SECOND
 fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
+	@$(RUST) scanner/fuzz/run $(SECONDS)
 	@$(RUST) cargo run --release --locked --quiet --package twinwall-tests --bin differential -- \
 		--seconds $(SECONDS) --decisions 1000000
 
@@ -77,6 +80,13 @@ demo: ## deps, build, and the short experiment with its figures
 	@deps/install build rust run
 	@$(MAKE) --no-print-directory build
 	@$(call run,demo)
+
+bench-scanner: build ## the scanner beside itself on epoll and the scanners on PATH: result/scanner (needs root)
+	@deps/check-root >/dev/null
+	@$(RUST) cargo bench --quiet --locked --no-run --package scanner --bench compare
+	@program=$$($(RUST) cargo bench --locked --no-run --package scanner --bench compare 2>&1 \
+		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
+	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
 micro: build ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
