@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is in the lines.
 
+use std::collections::BTreeSet;
+use std::fs;
+
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::until;
-use twinwall_tests::case::PATIENCE;
+use twinwall_tests::case::{until, PATIENCE};
 use twinwall_tests::packets::{ipv4, tcp, udp, RawSender};
+use twinwall_tests::proc;
 use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::running::{
@@ -17,6 +20,7 @@ use crate::Row;
 pub const ROWS: &[Row] = &[
     ("a-line-for-each-packet-of-interest", 60, each_type),
     ("the-rate-is-kept-and-the-rest-is-told", 60, rate),
+    ("a-line-is-told-by-the-policy-that-decided", 60, generations),
 ];
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -153,5 +157,53 @@ fn rate(twin: Twin) -> anyhow::Result<()> {
         written + left_out == dropped,
         "{written} written, {left_out} left out of {dropped}"
     );
+    Ok(())
+}
+
+/// A policy of which each packet to a port is dropped by a rule on a line of its own.
+fn policy_of(generation: u64) -> String {
+    let lines = "\n".repeat(generation as usize);
+    format!(
+        "table inet t {{ chain c {{ type filter hook input priority 0; policy accept;{lines}\
+         udp dport {DROPPED} drop comment \"{generation}\"\n}}\n}}\n"
+    )
+}
+
+/// Policies change while packets come: each line names the rule, and its place, of its own generation.
+fn generations(twin: Twin) -> anyhow::Result<()> {
+    const RELOADS: u64 = 12;
+    const PACKETS: u64 = 50;
+    let place = Place::new()?;
+    let events = place.path("events.json");
+    let policy = place.path("web.nft");
+    fs::write(&policy, policy_of(1))?;
+    let firewall = place.start(twin, &events, &["--events-rate", "1000000"])?;
+    let client = place.client()?;
+    for generation in 2..=RELOADS {
+        fs::write(&policy, policy_of(generation))?;
+        send(&client, DROPPED, PACKETS);
+        proc::signal(firewall.pid, libc::SIGHUP);
+        send(&client, DROPPED, PACKETS);
+        wait_for(&events, "the reload", |line| {
+            is_own(line, "reload") && line["twinwall"]["generation"] == generation
+        })?;
+    }
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "{}", ended.stderr);
+    let mut seen = BTreeSet::new();
+    for line in lines_of(&events)? {
+        if !is_type(&line, "drop") {
+            continue;
+        }
+        let own = &line["twinwall"];
+        let generation = own["generation"].as_u64().context("generation")?;
+        ensure!(
+            own["comment"] == generation.to_string()
+                && own["rule"] == format!("{policy}:{}", generation + 1),
+            "{line}"
+        );
+        seen.insert(generation);
+    }
+    ensure!(seen.len() as u64 > RELOADS / 2, "{seen:?}");
     Ok(())
 }
