@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The lives of a chain of firewalls: the first ends by an upgrade to the other twin, the second by one back, the third
+//! by a kill, the fourth as it is told to.
+
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{ensure, Context};
+use twinwall_tests::firewall::{Ended, Firewall};
+use twinwall_tests::ledger::Stats;
+use twinwall_tests::proc;
+use twinwall_tests::twin::Twin;
+
+use crate::figures::{Figures, Memory};
+use crate::place::{Place, DEADLINE_MS};
+use crate::traffic::Traffic;
+
+const LIVES: u32 = 4;
+/// Before its memory is looked at.
+const WARM_UP: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn other(twin: Twin) -> Twin {
+    match twin {
+        Twin::Rust => Twin::C,
+        Twin::C => Twin::Rust,
+    }
+}
+
+/// A firewall of this place, perhaps in place of one that runs.
+fn start(place: &Place, twin: Twin, take_over: bool) -> anyhow::Result<Firewall> {
+    let mut arguments = place.arguments();
+    if take_over {
+        arguments.extend(["--take-over".to_owned(), place.file("control")]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Firewall::start(&place.namespace, twin, &arguments)
+}
+
+/// KiB.
+fn memory_of(pid: u32) -> anyhow::Result<i64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    Ok(kib.context("no VmRSS")?.parse()?)
+}
+
+/// All that happens to a firewall in a second.
+fn second(
+    place: &Place,
+    firewall: &Firewall,
+    number: u64,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    place.write_policy(number)?;
+    match number % 2 {
+        0 => proc::signal(firewall.pid, libc::SIGHUP),
+        _ => drop(place.ask(r#"{"command":"reload"}"#)?),
+    }
+    figures.reloads += 1;
+    place.scrape()?;
+    figures.scrapes += 1;
+    if number % 3 == 0 {
+        place.ask(r#"{"command":"status"}"#)?;
+        place.ask(r#"{"command":"rules"}"#)?;
+    }
+    if number % 5 == 0 {
+        let ledger = firewall.ledger()?.total;
+        ensure!(ledger.reconciled, "not reconciled: {ledger:?}");
+    }
+    if number % 10 == 0 {
+        place.forget_events();
+        proc::signal(firewall.pid, libc::SIGUSR2);
+    }
+    if number % 15 == 14 {
+        proc::stop(firewall.pid)?;
+        thread::sleep(Duration::from_millis(2 * DEADLINE_MS));
+        proc::signal(firewall.pid, libc::SIGCONT);
+        figures.stalls += 1;
+    }
+    Ok(())
+}
+
+/// Lets a firewall live for so long.
+fn live(
+    place: &Place,
+    twin: Twin,
+    firewall: &mut Firewall,
+    time: Duration,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let mut samples = Vec::new();
+    for number in 0.. {
+        let due = begin + SECOND * number;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if begin.elapsed() >= time {
+            break;
+        }
+        ensure!(firewall.is_running()?, "the firewall ended");
+        second(place, firewall, number.into(), figures)?;
+        if begin.elapsed() > WARM_UP {
+            samples.push(memory_of(firewall.pid)?);
+        }
+    }
+    figures.memory.extend(Memory::of(twin.program(), &samples));
+    Ok(())
+}
+
+/// Only what a stall says may stand on stderr.
+fn check_stderr(ended: &Ended) -> anyhow::Result<()> {
+    for line in ended.stderr.lines() {
+        ensure!(line.contains(": no packet got its verdict for "), "{line}");
+    }
+    Ok(())
+}
+
+fn upgrade(
+    place: &Place,
+    old: Firewall,
+    twin: Twin,
+    figures: &mut Figures,
+) -> anyhow::Result<Firewall> {
+    let new = start(place, twin, true)?;
+    let ended = old.wait()?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    check_stderr(&ended)?;
+    figures.upgrades += 1;
+    Ok(new)
+}
+
+/// A twin's soak: it begins and ends with this twin.
+pub fn soak(twin: Twin, time: Duration) -> anyhow::Result<Figures> {
+    let begin = Instant::now();
+    let mut figures = Figures {
+        twin: twin.program(),
+        ..Figures::default()
+    };
+    let place = Place::new(twin)?;
+    let mut firewall = start(&place, twin, false)?;
+    let traffic = Traffic::start(&place.namespace)?;
+    let share = time / LIVES;
+    live(&place, twin, &mut firewall, share, &mut figures)?;
+    let mut firewall = upgrade(&place, firewall, other(twin), &mut figures)?;
+    live(&place, other(twin), &mut firewall, share, &mut figures)?;
+    let mut firewall = upgrade(&place, firewall, twin, &mut figures)?;
+    live(&place, twin, &mut firewall, share, &mut figures)?;
+    figures.add(&firewall.ledger()?.total);
+    firewall.kill()?;
+    figures.kills += 1;
+    let mut firewall = start(&place, twin, false)?;
+    live(&place, twin, &mut firewall, share, &mut figures)?;
+    figures.connections = traffic.stop();
+    firewall.settled_ledger()?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    check_stderr(&ended)?;
+    let last = ended.lines.last().context("no ledger at exit")?;
+    figures.add(&Stats::parse(last)?.total);
+    figures.seconds = begin.elapsed().as_secs();
+    Ok(figures)
+}

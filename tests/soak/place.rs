@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where a soak plays: a namespace, a folder, the policies that are exchanged.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use harness::netns::Namespace;
+use twinwall_tests::case::PATIENCE;
+use twinwall_tests::place::{namespace, restore};
+use twinwall_tests::twin::Twin;
+
+pub const METRICS: &str = "127.0.0.1:9630";
+pub const DEADLINE_MS: u64 = 500;
+
+pub struct Place {
+    pub namespace: Arc<Namespace>,
+    folder: PathBuf,
+}
+
+impl Place {
+    pub fn new(twin: Twin) -> anyhow::Result<Place> {
+        let folder = format!("twinwall-soak-{}-{}", std::process::id(), twin.name());
+        let place = Place {
+            namespace: Arc::new(namespace()?),
+            folder: std::env::temp_dir().join(folder),
+        };
+        fs::create_dir_all(&place.folder)?;
+        // Events are written anew by the user that the firewall becomes.
+        fs::set_permissions(&place.folder, Permissions::from_mode(0o777))?;
+        let rules = ["tcp", "udp"].map(|protocol| {
+            format!(
+                "-A OUTPUT -d 127.0.0.1 -p {protocol} --dport 9999 -j NFQUEUE --queue-balance 0:1"
+            )
+        });
+        restore(&place.namespace, "iptables", &rules.join("\n"))?;
+        place.write_policy(0)?;
+        Ok(place)
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        self.folder.join(name).to_string_lossy().into_owned()
+    }
+
+    pub fn arguments(&self) -> Vec<String> {
+        let deadline = DEADLINE_MS.to_string();
+        let words = [
+            "--queue",
+            "0:1",
+            "--policy",
+            &self.file("policy.nft"),
+            "--control",
+            &self.file("control"),
+            "--metrics",
+            METRICS,
+            "--events",
+            &self.file("events.json"),
+            "--deadline",
+            &deadline,
+            "--log-level",
+            "warning",
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// Puts the policy of a generation in place, whole: one rule stays, the others come and go.
+    pub fn write_policy(&self, generation: u64) -> anyhow::Result<()> {
+        let ports: Vec<String> = (0..=generation % 50)
+            .map(|i| format!("\t\tudp dport {} counter drop\n", 10_000 + i))
+            .collect();
+        let text = format!(
+            "table inet soak {{\n\tchain output {{\n\
+             \t\ttype filter hook output priority 0; policy accept;\n\
+             \t\tmeta l4proto udp counter comment \"all of udp\"\n\
+             \t\tmeta length 29 limit rate over 100/second drop\n{}\t}}\n}}\n",
+            ports.concat()
+        );
+        let next = self.file("policy.next");
+        fs::write(&next, text)?;
+        fs::rename(&next, self.file("policy.nft"))?;
+        Ok(())
+    }
+
+    /// Has the events written to a new file, and forgets the old one.
+    pub fn forget_events(&self) {
+        // There is none yet if nothing has happened.
+        let _ = fs::remove_file(self.file("events.json"));
+    }
+
+    /// Asks the control socket.
+    pub fn ask(&self, request: &str) -> anyhow::Result<serde_json::Value> {
+        let mut stream = UnixStream::connect(self.file("control")).context("control socket")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(format!("{request}\n").as_bytes())?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        let answer: serde_json::Value = serde_json::from_str(&line)?;
+        ensure!(answer["ok"] == true, "{request}: {answer}");
+        Ok(answer)
+    }
+
+    /// Scrapes the metrics.
+    pub fn scrape(&self) -> anyhow::Result<()> {
+        let mut stream = self.namespace.enter(|| TcpStream::connect(METRICS))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: soak\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        ensure!(text.contains("# EOF"), "metrics: {text}");
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left of it is in the way of nobody.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
