@@ -29,9 +29,6 @@ const STEP: Duration = Duration::from_millis(20);
 /// Bytes of what it says that are looked at.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
 
-/// Behind the name of a program's file that is not there any more, or another: proc(5).
-const REPLACED: &str = " (deleted)";
-
 /// This program, to start itself as what becomes the new firewall.
 const SELF: &str = "/proc/self/exe";
 
@@ -150,11 +147,10 @@ fn wait_for(
 
 /// The file that the running firewall was started from, be it another by now.
 fn own_binary(status: &Status) -> Result<&Path, Failure> {
-    let path = status.executable.as_deref().ok_or_else(|| {
+    status.executable.as_deref().map(Path::new).ok_or_else(|| {
         let text = "the firewall's own file is not known: name the binary";
         Failure::new(Exit::Usage, text)
-    })?;
-    Ok(Path::new(path.strip_suffix(REPLACED).unwrap_or(path)))
+    })
 }
 
 pub fn run(arguments: &Arguments, binary: Option<&Path>) -> Result<Exit, Failure> {
