@@ -24,7 +24,10 @@ fn declared(folder: &Path, mark: &str) -> io::Result<BTreeSet<String>> {
 }
 
 fn array(name: &str, calls: &BTreeSet<String>) -> String {
-    let calls: Vec<_> = calls.iter().map(|call| format!("libc::SYS_{call}")).collect();
+    let calls: Vec<_> = calls
+        .iter()
+        .map(|call| format!("libc::SYS_{call}"))
+        .collect();
     format!("const {name}: &[i64] = &[{}];\n", calls.join(", "))
 }
 

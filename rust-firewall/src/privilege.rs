@@ -54,9 +54,7 @@ fn find_user(name: Option<&str>) -> Result<User, Failure> {
 /// Whom `drop` will become; none if it stays who it is, or there is no such user.
 pub fn user(options: &Options) -> Option<User> {
     let is_root = geteuid().is_root();
-    is_root
-        .then(|| find_user(options.user.as_deref()))?
-        .ok()
+    is_root.then(|| find_user(options.user.as_deref()))?.ok()
 }
 
 /// The capabilities that shall be left, of those that there are.

@@ -17,20 +17,13 @@ use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::proc;
 use twinwall_tests::strace::Trace;
 use twinwall_tests::traffic::{tcp_connect, udp_client, udp_send, UdpFlood};
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::twin::Twin;
 
 use crate::declared::{declared, FIREWALL, GUARD};
-use crate::running::{ask, command, policy, Folder, RULES};
+use crate::running::{ask, command, of_both, policy, Folder, RULES};
 
 pub fn cases() -> Vec<Case> {
-    let case = |twin: Twin| {
-        Case::new(
-            format!("calls/are-those-declared/{}", twin.name()),
-            120,
-            move || are_those_declared(twin),
-        )
-    };
-    TWINS.into_iter().map(case).collect()
+    of_both("calls", &[("are-those-declared", are_those_declared)])
 }
 
 /// Calls that a run need not make, and when they are made.

@@ -9,24 +9,19 @@ use twinwall_tests::case::{skip, until, Case, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace;
 use twinwall_tests::proc;
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::twin::Twin;
 
-use crate::running::{ask, command, policy, Folder};
+use crate::running::{ask, command, of_both, policy, Folder};
 
 pub fn cases() -> Vec<Case> {
-    let bodies: [(&str, fn(Twin) -> anyhow::Result<()>); 3] = [
-        ("outside", outside),
-        ("inside", inside),
-        ("events-anew", events_anew),
-    ];
-    let mut cases = Vec::new();
-    for (name, body) in bodies {
-        for twin in TWINS {
-            let name = format!("files/{name}/{}", twin.name());
-            cases.push(Case::new(name, 60, move || body(twin)));
-        }
-    }
-    cases
+    of_both(
+        "files",
+        &[
+            ("outside", outside),
+            ("inside", inside),
+            ("events-anew", events_anew),
+        ],
+    )
 }
 
 fn need_landlock() -> anyhow::Result<()> {

@@ -11,22 +11,18 @@ use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace;
 use twinwall_tests::proc;
 use twinwall_tests::strace::Trace;
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::twin::Twin;
+
+use crate::running::of_both;
 
 pub fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for twin in TWINS {
-        let name = |what: &str| format!("forbidden/{what}/{}", twin.name());
-        cases.push(Case::new(name("ends-it-with-a-line"), 60, move || {
-            ends_it_with_a_line(twin)
-        }));
-        cases.push(Case::new(
-            name("nothing-without-a-sandbox"),
-            60,
-            move || nothing_without_a_sandbox(twin),
-        ));
-    }
-    cases
+    of_both(
+        "forbidden",
+        &[
+            ("ends-it-with-a-line", ends_it_with_a_line),
+            ("nothing-without-a-sandbox", nothing_without_a_sandbox),
+        ],
+    )
 }
 
 /// strace, which makes every reading of the kernel's figures a getpgrp. Dropping it ends it.

@@ -10,25 +10,20 @@ use twinwall_tests::case::{Case, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace;
 use twinwall_tests::proc;
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::twin::Twin;
 
-use crate::running::{policy, Folder};
+use crate::running::{of_both, policy, Folder};
 
 pub fn cases() -> Vec<Case> {
-    let bodies: [(&str, fn(Twin) -> anyhow::Result<()>); 4] = [
-        ("a-life", a_life),
-        ("watchdog", watchdog),
-        ("another-main-process", another_main_process),
-        ("nobody-listens", nobody_listens),
-    ];
-    let mut cases = Vec::new();
-    for (name, body) in bodies {
-        for twin in TWINS {
-            let name = format!("notify/{name}/{}", twin.name());
-            cases.push(Case::new(name, 60, move || body(twin)));
-        }
-    }
-    cases
+    of_both(
+        "notify",
+        &[
+            ("a-life", a_life),
+            ("watchdog", watchdog),
+            ("another-main-process", another_main_process),
+            ("nobody-listens", nobody_listens),
+        ],
+    )
 }
 
 /// What systemd would be.

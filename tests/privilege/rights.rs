@@ -7,32 +7,27 @@ use twinwall_tests::case::Case;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace;
 use twinwall_tests::proc;
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::twin::Twin;
 
-use crate::running::{policy, Folder};
+use crate::running::{of_both, policy, Folder};
 
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
 
 pub fn cases() -> Vec<Case> {
-    let bodies: [(&str, fn(Twin) -> anyhow::Result<()>); 5] = [
-        ("of-every-thread", of_every_thread),
-        ("with-reject", with_reject),
-        ("of-the-guard", of_the_guard),
-        ("without-a-sandbox", without_a_sandbox),
-        (
-            "the-parents-end-still-ends-it",
-            the_parents_end_still_ends_it,
-        ),
-    ];
-    let mut cases = Vec::new();
-    for (name, body) in bodies {
-        for twin in TWINS {
-            let name = format!("rights/{name}/{}", twin.name());
-            cases.push(Case::new(name, 60, move || body(twin)));
-        }
-    }
-    cases
+    of_both(
+        "rights",
+        &[
+            ("of-every-thread", of_every_thread),
+            ("with-reject", with_reject),
+            ("of-the-guard", of_the_guard),
+            ("without-a-sandbox", without_a_sandbox),
+            (
+                "the-parents-end-still-ends-it",
+                the_parents_end_still_ends_it,
+            ),
+        ],
+    )
 }
 
 /// Whom the firewall becomes: the user twinwall if there is one, else nobody. Its user and group.

@@ -9,7 +9,23 @@ use std::path::PathBuf;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::PATIENCE;
+use twinwall_tests::case::{Case, PATIENCE};
+use twinwall_tests::twin::{Twin, TWINS};
+
+/// A case's body, for one twin.
+pub type Body = fn(Twin) -> anyhow::Result<()>;
+
+/// Cases named `PART/NAME/TWIN`.
+pub fn of_both(part: &str, bodies: &[(&str, Body)]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, body) in bodies.iter().copied() {
+        for twin in TWINS {
+            let name = format!("{part}/{name}/{}", twin.name());
+            cases.push(Case::new(name, 120, move || body(twin)));
+        }
+    }
+    cases
+}
 
 /// A folder that everybody may write to, as the user whom the firewall becomes has to; it goes away with the value.
 pub struct Folder(PathBuf);

@@ -13,25 +13,20 @@ use twinwall_tests::ledger::Stats;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::proc;
 use twinwall_tests::traffic::{udp_client, udp_send, UdpServer};
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::twin::Twin;
 
-use crate::running::{policy, Folder, RULES};
+use crate::running::{of_both, policy, Folder, RULES};
 
 pub fn cases() -> Vec<Case> {
-    let bodies: [(&str, fn(Twin) -> anyhow::Result<()>); 4] = [
-        ("another", another),
-        ("there-is-none", there_is_none),
-        ("cannot-read-the-policy", cannot_read_the_policy),
-        ("with-a-file-capability", with_a_file_capability),
-    ];
-    let mut cases = Vec::new();
-    for (name, body) in bodies {
-        for twin in TWINS {
-            let name = format!("user/{name}/{}", twin.name());
-            cases.push(Case::new(name, 60, move || body(twin)));
-        }
-    }
-    cases
+    of_both(
+        "user",
+        &[
+            ("another", another),
+            ("there-is-none", there_is_none),
+            ("cannot-read-the-policy", cannot_read_the_policy),
+            ("with-a-file-capability", with_a_file_capability),
+        ],
+    )
 }
 
 fn another(twin: Twin) -> anyhow::Result<()> {
