@@ -197,8 +197,9 @@ fn generations(twin: Twin) -> anyhow::Result<()> {
         }
         let own = &line["twinwall"];
         let generation = own["generation"].as_u64().context("generation")?;
+        let comment = generation.to_string();
         ensure!(
-            own["comment"] == generation.to_string()
+            own["comment"] == comment.as_str()
                 && own["rule"] == format!("{policy}:{}", generation + 1),
             "{line}"
         );
