@@ -33,7 +33,7 @@ enum options_profile { OPTIONS_FAST, OPTIONS_PAPER, OPTIONS_PROFILE_COUNT };
 /// What --fail is about.
 enum options_situation {
     OPTIONS_OVERLOAD,  // the queue or its socket is full
-    OPTIONS_STALL,     // a packet waits longer than --deadline
+    OPTIONS_STALL,     // packets wait, and none gets a verdict for --deadline
     OPTIONS_CRASH,     // the firewall ends without being told to
     OPTIONS_MALFORMED, // a packet's headers are none
     OPTIONS_TRUNCATED, // what the policy reads was cut off

@@ -37,7 +37,7 @@ pub enum OptionsProfile {
 pub enum OptionsSituation {
     /// The queue or its socket is full.
     Overload,
-    /// A packet waits longer than --deadline.
+    /// Packets wait, and none gets a verdict for --deadline.
     Stall,
     /// The firewall ends without being told to.
     Crash,
