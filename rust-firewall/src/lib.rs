@@ -76,6 +76,7 @@ pub mod privilege_landlock;
 pub mod privilege_seccomp;
 pub mod queue;
 pub mod queue_adopt;
+pub mod queue_attribute;
 #[allow(unsafe_code)]
 pub mod queue_classic;
 #[allow(unsafe_code)]

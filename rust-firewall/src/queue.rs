@@ -14,16 +14,14 @@ use std::os::fd::BorrowedFd;
 
 use nix::errno::Errno;
 use sys_bindings::{
-    nfgenmsg, nfqnl_msg_packet_hdr, nfqnl_msg_packet_hw, nfqnl_msg_packet_timestamp, nlattr,
-    nlmsgerr, nlmsghdr, CTA_MARK, NFNL_SUBSYS_QUEUE, NFQA_CAP_LEN, NFQA_CFG_F_CONNTRACK,
-    NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_GSO, NFQA_CFG_F_UID_GID, NFQA_CT, NFQA_CT_INFO, NFQA_GID,
-    NFQA_HWADDR, NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_IFINDEX_PHYSINDEV,
-    NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK, NFQA_PACKET_HDR, NFQA_SECCTX, NFQA_SKB_INFO,
-    NFQA_TIMESTAMP, NFQA_UID, NFQNL_MSG_PACKET, NLA_ALIGNTO, NLA_HDRLEN, NLA_TYPE_MASK,
-    NLMSG_ERROR, NLMSG_HDRLEN,
+    nfgenmsg, nfqnl_msg_packet_hdr, nlmsgerr, nlmsghdr, NFNL_SUBSYS_QUEUE, NFQA_CFG_F_CONNTRACK,
+    NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_GSO, NFQA_CFG_F_UID_GID, NFQA_PACKET_HDR, NFQNL_MSG_PACKET,
+    NLA_HDRLEN, NLMSG_ERROR, NLMSG_HDRLEN,
 };
 
 use crate::log::{failure_set, failure_set_start, warn, Failure, LogExit};
+pub(crate) use crate::queue_attribute::{attribute_at, be32_of, Attribute};
+pub use crate::queue_attribute::{attribute_fits, check_attributes, conntrack_mark, QueueExtras};
 use crate::queue_classic::{self, ClassicLibrary};
 use crate::queue_mnl::{self, MnlLibrary};
 use crate::queue_proc;
@@ -237,35 +235,6 @@ const _: () = assert!(
     "an errno and the header of the request"
 );
 
-/// Bytes of a value of fixed size; 0 = of any length. What nfq_nlmsg_parse insists on all backends
-/// do: so for NFQA_SECCTX, a string that the library takes for a number, and that no one asks for.
-fn attribute_bytes(kind: u16) -> usize {
-    match u32::from(kind) {
-        NFQA_PACKET_HDR => PACKET_HDR_BYTES,
-        NFQA_TIMESTAMP => size_of::<nfqnl_msg_packet_timestamp>(),
-        NFQA_HWADDR => size_of::<nfqnl_msg_packet_hw>(),
-        NFQA_MARK
-        | NFQA_IFINDEX_INDEV
-        | NFQA_IFINDEX_OUTDEV
-        | NFQA_IFINDEX_PHYSINDEV
-        | NFQA_IFINDEX_PHYSOUTDEV
-        | NFQA_CT_INFO
-        | NFQA_CAP_LEN
-        | NFQA_SKB_INFO
-        | NFQA_UID
-        | NFQA_GID
-        | NFQA_SECCTX => size_of::<u32>(),
-        _ => 0,
-    }
-}
-
-/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes:
-/// those of fixed size have just that, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 insists.
-pub fn attribute_fits(kind: u16, value_bytes: usize) -> bool {
-    let bytes = attribute_bytes(kind);
-    bytes == 0 || value_bytes == bytes
-}
-
 /// The fields of a message's header that are looked at, in host order.
 pub(crate) struct Header {
     pub nlmsg_len: u32,
@@ -288,46 +257,11 @@ pub(crate) fn header_of(bytes: &[u8]) -> Header {
     }
 }
 
-/// An attribute, and where its value begins and the next attribute.
-pub(crate) struct Attribute<'a> {
-    /// Without its flag bits.
-    pub kind: u16,
-    pub value: &'a [u8],
-    /// In bytes from the message's start.
-    pub value_offset: usize,
-    /// Beyond the message if this is the last one and unpadded.
-    pub next_offset: usize,
-}
-const _: () = assert!(offset_of!(nlattr, nla_len) == 0 && offset_of!(nlattr, nla_type) == 2);
-
-/// The attribute at an offset of a message, or nothing if its header or its value doesn't lie within
-/// the message, or the value's length isn't one of its type.
-pub(crate) fn attribute_at(message: &[u8], offset: usize) -> Option<Attribute<'_>> {
-    let left = message.get(offset..)?;
-    let [a, b, c, d] = left.first_chunk::<{ NLA_HDRLEN as usize }>()?;
-    let nla_len = usize::from(u16::from_ne_bytes([*a, *b]));
-    let kind = u16::from_ne_bytes([*c, *d]) & NLA_TYPE_MASK as u16;
-    let value = left.get(NLA_HDRLEN as usize..nla_len)?;
-    attribute_fits(kind, value.len()).then_some(Attribute {
-        kind,
-        value,
-        value_offset: offset + NLA_HDRLEN as usize,
-        next_offset: offset + nla_len.next_multiple_of(NLA_ALIGNTO as usize),
-    })
-}
-
 /// A whole message, as far as its header says; `frame` found that it lies in the bytes.
 pub(crate) fn message_of(bytes: &[u8]) -> &[u8] {
     bytes
         .get(..header_of(bytes).nlmsg_len as usize)
         .unwrap_or_default()
-}
-
-/// The 32 bits in network order that a value begins with; 0 if it is shorter.
-pub(crate) fn be32_of(value: &[u8]) -> u32 {
-    value
-        .first_chunk()
-        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Takes the fields of an NFQA_PACKET_HDR, if the value is long enough to be one.
@@ -397,84 +331,6 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     match header.nlmsg_type {
         PACKET_TYPE => QueueParsed::Packet,
         _ => QueueParsed::Ignored,
-    }
-}
-
-/// Takes the mark out of the value of an NFQA_CT; without CTA_MARK it is 0. Fails with EBADMSG: an
-/// attribute in it reaches beyond it, or CTA_MARK is not 4 bytes.
-pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
-    let mut offset = 0;
-    let mut mark = 0;
-    while offset < value.len() {
-        let left = value.get(offset..).unwrap_or_default();
-        let [a, b, c, d] = left
-            .first_chunk::<{ NLA_HDRLEN as usize }>()
-            .ok_or(Errno::EBADMSG)?;
-        let nla_len = usize::from(u16::from_ne_bytes([*a, *b]));
-        let kind = u16::from_ne_bytes([*c, *d]) & NLA_TYPE_MASK as u16;
-        let found = left
-            .get(NLA_HDRLEN as usize..nla_len)
-            .ok_or(Errno::EBADMSG)?;
-        if u32::from(kind) == CTA_MARK {
-            let found = <[u8; 4]>::try_from(found).map_err(|_| Errno::EBADMSG)?;
-            mark = u32::from_be_bytes(found);
-        }
-        offset += nla_len.next_multiple_of(NLA_ALIGNTO as usize);
-    }
-    Ok(mark)
-}
-
-/// What the callback API has no function for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueExtras {
-    /// NFQA_CAP_LEN in host order.
-    pub cap_len: Option<u32>,
-    pub ct_info: u32,
-    pub has_ct_mark: bool,
-    pub ct_mark: u32,
-}
-
-/// Takes what the callback API has no function for out of an attribute whose length fits. Fails with
-/// EBADMSG.
-fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Errno> {
-    match u32::from(attribute.kind) {
-        NFQA_CAP_LEN => extras.cap_len = Some(be32_of(attribute.value)),
-        NFQA_CT_INFO => extras.ct_info = be32_of(attribute.value),
-        NFQA_CT => {
-            extras.has_ct_mark = true;
-            extras.ct_mark = conntrack_mark(attribute.value)?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Checks the attributes of a whole packet message, as what the libraries take on trust: every
-/// header and every value lies within nlmsg_len, a value of fixed size has that size, what lies in
-/// NFQA_CT lies within it, and there is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer
-/// than 4 bytes after the last attribute are malformed too.
-/// - bytes: a message that `frame` found whole.
-/// - Fails with EBADMSG.
-pub fn check_attributes(bytes: &[u8]) -> Result<QueueExtras, Errno> {
-    let message = message_of(bytes);
-    let mut offset = MESSAGE_BYTES;
-    let mut extras = QueueExtras {
-        cap_len: None,
-        ct_info: UNKNOWN,
-        has_ct_mark: false,
-        ct_mark: 0,
-    };
-    let mut has_packet_hdr = false;
-    while offset < message.len() {
-        let attribute = attribute_at(message, offset).ok_or(Errno::EBADMSG)?;
-        take_extra(&attribute, &mut extras)?;
-        has_packet_hdr = has_packet_hdr || u32::from(attribute.kind) == NFQA_PACKET_HDR;
-        offset = attribute.next_offset;
-    }
-    if has_packet_hdr {
-        Ok(extras)
-    } else {
-        Err(Errno::EBADMSG)
     }
 }
 
