@@ -12,5 +12,7 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(head(&input[..len]), Head::Whole(len));
         assert_ne!(head(&input[..len - 1]), Head::Whole(len));
     }
-    assert!(printable(input).chars().all(|character| !character.is_control()));
+    assert!(printable(input)
+        .chars()
+        .all(|character| !character.is_control()));
 });
