@@ -15,7 +15,10 @@ use rust_firewall::options::{self, OptionsAction};
 use rust_firewall::report;
 
 fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
-    if arguments.get(1).is_some_and(|first| first == guard::COMMAND) {
+    if arguments
+        .get(1)
+        .is_some_and(|first| first == guard::COMMAND)
+    {
         return Ok(guard_run::run(arguments));
     }
     match options::parse(arguments)? {
