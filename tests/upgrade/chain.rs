@@ -123,7 +123,10 @@ fn run_chain(
         before = total.received;
     }
     load.wait_for(DATAGRAMS)?;
-    let sent = load.finish()?;
+    let sent = match load.finish() {
+        Ok(sent) => sent,
+        Err(error) => return Err(error.context(format!("{:?}", firewall.ledger()?.total))),
+    };
     Ok((check_end(firewall)?, sent))
 }
 

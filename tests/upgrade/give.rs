@@ -52,11 +52,10 @@ const STRANGE: &str =
 /// it said.
 fn fail(
     twin: Twin,
-    arguments: &[&str],
     play: impl FnOnce(&Setting, &mut Peer) -> anyhow::Result<()>,
 ) -> anyhow::Result<Ended> {
     let setting = Setting::new("--queue-num 0")?;
-    let firewall = setting.start(twin, arguments)?;
+    let firewall = setting.start(twin, &[])?;
     tcp_echo(&setting.namespace, LOCALHOST)?;
     let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
     tcp_ask(&mut stream)?;
@@ -87,7 +86,7 @@ fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
 }
 
 fn new_one_ends(twin: Twin) -> anyhow::Result<()> {
-    check_said(&fail(twin, &[], |_, _| Ok(()))?, ENDED)
+    check_said(&fail(twin, |_, _| Ok(()))?, ENDED)
 }
 
 /// Before it has read what the old one says.
@@ -108,9 +107,8 @@ fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a deadline, after which the guard would answer what waits.
 fn new_one_is_silent(twin: Twin) -> anyhow::Result<()> {
-    let ended = fail(twin, &["--deadline", "0"], |_, peer| {
+    let ended = fail(twin, |_, peer| {
         let since = Instant::now();
         let end = peer.hear();
         let took = since.elapsed();
@@ -129,7 +127,7 @@ fn new_one_says_something_else(twin: Twin) -> anyhow::Result<()> {
         "{}\n",
         "\n",
     ] {
-        let ended = fail(twin, &[], |_, peer| {
+        let ended = fail(twin, |_, peer| {
             peer.say(line)?;
             ensure!(peer.hear().is_err(), "the old firewall answers {line}");
             Ok(())

@@ -61,11 +61,13 @@ impl Setting {
         Ok(path)
     }
 
-    /// Starts the first firewall. Only warnings and errors are said on stderr.
+    /// Starts the first firewall. Only warnings and errors are said on stderr. A machine so busy that an upgrade takes a
+    /// second makes no stall.
     pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
         let control = self.control();
         let ours = ["--control", &control, "--log-level", "warning"];
-        Firewall::start(&self.namespace, twin, &[&ours, arguments].concat())
+        let ours = [&ours[..], &["--deadline", "60000"]].concat();
+        Firewall::start(&self.namespace, twin, &[&ours[..], arguments].concat())
     }
 
     /// Starts a firewall that takes over from the one before, which must end by itself without a word of warning and
