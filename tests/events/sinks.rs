@@ -62,8 +62,9 @@ fn drops(place: &Place, packets: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the firewall, which may have warned; gives the last ledger, too.
+/// Ends the firewall, which may have warned, when it has nothing to do; gives the last ledger, too.
 fn end(firewall: Firewall) -> anyhow::Result<(Ended, Stats)> {
+    firewall.settled_ledger()?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
