@@ -17,12 +17,13 @@ use crate::log::{failure_set_start, Failure};
 include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 
 // What the standard library and the C library call of their own accord: memory, threads and their
-// locks, signals, the end, and clocks where the kernel has no vDSO for them. Then the line on stderr.
+// locks, signals, the end, and clocks where the kernel has no vDSO for them; a call that newer ones
+// prefer (fstat). Then the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
 // seccomp: rt_sigaction rt_sigprocmask rt_sigreturn restart_syscall sigaltstack getpid gettid tgkill
-// seccomp: clock_gettime gettimeofday getrandom
+// seccomp: clock_gettime gettimeofday getrandom fstat
 // seccomp: write
 // seccomp-guard: brk mmap munmap mremap madvise futex rt_sigaction rt_sigprocmask
 // seccomp-guard: rt_sigreturn restart_syscall sigaltstack getpid gettid tgkill clock_gettime
