@@ -152,10 +152,8 @@ fn a_ring_allocates_nothing_once_started() {
             let (allocated, sum) = fly(engine, scan, port);
             assert_eq!(sum.done(), 2 * 4096);
             assert!(sum.state(State::Open) > 3_500, "{sum:?}");
-            // One for the run's own list of completions, a few for the list of what is left at its end, and what the
-            // channel takes when it first waits: none of them grows with the targets.
-            eprintln!("{allocated}");
-            assert!(allocated <= 16, "{allocated} allocations, {sum:?}");
+            // The list of completions and that of what is left: as many for any number of targets.
+            assert!(allocated <= 4, "{allocated} allocations, {sum:?}");
         }
     }
 }
