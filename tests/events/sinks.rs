@@ -294,7 +294,8 @@ fn read_lines(stream: UnixStream) -> Receiver<Value> {
 }
 
 fn listener(twin: Twin) -> anyhow::Result<()> {
-    const PACKETS: u64 = 8000;
+    // Lines of them are more than twice what is kept for a sink.
+    const PACKETS: u64 = 16_000;
     let place = Place::new()?;
     let path = place.path("listener");
     let listen = || -> anyhow::Result<UnixListener> {
