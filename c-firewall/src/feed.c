@@ -22,8 +22,6 @@ enum {
     NS_PER_MS = 1000000,
 };
 
-extern char **environ;
-
 void feed_begin(struct feed *feed, uint16_t first, uint16_t last) {
     *feed = (struct feed){.first = first, .last = last};
 }
@@ -83,7 +81,7 @@ static void take_save_line(struct feed *feed, const char *at) {
         if (strcmp(before, "--queue-balance") == 0 && sscanf(word, "%u:%u", &first, &last) != 2)
             last = first;
         bypass = bypass || strcmp(word, "--queue-bypass") == 0;
-        strcpy(before, word);
+        memcpy(before, word, sizeof before);
     }
     if (queue)
         add_rule(feed, first, last, bypass);
@@ -98,15 +96,16 @@ void feed_take_save(struct feed *feed, const char *text) {
     }
 }
 
+static bool is_bypass(const json_t *flag) {
+    return json_is_string(flag) && strcmp(json_string_value(flag), "bypass") == 0;
+}
+
 /// Whether the flags of a queue statement, a string or an array of them, have the bypass.
 static bool has_bypass(const json_t *flags) {
-    const json_t *flag;
-    size_t i;
-
-    if (json_is_string(flags))
-        return strcmp(json_string_value(flags), "bypass") == 0;
-    json_array_foreach(flags, i, flag) if (has_bypass(flag)) return true;
-    return false;
+    for (size_t i = 0; i < json_array_size(flags); i++)
+        if (is_bypass(json_array_get(flags, i)))
+            return true;
+    return is_bypass(flags);
 }
 
 /// Takes a queue statement. An expression may lead to any queue.
@@ -207,9 +206,10 @@ static char *read_output(int fd, uint64_t due_ns) {
 /// noted.
 static char *ask_tool(struct feed *feed, const char *const *argv, uint64_t due_ns) {
     char *text;
-    pid_t pid;
-    int status, fd = -1;
+    pid_t pid = -1;
+    int status = 0, fd = -1;
     const int started = start_tool(argv, &pid, &fd);
+    pid_t ended;
 
     if (started < 0) {
         set_unknown(feed, argv[0], started == -ENOENT ? "is not there" : "can't be started");
@@ -219,8 +219,9 @@ static char *ask_tool(struct feed *feed, const char *const *argv, uint64_t due_n
     close(fd);
     if (!text)
         kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    do
+        ended = waitpid(pid, &status, 0);
+    while (ended < 0 && errno == EINTR);
     if (!text) {
         set_unknown(feed, argv[0], "did not end in time");
         return NULL;

@@ -28,8 +28,6 @@ enum {
     NS_PER_MS = 1000000,
 };
 
-extern char **environ;
-
 bool guard_wanted(const struct options *options) {
     return options->deadline_ms > 0 || options->fail_open[OPTIONS_CRASH];
 }
@@ -37,7 +35,7 @@ bool guard_wanted(const struct options *options) {
 /// Ends the guard that owns a queue whose firewall is gone.
 static void relieve(uint16_t number) {
     const uint64_t due_ns = wait_clock() + (uint64_t)GONE_MS * NS_PER_MS;
-    const struct timespec step = {.tv_nsec = STEP_MS * NS_PER_MS};
+    const struct timespec step = {.tv_nsec = (long)STEP_MS * NS_PER_MS};
     struct queue_figures figures;
     struct queue_owner owner;
 

@@ -193,6 +193,7 @@ static void accept_all(const struct guarding *guarding) {
         for (uint32_t i = 0; i < guarding->count; i++)
             if (sockets[i].revents)
                 accept_received(&guarding->all[i].queue);
+    free(sockets);
 }
 
 /// Takes "FD:NUMBER". Returns 0, or -errno with failure filled in.
@@ -266,13 +267,17 @@ static int give_up(const struct failure *failure) {
 
 int guard_run(int argc, char **argv) {
     static const char ready = GUARD_READY;
-    struct guarding guarding;
+    struct guarding guarding = {0};
     struct failure failure;
 
-    if (take_arguments(argc, argv, &guarding, &failure) < 0 || settle_down(&guarding, &failure) < 0)
+    if (take_arguments(argc, argv, &guarding, &failure) < 0 ||
+        settle_down(&guarding, &failure) < 0) {
+        free(guarding.all);
         return give_up(&failure);
+    }
     send(STDIN_FILENO, &ready, sizeof ready, 0);
     if (!watch(&guarding) && guarding.crash_open)
         accept_all(&guarding);
+    free(guarding.all);
     return LOG_EXIT_STOPPED;
 }

@@ -187,15 +187,15 @@ static int find_process(uint64_t inode, struct queue_owner *owner) {
 
     if (!processes)
         return -errno;
-    do {
-        entry = readdir(processes);
-        if (!entry || strspn(entry->d_name, "0123456789") != strlen(entry->d_name) ||
+    while ((result < 0 || strcmp(owner->comm, QUEUE_PROC_GUARD) == 0) &&
+           (entry = readdir(processes))) {
+        if (strspn(entry->d_name, "0123456789") != strlen(entry->d_name) ||
             !process_has_socket(entry->d_name, inode))
             continue;
         owner->pid = (pid_t)strtol(entry->d_name, NULL, 10);
         read_comm(entry->d_name, owner->comm);
         result = 0;
-    } while (entry && (result < 0 || strcmp(owner->comm, QUEUE_PROC_GUARD) == 0));
+    }
     closedir(processes);
     return result;
 }
