@@ -98,7 +98,8 @@ fn live(
             break;
         }
         ensure!(firewall.is_running()?, "the firewall ended");
-        second(place, firewall, number.into(), figures)?;
+        second(place, firewall, number.into(), figures)
+            .with_context(|| format!("{} in its second {number}", twin.program()))?;
         if begin.elapsed() > WARM_UP {
             samples.push(memory_of(firewall.pid)?);
         }

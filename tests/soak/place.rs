@@ -100,7 +100,8 @@ impl Place {
         stream.write_all(format!("{request}\n").as_bytes())?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
-        let answer: serde_json::Value = serde_json::from_str(&line)?;
+        let answer: serde_json::Value =
+            serde_json::from_str(&line).with_context(|| format!("{request}: {line:?}"))?;
         ensure!(answer["ok"] == true, "{request}: {answer}");
         Ok(answer)
     }
