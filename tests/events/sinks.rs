@@ -148,8 +148,18 @@ fn no_rotation(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A file system that goes away with the value.
+struct Disk(CString);
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // SAFETY: the string lives through the call.
+        unsafe { libc::umount2(self.0.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
 /// Mounts a file system of 256 KiB, in a mount namespace of this thread's and its children's.
-fn mount_small(folder: &str) -> anyhow::Result<()> {
+fn mount_small(folder: &str) -> anyhow::Result<Disk> {
     let call = |result: i32, what: &str| -> anyhow::Result<()> {
         let error = std::io::Error::last_os_error();
         ensure!(result == 0, "{what}: {error}");
@@ -171,8 +181,9 @@ fn mount_small(folder: &str) -> anyhow::Result<()> {
             0,
             options.as_ptr().cast(),
         );
-        call(result, "mount tmpfs")
+        call(result, "mount tmpfs")?;
     }
+    Ok(Disk(target))
 }
 
 fn full_disk(twin: Twin) -> anyhow::Result<()> {
@@ -180,7 +191,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let disk = place.path("disk");
     fs::create_dir(&disk)?;
-    mount_small(&disk)?;
+    let _disk = mount_small(&disk)?;
     let filler = format!("{disk}/filler");
     fs::write(&filler, vec![0; 200 << 10])?;
     let events = format!("{disk}/events.json");
