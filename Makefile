@@ -4,6 +4,7 @@
 EXPERIMENT ?= twins
 QUEUE_RULES ?= loopback-9999
 SECONDS ?= 60
+MINUTES ?= 30
 ROUNDS ?= 9
 PREFIX ?= /usr/local
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
@@ -18,7 +19,7 @@ SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man install deb test check-root certify fuzz bench bench-scanner demo micro plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man install deb test check-root certify soak fuzz bench bench-scanner demo micro plot rules unrules bindings lint fmt clean
 .PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
 
 help: ## this list
@@ -61,6 +62,12 @@ certify: ## the judge: boundary packets through both twins and nf_tables, SECOND
 	@$(MAKE) --no-print-directory build
 	@$(RUST) cargo build --release --locked --quiet --package twinwall-tests --bin certify
 	@$(SUDO) $(CARGO_TARGET_DIR)/release/certify --seconds $(SECONDS)
+
+soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, upgrades, kills (needs root)
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory build
+	@$(RUST) cargo build --release --locked --quiet --package twinwall-tests --bin soak
+	@$(SUDO) $(CARGO_TARGET_DIR)/release/soak --minutes $(MINUTES) --out build/soak.json
 
 fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
