@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
 use serde_json::Value;
-use twinwall_tests::case::PATIENCE;
+use twinwall_tests::case::{until, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::{root, Twin};
@@ -172,6 +172,17 @@ impl Place {
     /// fwctl, to be given its command.
     pub fn command(&self) -> anyhow::Result<Command> {
         command(&self.namespace, &self.socket)
+    }
+
+    /// Waits until so many clients of `tail` have come, and the workers know what they want.
+    pub fn until_followed(&self, clients: u64) -> anyhow::Result<()> {
+        until("fwctl follows", PATIENCE, || {
+            let object = self.fwctl(&["status", "--json"])?.object()?;
+            Ok(object["counts"]["tail_clients"] == clients)
+        })?;
+        // The workers are told right after a client was counted.
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
     }
 
     /// Sends datagrams to a port, where nobody listens: only the firewall counts them.

@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::{until, PATIENCE};
 use twinwall_tests::packets::ipv4;
 use twinwall_tests::twin::Twin;
 
@@ -152,10 +151,7 @@ fn live(place: &Place, new: &str) -> anyhow::Result<Vec<Value>> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    until("fwctl follows", PATIENCE, || {
-        let object = place.fwctl(&["status", "--json"])?.object()?;
-        Ok(object["counts"]["tail_clients"] == 1)
-    })?;
+    place.until_followed(1)?;
     place.send(ACCEPTED, 1)?;
     place.send(DROPPED, 3)?;
     place.send(OTHER, 1)?;

@@ -132,10 +132,7 @@ fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    until("fwctl follows", PATIENCE, || {
-        let object = place.fwctl(&["status", "--json"])?.object()?;
-        Ok(object["counts"]["tail_clients"] != 0)
-    })?;
+    place.until_followed(1)?;
     for port in [ACCEPTED, DROPPED, OTHER] {
         place.send(port, 1)?;
     }
@@ -176,10 +173,7 @@ fn tail_until_the_end(twin: Twin) -> anyhow::Result<()> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    until("fwctl follows", PATIENCE, || {
-        let object = place.fwctl(&["status", "--json"])?.object()?;
-        Ok(object["counts"]["tail_clients"] == 2)
-    })?;
+    place.until_followed(2)?;
     let Place { firewall, .. } = place;
     firewall.stop()?;
     let said = until_end(child)?;

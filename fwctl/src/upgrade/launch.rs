@@ -131,8 +131,8 @@ fn environment(process: &Path, rehearsal: bool) -> Result<Vec<(OsString, OsStrin
     let variables = bytes.split(|byte| *byte == 0).filter_map(|variable| {
         let at = variable.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (&variable[..at], &variable[at + 1..]);
-        let kept = !OF_ONE_PROCESS.contains(&name) && !(rehearsal && name == OF_THE_FIREWALL);
-        kept.then(|| {
+        let of_another = OF_ONE_PROCESS.contains(&name) || rehearsal && name == OF_THE_FIREWALL;
+        (!of_another).then(|| {
             (
                 OsString::from_vec(name.to_owned()),
                 OsString::from_vec(value.to_owned()),
