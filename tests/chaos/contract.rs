@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The table at the start says what these rules, options and this kernel make of each situation.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
 use anyhow::ensure;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::Twin;
 
-use crate::scene::{check_contract, rule};
+use crate::scene::{check_contract, rule, Folder};
 use crate::Row;
 
 pub const ROWS: &[Row] = &[
     ("contract-as-a-table", 60, as_a_table),
     ("contract-knows-the-rules", 120, knows_the_rules),
     ("contract-without-tools", 60, without_tools),
+    ("contract-with-bad-tools", 60, with_bad_tools),
     ("contract-by-policy", 60, by_policy),
 ];
 
@@ -96,6 +100,31 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     let really =
         "what waits is dropped, then the rules decide, as far as can be known: nft is not there";
     check_contract(&firewall, "crash", ["closed", really])
+}
+
+/// A tool that hangs is given up, one that fails is not believed; the firewall starts.
+fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
+    for (script, why) in [
+        ("exec /bin/sleep 100", "did not end in time"),
+        ("echo '{\"nftables\":[]}'; exit 1", "failed"),
+        ("echo no ruleset", "failed"),
+        ("exec /bin/cat /dev/zero", "did not end in time"),
+    ] {
+        let folder = Folder::new()?;
+        for tool in ["nft", "iptables-save", "ip6tables-save"] {
+            let path = folder.file(tool);
+            fs::write(&path, format!("#!/bin/sh\n{script}\n"))?;
+            fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        }
+        let namespace = namespace()?;
+        let path = format!("PATH={}", folder.file(""));
+        let firewall = Firewall::start_under(&namespace, &["env", &path], twin, &["--json"])?;
+        let really = format!(
+            "what waits is dropped, then the rules decide, as far as can be known: nft {why}"
+        );
+        check_contract(&firewall, "crash", ["closed", &really])?;
+    }
+    Ok(())
 }
 
 fn by_policy(twin: Twin) -> anyhow::Result<()> {
