@@ -11,13 +11,13 @@
 #include "seccomp.inc"
 
 // What the C library calls of its own accord: memory, threads and their locks, signals, the end,
-// and clocks where the kernel has no vDSO for them; a call that newer ones prefer (fstat). Then the
-// line on stderr.
+// and clocks where the kernel has no vDSO for them; a call that newer ones prefer (fstat); what qsort
+// asks before it takes memory for more than a kilobyte (sysinfo). Then the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
 // seccomp: rt_sigaction rt_sigprocmask rt_sigreturn restart_syscall getpid gettid tgkill
-// seccomp: clock_gettime gettimeofday getrandom fstat
+// seccomp: clock_gettime gettimeofday getrandom fstat sysinfo
 // seccomp: write
 // seccomp-guard: brk mmap munmap mremap madvise futex rt_sigaction rt_sigprocmask
 // seccomp-guard: rt_sigreturn restart_syscall getpid gettid tgkill clock_gettime

@@ -81,8 +81,30 @@ fn second(
     Ok(())
 }
 
-/// Lets a firewall live for so long.
+/// Lets a firewall live for so long. Gives it back, or what it said if it ended.
 fn live(
+    place: &Place,
+    twin: Twin,
+    mut firewall: Firewall,
+    time: Duration,
+    figures: &mut Figures,
+) -> anyhow::Result<Firewall> {
+    let Err(error) = live_on(place, twin, &mut firewall, time, figures) else {
+        return Ok(firewall);
+    };
+    thread::sleep(SECOND);
+    if firewall.is_running()? {
+        return Err(error);
+    }
+    let ended = firewall.wait()?;
+    let (code, signal) = (ended.code, ended.signal);
+    Err(error.context(format!(
+        "it ended, exit code {code:?}, signal {signal:?}: {}",
+        ended.stderr
+    )))
+}
+
+fn live_on(
     place: &Place,
     twin: Twin,
     firewall: &mut Firewall,
@@ -138,19 +160,19 @@ pub fn soak(twin: Twin, time: Duration) -> anyhow::Result<Figures> {
         ..Figures::default()
     };
     let place = Place::new(twin)?;
-    let mut firewall = start(&place, twin, false)?;
+    let firewall = start(&place, twin, false)?;
     let traffic = Traffic::start(&place.namespace)?;
     let share = time / LIVES;
-    live(&place, twin, &mut firewall, share, &mut figures)?;
-    let mut firewall = upgrade(&place, firewall, other(twin), &mut figures)?;
-    live(&place, other(twin), &mut firewall, share, &mut figures)?;
-    let mut firewall = upgrade(&place, firewall, twin, &mut figures)?;
-    live(&place, twin, &mut firewall, share, &mut figures)?;
+    let firewall = live(&place, twin, firewall, share, &mut figures)?;
+    let firewall = upgrade(&place, firewall, other(twin), &mut figures)?;
+    let firewall = live(&place, other(twin), firewall, share, &mut figures)?;
+    let firewall = upgrade(&place, firewall, twin, &mut figures)?;
+    let firewall = live(&place, twin, firewall, share, &mut figures)?;
     figures.add(&firewall.ledger()?.total);
     firewall.kill()?;
     figures.kills += 1;
-    let mut firewall = start(&place, twin, false)?;
-    live(&place, twin, &mut firewall, share, &mut figures)?;
+    let firewall = start(&place, twin, false)?;
+    let firewall = live(&place, twin, firewall, share, &mut figures)?;
     figures.connections = traffic.stop();
     firewall.settled_ledger()?;
     let ended = firewall.end_by(libc::SIGTERM)?;
