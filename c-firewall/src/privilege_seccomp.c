@@ -11,8 +11,8 @@
 #include "seccomp.inc"
 
 // What the C library calls of its own accord: memory, threads and their locks, signals, the end,
-// and clocks where the kernel has no vDSO for them; a call that newer ones prefer (fstat); what qsort
-// asks before it takes memory for more than a kilobyte (sysinfo). Then the line on stderr.
+// and clocks where the kernel has no vDSO for them; a call that newer ones prefer (fstat); what
+// qsort asks before it takes memory for more than a kilobyte (sysinfo). Then the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
