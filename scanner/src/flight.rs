@@ -36,6 +36,7 @@ const MOST_SHORTAGES: u8 = 50;
 const RECOVERY_NS: u64 = 1_000_000_000;
 /// How long completions may gather while many are in flight, and how long a round may take at all.
 const GATHER_NS: u64 = 500_000;
+const LONGEST_GATHER_NS: u64 = 4_000_000;
 const LONGEST_WAIT_NS: u64 = 50_000_000;
 
 /// The same for all rings but the rate, which they share out.
@@ -101,6 +102,8 @@ pub struct Flight<'a, E> {
     /// It does not grow before, since the machine lacked something.
     grows_after_ns: u64,
     slowed_ns: u64,
+    /// How long completions may gather now.
+    gather_ns: u64,
     /// The kernel tells a refusal again at the next connect.
     keeps_refusals: bool,
     /// The plan has no more targets.
@@ -156,6 +159,7 @@ impl<'a, E: Engine> Flight<'a, E> {
             settings,
             grows_after_ns: 0,
             slowed_ns: 0,
+            gather_ns: GATHER_NS,
             keeps_refusals: false,
             exhausted: false,
             clock: Instant::now(),
@@ -187,6 +191,11 @@ impl<'a, E: Engine> Flight<'a, E> {
             if ended.is_empty() && may_grow {
                 self.window = (self.window + STEP).min(self.slots.len());
             }
+            // Where all are silent, there is no use in looking often.
+            self.gather_ns = match ended.is_empty() {
+                true => (2 * self.gather_ns).min(LONGEST_GATHER_NS),
+                false => GATHER_NS,
+            };
             self.now_ns = self.clock.elapsed().as_nanos() as u64;
             for completion in &ended {
                 self.ended(*completion);
@@ -213,7 +222,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         let mut until = self.now_ns + LONGEST_WAIT_NS;
         let least = (self.in_flight / 8).clamp(1, 64);
         if least > 1 {
-            until = self.now_ns + GATHER_NS;
+            until = self.now_ns + self.gather_ns;
         }
         if let Some(next) = self.deadlines.next_ns() {
             until = until.min(next);

@@ -171,7 +171,10 @@ fn main() -> anyhow::Result<()> {
         .iter()
         .filter(|one| one.name.contains(&arguments.only))
     {
+        eprintln!("{}", workload.name);
         measure(workload, &arguments, &mut samples, &mut report)?;
+        // What is known stays if the rest is interrupted.
+        std::fs::write(arguments.out.join("report.md"), &report)?;
     }
     if arguments.only.is_empty() {
         curves(&arguments, &mut samples)?;
@@ -216,10 +219,7 @@ fn rounds(
             }
             match subjects[at].run(&place.client, targets, workload.port)? {
                 Some(run) => runs[at].push(run),
-                None => eprintln!(
-                    "{}: {} failed or took too long",
-                    workload.name, subjects[at].name
-                ),
+                None => eprintln!("  {} failed or took more than 40 s", subjects[at].name),
             }
         }
     }
