@@ -245,11 +245,13 @@ pub fn open(
             }
             Err(error) => {
                 let text = strerror(error);
-                let text = format_args!(
-                    "--events {path}: {text}: name a file that can be written, in a folder that is \
-                     there"
-                );
-                return Err(failure_set(LogExit::Usage, text));
+                return Err(failure_set(
+                    LogExit::Usage,
+                    format_args!(
+                        "--events {path}: {text}: name a file that can be written, in a folder \
+                         that is there"
+                    ),
+                ));
             }
         }
     }

@@ -36,7 +36,10 @@ const SELDOM: &[(&str, &str)] = &[
         "fcntl",
         "a debug build of the Rust guard closes a descriptor",
     ),
-    ("fstat", "what newer C libraries call in place of newfstatat"),
+    (
+        "fstat",
+        "what newer C libraries call in place of newfstatat",
+    ),
     ("futex", "in a guard: a thread that is not alone"),
     ("getpid", "the end by SIGSYS"),
     ("getrandom", "seeds of the C library's heaps and of tables"),

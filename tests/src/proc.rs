@@ -74,7 +74,11 @@ pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     let asleep = state_of(pid, thread).is_ok_and(|state| state == 'S');
     let current = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
     let number = current.map(|text| text.split(' ').next().map(str::parse));
-    let polls = [libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_restart_syscall];
+    let polls = [
+        libc::SYS_poll,
+        libc::SYS_epoll_wait,
+        libc::SYS_restart_syscall,
+    ];
     asleep && matches!(number, Ok(Some(Ok(number))) if polls.contains(&number))
 }
 
