@@ -69,10 +69,11 @@ impl Place {
         words.map(str::to_owned).to_vec()
     }
 
-    /// Puts the policy of a generation in place, whole: one rule stays, the others come and go.
+    /// Puts the policy of a generation in place, whole: some rules stay, others come and go, so many at a time.
     pub fn write_policy(&self, generation: u64) -> anyhow::Result<()> {
-        let ports: Vec<String> = (0..=generation % 50)
-            .map(|i| format!("\t\tudp dport {} counter drop\n", 10_000 + i))
+        let first = 10_000 + generation % 50;
+        let ports: Vec<String> = (first..first + 40)
+            .map(|port| format!("\t\tudp dport {port} counter drop\n"))
             .collect();
         let text = format!(
             "table inet soak {{\n\tchain output {{\n\
