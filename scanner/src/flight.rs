@@ -383,23 +383,4 @@ impl<'a, E: Engine> Flight<'a, E> {
             }
         }
     }
-
-    /// The machine lacks something: the target waits, and fewer are asked at once.
-    fn put_off(&mut self, slot: usize, errno: i32) {
-        add(&self.counts.shortages, 1);
-        // Those that were begun with it meet the same: they slow down once.
-        if self.slots[slot].started_ns >= self.slowed_ns {
-            self.window = (self.in_flight / 2).max(FEWEST_IN_FLIGHT.min(self.slots.len()));
-            self.slowed_ns = self.now_ns;
-            self.grows_after_ns = self.now_ns + RECOVERY_NS;
-            add(&self.counts.slowdowns, 1);
-        }
-        let taken = &mut self.slots[slot];
-        taken.shortages += 1;
-        if taken.shortages > MOST_SHORTAGES {
-            return self.done(slot, State::Error, Reason::Shortage, errno, Finding::None);
-        }
-        taken.phase = Phase::Paused;
-        self.deadlines.enter(slot, Kind::Paused, self.now_ns);
-    }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The end of a target, and that of a flight.
+//! The end of an attempt that the machine lacked something for, that of a target, and that of a flight.
 
 use std::io;
 
-use super::{Flight, Phase, LONGEST_WAIT_NS};
+use super::{Flight, Phase, FEWEST_IN_FLIGHT, LONGEST_WAIT_NS, MOST_SHORTAGES, RECOVERY_NS};
+use crate::counts::add;
+use crate::deadlines::Kind;
 use crate::engine::{Completion, Engine, Operation};
 use crate::probe::Talk;
 use crate::record::Record;
@@ -11,6 +13,25 @@ use crate::state::{Finding, Reason, State};
 use crate::targets::Family;
 
 impl<E: Engine> Flight<'_, E> {
+    /// The machine lacks something: the target waits, and fewer are asked at once.
+    pub(super) fn put_off(&mut self, slot: usize, errno: i32) {
+        add(&self.counts.shortages, 1);
+        // Those that were begun with it meet the same: they slow down once.
+        if self.slots[slot].started_ns >= self.slowed_ns {
+            self.window = (self.in_flight / 2).max(FEWEST_IN_FLIGHT.min(self.slots.len()));
+            self.slowed_ns = self.now_ns;
+            self.grows_after_ns = self.now_ns + RECOVERY_NS;
+            add(&self.counts.slowdowns, 1);
+        }
+        let taken = &mut self.slots[slot];
+        taken.shortages += 1;
+        if taken.shortages > MOST_SHORTAGES {
+            return self.done(slot, State::Error, Reason::Shortage, errno, Finding::None);
+        }
+        taken.phase = Phase::Paused;
+        self.deadlines.enter(slot, Kind::Paused, self.now_ns);
+    }
+
     /// A target is done: told, counted, and its slot is free.
     pub(super) fn done(
         &mut self,

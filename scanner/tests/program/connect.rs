@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! States of ports: each engine, each order, each way to be filtered.
 
-use crate::place::{namespace, results, says, scan, serve, text, with_state};
+use crate::place::{namespace, results, says, serve, text, with_state};
 use harness::netns::{Namespace, VETH_IPV4};
 
 const ENGINES: [&str; 2] = ["io_uring", "epoll"];
@@ -129,32 +129,32 @@ fn a_rate_is_kept() {
     }
 }
 
-/// More is asked than the machine has descriptors or ports for: it slows down, and no target is lost.
+/// The machine has no local port, and after a while it has some: targets wait, and none is lost.
 #[test]
 fn shortages_slow_down_and_lose_nothing() {
     let Some(place) = namespace() else { return };
-    place
-        .feed(
-            "sh",
-            &[],
-            "echo 40000 40019 >/proc/sys/net/ipv4/ip_local_port_range",
-        )
-        .unwrap();
-    // One port of one host from few local ports: the kernel has none left for more than these at a time.
-    place
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table inet f { chain i { type filter hook input priority 0; tcp dport 9 drop; }; }",
-        )
-        .unwrap();
-    let output = scan(
-        &place,
-        "127.0.0.0/24 -p 9 --timeout 100 --retries 0 -o json",
-    );
-    let (_, summary) = crate::place::parsed(&output);
-    assert_eq!(summary["done"], 256, "{}", text(&output.stderr));
-    assert_eq!(summary["states"]["filtered"], 256);
+    let shell = |line: &str| place.feed("sh", &[], line).unwrap();
+    let reserved = "/proc/sys/net/ipv4/ip_local_reserved_ports";
+    shell("echo 40000 40019 >/proc/sys/net/ipv4/ip_local_port_range");
+    for engine in ENGINES {
+        shell(&format!("echo 40000-40019 >{reserved}"));
+        let (results, summary) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(600));
+                shell(&format!("echo >{reserved}"));
+            });
+            results(&place, &format!("127.0.0.0/26 -p 9 --engine {engine}"))
+        });
+        assert_eq!(with_state(&results, "closed").len(), 64, "{summary}");
+        assert!(summary["shortages"].as_u64() >= Some(64), "{summary}");
+        assert!(summary["slowdowns"].as_u64() >= Some(1), "{summary}");
+    }
+    // It never has one: each target is told, with the reason.
+    shell(&format!("echo 40000-40019 >{reserved}"));
+    let (results, summary) = results(&place, "127.0.0.1 -p 1-3");
+    assert_eq!(with_state(&results, "error").len(), 3, "{summary}");
+    assert_eq!(summary["reasons"]["shortage"], 3);
+    assert_eq!(results[0]["errno"], libc::EADDRNOTAVAIL);
 }
 
 /// A hundred descriptors for two hundred sockets at once.
