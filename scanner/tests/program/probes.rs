@@ -47,7 +47,7 @@ fn ssh_versions() {
     );
     serve(&place, "127.0.0.1:23", says(b"220 a mail server\r\n"));
     serve(&place, "127.0.0.1:24", says(b""));
-    serve(&place, "127.0.0.1:25", |stream| drop(stream));
+    serve(&place, "127.0.0.1:25", drop);
     for engine in ["io_uring", "epoll"] {
         let words = [
             "127.0.0.1",
