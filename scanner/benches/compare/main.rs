@@ -148,7 +148,7 @@ impl Workload {
         }
         if self.kind == Kind::Veth {
             let masscan =
-                "masscan {targets} -p {port} --rate 100000 --wait 2 -oG - --interface veth";
+                "masscan {targets} -p {port} --rate 100000 --wait 2 -oG - --interface veth --router-mac {mac}";
             subjects.push(Subject::new("masscan", masscan, "/open/"));
         }
         for peer in &arguments.peer {
@@ -217,7 +217,7 @@ fn rounds(
             if round > 0 && runs[at].is_empty() {
                 continue;
             }
-            match subjects[at].run(&place.client, targets, workload.port)? {
+            match subjects[at].run(&place, targets, workload.port)? {
                 Some(run) => runs[at].push(run),
                 None => eprintln!("  {} failed or took more than 40 s", subjects[at].name),
             }

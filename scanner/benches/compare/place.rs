@@ -19,6 +19,8 @@ pub const BEHIND: &str = "10.64.0.0/16";
 pub struct Place {
     /// Where scanners run.
     pub client: Namespace,
+    /// Of the server's end of the pair; who builds frames itself wants it.
+    pub mac: String,
     _server: Option<Namespace>,
     stop: Arc<AtomicBool>,
     answering: Vec<JoinHandle<()>>,
@@ -30,6 +32,7 @@ impl Place {
         tune(&client)?;
         Ok(Place {
             client,
+            mac: String::new(),
             _server: None,
             stop: Arc::default(),
             answering: Vec::new(),
@@ -52,12 +55,20 @@ impl Place {
             &["-batch", "-"],
             &format!("route add local {BEHIND} dev lo\n"),
         )?;
+        let shown = server
+            .command("ip")
+            .args(["-o", "link", "show", "veth"])
+            .output()?;
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let mac = shown.split("link/ether ").nth(1).unwrap_or("");
+        let mac = mac.split(' ').next().unwrap_or("").to_string();
         if drops {
             let rules = "*filter\n-A INPUT -p tcp -j DROP\nCOMMIT\n";
             server.feed("iptables-restore", &["--noflush", "--wait"], rules)?;
         }
         Ok(Place {
             client,
+            mac,
             _server: Some(server),
             stop: Arc::default(),
             answering: Vec::new(),

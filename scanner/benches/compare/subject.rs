@@ -7,9 +7,10 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use harness::netns::Namespace;
 
-/// A command line with `{targets}` and `{port}`, and how its results are counted.
+use crate::place::Place;
+
+/// A command line with `{targets}`, `{port}` and `{mac}` (of the router), and how its results are counted.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
@@ -51,14 +52,16 @@ impl Subject {
     }
 
     /// Runs it in a namespace to its end. None: it failed, or took too long.
-    pub fn run(&self, place: &Namespace, targets: &str, port: u16) -> anyhow::Result<Option<Run>> {
+    pub fn run(&self, place: &Place, targets: &str, port: u16) -> anyhow::Result<Option<Run>> {
         let words = self.words.iter().map(|word| {
             word.replace("{targets}", targets)
                 .replace("{port}", &port.to_string())
+                .replace("{mac}", &place.mac)
         });
         let words: Vec<String> = words.collect();
         let start = Instant::now();
         let mut child = place
+            .client
             .command(&words[0])
             .args(&words[1..])
             .stdin(Stdio::null())
