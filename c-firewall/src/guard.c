@@ -169,14 +169,23 @@ bool guard_read(struct guard *guard, struct guard_note *note) {
     return false;
 }
 
+/// Says a word. A guard that is stopped reads it later; nobody waits for it.
+static void say(const struct guard *guard, char word) {
+    send(guard->fd, &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void guard_hold(const struct guard *guard, bool hold) {
+    if (guard->fd >= 0)
+        say(guard, hold ? GUARD_HOLD : GUARD_GO_ON);
+}
+
 void guard_end(struct guard *guard) {
     struct guard_note note;
     ssize_t got;
 
     if (guard->fd < 0)
         return;
-    // A guard that is stopped reads this later; nobody waits for it.
-    send(guard->fd, "bye", 3, MSG_DONTWAIT | MSG_NOSIGNAL);
+    say(guard, GUARD_BYE);
     do
         got = wait_for(guard, GONE_MS) ? recv(guard->fd, &note, sizeof note, MSG_DONTWAIT) : -1;
     while (got > 0);

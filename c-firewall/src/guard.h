@@ -6,9 +6,9 @@
 // has the socket. Four times in a deadline it looks at the kernel's figures of each queue. If
 // packets wait, and none was answered for the deadline, it answers those that were there when the
 // deadline began, by --fail stall, and tells the firewall, by a socket pair. When that hangs up
-// without a "bye", the firewall has crashed: the guard ends as well, and the kernel drops what
-// waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or until
-// another firewall takes its place (guard_relieve).
+// without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel
+// drops what waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or
+// until another firewall takes its place (guard_relieve).
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -29,6 +29,10 @@ enum {
     // from here on FD:NUMBER for each queue.
     GUARD_ARGUMENTS = 8,
     GUARD_READY = 'r', // what the guard says first, if it does not send a struct failure
+    // What it is told, a byte each.
+    GUARD_BYE = 'b',
+    GUARD_HOLD = 'h', // look no more, but for a hang-up
+    GUARD_GO_ON = 'g',
 };
 
 /// In the firewall: how to reach the guard.
@@ -66,6 +70,10 @@ int guard_fd(const struct guard *guard);
 /// - Returns true with *note filled in; false if there is nothing more. If the guard has ended by
 ///   itself, this warns, once, and guard_fd is -1 from then on.
 bool guard_read(struct guard *guard, struct guard_note *note);
+
+/// Has the guard overlook a stall until it is told to go on: nobody answers while the queues go to
+/// another firewall, and that one's own guard looks after them then.
+void guard_hold(const struct guard *guard, bool hold);
 
 /// Tells the guard to go, and waits until it has gone: the firewall ends as it was told to, or
 /// another one has taken over.

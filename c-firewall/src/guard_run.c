@@ -112,11 +112,10 @@ static void forget(const struct guarding *guarding) {
         guard_watch_forget(&guarding->all[i].watch);
 }
 
-/// Waits for the firewall's word until then. Returns 1 if it said "bye", -1 if it hung up, 0 if it
-/// did neither.
+/// Waits for the firewall's word until then. Returns it, -1 if it hung up, 0 if it did neither.
 static int listen_until(uint64_t due_ns) {
     struct pollfd firewall = {.fd = STDIN_FILENO, .events = POLLIN};
-    char word[8];
+    char word;
 
     for (;;) {
         const uint64_t now_ns = wait_clock();
@@ -128,28 +127,33 @@ static int listen_until(uint64_t due_ns) {
         case 0:
             return 0;
         case 1:
-            return recv(STDIN_FILENO, word, sizeof word, MSG_DONTWAIT) > 0 ? 1 : -1;
+            return recv(STDIN_FILENO, &word, sizeof word, MSG_DONTWAIT) > 0 ? word : -1;
         default:
             break; // interrupted
         }
     }
 }
 
-/// Watches until the firewall says "bye" or hangs up. Returns whether it said so.
+/// Watches until the firewall says good-bye or hangs up. Returns whether it said so.
 static bool watch(const struct guarding *guarding) {
     const uint64_t step_ns = (uint64_t)guarding->deadline_ms * NS_PER_MS / GUARD_WATCH_LOOKS;
     const bool looks = step_ns > 0 && guarding->figures;
-    uint64_t due_ns = looks ? wait_clock() + step_ns : UINT64_MAX;
+    bool held = false;
+    uint64_t due_ns = wait_clock() + step_ns;
 
     for (;;) {
-        const int word = listen_until(due_ns);
+        const int word = listen_until(looks && !held ? due_ns : UINT64_MAX);
         const uint64_t now_ns = wait_clock();
 
-        if (word != 0)
-            return word > 0;
-        if (now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
+        if (word == GUARD_BYE || word < 0)
+            return word == GUARD_BYE;
+        // What was seen long ago says nothing of what was answered meanwhile.
+        if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
-        look(guarding);
+        if (word != 0)
+            held = word == GUARD_HOLD;
+        else
+            look(guarding);
         due_ns = now_ns + step_ns;
     }
 }

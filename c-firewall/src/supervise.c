@@ -110,10 +110,13 @@ static int act_upgrade(void *context, int client_fd, const char *backend, struct
         return -EINVAL;
     }
     getsockopt(client_fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    guard_hold(&daemon->guard, true);
     result = handover_give(&daemon->state, client_fd, kind, fds, &daemon->given, failure);
     if (daemon->given) {
         notify_main_pid(peer.pid);
         daemon->stopped = true;
+    } else {
+        guard_hold(&daemon->guard, false);
     }
     return result;
 }

@@ -7,7 +7,7 @@
 //! has the socket. Four times in a deadline it looks at the kernel's figures of each queue. If
 //! packets wait, and none was answered for the deadline, it answers those that were there when the
 //! deadline began, by --fail stall, and tells the firewall, by a socket pair. When that hangs up
-//! without a "bye", the firewall has crashed: the guard ends as well, and the kernel drops what
+//! without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel drops what
 //! waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or until
 //! another firewall takes its place (`relieve`).
 
@@ -43,6 +43,11 @@ pub const NAME: &str = queue_proc::GUARD;
 pub const ARGUMENTS: usize = 8;
 /// What the guard says first, if it does not send a failure.
 pub const READY: &[u8] = b"r";
+/// What it is told, a byte each.
+pub const BYE: u8 = b'b';
+/// Look no more, but for a hang-up.
+pub const HOLD: u8 = b'h';
+pub const GO_ON: u8 = b'g';
 
 const EXECUTABLE: &str = "/proc/self/exe";
 /// For the guard to be ready.
@@ -261,6 +266,20 @@ pub fn read(guard: &mut Guard) -> Option<GuardNote> {
     None
 }
 
+/// Says a word. A guard that is stopped reads it later; nobody waits for it.
+fn say(fd: BorrowedFd, word: u8) {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let _ = send(fd.as_raw_fd(), &[word], flags);
+}
+
+/// Has the guard overlook a stall until it is told to go on: nobody answers while the queues go to
+/// another firewall, and that one's own guard looks after them then.
+pub fn hold(guard: &Guard, hold: bool) {
+    if let Some((fd, _)) = &guard.reached {
+        say(fd.as_fd(), if hold { HOLD } else { GO_ON });
+    }
+}
+
 /// Tells the guard to go, and waits until it has gone: the firewall ends as it was told to, or
 /// another one has taken over.
 pub fn end(guard: &mut Guard) {
@@ -268,9 +287,7 @@ pub fn end(guard: &mut Guard) {
         return;
     };
     let mut word = [0; WORD_BYTES];
-    // A guard that is stopped reads this later; nobody waits for it.
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    let _ = send(fd.as_raw_fd(), b"bye", flags);
+    say(fd.as_fd(), BYE);
     let _ = shutdown(fd.as_raw_fd(), Shutdown::Write);
     while wait_for(fd.as_fd(), GONE_MS) {
         if recv(fd.as_raw_fd(), &mut word, MsgFlags::MSG_DONTWAIT).unwrap_or(0) == 0 {

@@ -144,7 +144,7 @@ fn forget(guarding: &mut Guarding) {
 /// What the firewall does.
 enum Word {
     Nothing,
-    Bye,
+    Says(u8),
     HangsUp,
 }
 
@@ -162,9 +162,10 @@ fn listen_until(due_ns: u64) -> Word {
         match poll(&mut firewall, timeout) {
             Ok(0) => return Word::Nothing,
             Ok(_) => {
-                let got = recv(libc::STDIN_FILENO, &mut [0; 8], MsgFlags::MSG_DONTWAIT);
+                let mut word = [0];
+                let got = recv(libc::STDIN_FILENO, &mut word, MsgFlags::MSG_DONTWAIT);
                 return match got {
-                    Ok(got) if got > 0 => Word::Bye,
+                    Ok(1) => Word::Says(word[0]),
                     _ => Word::HangsUp,
                 };
             }
@@ -173,25 +174,30 @@ fn listen_until(due_ns: u64) -> Word {
     }
 }
 
-/// Watches until the firewall says "bye" or hangs up. Returns whether it said so.
+/// Watches until the firewall says good-bye or hangs up. Returns whether it said so.
 fn watch(guarding: &mut Guarding) -> bool {
     let step_ns = guarding.deadline_ms * NS_PER_MS / LOOKS as u64;
     let looks = step_ns > 0 && guarding.figures;
-    let mut due_ns = match looks {
-        true => wait::clock() + step_ns,
-        false => u64::MAX,
-    };
+    let mut held = false;
+    let mut due_ns = wait::clock() + step_ns;
     loop {
-        match listen_until(due_ns) {
-            Word::Nothing => {}
-            Word::Bye => return true,
-            Word::HangsUp => return false,
-        }
+        let word = listen_until(if looks && !held { due_ns } else { u64::MAX });
         let now_ns = wait::clock();
-        if now_ns > due_ns + step_ns * LOOKS as u64 {
-            forget(guarding);
+        match word {
+            Word::Says(guard::BYE) => return true,
+            Word::HangsUp => return false,
+            // What was seen long ago says nothing of what was answered meanwhile.
+            Word::Says(word) => {
+                held = word == guard::HOLD;
+                forget(guarding);
+            }
+            Word::Nothing => {
+                if now_ns > due_ns + step_ns * LOOKS as u64 {
+                    forget(guarding);
+                }
+                look(guarding);
+            }
         }
-        look(guarding);
         due_ns = now_ns + step_ns;
     }
 }

@@ -114,14 +114,18 @@ impl ControlActions for Daemon {
         fds[HandoverFd::Control as usize] = self.control_listener.as_ref().map(AsFd::as_fd);
         fds[HandoverFd::Metrics as usize] = self.metrics.as_ref().map(metrics::listener);
         fds[HandoverFd::Events as usize] = events.as_ref().map(AsFd::as_fd);
-        self.given = handover::give(&self.state, client, kind, fds)?;
+        guard::hold(&self.guard, true);
+        let given = handover::give(&self.state, client, kind, fds);
+        self.given = matches!(given, Ok(true));
         if self.given {
             if let Ok(peer) = peer {
                 notify::main_pid(Pid::from_raw(peer.pid()));
             }
             self.stopped = true;
+        } else {
+            guard::hold(&self.guard, false);
         }
-        Ok(())
+        given.map(drop)
     }
 
     fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno> {
