@@ -16,8 +16,8 @@ use crate::place::{Place, DEADLINE_MS};
 use crate::traffic::Traffic;
 
 const LIVES: u32 = 4;
-/// Before its memory is looked at.
-const WARM_UP: Duration = Duration::from_secs(10);
+/// Before its memory is looked at, at most: by then every buffer has been full once.
+const WARM_UP: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn other(twin: Twin) -> Twin {
@@ -112,6 +112,7 @@ fn live_on(
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
+    let warm_up = WARM_UP.min(time / 2);
     let mut samples = Vec::new();
     for number in 0.. {
         let due = begin + SECOND * number;
@@ -122,7 +123,7 @@ fn live_on(
         ensure!(firewall.is_running()?, "the firewall ended");
         second(place, firewall, number.into(), figures)
             .with_context(|| format!("{} in its second {number}", twin.program()))?;
-        if begin.elapsed() > WARM_UP {
+        if begin.elapsed() > warm_up {
             samples.push(memory_of(firewall.pid)?);
         }
     }
