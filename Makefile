@@ -33,7 +33,7 @@ deps: ## install what is missing of deps/debian.txt (asks sudo if you are not ro
 build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/scanner and build/harness
 	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl \
 		--package scanner
-	@$(MAKE) --silent --no-print-directory -C c-firewall BUILD=$(CURDIR)/build/c
+	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
 	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl scanner) \
 		build/c/c-firewall
 	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/scanner build/harness"
