@@ -258,6 +258,13 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
         client.ask(r#"{"command":"log"}"#)?;
         clients.push(client);
     }
+    // It may still be on its way to sleep from the last answer.
+    until("the main thread sleeps", PATIENCE, || {
+        Ok(twinwall_tests::proc::sleeps_in_poll(
+            firewall.pid,
+            firewall.pid,
+        ))
+    })?;
     let sleeps =
         || twinwall_tests::proc::status(firewall.pid, firewall.pid, "voluntary_ctxt_switches");
     let before = sleeps()?;
