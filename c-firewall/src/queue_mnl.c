@@ -147,7 +147,8 @@ static void put_request(struct nlmsghdr *message, const struct queue *queue,
 }
 
 static int mnl_request(struct queue *queue, enum queue_request request) {
-    _Alignas(struct nlmsghdr) char buffer[QUEUE_REQUEST_BYTES];
+    // Zeros, since the library leaves an attribute's padding as it was.
+    _Alignas(struct nlmsghdr) char buffer[QUEUE_REQUEST_BYTES] = {0};
     struct nlmsghdr *message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->settings.number);
     int result;
 

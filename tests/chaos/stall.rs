@@ -87,7 +87,10 @@ fn in_a_full_buffer(twin: Twin) -> anyhow::Result<()> {
         Ok(scene.waiting()? == Some(0))
     })?;
     scene.go_on();
-    // Ids were given to what passed unseen as well: that all is received the next packet shows.
+    // Ids were given to what passed unseen as well: that all is received the next packet shows, once there is room for it.
+    until("the firewall has emptied the socket", PATIENCE, || {
+        scene.firewall.is_idle()
+    })?;
     scene.exchange(1)?;
     let ledger = scene.firewall.settled_ledger()?.total;
     ledger.check_reconciled()?;
