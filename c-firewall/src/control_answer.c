@@ -54,8 +54,6 @@ char *control_answer_error(const char *text) {
     return line_of(object);
 }
 
-char *control_answer_ok(void) { return line_of(answer(true)); }
-
 static json_t *policy_object(const struct snapshot *snapshot) {
     json_t *object;
 

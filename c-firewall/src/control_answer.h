@@ -15,9 +15,6 @@
 /// A request failed. text: "CAUSE: CURE".
 char *control_answer_error(const char *text);
 
-/// Nothing to tell but that it is done.
-char *control_answer_ok(void);
-
 /// Who and what runs.
 /// - counts: COUNT_COUNT of them, as counts_get gives them.
 char *control_answer_status(const struct control_self *self, const struct snapshot *snapshot,
