@@ -139,8 +139,10 @@ static int start(struct daemon *daemon, struct failure *failure) {
     result = open_and_start(daemon, taken, &feed, failure);
     if (result == 0 && taken)
         result = handover_taken(taken, failure);
-    if (result == 0)
+    if (result == 0) {
         daemon->given = false;
+        guard_hold(&daemon->guard, false);
+    }
     if (taken)
         handover_free(taken);
     return result;

@@ -8,7 +8,9 @@
 // deadline began, by --fail stall, and tells the firewall, by a socket pair. When that hangs up
 // without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel
 // drops what waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or
-// until another firewall takes its place (guard_relieve).
+// until another firewall takes its place (guard_relieve). Until it is told to go on for the first
+// time the queues may still be another firewall's: then it looks at nothing, and a hang-up is no
+// crash.
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -57,7 +59,7 @@ bool guard_wanted(const struct options *options);
 void guard_relieve(const struct options *options);
 
 /// Starts the guard, if guard_wanted; without, guard->fd is -1. To be called before threads are
-/// started and rights are given up.
+/// started and rights are given up. It waits for guard_hold(…, false).
 /// - queue_fds: the netlink sockets of the queues `numbers`.
 /// - Returns 0, or -errno with failure filled in.
 int guard_start(struct guard *guard, const struct options *options, const int *queue_fds,
@@ -71,8 +73,8 @@ int guard_fd(const struct guard *guard);
 ///   itself, this warns, once, and guard_fd is -1 from then on.
 bool guard_read(struct guard *guard, struct guard_note *note);
 
-/// Has the guard overlook a stall until it is told to go on: nobody answers while the queues go to
-/// another firewall, and that one's own guard looks after them then.
+/// Has the guard overlook a stall, or go on: nobody answers while the queues go from one firewall
+/// to another.
 void guard_hold(const struct guard *guard, bool hold);
 
 /// Tells the guard to go, and waits until it has gone: the firewall ends as it was told to, or

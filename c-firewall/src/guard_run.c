@@ -134,11 +134,11 @@ static int listen_until(uint64_t due_ns) {
     }
 }
 
-/// Watches until the firewall says good-bye or hangs up. Returns whether it said so.
+/// Watches until the firewall says good-bye or hangs up. Returns false if that was a crash.
 static bool watch(const struct guarding *guarding) {
     const uint64_t step_ns = (uint64_t)guarding->deadline_ms * NS_PER_MS / GUARD_WATCH_LOOKS;
     const bool looks = step_ns > 0 && guarding->figures;
-    bool held = false;
+    bool held = true, began = false;
     uint64_t due_ns = wait_clock() + step_ns;
 
     for (;;) {
@@ -146,14 +146,16 @@ static bool watch(const struct guarding *guarding) {
         const uint64_t now_ns = wait_clock();
 
         if (word == GUARD_BYE || word < 0)
-            return word == GUARD_BYE;
+            return word == GUARD_BYE || !began;
         // What was seen long ago says nothing of what was answered meanwhile.
         if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
-        if (word != 0)
-            held = word == GUARD_HOLD;
-        else
+        if (word == 0) {
             look(guarding);
+        } else {
+            held = word == GUARD_HOLD;
+            began = began || !held;
+        }
         due_ns = now_ns + step_ns;
     }
 }

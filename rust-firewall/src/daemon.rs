@@ -178,6 +178,7 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
         return Err(failure);
     }
     daemon.given = false;
+    guard::hold(&daemon.guard, false);
     Ok((daemon, control))
 }
 

@@ -7,9 +7,10 @@
 //! has the socket. Four times in a deadline it looks at the kernel's figures of each queue. If
 //! packets wait, and none was answered for the deadline, it answers those that were there when the
 //! deadline began, by --fail stall, and tells the firewall, by a socket pair. When that hangs up
-//! without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel drops what
-//! waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or until
-//! another firewall takes its place (`relieve`).
+//! without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel
+//! drops what waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or
+//! until another firewall takes its place (`relieve`). Until it is told to go on for the first time
+//! the queues may still be another firewall's: then it looks at nothing, and a hang-up is no crash.
 
 use std::fs::File;
 use std::io;
@@ -272,8 +273,8 @@ fn say(fd: BorrowedFd, word: u8) {
     let _ = send(fd.as_raw_fd(), &[word], flags);
 }
 
-/// Has the guard overlook a stall until it is told to go on: nobody answers while the queues go to
-/// another firewall, and that one's own guard looks after them then.
+/// Has the guard overlook a stall, or go on: nobody answers while the queues go from one firewall to
+/// another.
 pub fn hold(guard: &Guard, hold: bool) {
     if let Some((fd, _)) = &guard.reached {
         say(fd.as_fd(), if hold { HOLD } else { GO_ON });

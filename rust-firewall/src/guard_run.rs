@@ -174,21 +174,22 @@ fn listen_until(due_ns: u64) -> Word {
     }
 }
 
-/// Watches until the firewall says good-bye or hangs up. Returns whether it said so.
+/// Watches until the firewall says good-bye or hangs up. Returns false if that was a crash.
 fn watch(guarding: &mut Guarding) -> bool {
     let step_ns = guarding.deadline_ms * NS_PER_MS / LOOKS as u64;
     let looks = step_ns > 0 && guarding.figures;
-    let mut held = false;
+    let (mut held, mut began) = (true, false);
     let mut due_ns = wait::clock() + step_ns;
     loop {
         let word = listen_until(if looks && !held { due_ns } else { u64::MAX });
         let now_ns = wait::clock();
         match word {
             Word::Says(guard::BYE) => return true,
-            Word::HangsUp => return false,
+            Word::HangsUp => return !began,
             // What was seen long ago says nothing of what was answered meanwhile.
             Word::Says(word) => {
                 held = word == guard::HOLD;
+                began = began || !held;
                 forget(guarding);
             }
             Word::Nothing => {

@@ -8,9 +8,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use anyhow::{ensure, Context};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use twinwall_tests::case::PATIENCE;
 use twinwall_tests::firewall::{run_to_end, Ended};
 use twinwall_tests::packets;
+use twinwall_tests::proc;
 use twinwall_tests::traffic::{tcp_ask, tcp_connect, tcp_echo};
 use twinwall_tests::twin::{Twin, TWINS};
 
@@ -24,6 +27,7 @@ pub const ROWS: &[Row] = &[
     ("descriptors-that-are-none", 60, wrong_descriptors),
     ("an-old-one-that-is-silent", 60, silent_old_one),
     ("an-old-one-that-does-not-hear", 60, deaf_old_one),
+    ("a-new-one-that-is-killed-unheard", 60, killed_unheard),
     ("other-queues", 60, other_queues),
     ("classic-cannot-take-over", 60, classic),
 ];
@@ -167,6 +171,46 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     }
     let ledger = firewall.ledger()?.total;
     ensure!(ledger.lost == 0, "{ledger:?}");
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+/// The new one is killed when it has said that it took the queue, before that is heard: whatever its contract says of a
+/// crash, the queue is the old one's.
+fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+    tcp_ask(&mut stream)?;
+    for new in TWINS {
+        let (old, lines, fds) = take(&setting.control())?;
+        let between = setting.path("between");
+        let killer = listen(&between, move |stream| -> std::io::Result<()> {
+            pass_on(&stream, &lines, &fds)?;
+            BufReader::new(&stream).read_line(&mut String::new())?;
+            proc::signal(
+                getsockopt(&stream, PeerCredentials)?.pid() as u32,
+                libc::SIGKILL,
+            );
+            drop(fds);
+            Ok(())
+        })?;
+        let arguments = ["--take-over", &between, "--fail", "crash=open"];
+        // Its guard would keep stderr open.
+        let killed = run_to_end(&setting.namespace, &[], new, &arguments)?;
+        killer.join().expect("the one between does not panic")??;
+        std::fs::remove_file(&between)?;
+        ensure!(
+            killed.signal == Some(libc::SIGKILL) && killed.stderr.is_empty(),
+            "signal {:?}, stderr: {}",
+            killed.signal,
+            killed.stderr
+        );
+        drop(old);
+        tcp_ask(&mut stream)?;
+    }
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
     Ok(())
