@@ -10,7 +10,7 @@ use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{check_contract, rule, Folder};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("contract-as-a-table", 60, as_a_table),

@@ -10,7 +10,7 @@ use twinwall_tests::traffic::VAIN;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{guard_of, rule, until_gone, Scene, WAITING};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("crash-closed-with-plain-rules", 60, closed_plain),

@@ -10,7 +10,7 @@ use twinwall_tests::ledger::Stats;
 use twinwall_tests::twin::{root, Twin};
 
 use crate::scene::{rule, Folder, Scene};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),

@@ -3,8 +3,7 @@
 
 use std::process::ExitCode;
 
-use twinwall_tests::case::{run, Case};
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::case::{for_each_twin, run};
 
 mod contract;
 mod crash;
@@ -13,9 +12,6 @@ mod odd;
 mod overload;
 mod scene;
 mod stall;
-
-/// A case that is made for both twins: its name, its limit in seconds, and its body.
-pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
 
 fn main() -> ExitCode {
     let rows = [
@@ -27,13 +23,5 @@ fn main() -> ExitCode {
         flips::ROWS,
     ]
     .concat();
-    let mut cases = Vec::new();
-    for twin in TWINS {
-        for (name, limit_s, body) in &rows {
-            let body = *body;
-            let name = format!("{}/{name}", twin.name());
-            cases.push(Case::new(name, *limit_s, move || body(twin)));
-        }
-    }
-    run(cases)
+    run(for_each_twin(&rows))
 }

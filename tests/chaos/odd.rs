@@ -12,7 +12,7 @@ use twinwall_tests::traffic::VAIN;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{check_contract, Folder};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("malformed-closed", 60, |twin| malformed(twin, "closed")),

@@ -6,7 +6,7 @@ use twinwall_tests::ledger::Ledger;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{rule, Scene};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("overload-closed-queue", 60, closed_queue),

@@ -10,7 +10,7 @@ use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{rule, Folder, Scene, DEADLINE, STALLS, WAITING};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("stall-closed", 60, closed),

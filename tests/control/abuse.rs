@@ -18,7 +18,7 @@ use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::Twin;
 
 use crate::client::{error_of, Client, Place, LOCALHOST};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("garbage", 60, garbage),

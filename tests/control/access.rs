@@ -9,7 +9,7 @@ use anyhow::{ensure, Context};
 use twinwall_tests::twin::Twin;
 
 use crate::client::{error_of, Client, Place};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("who-may-ask-is-served", 60, served),

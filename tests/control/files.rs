@@ -11,7 +11,7 @@ use twinwall_tests::firewall::{run_to_end, Ended};
 use twinwall_tests::twin::Twin;
 
 use crate::client::{Client, Place};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     (

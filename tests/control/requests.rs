@@ -15,7 +15,7 @@ use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::client::{error_of, Place, LOCALHOST};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("status-tells-who-and-what-runs", 60, status),

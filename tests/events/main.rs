@@ -4,20 +4,12 @@
 
 use std::process::ExitCode;
 
-use twinwall_tests::case::{run, Case};
-use twinwall_tests::twin::TWINS;
+use twinwall_tests::case::{for_each_twin, run, Case};
 
 mod running;
 mod sinks;
 mod tail;
 mod types;
-
-/// A case that is made for each twin: its name, its limit in seconds, and its body.
-pub type Row = (
-    &'static str,
-    u64,
-    fn(twinwall_tests::twin::Twin) -> anyhow::Result<()>,
-);
 
 fn main() -> ExitCode {
     let rows = [types::ROWS, tail::ROWS, sinks::ROWS].concat();
@@ -26,12 +18,6 @@ fn main() -> ExitCode {
         60,
         types::same_bytes,
     )];
-    for twin in TWINS {
-        for (name, limit_s, body) in &rows {
-            let body = *body;
-            let name = format!("{}/{name}", twin.name());
-            cases.push(Case::new(name, *limit_s, move || body(twin)));
-        }
-    }
+    cases.extend(for_each_twin(&rows));
     run(cases)
 }

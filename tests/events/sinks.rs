@@ -24,7 +24,7 @@ use crate::running::{
     check_ledger, count_type, is_own, is_type, lines_of, missed, parsed, send, wait_for, Place,
     DROPPED,
 };
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("rotation-under-load-loses-no-line", 60, rotation),

@@ -13,7 +13,7 @@ use twinwall_tests::twin::Twin;
 use crate::running::{
     check_ledger, is_own, is_type, missed, parsed, send, Place, ACCEPTED, DROPPED, LOGGED,
 };
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("a-client-follows-what-it-asked-for", 60, follow),

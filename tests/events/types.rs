@@ -15,7 +15,7 @@ use crate::running::{
     count_type, is_own, is_type, lines_of, missed, send, wait_for, Place, ACCEPTED, DROPPED,
     DROP_LINE, LOCALHOST, LOGGED, LOG_LINE, REJECTED,
 };
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("a-line-for-each-packet-of-interest", 60, each_type),

@@ -9,7 +9,7 @@ use twinwall_tests::packets::ipv4;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("explain-by-the-running-policy", 60, explain),

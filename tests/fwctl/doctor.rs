@@ -12,7 +12,8 @@ use twinwall_tests::place::{namespace, restore, run};
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, command, exists, fwctl, Place, Said, POLICY};
-use crate::{LoneRow, Row};
+use crate::LoneRow;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("doctor-of-a-sound-firewall", 60, sound),

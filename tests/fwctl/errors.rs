@@ -9,7 +9,8 @@ use harness::netns::Namespace;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{binary, fwctl, Folder, Place};
-use crate::{LoneRow, Row};
+use crate::LoneRow;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("errors-killed", 60, killed),

@@ -3,8 +3,7 @@
 
 use std::process::ExitCode;
 
-use twinwall_tests::case::{run, Case};
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::case::{for_each_twin, run, Case};
 
 mod ctl;
 mod decide;
@@ -14,8 +13,6 @@ mod show;
 mod top;
 mod upgrade;
 
-/// A case that is made for each twin: its name, its limit in seconds, and its body.
-pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
 /// A case without a twin.
 pub type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
@@ -29,14 +26,7 @@ fn main() -> ExitCode {
         upgrade::ROWS,
     ]
     .concat();
-    let mut cases = Vec::new();
-    for twin in TWINS {
-        for (name, limit_s, body) in &rows {
-            let body = *body;
-            let name = format!("{}/{name}", twin.name());
-            cases.push(Case::new(name, *limit_s, move || body(twin)));
-        }
-    }
+    let mut cases = for_each_twin(&rows);
     for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS].concat() {
         cases.push(Case::new(name, limit_s, body));
     }

@@ -13,7 +13,7 @@ use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, fwctl, until_end, Folder, Place, ACCEPTED, DROPPED, LOCALHOST, OTHER};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("status", 60, status),

@@ -15,7 +15,7 @@ use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{Place, ACCEPTED, DROPPED};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("top-json", 60, json),

@@ -13,7 +13,7 @@ use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, fwctl, Folder, Place, Said, ACCEPTED, DROPPED};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("upgrade-there-and-back", 120, there_and_back),

@@ -16,7 +16,7 @@ use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::Twin;
 
 use crate::http::{get, Place, LOCALHOST};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("heads-without-end", 120, endless_heads),

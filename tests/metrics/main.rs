@@ -4,17 +4,13 @@
 
 use std::process::ExitCode;
 
-use twinwall_tests::case::{run, Case};
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::case::{for_each_twin, run, Case};
 
 mod abuse;
 mod dashboard;
 mod http;
 mod prometheus;
 mod text;
-
-/// A case that is made for each twin: its name, its limit in seconds, and its body.
-pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
 
 fn main() -> ExitCode {
     let rows = [text::ROWS, prometheus::ROWS, abuse::ROWS].concat();
@@ -23,12 +19,6 @@ fn main() -> ExitCode {
         Case::new("both-refuse-the-same-addresses", 60, text::same_refusals),
         Case::new("the-dashboard-asks-for-what-there-is", 60, dashboard::known),
     ];
-    for twin in TWINS {
-        for (name, limit_s, body) in &rows {
-            let body = *body;
-            let name = format!("{}/{name}", twin.name());
-            cases.push(Case::new(name, *limit_s, move || body(twin)));
-        }
-    }
+    cases.extend(for_each_twin(&rows));
     run(cases)
 }

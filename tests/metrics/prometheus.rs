@@ -13,7 +13,7 @@ use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::Twin;
 
 use crate::http::{ask, connect, get, Place, LOCALHOST, PORT};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("promtool-finds-nothing", 60, promtool),

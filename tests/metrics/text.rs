@@ -7,7 +7,7 @@ use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::http::{ask, connect, get, value_of, Place, LOCALHOST, OPENMETRICS, PLAIN};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("figures-are-those-of-the-ledger", 60, figures),

@@ -13,7 +13,7 @@ use twinwall_tests::twin::Twin;
 
 use crate::control::Client;
 use crate::folder::Folder;
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("drain-ends-an-idle-firewall-at-once", 60, idle),

@@ -18,7 +18,7 @@ use twinwall_tests::twin::Twin;
 use crate::control::Client;
 use crate::folder::Folder;
 use crate::rules::counter_of;
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[("a-thousand-reloads-in-a-flood", 120, a_thousand_reloads)];
 

@@ -14,7 +14,7 @@ use twinwall_tests::twin::Twin;
 use crate::control::Client;
 use crate::folder::Folder;
 use crate::rules::{chain, counter_of};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("a-bad-policy-leaves-the-old-one", 60, bad_policy),

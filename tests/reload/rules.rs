@@ -15,7 +15,7 @@ use twinwall_tests::twin::Twin;
 
 use crate::control::Client;
 use crate::folder::Folder;
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("counters-of-rules-that-stay-go-on", 60, counters),

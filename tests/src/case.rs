@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
+use crate::twin::{Twin, TWINS};
+
 /// Names the case that this process is to run.
 const CASE_VARIABLE: &str = "TWINWALL_CASE";
 /// The exit code of a case that could not be run here.
@@ -39,6 +41,20 @@ impl Case {
             body: Box::new(body),
         }
     }
+}
+
+/// A case that is made for each twin: its name, its limit in seconds, and its body.
+pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
+
+/// The cases of rows, `TWIN/NAME`.
+pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
+    let case = |twin: Twin, (name, limit_s, body): Row| {
+        Case::new(format!("{}/{name}", twin.name()), limit_s, move || {
+            body(twin)
+        })
+    };
+    let of_twin = |twin| rows.iter().map(move |row| case(twin, *row));
+    TWINS.into_iter().flat_map(of_twin).collect()
 }
 
 #[derive(Debug)]

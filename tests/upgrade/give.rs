@@ -13,7 +13,7 @@ use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::peer::{Peer, REQUEST};
 use crate::setting::{Setting, LOCALHOST};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("new-one-ends", 60, new_one_ends),

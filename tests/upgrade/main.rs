@@ -4,8 +4,7 @@
 
 use std::process::ExitCode;
 
-use twinwall_tests::case::{run, Case};
-use twinwall_tests::twin::{Twin, TWINS};
+use twinwall_tests::case::{for_each_twin, run, Case};
 
 mod chain;
 mod give;
@@ -13,21 +12,12 @@ mod peer;
 mod setting;
 mod take;
 
-/// A case that is made for each twin: its name, its limit in seconds, and its body.
-pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
-
 fn main() -> ExitCode {
     let rows = [give::ROWS, take::ROWS].concat();
     let mut cases: Vec<Case> = chain::ROWS
         .iter()
         .map(|(name, limit_s, body)| Case::new(*name, *limit_s, body))
         .collect();
-    for twin in TWINS {
-        for (name, limit_s, body) in &rows {
-            let body = *body;
-            let name = format!("{}/{name}", twin.name());
-            cases.push(Case::new(name, *limit_s, move || body(twin)));
-        }
-    }
+    cases.extend(for_each_twin(&rows));
     run(cases)
 }

@@ -19,7 +19,7 @@ use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::peer::{listen, pass_on, send_with, take};
 use crate::setting::{Setting, LOCALHOST};
-use crate::Row;
+use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("nobody-answers", 60, nobody_answers),
