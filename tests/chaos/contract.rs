@@ -5,12 +5,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::ensure;
+use twinwall_tests::case::Row;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{check_contract, rule, Folder};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("contract-as-a-table", 60, as_a_table),

@@ -2,7 +2,7 @@
 //! A firewall that is killed: its guard does what the contract says, and is gone for the next start.
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace;
 use twinwall_tests::proc;
@@ -10,7 +10,6 @@ use twinwall_tests::traffic::VAIN;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{guard_of, rule, until_gone, Scene, WAITING};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("crash-closed-with-plain-rules", 60, closed_plain),

@@ -5,12 +5,11 @@
 use std::process::Command;
 
 use anyhow::{bail, ensure};
-use twinwall_tests::case::{skip, until, PATIENCE};
+use twinwall_tests::case::{skip, until, Row, PATIENCE};
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::twin::{root, Twin};
 
 use crate::scene::{rule, Folder, Scene};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::ensure;
+use twinwall_tests::case::Row;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::packets::{ipv4, ipv6, tcp, udp, RawReceiver, RawSender};
 use twinwall_tests::place::{namespace, restore};
@@ -12,7 +13,6 @@ use twinwall_tests::traffic::VAIN;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{check_contract, Folder};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("malformed-closed", 60, |twin| malformed(twin, "closed")),

@@ -2,11 +2,11 @@
 //! More packets than there is room for: what the contract says of both kinds of room, open and closed.
 
 use anyhow::ensure;
+use twinwall_tests::case::Row;
 use twinwall_tests::ledger::Ledger;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{rule, Scene};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("overload-closed-queue", 60, closed_queue),

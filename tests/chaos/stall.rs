@@ -4,13 +4,12 @@
 use std::fs;
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::ledger::{Ledger, Stats};
 use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
 use crate::scene::{rule, Folder, Scene, DEADLINE, STALLS, WAITING};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("stall-closed", 60, closed),

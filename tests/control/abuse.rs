@@ -11,14 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::proc;
 use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::Twin;
 
 use crate::client::{error_of, Client, Place, LOCALHOST};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("garbage", 60, garbage),

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use anyhow::{ensure, Context};
+use twinwall_tests::case::Row;
 use twinwall_tests::twin::Twin;
 
 use crate::client::{error_of, Client, Place};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("who-may-ask-is-served", 60, served),

@@ -7,11 +7,11 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use anyhow::{ensure, Context};
+use twinwall_tests::case::Row;
 use twinwall_tests::firewall::{run_to_end, Ended};
 use twinwall_tests::twin::Twin;
 
 use crate::client::{Client, Place};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     (

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::client::{error_of, Place, LOCALHOST};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("status-tells-who-and-what-runs", 60, status),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::{Ended, Firewall};
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::proc;
@@ -24,7 +24,6 @@ use crate::running::{
     check_ledger, count_type, is_own, is_type, lines_of, missed, parsed, send, wait_for, Place,
     DROPPED,
 };
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("rotation-under-load-loses-no-line", 60, rotation),

@@ -6,14 +6,13 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::twin::Twin;
 
 use crate::running::{
     check_ledger, is_own, is_type, missed, parsed, send, Place, ACCEPTED, DROPPED, LOGGED,
 };
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("a-client-follows-what-it-asked-for", 60, follow),

@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::packets::{ipv4, tcp, udp, RawSender};
 use twinwall_tests::proc;
 use twinwall_tests::twin::{Twin, TWINS};
@@ -15,7 +15,6 @@ use crate::running::{
     count_type, is_own, is_type, lines_of, missed, send, wait_for, Place, ACCEPTED, DROPPED,
     DROP_LINE, LOCALHOST, LOGGED, LOG_LINE, REJECTED,
 };
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("a-line-for-each-packet-of-interest", 60, each_type),

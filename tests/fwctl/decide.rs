@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
+use twinwall_tests::case::Row;
 use twinwall_tests::packets::ipv4;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("explain-by-the-running-policy", 60, explain),

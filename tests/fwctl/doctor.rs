@@ -6,14 +6,13 @@ use std::os::unix::process::CommandExt;
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
 use serde_json::Value;
-use twinwall_tests::case::skip;
+use twinwall_tests::case::{skip, Row};
 use twinwall_tests::owner::Owner;
 use twinwall_tests::place::{namespace, restore, run};
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, command, exists, fwctl, Place, Said, POLICY};
 use crate::LoneRow;
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("doctor-of-a-sound-firewall", 60, sound),

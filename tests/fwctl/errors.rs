@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use anyhow::ensure;
 use harness::netns::Namespace;
+use twinwall_tests::case::Row;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{binary, fwctl, Folder, Place};
 use crate::LoneRow;
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("errors-killed", 60, killed),

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::Value;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, fwctl, until_end, Folder, Place, ACCEPTED, DROPPED, LOCALHOST, OTHER};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("status", 60, status),

@@ -10,12 +10,11 @@ use std::thread;
 use anyhow::{ensure, Context};
 use nix::pty::{openpty, Winsize};
 use serde_json::Value;
-use twinwall_tests::case::{until, wait_within, PATIENCE};
+use twinwall_tests::case::{until, wait_within, Row, PATIENCE};
 use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{Place, ACCEPTED, DROPPED};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("top-json", 60, json),

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, restore};
 use twinwall_tests::proc;
 use twinwall_tests::twin::Twin;
 
 use crate::ctl::{check_has, fwctl, Folder, Place, Said, ACCEPTED, DROPPED};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("upgrade-there-and-back", 120, there_and_back),

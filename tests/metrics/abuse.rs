@@ -9,14 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::proc;
 use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::Twin;
 
 use crate::http::{get, Place, LOCALHOST};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("heads-without-end", 120, endless_heads),

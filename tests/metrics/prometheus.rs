@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use twinwall_tests::case::until;
+use twinwall_tests::case::{until, Row};
 use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::Twin;
 
 use crate::http::{ask, connect, get, Place, LOCALHOST, PORT};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("promtool-finds-nothing", 60, promtool),

@@ -2,12 +2,12 @@
 //! What is said, in which format, and to which requests.
 
 use anyhow::{ensure, Context};
+use twinwall_tests::case::Row;
 use twinwall_tests::firewall::run_to_end;
 use twinwall_tests::traffic::{udp_client, udp_exchange, UdpServer};
 use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::http::{ask, connect, get, value_of, Place, LOCALHOST, OPENMETRICS, PLAIN};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("figures-are-those-of-the-ledger", 60, figures),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace_with;
 use twinwall_tests::traffic::{udp_client, UdpFlood, UdpServer};
@@ -13,7 +13,6 @@ use twinwall_tests::twin::Twin;
 
 use crate::control::Client;
 use crate::folder::Folder;
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("drain-ends-an-idle-firewall-at-once", 60, idle),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use harness::netns::Namespace;
+use twinwall_tests::case::Row;
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::{namespace, run, PORT};
 use twinwall_tests::traffic::{udp_client, UdpServer};
@@ -18,7 +19,6 @@ use twinwall_tests::twin::Twin;
 use crate::control::Client;
 use crate::folder::Folder;
 use crate::rules::counter_of;
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[("a-thousand-reloads-in-a-flood", 120, a_thousand_reloads)];
 

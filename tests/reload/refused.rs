@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::ensure;
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::place::namespace_with;
 use twinwall_tests::proc;
@@ -14,7 +14,6 @@ use twinwall_tests::twin::Twin;
 use crate::control::Client;
 use crate::folder::Folder;
 use crate::rules::{chain, counter_of};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("a-bad-policy-leaves-the-old-one", 60, bad_policy),

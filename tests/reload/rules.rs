@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use anyhow::{ensure, Context};
-use twinwall_tests::case::{until, PATIENCE};
+use twinwall_tests::case::{until, Row, PATIENCE};
 use twinwall_tests::firewall::Firewall;
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::place::namespace_with;
@@ -15,7 +15,6 @@ use twinwall_tests::twin::Twin;
 
 use crate::control::Client;
 use crate::folder::Folder;
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("counters-of-rules-that-stay-go-on", 60, counters),

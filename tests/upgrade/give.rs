@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use twinwall_tests::case::PATIENCE;
+use twinwall_tests::case::{Row, PATIENCE};
 use twinwall_tests::firewall::{Ended, Firewall};
 use twinwall_tests::ledger::Stats;
 use twinwall_tests::packets::force_send_buffer;
@@ -13,7 +13,6 @@ use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::peer::{Peer, REQUEST};
 use crate::setting::{Setting, LOCALHOST};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("new-one-ends", 60, new_one_ends),

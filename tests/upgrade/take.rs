@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{ensure, Context};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
-use twinwall_tests::case::PATIENCE;
+use twinwall_tests::case::{Row, PATIENCE};
 use twinwall_tests::firewall::{run_to_end, Ended};
 use twinwall_tests::packets;
 use twinwall_tests::proc;
@@ -19,7 +19,6 @@ use twinwall_tests::twin::{Twin, TWINS};
 
 use crate::peer::{listen, pass_on, send_with, take};
 use crate::setting::{Setting, LOCALHOST};
-use twinwall_tests::case::Row;
 
 pub const ROWS: &[Row] = &[
     ("nobody-answers", 60, nobody_answers),
