@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! nmap's grepable form (nmap's reference guide, "Grepable Output"): a line a result, since results are written when
-//! they come. Ports have seven fields between slashes; a slash in a field becomes `|`, as nmap does it.
+//! they come. Ports have seven fields between slashes; a slash in a field becomes `|`, as nmap does it. Readers know the
+//! form by the first line, which has to name nmap.
 
 use std::io::{self, Write};
 
@@ -9,14 +10,16 @@ use super::{date, printable, End, Head, Line, Output};
 #[derive(Default)]
 pub struct Grepable {
     service: Option<&'static str>,
+    hosts: u64,
 }
 
 impl Output for Grepable {
     fn begin(&mut self, head: &Head, to: &mut dyn Write) -> io::Result<()> {
         self.service = head.service;
+        self.hosts = head.hosts;
         writeln!(
             to,
-            "# twinwall-scanner {} scan initiated {} as: {}",
+            "# Nmap (twinwall-scanner {}) scan initiated {} as: {}",
             env!("CARGO_PKG_VERSION"),
             date(head.started),
             printable(head.command.as_bytes())
@@ -50,9 +53,12 @@ impl Output for Grepable {
     fn end(&mut self, end: &End, to: &mut dyn Write) -> io::Result<()> {
         writeln!(
             to,
-            "# Nmap done at {} -- {} targets asked in {:.2} seconds",
+            "# Nmap done at {} -- {} scanned in {:.2} seconds",
             date(std::time::SystemTime::now()),
-            end.sum.done(),
+            match self.hosts {
+                1 => "1 IP address (1 host up)".to_string(),
+                hosts => format!("{hosts} IP addresses ({hosts} hosts up)"),
+            },
             end.elapsed.as_secs_f64()
         )
     }
