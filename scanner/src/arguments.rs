@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line.
 
-use clap::{Parser, ValueEnum};
+use clap::builder::RangedU64ValueParser;
+use clap::{value_parser, Args, Parser, ValueEnum};
+
+use crate::failure::{Failure, Result};
 
 /// Asks from outside what a firewall lets through: a TCP port scanner on io_uring, and the verifier of policies.
 #[derive(Debug, Parser)]
@@ -19,191 +22,179 @@ pub struct Arguments {
     #[arg(short, long, value_name = "PORTS")]
     pub ports: Option<String>,
 
+    /// Go on where this file says, and write it on SIGINT
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<String>,
+
+    /// Ask from a network namespace: a name of `ip netns`, or a path
+    #[arg(long, value_name = "NAMESPACE")]
+    pub from: Option<String>,
+
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub probe: Probe,
+    #[command(flatten)]
+    pub told: Told,
+    #[command(flatten)]
+    pub speed: Speed,
+    #[command(flatten)]
+    pub expected: Verify,
+}
+
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Targets")]
+pub struct Which {
     /// Read targets from a file, too (-: stdin); # begins a comment
-    #[arg(long = "targets", value_name = "FILE", help_heading = "Targets")]
+    #[arg(long = "targets", value_name = "FILE")]
     pub target_file: Option<String>,
 
     /// Leave these out
-    #[arg(
-        long,
-        value_name = "TARGET",
-        value_delimiter = ',',
-        help_heading = "Targets"
-    )]
+    #[arg(long, value_name = "TARGET", value_delimiter = ',')]
     pub exclude: Vec<String>,
 
     /// Leave out those of a file
-    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    #[arg(long, value_name = "FILE")]
     pub exclude_file: Option<String>,
 
     /// Never ask those of this file (default /etc/twinwall/scanner.block, if it is there)
-    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    #[arg(long, value_name = "FILE")]
     pub block_file: Option<String>,
 
     /// Ask addresses that are neither private nor loopback: their owner agrees
-    #[arg(long, help_heading = "Targets")]
+    #[arg(long)]
     pub i_am_authorised: bool,
 
     /// Go through the targets in order, not in a keyed permutation
-    #[arg(long, help_heading = "Targets")]
+    #[arg(long)]
     pub sequential: bool,
 
     /// The key of the permutation (default: another each time)
-    #[arg(
-        long,
-        value_name = "N",
-        help_heading = "Targets",
-        conflicts_with = "sequential"
-    )]
+    #[arg(long, value_name = "N", conflicts_with = "sequential")]
     pub seed: Option<u64>,
+}
 
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Probes")]
+pub struct Probe {
     /// Read the version line and match it against an expression
-    #[arg(long, value_name = "REGEX", help_heading = "Probes", group = "probe")]
+    #[arg(long, value_name = "REGEX", group = "probe")]
     pub ssh: Option<String>,
 
     /// Ask for a page and read the head of the response
-    #[arg(long, help_heading = "Probes", group = "probe")]
+    #[arg(long, group = "probe")]
     pub http: bool,
 
     /// Read what the server says of its own accord
-    #[arg(long, help_heading = "Probes", group = "probe")]
+    #[arg(long, group = "probe")]
     pub banner: bool,
 
     /// Send bare SYNs from a raw socket: no connection comes about (needs CAP_NET_RAW)
-    #[arg(long, help_heading = "Probes", group = "probe")]
+    #[arg(long, group = "probe", conflicts_with_all = ["engine", "rings", "max_inflight", "read_timeout"])]
     pub syn: bool,
 
     /// Match the answer against an expression; several must all match
-    #[arg(long = "match", value_name = "REGEX", help_heading = "Probes")]
+    #[arg(long = "match", value_name = "REGEX")]
     pub matches: Vec<String>,
 
-    /// A header field of the request
-    #[arg(
-        long,
-        value_name = "NAME: VALUE",
-        help_heading = "Probes",
-        requires = "http"
-    )]
+    /// A header field of the request (--http)
+    #[arg(long, value_name = "NAME: VALUE")]
     pub header: Vec<String>,
 
-    /// The path of the request
-    #[arg(
-        long,
-        value_name = "PATH",
-        help_heading = "Probes",
-        requires = "http",
-        default_value = "/"
-    )]
-    pub path: String,
+    /// The path of the request (--http; default /)
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
 
-    /// Speak TLS; certificates are not verified
-    #[arg(long, help_heading = "Probes", requires = "http")]
+    /// Speak TLS (--http); certificates are not verified
+    #[arg(long)]
     pub tls: bool,
+}
 
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Output")]
+pub struct Told {
     /// Form of the results
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        help_heading = "Output",
-        default_value = "human"
-    )]
+    #[arg(short, long, value_name = "FORMAT", default_value = "human")]
     pub output: Format,
 
-    /// What is told one by one: open, closed, filtered, error, all, matched; all is counted
+    /// What is told one by one; all is counted
     #[arg(
         long,
         value_name = "STATES",
         value_delimiter = ',',
-        help_heading = "Output",
         default_value = "open"
     )]
     pub show: Vec<Show>,
 
     /// No progress bar, no summary
-    #[arg(short, long, help_heading = "Output")]
+    #[arg(short, long)]
     pub quiet: bool,
+}
 
+/// Longer waits than ten minutes are of no use.
+fn milliseconds() -> RangedU64ValueParser {
+    value_parser!(u64).range(1..=600_000)
+}
+
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Speed")]
+pub struct Speed {
     /// Targets a second (default: as fast as it goes)
-    #[arg(long, value_name = "N", help_heading = "Speed", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub rate: u64,
 
     /// Attempts beyond the first when nothing comes
-    #[arg(long, value_name = "N", help_heading = "Speed", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=20))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u8).range(..=20))]
     pub retries: u8,
 
     /// How long a connection may take
-    #[arg(long, value_name = "MS", help_heading = "Speed", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = milliseconds())]
     pub timeout: u64,
 
     /// How long a conversation may take as a whole
-    #[arg(long, value_name = "MS", help_heading = "Speed", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    #[arg(long, value_name = "MS", default_value_t = 3000, value_parser = milliseconds())]
     pub read_timeout: u64,
 
     /// Targets that are asked at the same time, at most
-    #[arg(long, value_name = "N", help_heading = "Speed", default_value_t = 16384, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 16384, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub max_inflight: u64,
 
     /// Threads with a ring each (default: one a CPU, more if their tables are too small)
-    #[arg(long, value_name = "N", help_heading = "Speed", value_parser = clap::value_parser!(u64).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=256))]
     pub rings: Option<u64>,
 
     /// What carries the sockets; auto is io_uring where it works
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Speed",
-        default_value = "auto"
-    )]
+    #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: EngineName,
+}
 
-    /// Go on where this file says, and write it on SIGINT
-    #[arg(long, value_name = "FILE", conflicts_with = "syn")]
-    pub resume: Option<String>,
-
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(next_help_heading = "Verify")]
+pub struct Verify {
     /// Compare what is met with what a policy says: needs --to
-    #[arg(long, value_name = "POLICY", help_heading = "Verify", conflicts_with_all = ["probe", "resume", "targets", "target_file"], requires = "to")]
+    #[arg(long, value_name = "POLICY",
+        conflicts_with_all = ["probe", "matches", "resume", "targets", "target_file", "exclude", "exclude_file", "show"])]
     pub verify: Option<String>,
 
     /// The host behind the firewall
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        help_heading = "Verify",
-        requires = "verify"
-    )]
+    #[arg(long, value_name = "ADDRESS")]
     pub to: Option<String>,
 
-    /// Ask from a network namespace: a name of `ip netns`, or a path
-    #[arg(long, value_name = "NAMESPACE", help_heading = "Verify")]
-    pub from: Option<String>,
-
     /// The firewall that explains the policy (default: rust-firewall beside this program, or on PATH)
-    #[arg(
-        long,
-        value_name = "PROGRAM",
-        help_heading = "Verify",
-        requires = "verify"
-    )]
+    #[arg(long, value_name = "PROGRAM")]
     pub firewall: Option<String>,
 
-    /// The hook that the policy is asked at
-    #[arg(
-        long,
-        value_name = "HOOK",
-        help_heading = "Verify",
-        requires = "verify",
-        default_value = "input"
-    )]
-    pub hook: String,
+    /// The hook that the questions come by (default input); their answers go out by its opposite
+    #[arg(long, value_name = "HOOK")]
+    pub hook: Option<String>,
 
-    /// The interface that packets come in by, as the policy names it
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Verify",
-        requires = "verify"
-    )]
+    /// The interface that questions come in by, as the policy names it
+    #[arg(long, value_name = "NAME")]
     pub iif: Option<String>,
 }
 
@@ -234,6 +225,50 @@ pub enum EngineName {
     Epoll,
 }
 
+impl Arguments {
+    /// Fails if an option lacks the one that it says something about. (clap lets it pass where that other one would
+    /// contradict a third.)
+    pub fn check(&self) -> Result<()> {
+        let (probe, expected) = (&self.probe, &self.expected);
+        let verify = ("--verify", expected.verify.is_some());
+        let http = ("--http", probe.http);
+        for (option, is_given, (other, is_there)) in [
+            ("--header", !probe.header.is_empty(), http),
+            ("--path", probe.path.is_some(), http),
+            ("--tls", probe.tls, http),
+            ("--to", expected.to.is_some(), verify),
+            ("--firewall", expected.firewall.is_some(), verify),
+            ("--hook", expected.hook.is_some(), verify),
+            ("--iif", expected.iif.is_some(), verify),
+            ("--verify", verify.1, ("--to", expected.to.is_some())),
+        ] {
+            if is_given && !is_there {
+                return Err(Failure::usage(format!(
+                    "{option}: goes with {other} only: say {other}, too, or leave {option} out"
+                )));
+            }
+        }
+        match (verify.1, self.told.output) {
+            (false, _) | (true, Format::Human | Format::Json) => Ok(()),
+            (true, _) => Err(Failure::usage(
+                "--output: --verify tells what it finds as human or json",
+            )),
+        }
+    }
+}
+
+/// What clap says in several lines, without its drawing of the usage.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text
+        .trim_start_matches("error: ")
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty());
+    format!("{}: scanner --help", lines.collect::<Vec<_>>().join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,19 +279,62 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    fn parse(words: &str) -> std::result::Result<Arguments, String> {
+        let words = std::iter::once("scanner").chain(words.split(' '));
+        let arguments = Arguments::try_parse_from(words).map_err(|error| one_line(&error))?;
+        arguments.check().map_err(|failure| failure.text)?;
+        Ok(arguments)
+    }
+
     #[test]
-    fn probes_exclude_each_other() {
-        let parse = |words: &[&str]| Arguments::try_parse_from([&["scanner"], words].concat());
-        assert!(parse(&["10.0.0.1", "-p", "22", "--ssh", "x"]).is_ok());
+    fn options_that_contradict_each_other_are_refused() {
         for words in [
-            &["10.0.0.1", "--ssh", "x", "--http"][..],
-            &["10.0.0.1", "--tls"],
-            &["10.0.0.1", "--verify", "p"],
-            &["10.0.0.1", "--retries", "21"],
-            &["10.0.0.1", "--max-inflight", "0"],
-            &["--syn", "--verify", "p", "--to", "::1"],
+            "10.0.0.1 -p 22 --ssh x",
+            "10.0.0.1 -p 80 --http --tls --path /x",
+            "--verify p --to ::1 -o json",
+            "10.0.0.1 -p 22 --syn --resume f",
         ] {
-            assert!(parse(words).is_err(), "{words:?}");
+            assert!(parse(words).is_ok(), "{words}");
+        }
+        for words in [
+            "10.0.0.1 --ssh x --http",
+            "10.0.0.1 --tls",
+            "10.0.0.1 --tls --ssh x",
+            "10.0.0.1 --path /x --banner",
+            "10.0.0.1 --to 10.0.0.2",
+            "10.0.0.1 --hook input",
+            "10.0.0.1 --verify p --to ::1",
+            "--verify p",
+            "--verify p --to ::1 -o csv",
+            "--verify p --to ::1 --show all",
+            "10.0.0.1 --retries 21",
+            "10.0.0.1 --max-inflight 0",
+            "10.0.0.1 --syn --rings 2",
+            "--syn --verify p --to ::1",
+        ] {
+            let words_of_it = parse(words).unwrap_err();
+            assert!(!words_of_it.contains('\n'), "{words_of_it}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_one_line() {
+        for (words, wanted) in [
+            (
+                "10.0.0.1 -o xyz",
+                "invalid value 'xyz' for '--output <FORMAT>' [possible values: human, json, csv, grepable, nmap-xml]: \
+                 scanner --help",
+            ),
+            (
+                "10.0.0.1 --ssh x --http",
+                "the argument '--ssh <REGEX>' cannot be used with '--http': scanner --help",
+            ),
+            (
+                "10.0.0.1 --tls",
+                "--tls: goes with --http only: say --http, too, or leave --tls out",
+            ),
+        ] {
+            assert_eq!(parse(words).unwrap_err(), wanted);
         }
     }
 }

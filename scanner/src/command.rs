@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From the command line to a scan and back to an exit code.
 
-use std::io::{self, BufWriter, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments::{Arguments, Show};
@@ -12,31 +10,32 @@ use crate::failure::{Failure, Result, EXIT_DONE, EXIT_INTERRUPTED};
 use crate::flight::Settings;
 use crate::hints;
 use crate::matcher::Matcher;
-use crate::output::{self, End, Head, Line, Output};
+use crate::output::{self, End, Head};
 use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::probe::http::Http;
 use crate::progress::Progress;
 use crate::record::Batch;
-use crate::resume::Resume;
-use crate::run::{self, Job, ProbeKind};
-use crate::syn;
+use crate::resume::{self, Left, Resume};
+use crate::run::{self, Chosen, Job, Layout, ProbeKind};
+use crate::signals;
+use crate::syn::{self, runs::Runs};
 use crate::targets::read::{self, Targets, Wanted};
 use crate::verify;
+use crate::writer::Writer;
+
+/// Among how many the plan shares the last targets out; a few more do no harm.
+const PLANNED_RINGS: usize = 4;
 
 /// Runs the command. Gives the exit code.
 pub fn run(arguments: &Arguments) -> Result<u8> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|error| Failure::system("sigaction", &error))?;
-    }
+    arguments.check()?;
     if let Some(name) = &arguments.from {
         hints::enter_namespace(name).map_err(|error| namespace_refused(name, &error))?;
     }
-    match &arguments.verify {
-        Some(policy) => verify::run(arguments, policy, &stop),
-        None => scan(arguments, &stop),
+    match &arguments.expected.verify {
+        Some(policy) => verify::run(arguments, policy),
+        None => scan(arguments),
     }
 }
 
@@ -52,24 +51,37 @@ fn namespace_refused(name: &str, error: &io::Error) -> Failure {
 }
 
 fn probe(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>)> {
-    let http = || Http::new(&arguments.path, &arguments.header, arguments.tls);
+    let http = || {
+        Http::new(
+            arguments.probe.path.as_deref().unwrap_or("/"),
+            &arguments.probe.header,
+            arguments.probe.tls,
+        )
+    };
     Ok(match () {
-        _ if arguments.ssh.is_some() => (ProbeKind::Ssh, Some("ssh")),
-        _ if arguments.banner => (ProbeKind::Banner, None),
-        _ if arguments.http && arguments.tls => (ProbeKind::Https(http()?), Some("https")),
-        _ if arguments.http => (ProbeKind::Http(http()?), Some("http")),
+        _ if arguments.probe.ssh.is_some() => (ProbeKind::Ssh, Some("ssh")),
+        _ if arguments.probe.banner => (ProbeKind::Banner, None),
+        _ if arguments.probe.http && arguments.probe.tls => {
+            (ProbeKind::Https(http()?), Some("https"))
+        }
+        _ if arguments.probe.http => (ProbeKind::Http(http()?), Some("http")),
         _ => (ProbeKind::Connect, None),
     })
 }
 
 fn matcher(arguments: &Arguments) -> Result<Matcher> {
-    let ssh = arguments.ssh.iter().map(|text| ("--ssh", text.as_str()));
+    let ssh = arguments
+        .probe
+        .ssh
+        .iter()
+        .map(|text| ("--ssh", text.as_str()));
     let others = arguments
+        .probe
         .matches
         .iter()
         .map(|text| ("--match", text.as_str()));
     let all: Vec<(&str, &str)> = ssh.chain(others).collect();
-    let talks = arguments.ssh.is_some() || arguments.http || arguments.banner;
+    let talks = arguments.probe.ssh.is_some() || arguments.probe.http || arguments.probe.banner;
     if !all.is_empty() && !talks {
         return Err(Failure::usage(
             "--match: there is no answer to match: say --ssh, --http or --banner, too",
@@ -92,14 +104,30 @@ fn shown(show: &[Show]) -> ([bool; 4], bool) {
     (told, matched && !show.contains(&Show::Open))
 }
 
+/// What is asked, in which order, and from where on.
+struct Planned {
+    plan: Plan,
+    seed: Option<u64>,
+    /// By --syn, of an interrupted scan; None: all.
+    unanswered: Option<Runs>,
+    left: u64,
+}
+
 /// The targets of the command line, in an order, from where an interrupted scan stopped.
-fn plan(arguments: &Arguments, targets: &mut Targets, rings: usize) -> Result<(Plan, Option<u64>)> {
+fn plan(arguments: &Arguments, targets: &mut Targets) -> Result<Planned> {
     let ports = arguments.ports.as_deref().ok_or_else(|| {
         Failure::usage("no port: say which by --ports 22,80,8000-8100 (- is all of them)")
     })?;
     let ports = Ports::parse(ports).map_err(|why| Failure::usage(format!("--ports: {why}")))?;
+    if arguments.probe.syn {
+        syn::check(targets.set.len() * ports.len())?;
+    }
     let resume = match &arguments.resume {
-        Some(file) => Resume::read(file)?.map(|resume| (file, resume)),
+        Some(file) => {
+            let read = Resume::read(file)?;
+            resume::check_writable(file)?;
+            read.map(|resume| (file, resume))
+        }
         None => None,
     };
     let fresh = || {
@@ -108,35 +136,72 @@ fn plan(arguments: &Arguments, targets: &mut Targets, rings: usize) -> Result<(P
     };
     let seed = match &resume {
         Some((_, resume)) => resume.seed,
-        None if arguments.sequential => None,
-        None => Some(arguments.seed.unwrap_or_else(fresh)),
+        None if arguments.which.sequential => None,
+        None => Some(arguments.which.seed.unwrap_or_else(fresh)),
     };
-    let mut plan = Plan::new(std::mem::take(&mut targets.set), ports, seed, rings);
-    if let Some((file, resume)) = resume {
-        resume.apply(&mut plan, file)?;
-    }
-    Ok((plan, seed))
+    let mut plan = Plan::new(std::mem::take(&mut targets.set), ports, seed, PLANNED_RINGS);
+    let unanswered = match resume {
+        Some((file, resume)) => resume.apply(&mut plan, asked_by(arguments), file)?,
+        None => None,
+    };
+    let left = match &unanswered {
+        Some(runs) => runs.count(plan.len()).unwrap_or(0),
+        None => plan.left(),
+    };
+    Ok(Planned {
+        plan,
+        seed,
+        unanswered,
+        left,
+    })
 }
 
-fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
+/// How targets are asked, for the file of --resume.
+fn asked_by(arguments: &Arguments) -> &'static str {
+    match () {
+        _ if arguments.probe.syn => "--syn",
+        _ if arguments.probe.ssh.is_some() => "--ssh",
+        _ if arguments.probe.banner => "--banner",
+        _ if arguments.probe.http && arguments.probe.tls => "--http --tls",
+        _ if arguments.probe.http => "--http",
+        _ => "connections",
+    }
+}
+
+/// What carries the sockets, and how many at a time. Tells what it has to tell.
+fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<(Chosen, Layout)> {
+    let (chosen, told) = run::choose(arguments.speed.engine)?;
+    notes.extend(told);
+    let (layout, told) = run::layout(
+        chosen,
+        arguments.speed.max_inflight,
+        arguments.speed.rings,
+        left,
+    );
+    notes.extend(told);
+    Ok((chosen, layout))
+}
+
+fn scan(arguments: &Arguments) -> Result<u8> {
     let (probe, service) = probe(arguments)?;
     let matcher = matcher(arguments)?;
     let mut targets = read::read(&Wanted {
         words: &arguments.targets,
-        file: arguments.target_file.as_deref(),
-        exclude: &arguments.exclude,
-        exclude_file: arguments.exclude_file.as_deref(),
-        block_file: arguments.block_file.as_deref(),
-        authorised: arguments.i_am_authorised,
+        file: arguments.which.target_file.as_deref(),
+        exclude: &arguments.which.exclude,
+        exclude_file: arguments.which.exclude_file.as_deref(),
+        block_file: arguments.which.block_file.as_deref(),
+        authorised: arguments.which.i_am_authorised,
     })?;
-    let (chosen, mut notes) = run::choose(arguments.engine)?;
-    let (plan, seed) = plan(arguments, &mut targets, 4)?;
-    let (layout, told) = run::layout(chosen, arguments.max_inflight, arguments.rings, plan.left());
-    notes.extend(told);
-    notes.extend(hints::hints(
-        plan.left(),
-        (layout.rings * layout.slots) as u64,
-    ));
+    let planned = plan(arguments, &mut targets)?;
+    let mut notes = Vec::new();
+    // SYNs need no sockets of their own.
+    let carrier = match arguments.probe.syn {
+        true => None,
+        false => Some(carrier(arguments, planned.left, &mut notes)?),
+    };
+    let in_flight = carrier.map_or(0, |(_, layout)| layout.rings * layout.slots);
+    notes.extend(hints::hints(planned.left, in_flight as u64));
     if targets.blocked > 0 {
         notes.push(format!(
             "{} addresses are on the block list and are not asked",
@@ -144,109 +209,99 @@ fn scan(arguments: &Arguments, stop: &AtomicBool) -> Result<u8> {
         ));
     }
     notes.iter().for_each(|note| eprintln!("note: {note}"));
-    let (told, only_matched) = shown(&arguments.show);
-    let settings = Settings {
-        slots: layout.slots,
-        connect_timeout_ns: arguments.timeout * 1_000_000,
-        talk_timeout_ns: arguments.read_timeout * 1_000_000,
-        retries: arguments.retries,
-        rate: arguments.rate as f64,
-        told,
-    };
-    let job = Job {
-        plan: &plan,
-        probe,
-        chosen,
-        layout,
-        settings,
-        stop,
-    };
-    let head = Head {
+    let stop = &*signals::stop()?;
+    let (told, only_matched) = shown(&arguments.told.show);
+    let plan = &planned.plan;
+    let output = output::output(arguments.told.output);
+    let mut writer = Writer::new(plan, &targets, &matcher, only_matched, output);
+    writer.begin(&Head {
         command: std::env::args().collect::<Vec<_>>().join(" "),
         started: SystemTime::now(),
         ports: plan.ports.text(),
         port_count: plan.ports.len(),
         hosts: plan.targets.len(),
         service,
-        syn: arguments.syn,
-    };
-    let mut writer = Writer {
-        plan: &plan,
-        targets: &targets,
-        matcher: &matcher,
-        only_matched,
-        matched: 0,
-        output: output::output(arguments.output),
-        to: BufWriter::with_capacity(1 << 16, io::stdout()),
-    };
-    writer
-        .output
-        .begin(&head, &mut writer.to)
-        .map_err(unwritable)?;
-    let progress = Progress::new(plan.left(), arguments.quiet);
+        syn: arguments.probe.syn,
+    })?;
+    let progress = Progress::new(planned.left, arguments.told.quiet);
     let (start, cpu) = (Instant::now(), hints::cpu_time());
-    let take = |batch: &Batch| writer.take(batch);
+    let take = |batch: &Batch| progress.aside(|| writer.take(batch));
     let watch = |sum: &Sum| progress.show(sum);
-    let (sum, left) = match arguments.syn {
-        true => (
-            syn::run(&syn_job(&job, arguments), take, watch)?,
-            Vec::new(),
-        ),
-        false => run::run(&job, take, watch)?,
+    let (sum, left) = match carrier {
+        None => {
+            let job = syn::Job {
+                plan,
+                unanswered: planned.unanswered.as_ref(),
+                timeout: Duration::from_millis(arguments.speed.timeout),
+                retries: arguments.speed.retries,
+                rate: arguments.speed.rate as f64,
+                told,
+                stop,
+            };
+            let (sum, left) = syn::run(&job, take, watch)?;
+            (sum, left.map(Left::Unanswered))
+        }
+        Some((chosen, layout)) => {
+            let job = Job {
+                plan,
+                probe,
+                chosen,
+                layout,
+                settings: Settings {
+                    slots: layout.slots,
+                    connect_timeout_ns: arguments.speed.timeout * 1_000_000,
+                    talk_timeout_ns: arguments.speed.read_timeout * 1_000_000,
+                    retries: arguments.speed.retries,
+                    rate: arguments.speed.rate as f64,
+                    told,
+                },
+                stop,
+            };
+            let (sum, left) = run::run(&job, take, watch)?;
+            (sum, begun(plan, left).map(Left::Begun))
+        }
     };
     progress.end();
-    let interrupted = stop.load(Ordering::Relaxed);
     let end = End {
-        targets: plan.left(),
+        targets: planned.left,
         sum,
         elapsed: start.elapsed(),
         cpu: hints::cpu_time().saturating_sub(cpu),
-        engine: if arguments.syn {
-            "sendmmsg and TPACKET_V3"
-        } else {
-            chosen.name()
-        },
-        rings: if arguments.syn { 1 } else { layout.rings },
+        engine: carrier.map_or("sendmmsg and TPACKET_V3", |(chosen, _)| chosen.name()),
+        rings: carrier.map_or(1, |(_, layout)| layout.rings),
         matched: writer.matched,
-        interrupted,
+        // A signal after the last answer interrupts nothing.
+        interrupted: left.is_some(),
     };
     writer.end(&end)?;
-    if !arguments.quiet {
+    if !arguments.told.quiet {
         eprint!("{}", output::summary(&end));
     }
     if let Some(file) = &arguments.resume {
-        keep(file, &plan, seed, left, interrupted)?;
+        match writer.is_gone {
+            true => eprintln!("note: {file} is left as it was: not all results could be written"),
+            false => keep(file, &planned, asked_by(arguments), left)?,
+        }
     }
-    Ok(if interrupted {
+    Ok(if end.interrupted {
         EXIT_INTERRUPTED
     } else {
         EXIT_DONE
     })
 }
 
-fn syn_job<'a>(job: &Job<'a>, arguments: &Arguments) -> syn::Job<'a> {
-    syn::Job {
-        plan: job.plan,
-        timeout: Duration::from_millis(arguments.timeout),
-        retries: job.settings.retries,
-        rate: job.settings.rate,
-        told: job.settings.told,
-        stop: job.stop,
-    }
+/// What a scan by connections has not ended: of what rings took, `left`, and of what they did not take. None: nothing.
+fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
+    let (start, mut begun) = plan.stopped();
+    begun.extend(left);
+    (start < plan.len() || !begun.is_empty()).then_some(begun)
 }
 
 /// Writes what is left of an interrupted scan; of one that is done, nothing stays.
-fn keep(
-    file: &str,
-    plan: &Plan,
-    seed: Option<u64>,
-    left: Vec<u64>,
-    interrupted: bool,
-) -> Result<()> {
-    if interrupted {
-        let (start, mut begun) = plan.stopped();
-        begun.extend(left);
-        return Resume::new(plan, seed, start, begun).write(file);
+fn keep(file: &str, planned: &Planned, asked_by: &str, left: Option<Left>) -> Result<()> {
+    if let Some(left) = left {
+        let (start, _) = planned.plan.stopped();
+        return Resume::new(&planned.plan, asked_by, planned.seed, start, left).write(file);
     }
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::system(
@@ -254,63 +309,5 @@ fn keep(
             &error,
         )),
         _ => Ok(()),
-    }
-}
-
-fn unwritable(error: io::Error) -> Failure {
-    Failure::system("the results cannot be written", &error)
-}
-
-struct Writer<'a> {
-    plan: &'a Plan,
-    targets: &'a Targets,
-    matcher: &'a Matcher,
-    only_matched: bool,
-    matched: u64,
-    output: Box<dyn Output>,
-    to: BufWriter<io::Stdout>,
-}
-
-impl Writer<'_> {
-    fn take(&mut self, batch: &Batch) -> io::Result<()> {
-        for (record, answer) in batch.iter() {
-            let is_answer = record.finding == crate::state::Finding::Answer;
-            let matched = match is_answer {
-                true => self.matcher.matches(answer),
-                false => None,
-            };
-            self.matched += u64::from(matched == Some(true));
-            if self.only_matched && matched != Some(true) {
-                continue;
-            }
-            let (address, port) = self.plan.target(record.index);
-            let line = Line {
-                address,
-                name: self.targets.names.get(&address).map(|name| name.as_str()),
-                port,
-                state: record.state,
-                reason: record.reason,
-                errno: record.errno,
-                attempts: record.attempts,
-                rtt_us: record.rtt_us,
-                finding: record.finding,
-                answer,
-                matched,
-            };
-            self.output.result(&line, &mut self.to)?;
-        }
-        self.to.flush()
-    }
-
-    /// An output that is gone does not hear of the end.
-    fn end(&mut self, end: &End) -> Result<()> {
-        let written = self
-            .output
-            .end(end, &mut self.to)
-            .and_then(|()| self.to.flush());
-        match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritable(error)),
-            _ => Ok(()),
-        }
     }
 }

@@ -4,10 +4,18 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use scanner::arguments::Arguments;
+use scanner::arguments::{one_line, Arguments};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // --help and --version are errors, too, in clap's eyes.
+        Err(words) if !words.use_stderr() => words.exit(),
+        Err(error) => {
+            eprintln!("error: {}", one_line(&error));
+            return ExitCode::from(scanner::failure::EXIT_USAGE);
+        }
+    };
     match scanner::command::run(&arguments) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

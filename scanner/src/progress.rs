@@ -1,31 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The bar on stderr, where that is a terminal.
 
-use std::io::IsTerminal;
+use std::fmt::Write;
+use std::io::{stderr, stdout, IsTerminal};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::counts::Sum;
 use crate::state::State;
 
-pub struct Progress(Option<ProgressBar>);
+/// It fits into a line of a narrow terminal; what does not fit is cut off behind.
+const TEMPLATE: &str = "{bar:12} {human_pos}/{human_len} {rate}/s {eta} left {wide_msg}";
+
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    /// Results go to a terminal, too: most likely the same.
+    shares: bool,
+}
 
 impl Progress {
     pub fn new(targets: u64, quiet: bool) -> Progress {
-        if quiet || !std::io::stderr().is_terminal() {
-            return Progress(None);
+        if quiet || !stderr().is_terminal() {
+            return Progress {
+                bar: None,
+                shares: false,
+            };
         }
         let bar =
             ProgressBar::with_draw_target(Some(targets), ProgressDrawTarget::stderr_with_hz(10));
-        let style = ProgressStyle::with_template(
-            "{wide_bar} {human_pos}/{human_len}  {per_sec}  {msg}  {eta} left",
-        );
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Progress(Some(bar))
+        let rate = |state: &ProgressState, to: &mut dyn Write| {
+            let _ = write!(to, "{:.0}", state.per_sec());
+        };
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style.with_key("rate", rate));
+        }
+        Progress {
+            bar: Some(bar),
+            shares: stdout().is_terminal(),
+        }
     }
 
     pub fn show(&self, sum: &Sum) {
-        let Some(bar) = &self.0 else { return };
+        let Some(bar) = &self.bar else { return };
         bar.set_position(sum.done());
         bar.set_message(format!(
             "open {} closed {} filtered {} error {}",
@@ -36,8 +52,16 @@ impl Progress {
         ));
     }
 
+    /// Does what writes results, so that none ends up in the bar's line.
+    pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) if self.shares => bar.suspend(write),
+            _ => write(),
+        }
+    }
+
     pub fn end(&self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SYNs and their answers as bytes: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293), ICMP (RFC 792, RFC 4443).
+//! Answers to SYNs as bytes: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293), ICMP (RFC 792, RFC 4443).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
+use super::segment::{ACK, RST, SYN, TCP};
 use crate::state::{Reason, State};
 
-const TCP: u8 = 6;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// A header with the option of the segment size, which every real client sends.
-const TCP_BYTES: usize = 24;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
-const TTL: u8 = 64;
-pub const LONGEST_SYN: usize = 40 + TCP_BYTES;
 
 /// Sequence numbers that only who has heard the question can acknowledge.
 pub struct Cookies {
@@ -49,83 +42,6 @@ impl Default for Cookies {
     fn default() -> Cookies {
         Cookies::new()
     }
-}
-
-/// The sum of RFC 1071, not yet complemented.
-fn sum(bytes: &[u8], start: u32) -> u32 {
-    let words = bytes.chunks(2).map(|pair| match pair {
-        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
-        [last] => u32::from(*last) << 8,
-        _ => 0,
-    });
-    words.fold(start, |sum, word| sum + word)
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
-/// Writes a SYN; gives its length. Both addresses are of one family.
-///
-/// # Panics
-/// If they are not, or the room is less than [`LONGEST_SYN`].
-pub fn syn(room: &mut [u8], from: (IpAddr, u16), to: (IpAddr, u16), sequence: u32) -> usize {
-    let (header, pseudo) = match (from.0, to.0) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => (
-            ipv4(room, from, to),
-            sum(&to.octets(), sum(&from.octets(), 0)),
-        ),
-        (IpAddr::V6(from), IpAddr::V6(to)) => (
-            ipv6(room, from, to),
-            sum(&to.octets(), sum(&from.octets(), 0)),
-        ),
-        _ => panic!("the source is of the target's family"),
-    };
-    let tcp = &mut room[header..header + TCP_BYTES];
-    tcp[0..2].copy_from_slice(&from.1.to_be_bytes());
-    tcp[2..4].copy_from_slice(&to.1.to_be_bytes());
-    tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
-    tcp[8..12].fill(0);
-    tcp[12] = (TCP_BYTES as u8 / 4) << 4;
-    tcp[13] = SYN;
-    tcp[14..16].copy_from_slice(&64240u16.to_be_bytes());
-    tcp[16..20].fill(0);
-    // Kind 2, 4 bytes: 1460.
-    tcp[20..24].copy_from_slice(&[2, 4, 0x05, 0xb4]);
-    let checksum = fold(sum(tcp, pseudo + u32::from(TCP) + TCP_BYTES as u32));
-    tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
-    header + TCP_BYTES
-}
-
-fn ipv4(room: &mut [u8], from: Ipv4Addr, to: Ipv4Addr) -> usize {
-    let header = &mut room[..20];
-    header.fill(0);
-    header[0] = 0x45;
-    header[2..4].copy_from_slice(&(20 + TCP_BYTES as u16).to_be_bytes());
-    // Don't fragment, as the kernel's own SYNs; it fills in the checksum.
-    header[6] = 0x40;
-    header[8] = TTL;
-    header[9] = TCP;
-    header[12..16].copy_from_slice(&from.octets());
-    header[16..20].copy_from_slice(&to.octets());
-    let checksum = fold(sum(header, 0));
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    20
-}
-
-fn ipv6(room: &mut [u8], from: Ipv6Addr, to: Ipv6Addr) -> usize {
-    let header = &mut room[..40];
-    header.fill(0);
-    header[0] = 0x60;
-    header[4..6].copy_from_slice(&(TCP_BYTES as u16).to_be_bytes());
-    header[6] = TCP;
-    header[7] = TTL;
-    header[8..24].copy_from_slice(&from.octets());
-    header[24..40].copy_from_slice(&to.octets());
-    40
 }
 
 /// What a packet says of a target.
@@ -233,6 +149,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::segment::{syn, LONGEST, SYN_BYTES};
     use super::*;
 
     const V4: (&str, &str) = ("10.0.0.1", "10.0.0.2");
@@ -240,7 +157,7 @@ mod tests {
 
     fn asked(ips: (&str, &str), cookies: &Cookies) -> (Vec<u8>, IpAddr, IpAddr) {
         let (from, to): (IpAddr, IpAddr) = (ips.0.parse().unwrap(), ips.1.parse().unwrap());
-        let mut room = [0; LONGEST_SYN];
+        let mut room = [0; LONGEST];
         let len = syn(
             &mut room,
             (from, 40000),
@@ -252,30 +169,13 @@ mod tests {
 
     fn reply(ips: (&str, &str), cookies: &Cookies, flags: u8, off_by: u32) -> Vec<u8> {
         let (_, from, to) = asked(ips, cookies);
-        let mut room = [0; LONGEST_SYN];
+        let mut room = [0; LONGEST];
         let len = syn(&mut room, (to, 80), (from, 40000), 7);
-        let tcp = len - TCP_BYTES;
+        let tcp = len - SYN_BYTES;
         let acknowledged = cookies.of(to, 80, 40000).wrapping_add(1 + off_by);
         room[tcp + 8..tcp + 12].copy_from_slice(&acknowledged.to_be_bytes());
         room[tcp + 13] = flags;
         room[..len].to_vec()
-    }
-
-    #[test]
-    fn checksums_come_out_even() {
-        for ips in [V4, V6] {
-            let (packet, from, to) = asked(ips, &Cookies::new());
-            let tcp = &packet[packet.len() - TCP_BYTES..];
-            let octets = |ip: IpAddr| match ip {
-                IpAddr::V4(ip) => ip.octets().to_vec(),
-                IpAddr::V6(ip) => ip.octets().to_vec(),
-            };
-            let pseudo = sum(&octets(to), sum(&octets(from), 0)) + 6 + 24;
-            assert_eq!(fold(sum(tcp, pseudo)), 0);
-            if ips == V4 {
-                assert_eq!(fold(sum(&packet[..20], 0)), 0);
-            }
-        }
     }
 
     #[test]
@@ -313,8 +213,8 @@ mod tests {
             (V6, ICMPV6, 2, 0, None),
         ] {
             let (question, from, to) = asked(ips, &cookies);
-            let mut room = [0; LONGEST_SYN];
-            let header = syn(&mut room, (to, 1), (from, 2), 0) - TCP_BYTES;
+            let mut room = [0; LONGEST];
+            let header = syn(&mut room, (to, 1), (from, 2), 0) - SYN_BYTES;
             let mut packet = room[..header].to_vec();
             packet[if header == 20 { 9 } else { 6 }] = protocol;
             packet.extend([kind, code, 0, 0, 0, 0, 0, 0]);

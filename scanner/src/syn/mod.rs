@@ -4,26 +4,31 @@
 //!
 //! Nothing is remembered of a question: the sequence number is a keyed hash of its addresses and ports, so an answer that
 //! acknowledges it is one to a question of ours. A byte a target holds what was answered, so that those without an
-//! answer can be asked again.
+//! answer can be asked again, also by a later scan.
 
+mod ask;
 mod capture;
 pub mod frame;
+mod hear;
+pub mod runs;
+pub mod segment;
 mod send;
 mod source;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::counts::{add, Counts, Sum};
+use crate::counts::{Counts, Sum};
 use crate::failure::{Failure, Result};
 use crate::plan::Plan;
-use crate::rate::Rate;
 use crate::record::{boxes, Batch, Outbox, Record};
-use crate::state::{Finding, Reason, State};
+use crate::state::Finding;
+use ask::Asker;
 use capture::Capture;
-use frame::{Answer, Cookies};
+use frame::Cookies;
+use runs::Runs;
 use send::Sender;
 use source::Sources;
 
@@ -32,11 +37,15 @@ const MOST_TARGETS: u64 = 1 << 31;
 /// Between two looks at the counts.
 const WATCH: Duration = Duration::from_millis(5);
 
-const ASKED: u8 = 0;
-const ANSWERED: u8 = 1;
+/// A target was not asked yet by this scan; it was and is silent; nothing more is to be heard of it.
+const LEFT: u8 = 0;
+const ASKED: u8 = 1;
+const ANSWERED: u8 = 2;
 
 pub struct Job<'a> {
     pub plan: &'a Plan,
+    /// What an interrupted scan had no answer of; None: all.
+    pub unanswered: Option<&'a Runs>,
     pub timeout: Duration,
     pub retries: u8,
     pub rate: f64,
@@ -56,9 +65,32 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    fn of(&self, index: u64) -> u8 {
+        self.answered[index as usize].load(Ordering::Relaxed)
+    }
+
+    fn asked(&self, index: u64) {
+        // The answer to an earlier question may come meanwhile, and stays.
+        let _ = self.answered[index as usize].compare_exchange(
+            LEFT,
+            ASKED,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+    }
+
     /// Whether this is the first answer of a target.
     fn take(&self, index: u64) -> bool {
-        self.answered[index as usize].swap(ANSWERED, Ordering::Relaxed) == ASKED
+        self.answered[index as usize].swap(ANSWERED, Ordering::Relaxed) != ANSWERED
+    }
+
+    fn left(&self) -> impl Iterator<Item = bool> + '_ {
+        let of = |one: &AtomicU8| one.load(Ordering::Relaxed) != ANSWERED;
+        self.answered.iter().map(of)
+    }
+
+    fn any_left(&self) -> bool {
+        self.left().any(|is_left| is_left)
     }
 
     fn tell(&self, outbox: &mut Outbox, counts: &Counts, record: Record) {
@@ -69,17 +101,38 @@ impl Shared<'_> {
     }
 }
 
-/// Runs it; `take` and `watch` as in [`crate::run::run`].
+/// The bytes of all targets as a scan begins.
+fn states(job: &Job) -> Vec<AtomicU8> {
+    let len = job.plan.len();
+    let Some(unanswered) = job.unanswered else {
+        return (0..len).map(|_| AtomicU8::new(LEFT)).collect();
+    };
+    let states: Vec<AtomicU8> = (0..len).map(|_| AtomicU8::new(ANSWERED)).collect();
+    // They were read to their end when the plan was made.
+    unanswered.each(len, |run| {
+        for state in &states[run.start as usize..run.end as usize] {
+            state.store(LEFT, Ordering::Relaxed);
+        }
+    });
+    states
+}
+
+/// Fails where there are more targets than have room.
+pub fn check(targets: u64) -> Result<()> {
+    match targets {
+        ..=MOST_TARGETS => Ok(()),
+        _ => Err(Failure::usage(format!(
+            "--syn asks at most {MOST_TARGETS} targets: name fewer, or leave --syn out"
+        ))),
+    }
+}
+
+/// Runs it; `take` and `watch` as in [`crate::run::run`]. Gives the counts and, if it was stopped, what has no answer.
 pub fn run(
     job: &Job,
     take: impl FnMut(&Batch) -> io::Result<()> + Send,
     watch: impl Fn(&Sum),
-) -> Result<Sum> {
-    if job.plan.len() > MOST_TARGETS {
-        return Err(Failure::usage(format!(
-            "--syn asks at most {MOST_TARGETS} targets: name fewer, or leave --syn out"
-        )));
-    }
+) -> Result<(Sum, Option<Runs>)> {
     let sender = Sender::new().map_err(refused)?;
     let sources =
         Sources::new(&job.plan.targets).map_err(|error| Failure::system("no route", &error))?;
@@ -87,7 +140,7 @@ pub fn run(
         job,
         cookies: Cookies::new(),
         port: sender.port(),
-        answered: (0..job.plan.len()).map(|_| AtomicU8::new(ASKED)).collect(),
+        answered: states(job),
         over: AtomicBool::new(false),
     };
     let capture = Capture::new(shared.port).map_err(refused)?;
@@ -96,8 +149,12 @@ pub fn run(
     let (to_sender, to_listener) = (outboxes.remove(0), outboxes.remove(0));
     let (shared, counts_of) = (&shared, &counts);
     let ended = thread::scope(|scope| {
-        let writer = scope.spawn(move || inbox.each(take));
-        let listener = scope.spawn(move || listen(shared, capture, &counts_of[1], to_listener));
+        // Who fails stops the others.
+        let writer = scope.spawn(move || stopping(job, inbox.each(take)));
+        let listener = scope.spawn(move || {
+            let heard = hear::listen(shared, capture, &counts_of[1], to_listener);
+            stopping(job, heard)
+        });
         let asker = scope.spawn(move || {
             let mut asker = Asker {
                 shared,
@@ -128,7 +185,16 @@ pub fn run(
             _ => Ok(()),
         }
     });
-    ended.map(|()| Sum::of(&counts))
+    ended?;
+    let left = shared.any_left().then(|| Runs::of(shared.left()));
+    Ok((Sum::of(&counts), left))
+}
+
+fn stopping<T, E>(job: &Job, result: std::result::Result<T, E>) -> std::result::Result<T, E> {
+    if result.is_err() {
+        job.stop.store(true, Ordering::Relaxed);
+    }
+    result
 }
 
 fn refused(error: io::Error) -> Failure {
@@ -137,181 +203,5 @@ fn refused(error: io::Error) -> Failure {
             "--syn needs a raw socket: run as root, or setcap cap_net_raw+ep on this program; or leave --syn out",
         ),
         _ => Failure::system("--syn: a raw socket", &error),
-    }
-}
-
-struct Asker<'a> {
-    shared: &'a Shared<'a>,
-    sender: Sender,
-    sources: Sources,
-    counts: &'a Counts,
-    outbox: Outbox,
-}
-
-impl Asker<'_> {
-    /// Asks all, then those without an answer, again and again; waits for the last answers.
-    fn run(&mut self) -> Result<()> {
-        let job = self.shared.job;
-        for round in 0..=job.retries {
-            let begun = Instant::now();
-            let asked = match round {
-                0 => self.ask(job.plan.cursor(), false)?,
-                _ => self.ask(0..job.plan.len(), true)?,
-            };
-            if asked == 0 {
-                break;
-            }
-            // What was asked first has had its time while the last was asked.
-            let end = begun.elapsed() + job.timeout;
-            while begun.elapsed() < end && !self.stopped() {
-                thread::sleep(Duration::from_millis(5).min(end.saturating_sub(begun.elapsed())));
-                if !self
-                    .shared
-                    .answered
-                    .iter()
-                    .any(|one| one.load(Ordering::Relaxed) == ASKED)
-                {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn stopped(&self) -> bool {
-        self.shared.job.stop.load(Ordering::Relaxed)
-    }
-
-    /// Sends a SYN to each that has not answered. Gives how many.
-    fn ask(&mut self, indices: impl Iterator<Item = u64>, again: bool) -> Result<u64> {
-        let plan = self.shared.job.plan;
-        let clock = Instant::now();
-        let mut rate = Rate::new(self.shared.job.rate, 0);
-        let mut asked = 0;
-        for index in indices {
-            if self.shared.answered[index as usize].load(Ordering::Relaxed) != ASKED {
-                continue;
-            }
-            while rate.allowed(clock.elapsed().as_nanos() as u64) == 0 {
-                self.flush()?;
-                thread::sleep(Duration::from_micros(200));
-            }
-            rate.take(1);
-            let (to, port) = plan.target(index);
-            let Some(from) = self.sources.from(plan.targets.position(to).unwrap_or(0)) else {
-                self.unreachable(index, Reason::NetUnreach);
-                continue;
-            };
-            let sequence = self.shared.cookies.of(to.ip, port, self.shared.port);
-            self.sender.add(index, from, to, port, sequence);
-            asked += 1;
-            add(&self.counts.retries, u64::from(again));
-            if self.sender.is_full() {
-                self.flush()?;
-                if self.stopped() {
-                    break;
-                }
-            }
-        }
-        self.flush()?;
-        Ok(asked)
-    }
-
-    /// Sends what has gathered. What the kernel refuses says something of the target, or has to wait.
-    fn flush(&mut self) -> Result<()> {
-        while let Some((index, errno)) = self.sender.flush(&self.counts.calls) {
-            match errno {
-                libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM => {
-                    add(&self.counts.shortages, 1);
-                    thread::sleep(Duration::from_millis(1));
-                    if self.stopped() {
-                        return Ok(());
-                    }
-                    continue;
-                }
-                libc::EPERM => self.unreachable(index, Reason::NotPermitted),
-                libc::EACCES => self.unreachable(index, Reason::AdminProhibited),
-                libc::EHOSTUNREACH => self.unreachable(index, Reason::HostUnreach),
-                libc::ENETUNREACH => self.unreachable(index, Reason::NetUnreach),
-                errno => {
-                    let error = io::Error::from_raw_os_error(errno);
-                    return Err(Failure::system("--syn: sendmmsg", &error));
-                }
-            }
-            self.sender.skip();
-        }
-        Ok(())
-    }
-
-    fn unreachable(&mut self, index: u64, reason: Reason) {
-        if self.shared.take(index) {
-            let record = Record::new(index, State::Filtered, reason);
-            self.shared.tell(&mut self.outbox, self.counts, record);
-        }
-    }
-
-    /// Those that never answered; of a scan that was stopped, nothing is said of them.
-    fn tell_silent(&mut self) {
-        if !self.stopped() {
-            for index in 0..self.shared.job.plan.len() {
-                if self.shared.take(index) {
-                    let mut record = Record::new(index, State::Filtered, Reason::Timeout);
-                    record.attempts = self.shared.job.retries + 1;
-                    self.shared.tell(&mut self.outbox, self.counts, record);
-                }
-            }
-        }
-        self.outbox.flush();
-    }
-}
-
-/// Hears answers until it is over.
-fn listen(
-    shared: &Shared,
-    mut capture: Capture,
-    counts: &Counts,
-    mut outbox: Outbox,
-) -> io::Result<()> {
-    loop {
-        let over = shared.over.load(Ordering::Relaxed);
-        let heard = capture.next_block(|packet| {
-            match frame::answer(packet, shared.port, &shared.cookies) {
-                Some(answer) => hear(shared, counts, &mut outbox, answer),
-                None => add(&counts.strangers, 1),
-            }
-        })?;
-        add(&counts.calls, 1);
-        if !heard {
-            outbox.flush();
-            if over {
-                break;
-            }
-        }
-    }
-    add(&counts.ring_losses, capture.lost()?);
-    Ok(())
-}
-
-fn hear(shared: &Shared, counts: &Counts, outbox: &mut Outbox, answer: Answer) {
-    let plan = shared.job.plan;
-    // A link-local address is asked on an interface, which the packet does not name: there is one of each address.
-    let scopes = plan.targets.ranges().iter().map(|range| range.scope);
-    let index = [0]
-        .into_iter()
-        .chain(scopes.filter(|&scope| scope != 0))
-        .find_map(|scope| {
-            let address = crate::targets::Address {
-                ip: answer.of,
-                scope,
-            };
-            plan.index(address, answer.port)
-        });
-    match index {
-        Some(index) if shared.take(index) => {
-            let record = Record::new(index, answer.state, answer.reason);
-            shared.tell(outbox, counts, record);
-        }
-        Some(_) => {}
-        None => add(&counts.strangers, 1),
     }
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 
-use super::frame::{self, LONGEST_SYN};
+use super::segment::{self, LONGEST};
 use crate::counts::add;
 use crate::engine::sockaddr::Sockaddr;
 use crate::targets::{Address, Family};
@@ -28,7 +28,7 @@ pub struct Sender {
 struct Waiting {
     index: u64,
     to: Sockaddr,
-    bytes: [u8; LONGEST_SYN],
+    bytes: [u8; LONGEST],
     len: usize,
 }
 
@@ -103,8 +103,8 @@ impl Sender {
     }
 
     pub fn add(&mut self, index: u64, from: IpAddr, to: Address, port: u16, sequence: u32) {
-        let mut bytes = [0; LONGEST_SYN];
-        let len = frame::syn(&mut bytes, (from, self.port), (to.ip, port), sequence);
+        let mut bytes = [0; LONGEST];
+        let len = segment::syn(&mut bytes, (from, self.port), (to.ip, port), sequence);
         self.waiting.push(Waiting {
             index,
             // Raw sockets of IPv6 take no port.

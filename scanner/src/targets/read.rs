@@ -7,7 +7,7 @@ use std::net::ToSocketAddrs;
 
 use super::grammar::{self, Word};
 use super::set::{self, Set, MOST_MEMBERS};
-use super::{authorise, interface_index, Address, Range};
+use super::{authorise, interface_index, Address, Family, Range};
 use crate::failure::{Failure, Result};
 
 /// Honoured when it is there, without any option; --block-file names another.
@@ -38,7 +38,10 @@ pub struct Targets {
 }
 
 pub fn read(wanted: &Wanted) -> Result<Targets> {
-    let mut reader = Reader::default();
+    let mut reader = Reader {
+        asks: true,
+        ..Reader::default()
+    };
     reader.words(wanted.words, "target")?;
     if let Some(file) = wanted.file {
         reader.file(file)?;
@@ -86,6 +89,8 @@ pub fn read(wanted: &Wanted) -> Result<Targets> {
 
 #[derive(Default)]
 struct Reader {
+    /// What is read is to be asked, not to be left out.
+    asks: bool,
     ranges: Vec<Range>,
     names: HashMap<Address, String>,
 }
@@ -152,6 +157,10 @@ impl Reader {
                 last,
             } => {
                 let scope = match scope {
+                    None if self.asks && is_link_local(family, first) => return Err(bad(
+                        "a link-local address is one of an interface: name it, as in fe80::1%eth0"
+                            .into(),
+                    )),
                     None => 0,
                     Some(name) => interface_index(name).ok_or_else(|| {
                         bad(format!("no interface is called {name} here: ip link"))
@@ -172,6 +181,11 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// RFC 4291: fe80::/10.
+fn is_link_local(family: Family, address: u128) -> bool {
+    family == Family::V6 && address >> 118 == 0xfe80 >> 6
 }
 
 /// The first address of a host, as nmap takes it.
@@ -241,6 +255,20 @@ mod tests {
             text.starts_with("target 2: \"fe80::1%nosuch\": no interface"),
             "{text}"
         );
+        let asked = words(&["fe80::1"]);
+        let error = read(&Wanted {
+            words: &asked,
+            ..Wanted::default()
+        });
+        let text = error.unwrap_err().text;
+        assert!(text.ends_with("name it, as in fe80::1%eth0"), "{text}");
+        let (asked, exclude) = (words(&["fe80::1%1", "fe80::2%1"]), words(&["fe80::1"]));
+        let left = read(&Wanted {
+            words: &asked,
+            exclude: &exclude,
+            ..Wanted::default()
+        });
+        assert_eq!(left.unwrap().set.len(), 1);
         let long = vec![b'1'; 5000];
         let error = Reader::default().lines(&long[..], "-").unwrap_err();
         assert!(error.text.contains("-:1: a line of more"), "{error}");

@@ -1,43 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What each question should meet by a policy, as the firewall itself explains it: `explain --json`, run as a program.
+//! What each port should be found as by a policy: a question has to get in, and its answer out again.
 
-use std::io::{BufRead, BufReader, BufWriter, Read};
-use std::net::IpAddr;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use serde::Deserialize;
-
-use super::pcap;
-use crate::failure::{Failure, Result};
+use super::explain::{Decision, Firewall, Packets, Verdict};
+use super::pcap::Kind;
+use crate::failure::Result;
 use crate::ports::Ports;
 use crate::state::State;
 
-/// What the policy does with a SYN.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Accept,
-    Drop,
-    /// With `tcp reset`, or `icmp port-unreachable` and the like.
-    Reject(String),
-}
-
+/// What the policy says of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    pub verdict: Verdict,
-    /// The rule that decided, `FILE:LINE`.
-    pub by: String,
+    pub question: Decision,
+    /// The rule that keeps back what an open port answers, `FILE:LINE`; of a question that gets no such answer, None.
+    pub syn_ack_kept: Option<String>,
+    /// The same of the RST: a closed port's, or that of `reject with tcp reset`.
+    pub reset_kept: Option<String>,
 }
 
 impl Expected {
-    /// Whether a state is one that the verdict leads to. A port that is let through is open or closed: whether somebody
-    /// listens is not the policy's business.
+    /// Whether a state is one that the policy leads to. A port that is let through is open or closed: whether somebody
+    /// listens is not the policy's business. Whose answer is kept back is silent.
     pub fn meets(&self, state: State) -> bool {
-        match &self.verdict {
-            Verdict::Accept => matches!(state, State::Open | State::Closed),
+        let heard = |kept: &Option<String>, heard| match kept {
+            None => state == heard,
+            Some(_) => state == State::Filtered,
+        };
+        match &self.question.verdict {
+            Verdict::Accept => {
+                heard(&self.syn_ack_kept, State::Open) || heard(&self.reset_kept, State::Closed)
+            }
             Verdict::Drop => state == State::Filtered,
-            Verdict::Reject(with) if with == "tcp reset" => state == State::Closed,
+            Verdict::Reject(with) if with == "tcp reset" => heard(&self.reset_kept, State::Closed),
             // Port-unreachable reads as a refusal, all others as a filter.
             Verdict::Reject(with) if with.ends_with("port-unreachable") => {
                 matches!(state, State::Closed | State::Filtered)
@@ -45,161 +38,176 @@ impl Expected {
             Verdict::Reject(_) => state == State::Filtered,
         }
     }
-}
 
-/// One line of `explain --json`, as far as it is needed; the last one has other keys.
-#[derive(Deserialize)]
-struct Explained {
-    verdict: Option<String>,
-    by: Option<String>,
-    reject: Option<String>,
-}
-
-pub struct Question<'a> {
-    pub program: Option<&'a str>,
-    pub policy: &'a str,
-    pub hook: &'a str,
-    pub iif: Option<&'a str>,
-    pub from: IpAddr,
-    pub to: IpAddr,
-    pub ports: &'a Ports,
-    /// Between two questions.
-    pub apart: Duration,
-}
-
-/// Where the firewall is: as named, beside this program, or on PATH.
-fn program(named: Option<&str>) -> PathBuf {
-    const NAME: &str = "rust-firewall";
-    if let Some(named) = named {
-        return named.into();
+    /// Whether some answer does not come back.
+    pub fn is_kept(&self) -> bool {
+        self.syn_ack_kept.is_some() || self.reset_kept.is_some()
     }
-    let beside = std::env::current_exe()
-        .ok()
-        .map(|own| own.with_file_name(NAME));
-    beside
-        .filter(|path| path.exists())
-        .unwrap_or_else(|| NAME.into())
+
+    /// `accept, but the answer of an open port is dropped by policy.nft:12`.
+    pub fn said(&self) -> String {
+        let verdict = match &self.question.verdict {
+            Verdict::Accept => "accept".to_string(),
+            Verdict::Drop => "drop".to_string(),
+            Verdict::Reject(with) => format!("reject with {with}"),
+        };
+        let is_accepted = self.question.verdict == Verdict::Accept;
+        match (&self.syn_ack_kept, &self.reset_kept) {
+            (None, None) => verdict,
+            (Some(one), Some(other)) if one == other => {
+                format!("{verdict}, but the answer is dropped by {one}")
+            }
+            (Some(open), Some(closed)) => format!(
+                "{verdict}, but the answer is dropped by {open} (open) or {closed} (closed)"
+            ),
+            (Some(by), None) => {
+                format!("{verdict}, but the answer of an open port is dropped by {by}")
+            }
+            (None, Some(by)) if is_accepted => {
+                format!("{verdict}, but the answer of a closed port is dropped by {by}")
+            }
+            (None, Some(by)) => format!("{verdict}, but the RST is dropped by {by}"),
+        }
+    }
 }
 
-/// Asks the firewall for each port in turn.
-pub fn expected(question: &Question) -> Result<Vec<Expected>> {
-    let program = program(question.program);
-    let shown = program.display();
-    let mut command = Command::new(&program);
-    command.args([
-        "explain",
-        "--json",
-        "--hook",
-        question.hook,
-        "--ct-state",
-        "new",
-    ]);
-    if let Some(iif) = question.iif {
-        command.args(["--iif", iif]);
+/// Where the answer to what came by a hook goes out.
+fn opposite(hook: &str) -> &str {
+    match hook {
+        "input" => "output",
+        "output" => "input",
+        "prerouting" => "postrouting",
+        "postrouting" => "prerouting",
+        other => other,
     }
-    let mut child = command
-        .args([question.policy, "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| {
-            Failure::usage(format!(
-                "{shown}: cannot be started: {error}: name the firewall by --firewall"
-            ))
+}
+
+/// Asks the firewall about each port's question, and about the answers to what gets in.
+pub fn expected(
+    firewall: &Firewall,
+    hook: &str,
+    iif: Option<&str>,
+    ports: &Ports,
+) -> Result<Vec<Expected>> {
+    let ports: Vec<u16> = ports.iter().collect();
+    let questions = firewall.decisions(&Packets {
+        kind: Kind::Syn,
+        hook,
+        ct_state: "new",
+        interface: iif.map(|name| ["--iif", name]),
+        ports: &ports,
+    })?;
+    let mut all: Vec<Expected> = questions
+        .into_iter()
+        .map(|question| Expected {
+            question,
+            syn_ack_kept: None,
+            reset_kept: None,
+        })
+        .collect();
+    let is_accepted = |question: &Decision| question.verdict == Verdict::Accept;
+    let is_reset =
+        |question: &Decision| question.verdict == Verdict::Reject("tcp reset".to_string());
+    let mut ask = |which: &dyn Fn(&Decision) -> bool, kind, ct_state| -> Result<()> {
+        let at = (0..ports.len()).filter(|&at| which(&all[at].question));
+        let (at, ports): (Vec<usize>, Vec<u16>) = at.map(|at| (at, ports[at])).unzip();
+        let answers = firewall.decisions(&Packets {
+            kind,
+            hook: opposite(hook),
+            ct_state,
+            interface: iif.map(|name| ["--oif", name]),
+            ports: &ports,
         })?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let (Some(stdin), Some(stdout), Some(mut stderr)) = (stdin, stdout, child.stderr.take()) else {
-        return Err(Failure::failed(format!("{shown}: no pipes")));
+        for (at, answer) in at.into_iter().zip(answers) {
+            // Who rejects an answer tells its sender, not us.
+            let kept = (answer.verdict != Verdict::Accept).then_some(answer.by);
+            match kind {
+                Kind::SynAck => all[at].syn_ack_kept = kept,
+                _ => all[at].reset_kept = kept,
+            }
+        }
+        Ok(())
     };
-    let (read, words) = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut to = BufWriter::new(stdin);
-            // Who does not read to the end says why on stderr.
-            let ports = question.ports.iter();
-            let _ = pcap::write(&mut to, question.from, question.to, ports, question.apart);
-        });
-        let words = scope.spawn(move || {
-            let mut words = String::new();
-            let _ = stderr.read_to_string(&mut words);
-            words
-        });
-        let read = read(BufReader::new(stdout), question.ports.len() as usize);
-        (read, words.join().unwrap_or_default())
-    });
-    let status = child
-        .wait()
-        .map_err(|error| Failure::system(&format!("{shown}"), &error))?;
-    if !status.success() {
-        let words = words.trim().trim_start_matches("error: ");
-        return Err(Failure::usage(format!("{shown} explain: {words}")));
-    }
-    read.map_err(|why| Failure::failed(format!("{shown} explain --json: {why}")))
-}
-
-fn read(lines: impl BufRead, wanted: usize) -> std::result::Result<Vec<Expected>, String> {
-    let mut expected = Vec::with_capacity(wanted);
-    for line in lines.lines() {
-        let line = line.map_err(|error| error.to_string())?;
-        let explained: Explained =
-            serde_json::from_str(&line).map_err(|error| error.to_string())?;
-        let Some(verdict) = explained.verdict else {
-            continue;
-        };
-        let verdict = match (verdict.as_str(), explained.reject) {
-            ("accept" | "mark", _) => Verdict::Accept,
-            ("drop", _) => Verdict::Drop,
-            ("reject", with) => Verdict::Reject(with.unwrap_or_default()),
-            (other, _) => return Err(format!("the verdict {other} says nothing of a port")),
-        };
-        expected.push(Expected {
-            verdict,
-            by: explained.by.unwrap_or_default(),
-        });
-    }
-    match expected.len() == wanted {
-        true => Ok(expected),
-        false => Err(format!(
-            "{} packets were explained of {wanted}",
-            expected.len()
-        )),
-    }
+    ask(&is_accepted, Kind::SynAck, "established")?;
+    ask(&is_accepted, Kind::Reset, "established")?;
+    // The connection of a rejected question was never one.
+    ask(&is_reset, Kind::Reset, "invalid")?;
+    Ok(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn verdicts_lead_to_states() {
-        let meets = |verdict: Verdict| {
-            let expected = Expected {
+    const STATES: [State; 4] = [State::Open, State::Closed, State::Filtered, State::Error];
+
+    fn expected(
+        verdict: Verdict,
+        syn_ack_kept: Option<&str>,
+        reset_kept: Option<&str>,
+    ) -> Expected {
+        Expected {
+            question: Decision {
                 verdict,
                 by: String::new(),
-            };
-            [State::Open, State::Closed, State::Filtered, State::Error]
-                .map(|state| expected.meets(state))
-        };
-        assert_eq!(meets(Verdict::Accept), [true, true, false, false]);
-        assert_eq!(meets(Verdict::Drop), [false, false, true, false]);
-        assert_eq!(
-            meets(Verdict::Reject("tcp reset".into())),
-            [false, true, false, false]
-        );
-        assert_eq!(
-            meets(Verdict::Reject("icmp host-unreachable".into())),
-            [false, false, true, false]
-        );
+            },
+            syn_ack_kept: syn_ack_kept.map(str::to_string),
+            reset_kept: reset_kept.map(str::to_string),
+        }
     }
 
     #[test]
-    fn what_is_explained_is_read() {
-        let lines = "{\"packet\":1,\"verdict\":\"accept\",\"reject\":null,\"by\":\"p:3\"}\n\
-                     {\"packet\":2,\"verdict\":\"reject\",\"reject\":\"tcp reset\",\"by\":\"p:4\"}\n{\"counters\":[]}\n";
-        let read_all = read(lines.as_bytes(), 2).unwrap();
-        assert_eq!(read_all[1].verdict, Verdict::Reject("tcp reset".into()));
-        assert_eq!(read_all[0].by, "p:3");
-        assert!(read(lines.as_bytes(), 3).unwrap_err().contains("2 packets"));
-        assert!(read(&b"no object\n"[..], 1).is_err());
+    fn verdicts_lead_to_states() {
+        let reject = |with: &str| Verdict::Reject(with.to_string());
+        for (verdict, states) in [
+            (Verdict::Accept, [true, true, false, false]),
+            (Verdict::Drop, [false, false, true, false]),
+            (reject("tcp reset"), [false, true, false, false]),
+            (reject("icmp port-unreachable"), [false, true, true, false]),
+            (reject("icmp host-unreachable"), [false, false, true, false]),
+        ] {
+            let expected = expected(verdict, None, None);
+            assert_eq!(STATES.map(|state| expected.meets(state)), states);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_kept_back_is_silence() {
+        let reset = Verdict::Reject("tcp reset".into());
+        for (verdict, syn_ack, rst, states, said) in [
+            (
+                Verdict::Accept,
+                Some("p:1"),
+                Some("p:1"),
+                [false, false, true, false],
+                "accept, but the answer is dropped by p:1",
+            ),
+            (
+                Verdict::Accept,
+                Some("p:1"),
+                None,
+                [false, true, true, false],
+                "accept, but the answer of an open port is dropped by p:1",
+            ),
+            (
+                Verdict::Accept,
+                None,
+                Some("p:2"),
+                [true, false, true, false],
+                "accept, but the answer of a closed port is dropped by p:2",
+            ),
+            (
+                reset,
+                None,
+                Some("p:2"),
+                [false, false, true, false],
+                "reject with tcp reset, but the RST is dropped by p:2",
+            ),
+        ] {
+            let expected = expected(verdict, syn_ack, rst);
+            assert_eq!(STATES.map(|state| expected.meets(state)), states, "{said}");
+            assert_eq!(expected.said(), said);
+            assert!(expected.is_kept());
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! The verifier: what a policy says of each port of a host, and what is met there.
 
 mod expect;
+mod explain;
 mod pcap;
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -18,10 +19,12 @@ use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::run::{self, Job, ProbeKind};
+use crate::signals;
 use crate::state::{Reason, State};
 use crate::targets::read::{self, Wanted};
 use crate::targets::Address;
-use expect::{Expected, Question, Verdict};
+use expect::Expected;
+use explain::{Firewall, Verdict};
 
 /// Between two questions in the capture, where no rate says it: about as fast as they are asked.
 const USUAL_DISTANCE: Duration = Duration::from_micros(10);
@@ -45,6 +48,8 @@ struct Report {
     accepted: u64,
     dropped: u64,
     rejected: u64,
+    /// Ports whose answers the policy does not let out, or not all.
+    unanswered: u64,
     open: String,
     closed: u64,
     filtered: u64,
@@ -70,12 +75,12 @@ fn source(to: Address) -> Result<IpAddr> {
 }
 
 /// Asks, compares, reports. Gives the exit code.
-pub fn run(arguments: &Arguments, policy: &str, stop: &AtomicBool) -> Result<u8> {
-    let to = [arguments.to.clone().unwrap_or_default()];
+pub fn run(arguments: &Arguments, policy: &str) -> Result<u8> {
+    let to = [arguments.expected.to.clone().unwrap_or_default()];
     let targets = read::read(&Wanted {
         words: &to,
-        block_file: arguments.block_file.as_deref(),
-        authorised: arguments.i_am_authorised,
+        block_file: arguments.which.block_file.as_deref(),
+        authorised: arguments.which.i_am_authorised,
         ..Wanted::default()
     })?;
     if targets.set.len() != 1 {
@@ -88,27 +93,28 @@ pub fn run(arguments: &Arguments, policy: &str, stop: &AtomicBool) -> Result<u8>
     let ports = Ports::parse(arguments.ports.as_deref().unwrap_or("-"))
         .map_err(|why| Failure::usage(format!("--ports: {why}")))?;
     let from = source(host)?;
-    let apart = match arguments.rate {
+    let apart = match arguments.speed.rate {
         0 => USUAL_DISTANCE,
-        rate => Duration::from_secs(1) / rate as u32,
+        rate => Duration::from_nanos(1_000_000_000 / rate),
     };
-    let expected = expect::expected(&Question {
-        program: arguments.firewall.as_deref(),
+    let firewall = Firewall {
+        program: arguments.expected.firewall.as_deref(),
         policy,
-        hook: &arguments.hook,
-        iif: arguments.iif.as_deref(),
         from,
         to: host.ip,
-        ports: &ports,
         apart,
-    })?;
-    let seed = (!arguments.sequential).then(|| arguments.seed.unwrap_or(1));
+    };
+    let hook = arguments.expected.hook.as_deref().unwrap_or("input");
+    let iif = arguments.expected.iif.as_deref();
+    let expected = expect::expected(&firewall, hook, iif, &ports)?;
+    let seed = (!arguments.which.sequential).then(|| arguments.which.seed.unwrap_or(1));
     let plan = Plan::new(targets.set, ports, seed, 4);
-    let Some(met) = ask(arguments, &plan, stop)? else {
+    let Some(met) = ask(arguments, &plan, &*signals::stop()?)? else {
+        eprintln!("interrupted: nothing is compared");
         return Ok(EXIT_INTERRUPTED);
     };
     let report = compare(policy, from, host, &plan, &expected, &met);
-    show(&report, host, arguments.output);
+    show(&report, host, arguments.told.output);
     Ok(match report.differences.is_empty() {
         true => EXIT_DONE,
         false => EXIT_FAILED,
@@ -121,9 +127,14 @@ fn ask(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Option<Vec<(State, Reason)>>> {
-    let (chosen, notes) = run::choose(arguments.engine)?;
+    let (chosen, notes) = run::choose(arguments.speed.engine)?;
     notes.iter().for_each(|note| eprintln!("note: {note}"));
-    let (layout, _) = run::layout(chosen, arguments.max_inflight, arguments.rings, plan.left());
+    let (layout, _) = run::layout(
+        chosen,
+        arguments.speed.max_inflight,
+        arguments.speed.rings,
+        plan.left(),
+    );
     let job = Job {
         plan,
         probe: ProbeKind::Connect,
@@ -131,16 +142,16 @@ fn ask(
         layout,
         settings: Settings {
             slots: layout.slots,
-            connect_timeout_ns: arguments.timeout * 1_000_000,
-            talk_timeout_ns: arguments.read_timeout * 1_000_000,
-            retries: arguments.retries,
-            rate: arguments.rate as f64,
+            connect_timeout_ns: arguments.speed.timeout * 1_000_000,
+            talk_timeout_ns: arguments.speed.read_timeout * 1_000_000,
+            retries: arguments.speed.retries,
+            rate: arguments.speed.rate as f64,
             told: [true; 4],
         },
         stop,
     };
     let mut met = vec![(State::Error, Reason::Other); plan.ports.len() as usize];
-    let progress = Progress::new(plan.len(), arguments.quiet);
+    let progress = Progress::new(plan.len(), arguments.told.quiet);
     let take = |batch: &crate::record::Batch| {
         for (record, _) in batch.iter() {
             let (_, port) = plan.target(record.index);
@@ -163,13 +174,11 @@ fn compare(
     expected: &[Expected],
     met: &[(State, Reason)],
 ) -> Report {
-    let said = |expected: &Expected| match &expected.verdict {
-        Verdict::Accept => "accept".to_string(),
-        Verdict::Drop => "drop".to_string(),
-        Verdict::Reject(with) => format!("reject with {with}"),
-    };
     let count = |is: &dyn Fn(&Verdict) -> bool| {
-        expected.iter().filter(|one| is(&one.verdict)).count() as u64
+        expected
+            .iter()
+            .filter(|one| is(&one.question.verdict))
+            .count() as u64
     };
     let states = |state| met.iter().filter(|(met, _)| *met == state).count() as u64;
     let each = || plan.ports.iter().zip(expected).zip(met);
@@ -179,8 +188,8 @@ fn compare(
         .filter(|((_, expected), met)| !expected.meets(met.0))
         .map(|((port, expected), (state, reason))| Difference {
             port,
-            policy: said(expected),
-            by: expected.by.clone(),
+            policy: expected.said(),
+            by: expected.question.by.clone(),
             state: state.name(),
             reason: reason.name(),
         });
@@ -192,6 +201,7 @@ fn compare(
         accepted: count(&|verdict| *verdict == Verdict::Accept),
         dropped: count(&|verdict| *verdict == Verdict::Drop),
         rejected: count(&|verdict| matches!(verdict, Verdict::Reject(_))),
+        unanswered: expected.iter().filter(|one| one.is_kept()).count() as u64,
         open: Ports::parse(&open.join(",")).map_or(String::new(), |ports| ports.text()),
         closed: states(State::Closed),
         filtered: states(State::Filtered),
@@ -206,12 +216,16 @@ fn show(report: &Report, host: Address, format: Format) {
         return;
     }
     println!(
-        "{}: {} ports of {} from {}",
-        report.policy, report.ports, report.to, report.from
+        "{}: {} {} of {} from {}",
+        report.policy,
+        report.ports,
+        if report.ports == 1 { "port" } else { "ports" },
+        report.to,
+        report.from
     );
     println!(
-        "  by the policy: accept {}, drop {}, reject {}",
-        report.accepted, report.dropped, report.rejected
+        "  by the policy: accept {}, drop {}, reject {}; answers kept back {}",
+        report.accepted, report.dropped, report.rejected, report.unanswered
     );
     let open = match report.open.as_str() {
         "" => "none",
@@ -236,6 +250,7 @@ fn show(report: &Report, host: Address, format: Format) {
     }
     match report.differences.len() {
         0 => println!("no difference"),
+        1 => println!("1 difference"),
         count => println!("{count} differences"),
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The questions of a scan as a capture (pcap, link type RAW): what the firewall would be given, for it to explain.
+//! The questions of a scan and their answers as a capture (pcap, link type RAW): what the firewall would be given, for it
+//! to explain.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::syn::frame::{syn, LONGEST_SYN};
+use crate::syn::segment::{segment, ACK, LONGEST, RST, SYN};
 
 const MAGIC: u32 = 0xa1b2_c3d4;
 /// IPv4 or IPv6 without anything below.
@@ -14,11 +15,21 @@ const SNAP_BYTES: u32 = 65535;
 /// A port of those that the kernel gives out, as a real question has.
 const FROM_PORT: u16 = 40000;
 
-/// Writes a SYN to each port, `apart` from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The question.
+    Syn,
+    /// What an open port answers.
+    SynAck,
+    /// What a closed port answers.
+    Reset,
+}
+
+/// Writes a segment to or from each port, `apart` from each other.
 pub fn write(
     to: &mut impl Write,
-    from: IpAddr,
-    host: IpAddr,
+    kind: Kind,
+    (from, host): (IpAddr, IpAddr),
     ports: impl Iterator<Item = u16>,
     apart: Duration,
 ) -> io::Result<()> {
@@ -30,9 +41,14 @@ pub fn write(
     header.extend(LINKTYPE_RAW.to_le_bytes());
     to.write_all(&header)?;
     let mut time = Duration::ZERO;
-    let mut packet = [0; LONGEST_SYN];
+    let mut packet = [0; LONGEST];
     for port in ports {
-        let len = syn(&mut packet, (from, FROM_PORT), (host, port), 1);
+        let (client, server) = ((from, FROM_PORT), (host, port));
+        let len = match kind {
+            Kind::Syn => segment(&mut packet, client, server, (1, 0), SYN),
+            Kind::SynAck => segment(&mut packet, server, client, (1, 2), SYN | ACK),
+            Kind::Reset => segment(&mut packet, server, client, (0, 2), RST | ACK),
+        };
         let words = [
             time.as_secs() as u32,
             time.subsec_micros(),

@@ -9,5 +9,6 @@ mod place;
 mod probes;
 mod resume;
 mod syn;
+mod terminal;
 mod usage;
 mod verify;

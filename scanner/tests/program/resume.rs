@@ -2,55 +2,187 @@
 //! An interrupted scan, and the one that goes on.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
-use crate::place::{namespace, parsed, text};
+use crate::place::{namespace, scan, text};
+use harness::netns::Namespace;
 use serde_json::Value;
+
+/// A file of --resume, which goes with the value.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> File {
+        let name = format!("scanner-resume-test-{name}-{}", std::process::id());
+        let file = File(std::env::temp_dir().join(name));
+        let _ = std::fs::remove_file(&file.0);
+        file
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// How often each target was told.
+#[derive(Default)]
+struct Told(BTreeMap<String, u32>);
+
+impl Told {
+    fn take(&mut self, result: &Value) {
+        let target = format!("{}:{}", result["address"], result["port"]);
+        *self.0.entry(target).or_default() += 1;
+    }
+}
+
+/// Runs a scan and interrupts it as soon as so many results were told. Gives the summary.
+fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) -> Value {
+    let mut child = place
+        .command(env!("CARGO_BIN_EXE_scanner"))
+        .args(words.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = Value::Null;
+    for (at, line) in lines.enumerate() {
+        if at + 1 == results {
+            // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its number is its own.
+            unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        }
+        last = serde_json::from_str(&line.unwrap()).unwrap();
+        match last.get("summary") {
+            Some(summary) => last = summary.clone(),
+            None => told.take(&last),
+        }
+    }
+    let mut stderr = String::new();
+    let mut pipe = child.stderr.take().unwrap();
+    pipe.read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4), "{stderr}");
+    assert!(stderr.contains("interrupted: "), "{stderr}");
+    assert_eq!(last["interrupted"], true);
+    last
+}
+
+/// Runs it to its end.
+fn finished(place: &Namespace, words: &str, told: &mut Told) -> Value {
+    let output = scan(place, words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (results, summary) = crate::place::parsed(&output);
+    results.iter().for_each(|result| told.take(result));
+    summary
+}
+
+fn each_once(told: &Told, targets: usize) {
+    assert_eq!(told.0.len(), targets);
+    let often: Vec<_> = told.0.iter().filter(|(_, &times)| times != 1).collect();
+    assert!(often.is_empty(), "{often:?}");
+}
 
 #[test]
 fn an_interrupted_scan_goes_on_and_asks_all() {
     let Some(place) = namespace() else { return };
-    let file = std::env::temp_dir().join(format!("scanner-resume-test-{}", std::process::id()));
-    let file = file.to_str().unwrap();
-    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    let words = format!("127.0.0.0/22 -p 1-4 --rate 4000 --show all -o json --resume {file}");
-    let mut interrupted = 0;
-    loop {
-        let child = place
-            .command(env!("CARGO_BIN_EXE_scanner"))
-            .args(words.split(' '))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        if interrupted < 2 {
-            std::thread::sleep(Duration::from_millis(350));
-            // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its number is its own.
-            unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-        }
-        let output = child.wait_with_output().unwrap();
-        let (results, summary): (Vec<Value>, Value) = parsed(&output);
-        for result in results {
-            *seen
-                .entry(format!("{}:{}", result["address"], result["port"]))
-                .or_default() += 1;
-        }
-        match output.status.code() {
-            Some(0) => break,
-            Some(4) => interrupted += 1,
-            other => panic!("{other:?}: {}", text(&output.stderr)),
-        }
-        assert_eq!(summary["interrupted"], true);
-        assert!(text(&output.stderr).contains("interrupted: "));
-        assert!(std::path::Path::new(file).exists());
-        assert!(interrupted < 10);
-    }
-    assert_eq!(interrupted, 2);
-    assert_eq!(seen.len(), 4096);
-    assert!(seen.values().all(|&times| times == 1));
-    assert!(
-        !std::path::Path::new(file).exists(),
-        "a scan that is done leaves no file"
+    let (file, mut told) = (File::new("connect"), Told::default());
+    let words = format!(
+        "127.0.0.0/22 -p 1-4 --rate 4000 --show all -o json --resume {}",
+        file.name()
     );
+    for _ in 0..2 {
+        interrupted(&place, &words, 1000, &mut told);
+        assert!(file.0.exists());
+    }
+    let so_far = told.0.len() as u64;
+    let summary = finished(&place, &words, &mut told);
+    assert_eq!(summary["targets"], 4096 - so_far);
+    each_once(&told, 4096);
+    assert!(!file.0.exists(), "a scan that is done leaves no file");
+}
+
+/// One in four never answers: interrupted while it asks, and while it waits for them.
+#[test]
+fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
+    let Some(place) = namespace() else { return };
+    place
+        .feed(
+            "nft",
+            &["-f", "-"],
+            "table ip f { chain input { type filter hook input priority 0;
+                 tcp flags & (syn | ack) == syn tcp dport 4 drop;
+             }; }",
+        )
+        .unwrap();
+    let (file, mut told) = (File::new("syn"), Told::default());
+    let words = |timeout| {
+        format!(
+            "127.0.0.0/22 -p 1-4 --syn --rate 4000 --show all -o json --resume {} --timeout {timeout}",
+            file.name()
+        )
+    };
+    for _ in 0..2 {
+        interrupted(&place, &words(20_000), 1000, &mut told);
+        assert!((1000..3072).contains(&told.0.len()), "{}", told.0.len());
+    }
+    let (before, open) = (told.0.len(), 3072 - told.0.len());
+    let summary = interrupted(&place, &words(20_000), open, &mut told);
+    assert_eq!(summary["targets"], 4096 - before);
+    assert_eq!(told.0.len(), 3072, "of the silent ones nothing is told");
+    let summary = finished(&place, &words(100), &mut told);
+    assert_eq!(summary["targets"], 1024);
+    assert_eq!(summary["reasons"]["timeout"], 1024);
+    each_once(&told, 4096);
+    assert!(!file.0.exists(), "a scan that is done leaves no file");
+}
+
+#[test]
+fn a_file_of_another_scan_is_refused() {
+    let Some(place) = namespace() else { return };
+    for (by, other) in [("--syn", ""), ("", "--syn")] {
+        let file = File::new("other");
+        let refused = |words: &str, wanted: &str| {
+            let words = format!("127.0.0.0/24 {words} --resume {}", file.name());
+            let output = scan(&place, &words);
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
+            assert!(stderr.contains(wanted), "{words}: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            assert!(file.0.exists());
+        };
+        let words = format!("-p 1-4 {by} --rate 500 --show all -o json");
+        let resumed = format!("127.0.0.0/24 {words} --resume {}", file.name());
+        interrupted(&place, &resumed, 10, &mut Told::default());
+        refused(
+            &words.replace("1-4", "1-5"),
+            "other targets, ports or order",
+        );
+        refused(
+            &format!("-p 1-4 {other}"),
+            "ask the same as then, or remove it",
+        );
+        damage(&file.0);
+        refused(&words, "is damaged: remove it");
+        std::fs::write(&file.0, "no object").unwrap();
+        refused(&words, "is no file of --resume");
+    }
+}
+
+/// Changes one digit.
+fn damage(file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let at = text.find("\"start\":").unwrap() + "\"start\":".len();
+    let digit = if text.as_bytes()[at] == b'1' {
+        "2"
+    } else {
+        "1"
+    };
+    std::fs::write(file, [&text[..at], digit, &text[at + 1..]].concat()).unwrap();
 }

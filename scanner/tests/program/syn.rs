@@ -99,12 +99,12 @@ fn a_forged_answer_counts_for_nothing() {
 
 /// A SYN-ACK with a number of its own choice.
 fn forge(from: &str, from_port: u16, to: &str, to_port: u16) {
-    let mut bytes = [0; scanner::syn::frame::LONGEST_SYN];
+    let mut bytes = [0; scanner::syn::segment::LONGEST];
     let (from, to) = (
         from.parse().unwrap(),
         to.parse::<std::net::Ipv4Addr>().unwrap(),
     );
-    let len = scanner::syn::frame::syn(&mut bytes, (from, from_port), (to.into(), to_port), 1);
+    let len = scanner::syn::segment::syn(&mut bytes, (from, from_port), (to.into(), to_port), 1);
     bytes[33] = 0x12;
     bytes[28..32].copy_from_slice(&0x1234_5678u32.to_be_bytes());
     // SAFETY: socket(2) and close(2) touch no memory; sendto(2) reads the packet and an address, by their lengths.

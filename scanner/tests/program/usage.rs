@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bad input: one line with place and cure, and the exit code.
 
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn refused(words: &[&str], code: i32, wanted: &str) {
     let output = Command::new(env!("CARGO_BIN_EXE_scanner"))
@@ -50,7 +52,48 @@ fn one_line_each() {
             &["10.0.0.1", "-p", "1", "--resume", "/proc/self/stat"],
             "no file of --resume",
         ),
+        (
+            &["10.0.0.1", "-p", "1", "--resume", "/nonexistent/file"],
+            "--resume /nonexistent/file: cannot be written",
+        ),
+        (&["10.0.0.1", "-p", "1", "--nonsense"], "'--nonsense'"),
+        (&["10.0.0.1", "-p"], "'--ports <PORTS>'"),
+        (
+            &["10.0.0.1", "-p", "1", "-o", "x"],
+            "nmap-xml]: scanner --help",
+        ),
+        (
+            &["10.0.0.1", "-p", "1", "--ssh", "x", "--tls"],
+            "--tls: goes with --http only",
+        ),
+        (
+            &["10.0.0.1", "-p", "1", "--to", "10.0.0.2"],
+            "--to: goes with --verify only",
+        ),
+        (&["fe80::1", "-p", "1"], "name it, as in fe80::1%eth0"),
     ] {
         refused(words, 2, wanted);
     }
+}
+
+/// Nothing was begun: a signal ends it as any program, also while it waits for targets.
+#[test]
+fn a_signal_before_the_scan_ends_the_program() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scanner"))
+        .args(["--targets", "-", "-p", "1"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let waits = || std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while !waits().contains("pipe") && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its number is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    // Its stdin stays open until it has ended.
+    let stdin = child.stdin.take();
+    let status = child.wait().unwrap();
+    drop(stdin);
+    assert_eq!(status.signal(), Some(libc::SIGINT));
 }

@@ -12,25 +12,24 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// What `make build` leaves, or the folder that TWINWALL_BUILD names. None: it was not built.
-fn twin(name: &str) -> Option<PathBuf> {
+/// What `make build` leaves, or the folder that TWINWALL_BUILD names.
+fn twin(name: &str) -> PathBuf {
     let folder = std::env::var_os("TWINWALL_BUILD").map_or(root().join("build"), PathBuf::from);
     let program = folder.join(name);
-    if !program.exists() {
-        eprintln!("not tested: {} is not there: make build", program.display());
-        return None;
-    }
-    Some(program)
+    let shown = program.display();
+    assert!(program.exists(), "{shown} is not there: make build");
+    program
 }
 
 /// The firewall at a queue, which ends with the value.
 struct Firewall(Child);
 
 impl Firewall {
-    fn start(place: &Namespace, program: &Path, policy: &Path) -> Firewall {
+    fn start(place: &Namespace, program: &Path, policy: &Path, options: &[&str]) -> Firewall {
         let mut child = place
             .command(program)
             .args([Path::new("--policy"), policy])
+            .args(options)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -62,9 +61,7 @@ fn behind(name: &str) {
     let (Some(client), Some(server)) = (namespace(), namespace()) else {
         return;
     };
-    let (Some(program), Some(explains)) = (twin(name), twin("rust-firewall")) else {
-        return;
-    };
+    let (program, explains) = (twin(name), twin("rust-firewall"));
     Namespace::veth_pair(&client, &server).unwrap();
     let to = VETH_IPV4.1.to_string();
     for port in [22, 443, 8080] {
@@ -72,7 +69,7 @@ fn behind(name: &str) {
     }
     restore(&server, "-A INPUT -p tcp -j NFQUEUE --queue-num 0");
     let policy = root().join("rules/policy/web-server.nft");
-    let firewall = Firewall::start(&server, &program, &policy);
+    let firewall = Firewall::start(&server, &program, &policy, &[]);
     let (policy, explains) = (policy.to_str().unwrap(), explains.to_str().unwrap());
     let words = [
         "--verify",
@@ -97,7 +94,10 @@ fn behind(name: &str) {
         told.contains("65535 ports of 10.77.0.2 from 10.77.0.1"),
         "{told}"
     );
-    assert!(told.contains("accept 2, drop 65533, reject 0"), "{told}");
+    assert!(
+        told.contains("accept 2, drop 65533, reject 0; answers kept back 0\n"),
+        "{told}"
+    );
     assert!(
         told.contains("met: open 443; closed 1, filtered 65533"),
         "{told}"
@@ -131,11 +131,126 @@ fn a_web_server_behind_the_c_twin() {
     behind("c-firewall");
 }
 
-#[test]
-fn a_policy_that_is_unsound_is_told_as_the_firewall_tells_it() {
-    let (Some(place), Some(explains)) = (namespace(), twin("rust-firewall")) else {
+/// Questions come in, and answers go out or not; odd ports are those that nobody listens at.
+const BOTH_WAYS: &str = "table ip both {
+	chain in {
+		type filter hook input priority filter; policy drop;
+		tcp dport { 10-17 } accept
+		tcp dport { 19, 21 } reject with tcp reset
+	}
+	chain out {
+		type filter hook output priority filter; policy drop;
+		tcp sport { 10, 11 } drop
+		tcp sport { 12, 13 } tcp flags & syn == syn drop
+		tcp sport { 14, 15 } tcp flags & rst == rst drop
+		ct state established accept
+		tcp sport 19 ct state invalid accept
+	}
+}
+";
+
+fn answers_behind(name: &str) {
+    let (Some(client), Some(server)) = (namespace(), namespace()) else {
         return;
     };
+    let (program, explains) = (twin(name), twin("rust-firewall"));
+    Namespace::veth_pair(&client, &server).unwrap();
+    let to = VETH_IPV4.1.to_string();
+    for port in [10, 12, 14, 16] {
+        serve(&server, &format!("{to}:{port}"), |_stream| {});
+    }
+    let loaded = server
+        .command(root().join("rules/load"))
+        .arg("conntrack-host")
+        .output()
+        .unwrap();
+    assert!(loaded.status.success(), "{}", text(&loaded.stderr));
+    let policy = std::env::temp_dir().join(format!("scanner-{name}-{}.nft", std::process::id()));
+    std::fs::write(&policy, BOTH_WAYS).unwrap();
+    let firewall = Firewall::start(&server, &program, &policy, &["--conntrack", "mark"]);
+    let (file, explains) = (policy.to_str().unwrap(), explains.to_str().unwrap());
+    let words = [
+        "--verify",
+        file,
+        "--to",
+        &to,
+        "--firewall",
+        explains,
+        "--timeout",
+        "400",
+        "-p",
+        "10-21",
+    ];
+    let output = scan_with(&client, &words);
+    let told = text(&output.stdout);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}{stderr}");
+    for wanted in [
+        "accept 8, drop 2, reject 2; answers kept back 7\n",
+        // Not 10, 12, 11, 15, 21, whose answers are kept back, nor 18 and 20, which are not asked for.
+        "met: open 14,16; closed 3, filtered 7",
+        "no difference\n",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    // Without the firewall all answers go out, and each is told that should not have.
+    drop(firewall);
+    let output = scan_with(&client, &words);
+    let told = text(&output.stdout);
+    let _ = std::fs::remove_file(&policy);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let line = |port: u16, wanted: &str| {
+        let begin = format!("{to}:{port}: by ");
+        let line = told.lines().find(|line| line.starts_with(&begin));
+        assert!(
+            line.is_some_and(|line| line.ends_with(wanted)),
+            "{port}: {told}"
+        );
+    };
+    let place = |rule: u16| format!("{file}:{rule}");
+    line(
+        10,
+        &format!(
+            " accept, but the answer is dropped by {}, but open (syn-ack)",
+            place(9)
+        ),
+    );
+    line(11, " but closed (conn-refused)");
+    line(
+        12,
+        &format!(
+            " accept, but the answer of an open port is dropped by {}, but open (syn-ack)",
+            place(10)
+        ),
+    );
+    line(
+        15,
+        &format!(
+            " the answer of a closed port is dropped by {}, but closed (conn-refused)",
+            place(11)
+        ),
+    );
+    line(
+        21,
+        " the RST is dropped by policy ip both out, but closed (conn-refused)",
+    );
+    assert!(told.ends_with("7 differences\n"), "{told}");
+}
+
+#[test]
+fn answers_that_the_rust_twin_keeps_back() {
+    answers_behind("rust-firewall");
+}
+
+#[test]
+fn answers_that_the_c_twin_keeps_back() {
+    answers_behind("c-firewall");
+}
+
+#[test]
+fn a_policy_that_is_unsound_is_told_as_the_firewall_tells_it() {
+    let Some(place) = namespace() else { return };
+    let explains = twin("rust-firewall");
     let explains = explains.to_str().unwrap();
     let words = [
         "--verify",

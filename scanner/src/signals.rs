@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! SIGINT and SIGTERM: the first ends a scan in order, the second at once.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::failure::{Failure, Result, EXIT_INTERRUPTED};
+
+/// From now on a signal sets what is given. Called when there is something to end: before, a signal ends the program.
+pub fn stop() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag down.
+        flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), stop.clone())
+            .and_then(|_| flag::register(signal, stop.clone()))
+            .map_err(|error| Failure::system("sigaction", &error))?;
+    }
+    Ok(stop)
+}

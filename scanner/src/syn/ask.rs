@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The thread that sends: all in their order, then those without an answer, again and again.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::send::Sender;
+use super::source::Sources;
+use super::{Shared, ANSWERED, LEFT};
+use crate::counts::{add, Counts};
+use crate::failure::{Failure, Result};
+use crate::rate::Rate;
+use crate::record::{Outbox, Record};
+use crate::state::{Reason, State};
+
+/// Between two looks at what is awaited.
+const LOOK: Duration = Duration::from_millis(5);
+
+pub struct Asker<'a> {
+    pub shared: &'a Shared<'a>,
+    pub sender: Sender,
+    pub sources: Sources,
+    pub counts: &'a Counts,
+    pub outbox: Outbox,
+}
+
+impl Asker<'_> {
+    /// Asks all, then those without an answer; waits for the last answers.
+    pub fn run(&mut self) -> Result<()> {
+        let (shared, plan) = (self.shared, self.shared.job.plan);
+        for round in 0..=shared.job.retries {
+            let begun = Instant::now();
+            let asked = match round {
+                0 => {
+                    // What an interrupted scan had asked in vain comes behind what it had not asked.
+                    let left = (0..plan.len()).filter(|&index| shared.of(index) == LEFT);
+                    self.ask(plan.cursor().chain(left), false)?
+                }
+                _ => self.ask(0..plan.len(), true)?,
+            };
+            if asked == 0 || self.stopped() {
+                break;
+            }
+            // What was asked first has had its time while the last was asked.
+            let end = begun.elapsed() + shared.job.timeout;
+            while begun.elapsed() < end && !self.stopped() && shared.any_left() {
+                thread::sleep(LOOK.min(end.saturating_sub(begun.elapsed())));
+            }
+        }
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.shared.job.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sends a SYN to each that has not answered. Gives how many.
+    fn ask(&mut self, indices: impl Iterator<Item = u64>, again: bool) -> Result<u64> {
+        let plan = self.shared.job.plan;
+        let clock = Instant::now();
+        let mut rate = Rate::new(self.shared.job.rate, 0);
+        let mut asked = 0;
+        for index in indices {
+            if self.shared.of(index) == ANSWERED {
+                continue;
+            }
+            while rate.allowed(clock.elapsed().as_nanos() as u64) == 0 {
+                self.flush()?;
+                if self.stopped() {
+                    return Ok(asked);
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+            rate.take(1);
+            self.shared.asked(index);
+            let (to, port) = plan.target(index);
+            let Some(from) = self.sources.from(plan.targets.position(to).unwrap_or(0)) else {
+                self.unreachable(index, Reason::NetUnreach);
+                continue;
+            };
+            let sequence = self.shared.cookies.of(to.ip, port, self.shared.port);
+            self.sender.add(index, from, to, port, sequence);
+            asked += 1;
+            add(&self.counts.retries, u64::from(again));
+            if self.sender.is_full() {
+                self.flush()?;
+                if self.stopped() {
+                    return Ok(asked);
+                }
+            }
+        }
+        self.flush()?;
+        Ok(asked)
+    }
+
+    /// Sends what has gathered. What the kernel refuses says something of the target, or has to wait.
+    fn flush(&mut self) -> Result<()> {
+        while let Some((index, errno)) = self.sender.flush(&self.counts.calls) {
+            match errno {
+                libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM => {
+                    add(&self.counts.shortages, 1);
+                    thread::sleep(Duration::from_millis(1));
+                    if self.stopped() {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                libc::EPERM => self.unreachable(index, Reason::NotPermitted),
+                libc::EACCES => self.unreachable(index, Reason::AdminProhibited),
+                libc::EHOSTUNREACH => self.unreachable(index, Reason::HostUnreach),
+                libc::ENETUNREACH => self.unreachable(index, Reason::NetUnreach),
+                errno => {
+                    let error = io::Error::from_raw_os_error(errno);
+                    return Err(Failure::system("--syn: sendmmsg", &error));
+                }
+            }
+            self.sender.skip();
+        }
+        Ok(())
+    }
+
+    fn unreachable(&mut self, index: u64, reason: Reason) {
+        if self.shared.take(index) {
+            let record = Record::new(index, State::Filtered, reason);
+            self.shared.tell(&mut self.outbox, self.counts, record);
+        }
+    }
+
+    /// Those that never answered; of a scan that was stopped, nothing is said of them.
+    pub fn tell_silent(&mut self) {
+        if !self.stopped() {
+            for index in 0..self.shared.job.plan.len() {
+                if self.shared.take(index) {
+                    let mut record = Record::new(index, State::Filtered, Reason::Timeout);
+                    record.attempts = self.shared.job.retries + 1;
+                    self.shared.tell(&mut self.outbox, self.counts, record);
+                }
+            }
+        }
+        self.outbox.flush();
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a person sees: the bar, and results beside it.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::process::Stdio;
+
+use crate::place::namespace;
+
+/// A terminal of so many columns: the end that a program sees, and the other.
+fn terminal(columns: u16) -> (File, File) {
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: openpty(3) writes two descriptors and reads the size; null stands for no name and the usual settings. The
+    // descriptors are new and owned from here on.
+    unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        (size.ws_row, size.ws_col) = (24, columns);
+        let (name, settings) = (std::ptr::null_mut(), std::ptr::null_mut());
+        assert_eq!(
+            libc::openpty(&mut ours, &mut theirs, name, settings, &size),
+            0
+        );
+        (File::from_raw_fd(theirs), File::from_raw_fd(ours))
+    }
+}
+
+/// What stays in each line when all was written: what is written after a return or a deletion stands alone.
+fn lines(written: &str) -> Vec<&str> {
+    let left = written
+        .split('\n')
+        .map(|line| line.trim_end_matches('\r'))
+        .map(|line| line.rsplit(['\r', '\x1b']).next().unwrap_or(""));
+    left.map(|line| line.trim_start_matches("[2K")).collect()
+}
+
+#[test]
+fn results_and_the_bar_do_not_meet() {
+    let Some(place) = namespace() else { return };
+    for columns in [60, 120] {
+        let (theirs, mut ours) = terminal(columns);
+        let words = "127.0.0.0/24 -p 24-27 --rate 2000 --show all";
+        let mut child = place
+            .command(env!("CARGO_BIN_EXE_scanner"))
+            .args(words.split(' '))
+            .stdin(Stdio::null())
+            .stdout(theirs.try_clone().unwrap())
+            .stderr(theirs)
+            .spawn()
+            .unwrap();
+        let mut written = Vec::new();
+        // EIO when nobody has the other end any more.
+        let _ = ours.read_to_end(&mut written);
+        assert!(child.wait().unwrap().success());
+        let written = String::from_utf8_lossy(&written);
+        let bars: Vec<&str> = written
+            .split(['\r', '\n'])
+            .filter(|line| line.contains(" left "))
+            .collect();
+        assert!(bars.iter().any(|bar| bar.contains("/1,024 ")), "{bars:?}");
+        for bar in bars {
+            let shown = bar.rsplit("[2K").next().unwrap_or(bar);
+            let bound = usize::from(columns);
+            assert!(shown.chars().count() <= bound, "{bound}: {shown:?}");
+        }
+        let lines = lines(&written);
+        let is_result = |line: &&&str| line.contains(" closed conn-refused ");
+        let results: Vec<_> = lines.iter().filter(is_result).collect();
+        assert_eq!(results.len(), 1024);
+        for line in results {
+            assert!(
+                line.starts_with("127.0.0.") && line.ends_with(" ms"),
+                "{line:?}"
+            );
+        }
+    }
+}
