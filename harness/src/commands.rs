@@ -19,6 +19,7 @@ use crate::run::run;
 use crate::runner::builtin::Builtin;
 use crate::runner::ethr::Ethr;
 use crate::runner::iperf3::Iperf3;
+use crate::runner::scanner::Scanner;
 use crate::runner::Runner;
 use crate::schedule::amount;
 use crate::store::{Store, METADATA};
@@ -40,7 +41,7 @@ pub struct RunArguments {
     /// The result folder [default: result/EXPERIMENT]; an earlier result in it is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The folder of rust-firewall and c-firewall [default: build]
+    /// The folder of rust-firewall, c-firewall and scanner [default: build]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
     /// The ethr program, if PATH doesn't lead to it
@@ -95,11 +96,13 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
         // missing.
         Ethr::find(ethr.clone())?;
     }
+    let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     let make_runner = |name| -> Result<Box<dyn Runner>> {
         Ok(match name {
             RunnerName::Builtin => Box::new(Builtin::find()?),
             RunnerName::Ethr => Box::new(Ethr::find(ethr.clone())?),
             RunnerName::Iperf3 => Box::new(Iperf3::find()?),
+            RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, Builtin::find()?)?),
         })
     };
     let out = arguments
@@ -107,7 +110,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
         .unwrap_or(root.join(RESULTS).join(&experiment.name));
     let request = Request {
         experiment,
-        bin_dir: arguments.bin_dir.unwrap_or(root.join("build")),
+        bin_dir: bin_dir.clone(),
         root,
         out: out.clone(),
         host: arguments.host,

@@ -39,6 +39,7 @@ pub enum RunnerName {
     Builtin,
     Ethr,
     Iperf3,
+    Scanner,
 }
 
 impl fmt::Display for RunnerName {
@@ -47,6 +48,7 @@ impl fmt::Display for RunnerName {
             RunnerName::Builtin => "builtin",
             RunnerName::Ethr => "ethr",
             RunnerName::Iperf3 => "iperf3",
+            RunnerName::Scanner => "scanner",
         })
     }
 }
@@ -169,7 +171,7 @@ pub struct Experiment {
     /// Expanded: each twin once for each number of queues.
     pub subjects: Vec<Subject>,
     /// Loads that run at the same time, to one address each: as many as the largest number of
-    /// queues.
+    /// queues. A tcp-probe, which asks many addresses, runs alone.
     pub flows: u16,
     pub workloads: Vec<WorkloadPlan>,
     pub compare: Vec<Pair>,
@@ -186,6 +188,7 @@ impl fmt::Display for Workload {
             Workload::TcpStream => "tcp-stream",
             Workload::TcpLatency => "tcp-latency",
             Workload::TcpConnect => "tcp-connect",
+            Workload::TcpProbe => "tcp-probe",
             Workload::UdpFlood => "udp-flood",
         })
     }

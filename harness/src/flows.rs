@@ -23,6 +23,7 @@ pub fn add_up(outcomes: Vec<Outcome>) -> Outcome {
                 None => sum.series.push(point),
             }
         }
+        sum.incidents.extend(outcome.incidents);
         let names = outcome.raw.into_iter();
         sum.raw
             .extend(names.map(|(name, text)| (format!("flow-{flow}-{name}"), text)));

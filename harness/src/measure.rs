@@ -16,7 +16,7 @@ use crate::netns::{Namespace, VETH_IPV4};
 use crate::policy::PolicyFiles;
 use crate::process;
 use crate::rules::{self, HostRules, Target};
-use crate::runner::{Load, Metric, Outcome, Place, Runner};
+use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::schedule::Cell;
 use crate::subject::{Kind, Subject};
 
@@ -36,14 +36,6 @@ pub struct Site<'a> {
     pub flows: u16,
     pub policies: PolicyFiles,
     pub make_runner: &'a MakeRunner<'a>,
-}
-
-/// What one run gave.
-#[derive(Default)]
-pub struct Measured {
-    pub outcome: Outcome,
-    /// What was not as it should be, in words.
-    pub incidents: Vec<String>,
 }
 
 /// The namespaces of a run.
@@ -95,6 +87,14 @@ impl Site<'_> {
         }
     }
 
+    /// How many loads of a cell run at the same time. Of tcp-probe one asks all addresses.
+    pub fn flows(&self, cell: &Cell) -> u16 {
+        match cell.workload {
+            Workload::TcpProbe => 1,
+            _ => self.flows,
+        }
+    }
+
     /// Measures a subject under a load.
     pub fn measure(
         &self,
@@ -102,17 +102,14 @@ impl Site<'_> {
         cell: &Cell,
         runner: RunnerName,
         seconds: u32,
-    ) -> Result<Measured> {
+    ) -> Result<Outcome> {
         let ground = Ground::new(self, cell.route)?;
         // Declared before the firewall, so that it outlives it: host rules go last.
         let _rules = self.load_rules(&ground, subject, cell)?;
         let Some(mut firewall) = self.start(&ground, subject, cell)? else {
             let outcome = self.run_load(&ground, cell, runner, seconds);
             interrupt::check()?;
-            return Ok(Measured {
-                outcome: outcome?,
-                ..Measured::default()
-            });
+            return outcome;
         };
         let before = firewall.read_settled()?;
         let outcome = self.run_load(&ground, cell, runner, seconds);
@@ -121,25 +118,16 @@ impl Site<'_> {
         let after = firewall.read_settled()?;
         let memory = process::peak_memory_mib(firewall.pid())?;
         let ended = firewall.stop()?;
-        let mut measured = Measured {
-            outcome: outcome?,
-            incidents: incidents(subject, &ended),
-        };
-        measured
-            .outcome
+        let mut outcome = outcome?;
+        outcome.incidents.extend(incidents(subject, &ended));
+        outcome
             .metrics
             .extend(firewall_metrics(before, after, memory)?);
-        measured
-            .outcome
-            .raw
-            .push(("firewall.json".into(), ended.stdout));
+        outcome.raw.push(("firewall.json".into(), ended.stdout));
         if !ended.stderr.is_empty() {
-            measured
-                .outcome
-                .raw
-                .push(("firewall.txt".into(), ended.stderr));
+            outcome.raw.push(("firewall.txt".into(), ended.stderr));
         }
-        Ok(measured)
+        Ok(outcome)
     }
 
     /// Counts the system calls of a firewall under a load. Under strace nothing else is worth
@@ -195,7 +183,13 @@ impl Site<'_> {
         if self.host {
             return HostRules::load(self.root, name).map(Some);
         }
-        rules::load(ground.place().server, self.root, name, target, self.flows)?;
+        rules::load(
+            ground.place().server,
+            self.root,
+            name,
+            target,
+            self.flows(cell),
+        )?;
         Ok(None)
     }
 
@@ -223,12 +217,13 @@ impl Site<'_> {
             let runner = (self.make_runner)(runner)?;
             runner.run(&ground.place(), &self.load(cell, flow, seconds))
         };
-        if self.flows == 1 {
+        let flows = self.flows(cell);
+        if flows == 1 {
             return run(0);
         }
         let outcomes: Result<Vec<Outcome>> = thread::scope(|scope| {
             let run = &run;
-            let flows: Vec<_> = (0..self.flows)
+            let flows: Vec<_> = (0..flows)
                 .map(|flow| scope.spawn(move || run(flow)))
                 .collect();
             let joined = flows.into_iter().map(|flow| flow.join());

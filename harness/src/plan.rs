@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, Route, RunnerName, WorkloadPlan};
 use crate::measure::{MakeRunner, Site};
 use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Source};
 use crate::policy::{file_name, PolicyFiles};
-use crate::runner::Runner;
+use crate::runner::{scanner, Runner, Workload};
 use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject};
 
@@ -53,7 +53,7 @@ impl<'a> Plan<'a> {
         if request.host {
             notes = fit_to_host(&mut experiment)?;
         }
-        let programs = programs(&experiment.subjects, &request.bin_dir)?;
+        let mut programs = programs(&experiment.subjects, &request.bin_dir)?;
         let mut uses = Vec::new();
         let mut tools = BTreeMap::new();
         for workload in &mut experiment.workloads {
@@ -64,6 +64,11 @@ impl<'a> Plan<'a> {
                 runner: name.to_string(),
                 note,
             });
+            if name == RunnerName::Scanner {
+                let file = request.bin_dir.join(scanner::PROGRAM);
+                let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
+                programs.insert(name.to_string(), hash(&bytes));
+            }
             workload.runner = vec![name];
         }
         let cells = cells(&experiment);
@@ -139,6 +144,15 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
             notes.push(why.to_string());
         }
     }
+    let is_probe = |workload: Workload| workload == Workload::TcpProbe;
+    let workloads = experiment.workloads.len();
+    experiment.workloads.retain(|plan| !is_probe(plan.name));
+    experiment
+        .figures
+        .retain(|figure| !is_probe(figure.workload));
+    if experiment.workloads.len() < workloads {
+        notes.push("tcp-probe is left out: it would change limits of the machine".into());
+    }
     for workload in &mut experiment.workloads {
         let paths = workload.path.len();
         workload.path.retain(|route| *route == Route::Loopback);
@@ -153,7 +167,7 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
         .workloads
         .retain(|workload| !workload.path.is_empty());
     if experiment.workloads.is_empty() {
-        bail!("--host: nothing of this experiment is measured over loopback: leave --host out");
+        bail!("--host: nothing of this experiment can be measured so: leave --host out");
     }
     let names: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
     experiment
@@ -190,11 +204,18 @@ fn choose_runner(
                 return Ok((name, runner, note));
             }
             Ok(_) => reasons.push(format!("{name} does not make {}", workload.name)),
-            Err(error) if request.runner.is_some() => return Err(error),
+            // What was asked for in so many words, or has no substitute, must be there.
+            Err(error) if request.runner.is_some() || workload.name == Workload::TcpProbe => {
+                return Err(error)
+            }
             Err(_) => reasons.push(format!("{name} was not found")),
         }
     }
-    bail!("{}: use --runner builtin", reasons.join(", "));
+    let cure = match workload.name {
+        Workload::TcpProbe => RunnerName::Scanner,
+        _ => RunnerName::Builtin,
+    };
+    bail!("{}: use --runner {cure}", reasons.join(", "));
 }
 
 /// The hash of each program's file, by subject.
@@ -289,7 +310,7 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
     }
     for cell in cells {
         let runner = (site.make_runner)(cell.runners[0])?;
-        for flow in 0..experiment.flows {
+        for flow in 0..site.flows(cell) {
             commands.extend(runner.command_lines(&site.load(cell, flow, experiment.seconds)));
         }
     }

@@ -220,7 +220,8 @@ impl Report {
                     .map_or(absent(), |ratio| format!("{ratio:.3}")),
             ];
             row.extend(latency.then(|| median("p99").unwrap_or(absent())));
-            let lost = find(subject, "lost_percent").or(find(subject, "queue_drops"));
+            let lost = ["lost_percent", "queue_drops", "filtered"];
+            let lost = lost.into_iter().find_map(|metric| find(subject, metric));
             row.push(lost.map_or(absent(), |l| format!("{} {}", number(l.median), l.unit)));
             row.push(median("cpu_per_packet").unwrap_or(absent()));
             row.extend(counted.then(|| median("syscalls_per_packet").unwrap_or(absent())));

@@ -13,8 +13,8 @@ use crate::experiment::Route;
 use crate::netns::Namespace;
 use crate::runner::Workload;
 
-/// What every fragment says where packets go.
-const TARGET: &str = "-j NFQUEUE --queue-num 0";
+/// Where in a rule its target begins.
+const TARGET: &str = " -j NFQUEUE ";
 const SERVER: &str = "127.0.0.1/32";
 
 /// Where the rule sends the packets.
@@ -29,6 +29,7 @@ pub enum Target {
 pub fn name(workload: Workload, route: Route) -> &'static str {
     match (route, workload) {
         (Route::Veth, _) => "veth-9999",
+        (Route::Loopback, Workload::TcpProbe) => "balanced-9999",
         (Route::Loopback, Workload::UdpFlood) => "loopback-9999-udp",
         (Route::Loopback, _) => "loopback-9999",
     }
@@ -85,26 +86,29 @@ fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))
 }
 
-/// Puts the target in. With several flows each rule stands once for the address of each flow, and
-/// the flows take the queues in turn: the kernel's own --queue-balance spreads by a hash of the
+/// Puts the target in. A rule for one address stands once for the address of each flow, and the
+/// flows take the queues in turn: the kernel's own --queue-balance spreads by a hash of the
 /// addresses under a random key, with which two flows share a queue in one boot and not in the
-/// next.
+/// next. Where a rule is for many addresses, the kernel spreads them.
 fn adapt(text: &str, target: Target, flows: u16) -> String {
-    let rule = |line: &str, flow: u16| {
-        let target = match target {
-            Target::Accept => "-j ACCEPT".to_string(),
-            Target::Queues(queues) => format!("-j NFQUEUE --queue-num {}", flow % queues),
-        };
+    let rule = |start: &str, flow: u16| {
         let address = format!("{}/32", loopback_address(flow));
-        format!(
-            "{}\n",
-            line.replace(TARGET, &target).replace(SERVER, &address)
-        )
+        let start = start.replace(SERVER, &address);
+        match target {
+            Target::Accept => format!("{start} -j ACCEPT\n"),
+            Target::Queues(queues) => format!("{start}{TARGET}--queue-num {}\n", flow % queues),
+        }
     };
     text.lines()
-        .map(|line| match line.contains(TARGET) {
-            true => (0..flows).map(|flow| rule(line, flow)).collect(),
-            false => format!("{line}\n"),
+        .map(|line| match (line.split_once(TARGET), target) {
+            (None, _) => format!("{line}\n"),
+            (Some((start, _)), _) if start.contains(SERVER) => {
+                (0..flows).map(|flow| rule(start, flow)).collect()
+            }
+            (Some((start, _)), Target::Queues(queues)) if queues > 1 => {
+                format!("{start}{TARGET}--queue-balance 0:{}\n", queues - 1)
+            }
+            (Some((start, _)), _) => rule(start, 0),
         })
         .collect()
 }
@@ -200,9 +204,22 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_for_many_addresses_is_spread_by_the_kernel() {
+        let text = FRAGMENT.replace(SERVER, "127.0.0.0/8");
+        for (target, end) in [
+            (Target::Accept, "-j ACCEPT"),
+            (Target::Queues(1), "-j NFQUEUE --queue-num 0"),
+            (Target::Queues(3), "-j NFQUEUE --queue-balance 0:2"),
+        ] {
+            let rule = format!("-A TWINWALL -d 127.0.0.0/8 -p udp -m udp --dport 9999 {end}");
+            assert_eq!(rules(&adapt(&text, target, 1)), [rule]);
+        }
+    }
+
+    #[test]
     fn every_fragment_that_a_load_asks_for_is_there_and_is_taken_by_the_kernel() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let workloads = [Workload::TcpStream, Workload::UdpFlood];
+        let workloads = [Workload::TcpStream, Workload::TcpProbe, Workload::UdpFlood];
         for (workload, route) in workloads
             .iter()
             .flat_map(|w| [(*w, Route::Loopback), (*w, Route::Veth)])
@@ -212,13 +229,18 @@ mod tests {
                 load(&namespace, &root, name(workload, route), target, 2).unwrap();
                 let output = namespace.command("iptables-save").output().unwrap();
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                let sought = if target == Target::Accept {
-                    "-j ACCEPT"
-                } else {
-                    "--queue-num 0"
+                let sought = match target {
+                    Target::Accept => "-j ACCEPT",
+                    Target::Queues(1) => "--queue-num 0",
+                    Target::Queues(_) => "NFQUEUE",
+                };
+                let address = match (workload, route) {
+                    (_, Route::Veth) => "",
+                    (Workload::TcpProbe, _) => "-d 127.0.0.0/8",
+                    _ => "-d 127.0.0.2/32",
                 };
                 assert!(
-                    text.contains(sought),
+                    text.contains(sought) && text.contains(address),
                     "{workload} {route} {target:?}: {text}"
                 );
             }

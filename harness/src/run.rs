@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::{bail, Context, Result};
 
 use crate::interrupt;
-use crate::measure::Measured;
 use crate::metadata::{now, Metadata};
 use crate::plan::{Plan, Request};
 use crate::progress::Progress;
 use crate::report::number;
+use crate::runner::Outcome;
 use crate::schedule::{self, Cell, Step};
 use crate::store::{
     CellName, PercentileRow, Round, Sample, SeriesRow, Store, METADATA, RAW, UNTIMED,
@@ -144,12 +144,12 @@ impl<'a> Session<'a> {
         for subject in &self.plan.experiment.subjects {
             let cell = &self.plan.cells[0];
             self.progress.begin(format!("warm-up  {subject}"));
-            let measured = self
+            let outcome = self
                 .plan
                 .site
                 .measure(subject, cell, self.plan.runners[0], seconds);
-            let measured = measured.with_context(|| format!("{subject}, {}", cell.name()))?;
-            self.progress.end(seconds, &main_result(cell, &measured));
+            let outcome = outcome.with_context(|| format!("{subject}, {}", cell.name()))?;
+            self.progress.end(seconds, &main_result(cell, &outcome));
         }
         Ok(())
     }
@@ -223,10 +223,10 @@ impl<'a> Session<'a> {
             .site
             .measure(subject, cell, plan.runners[step.cell], seconds)
         {
-            Ok(measured) => {
+            Ok(outcome) => {
                 self.failures_in_a_row = 0;
-                self.progress.end(seconds, &main_result(cell, &measured));
-                for incident in &measured.incidents {
+                self.progress.end(seconds, &main_result(cell, &outcome));
+                for incident in &outcome.incidents {
                     self.incident(format!("{what}: {incident}"));
                 }
                 let row = SampleOf {
@@ -235,11 +235,11 @@ impl<'a> Session<'a> {
                     subject,
                     cell,
                 };
-                for (name, contents) in &measured.outcome.raw {
+                for (name, contents) in &outcome.raw {
                     self.store
                         .write_raw(&file_name(round, subject, cell, name), contents)?;
                 }
-                row.keep(&measured, rows);
+                row.keep(&outcome, rows);
                 Ok(())
             }
             Err(error) if interrupt::interrupted() => Err(error),
@@ -261,13 +261,9 @@ impl<'a> Session<'a> {
     }
 }
 
-fn main_result(cell: &Cell, measured: &Measured) -> String {
+fn main_result(cell: &Cell, outcome: &Outcome) -> String {
     let name = main_metric(&cell.workload.to_string());
-    let metric = measured
-        .outcome
-        .metrics
-        .iter()
-        .find(|metric| metric.name == name);
+    let metric = outcome.metrics.iter().find(|metric| metric.name == name);
     metric.map_or("-".into(), |metric| {
         format!("{} {}", number(metric.value), metric.unit)
     })
@@ -356,8 +352,7 @@ impl SampleOf<'_> {
         }
     }
 
-    fn keep(&self, measured: &Measured, rows: &mut Round) {
-        let outcome = &measured.outcome;
+    fn keep(&self, outcome: &Outcome, rows: &mut Round) {
         let main = main_metric(&self.cell.workload.to_string());
         let unit = outcome
             .metrics

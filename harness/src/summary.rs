@@ -24,7 +24,7 @@ const COMPARED: [&str; 7] = [
 pub fn main_metric(workload: &str) -> &'static str {
     match workload {
         "tcp-latency" => "p50",
-        "tcp-connect" => "connections",
+        "tcp-connect" | "tcp-probe" => "connections",
         "udp-flood" => "delivered_rate",
         _ => "throughput",
     }

@@ -78,7 +78,9 @@ fn refused(arguments: &[&str]) -> String {
 fn the_experiments_are_listed_with_their_questions() {
     let output = harness(&["list"]).output().unwrap();
     let text = text(&output.stdout);
-    for name in ["backends", "demo", "paper", "rules", "scale", "twins"] {
+    for name in [
+        "backends", "demo", "paper", "probe", "rules", "scale", "twins",
+    ] {
         assert!(
             text.lines()
                 .any(|line| line.starts_with(name) && line.ends_with('?')),
@@ -92,7 +94,7 @@ fn refusals_tell_the_cure() {
     let folder = Folder::new("refusals");
     let error = refused(&["run", "nope"]);
     assert!(
-        error.contains("expected one of backends, demo, paper, rules, scale, twins"),
+        error.contains("expected one of backends, demo, paper, probe, rules, scale, twins"),
         "{error}"
     );
     let file = folder.experiment("title = 1\n");
@@ -100,6 +102,23 @@ fn refusals_tell_the_cure() {
     let file = folder.experiment(EXPERIMENT);
     let error = refused(&["run", &file, "--subject", "x"]);
     assert!(error.contains("expected 'NAME=COMMAND LINE'"), "{error}");
+    let probe = EXPERIMENT.replace("[18]", "[0]\nrunner = [\"scanner\"]");
+    let file = folder.experiment(&probe.replace("udp-flood", "tcp-probe"));
+    let empty = folder.0.to_str().unwrap();
+    for (more, words) in [
+        (["--bin-dir", empty], "/scanner: build it with make build"),
+        (
+            ["--runner", "builtin"],
+            "builtin does not make tcp-probe: use --runner scanner",
+        ),
+        (
+            ["--host", "--resume"],
+            "nothing of this experiment can be measured so: leave --host out",
+        ),
+    ] {
+        let error = refused(&[&["run", &file][..], &more].concat());
+        assert!(error.contains(words), "{error}");
+    }
     let error = refused(&["report", &folder.out()]);
     assert!(error.contains("holds no result"), "{error}");
 }

@@ -2,12 +2,14 @@
 //! Whole loads of one second by each runner, in namespaces of their own. Needs root.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use harness::runner::builtin::Builtin;
 use harness::runner::ethr::Ethr;
 use harness::runner::iperf3::Iperf3;
+use harness::runner::scanner::Scanner;
 use harness::runner::{Load, Outcome, Place, Runner, Workload};
 
 const LOOPBACK_IPV4: &str = "127.0.0.1";
@@ -18,6 +20,7 @@ fn load(workload: Workload, address: IpAddr) -> Load {
         Workload::TcpStream => 128 << 10,
         Workload::TcpLatency => 64,
         Workload::TcpConnect => 1,
+        Workload::TcpProbe => 0,
         Workload::UdpFlood => 18,
     };
     Load {
@@ -85,6 +88,20 @@ fn check(load: &Load, outcome: &Outcome) {
             assert_eq!(metrics, [("connections", "1/s")]);
             assert!(value(outcome, "connections") > 50.0, "{outcome:?}");
         }
+        Workload::TcpProbe => {
+            let wanted = [
+                ("connections", "1/s"),
+                ("open", "targets"),
+                ("closed", "targets"),
+                ("filtered", "targets"),
+                ("error", "targets"),
+                ("calls_per_target", "calls"),
+                ("cpu_per_target", "us"),
+            ];
+            assert_eq!(metrics, wanted);
+            assert!(value(outcome, "open") > 500.0, "{outcome:?}");
+            assert!(value(outcome, "calls_per_target") > 0.0, "{outcome:?}");
+        }
         Workload::UdpFlood => {
             let wanted = [
                 ("sent", "packets"),
@@ -103,6 +120,7 @@ fn check(load: &Load, outcome: &Outcome) {
     assert!(outcome.raw.iter().all(|(_, text)| !text.is_empty()));
 }
 
+/// What iperf3 or the embedded client makes.
 const ALL: [Workload; 4] = [
     Workload::TcpStream,
     Workload::TcpLatency,
@@ -183,6 +201,98 @@ fn iperf3_makes_what_it_supports() {
         let load = load(workload, VETH_IPV4.1);
         check(&load, &over_veth(&iperf3, &load).unwrap());
     }
+}
+
+/// The scanner that `make build` made.
+fn scanner() -> Scanner {
+    let build = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
+    let folder = std::env::var_os("TWINWALL_BUILD").map_or_else(build, PathBuf::from);
+    Scanner::find(&folder, builtin()).unwrap()
+}
+
+#[test]
+fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
+    let scanner = scanner();
+    assert!(
+        scanner.version().starts_with("scanner "),
+        "{}",
+        scanner.version()
+    );
+    let load = load(Workload::TcpProbe, LOOPBACK_IPV4.parse().unwrap());
+    let outcomes = [
+        over_loopback(&scanner, &load).unwrap(),
+        over_veth(
+            &scanner,
+            &Load {
+                address: VETH_IPV4.1,
+                ..load.clone()
+            },
+        )
+        .unwrap(),
+    ];
+    for outcome in outcomes {
+        check(&load, &outcome);
+        assert_eq!(outcome.incidents, Vec::<String>::new());
+        let rate = value(&outcome, "connections");
+        let seconds = value(&outcome, "open") / rate;
+        assert!((0.5..5.0).contains(&seconds), "{outcome:?}");
+    }
+}
+
+#[test]
+fn connections_that_a_rule_refuses_or_swallows_are_incidents() {
+    for (target, word) in [
+        ("REJECT --reject-with tcp-reset", "closed"),
+        ("DROP", "filtered"),
+    ] {
+        let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        Namespace::veth_pair(&client, &server).unwrap();
+        let rules = format!("*filter\n-A INPUT -p tcp -d 10.128.0.0/10 -j {target}\nCOMMIT\n");
+        server
+            .feed("iptables-restore", &["--noflush", "--wait"], &rules)
+            .unwrap();
+        let place = Place {
+            server: &server,
+            client: &client,
+        };
+        let load = Load {
+            // Time for a connection that nothing answers to be given up.
+            duration: Duration::from_secs(2),
+            ..load(Workload::TcpProbe, VETH_IPV4.1)
+        };
+        let outcome = scanner().run(&place, &load).unwrap();
+        // Half of the network meets the rule.
+        let (open, refused) = (value(&outcome, "open"), value(&outcome, word));
+        assert!(open > 0.0 && refused > 0.0, "{outcome:?}");
+        let [incident] = &outcome.incidents[..] else {
+            panic!("{outcome:?}");
+        };
+        assert!(
+            incident.ends_with(&format!("targets were {word}")),
+            "{incident}"
+        );
+    }
+}
+
+#[test]
+fn what_a_scanner_cannot_do_is_refused() {
+    let error = Scanner::find(Path::new("/no/such/folder"), builtin());
+    let error = error.err().unwrap().to_string();
+    assert!(
+        error.starts_with("there is no program /no/such/folder/scanner: build it with make build"),
+        "{error}"
+    );
+    let refused = |workload, address: &str| {
+        let load = load(workload, address.parse().unwrap());
+        over_loopback(&scanner(), &load).unwrap_err().to_string()
+    };
+    let error = refused(Workload::TcpStream, LOOPBACK_IPV4);
+    assert!(error.contains("choose another runner"), "{error}");
+    let error = refused(Workload::TcpProbe, LOOPBACK_IPV6);
+    assert!(error.contains("IPv4 addresses only"), "{error}");
+    let load = load(Workload::TcpProbe, LOOPBACK_IPV4.parse().unwrap());
+    let error = over_loopback(&builtin(), &load).unwrap_err().to_string();
+    assert!(error.contains("use --runner scanner"), "{error}");
 }
 
 #[test]

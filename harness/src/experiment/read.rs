@@ -265,19 +265,17 @@ fn expand_subjects(text: &Text) -> Result<Vec<Subject>, Refusal> {
 
 fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Refusal> {
     let plan = workload.get_ref();
-    let largest = match plan.name {
-        Workload::UdpFlood => LARGEST_DATAGRAM_BYTES,
-        _ => 1 << 20,
+    let (allowed, expected) = match plan.name {
+        Workload::UdpFlood => (1..=LARGEST_DATAGRAM_BYTES, "1 to 65507"),
+        // Its connections are left as soon as they are there.
+        Workload::TcpProbe => (0..=0, "0"),
+        _ => (1..=1 << 20, "1 to 1048576"),
     };
-    if let Some(bytes) = plan
-        .payload_bytes
-        .iter()
-        .find(|n| !(1..=largest).contains(*n))
-    {
+    if let Some(bytes) = plan.payload_bytes.iter().find(|n| !allowed.contains(*n)) {
         return refuse(
             workload.span(),
             format!(
-                "payload_bytes {bytes} of {}: expected 1 to {largest}",
+                "payload_bytes {bytes} of {}: expected {expected}",
                 plan.name
             ),
         );
@@ -287,9 +285,14 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
             return refuse(workload.span(), format!("policy sizes: {words}"));
         }
     }
-    let parallel = matches!(plan.name, Workload::TcpStream | Workload::UdpFlood);
-    if flows > 1 && !(parallel && plan.path == [Route::Loopback]) {
-        let words = "several queues: expected tcp-stream or udp-flood over loopback only";
+    let spread = match plan.name {
+        Workload::TcpStream | Workload::UdpFlood => plan.path == [Route::Loopback],
+        Workload::TcpProbe => true,
+        Workload::TcpLatency | Workload::TcpConnect => false,
+    };
+    if flows > 1 && !spread {
+        let words =
+            "several queues: expected tcp-probe, or tcp-stream or udp-flood over loopback only";
         return refuse(workload.span(), words.into());
     }
     Ok(())

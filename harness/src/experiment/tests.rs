@@ -140,7 +140,8 @@ fn refusals_name_place_and_expectation() {
         ("\"udp-flood\"", "\"udp\"", "\"udp\"", "unknown variant `udp`, expected one of `tcp-stream`"),
         ("[18]", "[]", "[]", "expected at least one value"),
         ("[18]", "[65508]", "[[workload]]", "payload_bytes 65508 of udp-flood: expected 1 to 65507"),
-        ("[\"ethr\", ", "[\"ether\", ", "\"ether\"", "expected one of `builtin`, `ethr`, `iperf3`"),
+        ("\"udp-flood\"", "\"tcp-probe\"", "[[workload]]", "payload_bytes 18 of tcp-probe: expected 0"),
+        ("[\"ethr\", ", "[\"ether\", ", "\"ether\"", "expected one of `builtin`, `ethr`, `iperf3`, `scanner`"),
         ("b = \"c-raw-fast\"", "b = \"c\"", "[[compare]]", "\"c\" is no subject here"),
         ("rounds = 3", "rounds = 3\nbaseline = \"x\"", "\"x\"", "\"x\" is no subject here"),
         ("rounds = 3", "rounds = 3\nqueues = [0]", "0]", "queues 0: expected 1 to 16"),
@@ -184,7 +185,7 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert_eq!(files.len(), 6);
+    assert_eq!(files.len(), 7);
     for file in files {
         Experiment::read(&file).unwrap();
     }

@@ -11,6 +11,7 @@ mod cpu;
 mod flood;
 mod latency;
 mod mmsg;
+mod probe;
 mod socket;
 mod stream;
 
@@ -29,6 +30,7 @@ use crate::runner::{Load, Workload};
 pub use connect::{ConnectClient, ConnectServer};
 pub use flood::{FloodClient, FloodServer};
 pub use latency::{LatencyClient, LatencyServer};
+pub use probe::ProbeServer;
 pub use stream::{StreamClient, StreamServer};
 
 /// The line that a server prints when it listens.
@@ -84,7 +86,7 @@ pub fn arguments(end: &str, load: &Load) -> Vec<String> {
 /// Runs one end of a load to its end and prints its report. Ends the process if the load hangs.
 pub fn command(arguments: &[String]) -> anyhow::Result<()> {
     let asked = Arguments::try_parse_from(arguments)?;
-    if asked.payload_bytes == 0 {
+    if asked.payload_bytes == 0 && asked.workload != Workload::TcpProbe {
         bail!("--payload-bytes 0: expected at least 1");
     }
     let load = Load {
@@ -108,6 +110,7 @@ fn server(load: &Load, control: Control) -> anyhow::Result<String> {
         Workload::TcpStream => to_line(&stream::server(load, control)?),
         Workload::TcpLatency => to_line(&latency::server(load, control)?),
         Workload::TcpConnect => to_line(&connect::server(load, control)?),
+        Workload::TcpProbe => to_line(&probe::server(load, control)?),
         Workload::UdpFlood => to_line(&flood::server(load, control)?),
     }
 }
@@ -117,6 +120,7 @@ fn client(load: &Load) -> anyhow::Result<String> {
         Workload::TcpStream => to_line(&stream::client(load)?),
         Workload::TcpLatency => to_line(&latency::client(load)?),
         Workload::TcpConnect => to_line(&connect::client(load)?),
+        Workload::TcpProbe => bail!("the client of tcp-probe is the scanner"),
         Workload::UdpFlood => to_line(&flood::client(load)?),
     }
 }

@@ -8,13 +8,24 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nix::errno::Errno;
-use nix::sys::socket::{self, sockopt, AddressFamily, SockFlag, SockType, SockaddrStorage};
+use nix::sys::socket::{
+    self, sockopt, AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage,
+};
 use nix::sys::time::{TimeVal, TimeValLike};
 
 /// A listener whose accept gives up after `look_up` with a time-out, for the caller to look around.
 pub fn listen(address: SocketAddr, look_up: Duration) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
     receive_timeout(&listener, look_up)?;
+    Ok(listener)
+}
+
+/// A listener that does not block, with as long a backlog as the namespace allows (net.core.somaxconn).
+pub fn listen_at_length(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
+    // The standard library asks for 128; a second listen(2) only changes that.
+    socket::listen(&listener, Backlog::MAXALLOWABLE).context("listen")?;
+    listener.set_nonblocking(true)?;
     Ok(listener)
 }
 

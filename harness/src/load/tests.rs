@@ -136,6 +136,29 @@ fn every_connection_is_accepted_and_none_rests_in_time_wait() {
 }
 
 #[test]
+fn a_probed_server_counts_connections_to_all_its_addresses() {
+    let load = load(Workload::TcpProbe, Ipv4Addr::LOCALHOST.into(), 0);
+    // More than a batch, some aborted at once, some left open until the end.
+    let client = |load: &Load| {
+        let mut open = Vec::new();
+        for number in 0..1000u16 {
+            let [high, low] = number.to_be_bytes();
+            let to = SocketAddr::new(Ipv4Addr::new(127, 1, high, low).into(), load.port);
+            let stream = socket::connect(to, CONNECT_TIMEOUT)?;
+            socket::abort_on_close(&stream)?;
+            if number % 10 == 0 {
+                open.push(stream);
+            }
+        }
+        Ok(1000)
+    };
+    let (server, _) = run(&load, probe::server, client, |sent| *sent);
+    assert_eq!(server.accepted, 1000);
+    let error = super::client(&load).unwrap_err().to_string();
+    assert!(error.contains("is the scanner"), "{error}");
+}
+
+#[test]
 fn flood_counts_are_exact() {
     for (address, payload_bytes) in loopbacks().into_iter().zip([18, 1400]) {
         let load = load(Workload::UdpFlood, address, payload_bytes);

@@ -46,6 +46,7 @@ impl Runner for Fake {
             series: vec![(0.5, 1.0), (1.0, 2.0)],
             percentiles: Vec::new(),
             raw: vec![("out.json".into(), "{}".into())],
+            incidents: Vec::new(),
         })
     }
 }

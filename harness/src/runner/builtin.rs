@@ -41,6 +41,19 @@ impl Builtin {
         Builtin { program }
     }
 
+    /// Starts the server of a load and returns when it listens.
+    pub(super) fn serve(&self, place: &Place, load: &Load) -> anyhow::Result<Child> {
+        let mut server = self.spawn(place.server, "server", load)?;
+        server.wait_for_line(START_TIMEOUT, |line| line == READY)?;
+        Ok(server)
+    }
+
+    /// The full command line of one end.
+    pub(super) fn command_line(&self, end: &str, load: &Load) -> String {
+        let arguments = load::arguments(end, load).join(" ");
+        format!("{} load {arguments}", self.program.display())
+    }
+
     fn spawn(&self, namespace: &Namespace, end: &str, load: &Load) -> anyhow::Result<Child> {
         let mut command = namespace.command(&self.program);
         command.arg("load").args(load::arguments(end, load));
@@ -54,19 +67,12 @@ impl Builtin {
         load: &Load,
         sent: impl Fn(&C) -> u64,
     ) -> anyhow::Result<(C, Reports)> {
-        let mut server = self.spawn(place.server, "server", load)?;
-        server.wait_for_line(START_TIMEOUT, |line| line == READY)?;
+        let server = self.serve(place, load)?;
         let client = self.spawn(place.client, "client", load)?;
         let deadline = Instant::now() + load.duration + GRACE;
         let client = client.wait(deadline)?.check("load client")?.stdout;
         let report: C = parse(&client)?;
-        // A server that has ended with its connection does not hear this any more.
-        let told = server.tell(&format!("sent {}", sent(&report)));
-        let server = match told {
-            Ok(()) => server.wait(deadline)?,
-            Err(error) => server.wait(deadline).map_err(|_| error)?,
-        };
-        let server = server.check("load server")?.stdout;
+        let server = end(server, sent(&report), deadline)?;
         Ok((report, Reports { server, client }))
     }
 
@@ -169,16 +175,13 @@ impl Runner for Builtin {
         env!("CARGO_PKG_VERSION").into()
     }
 
-    fn supports(&self, _: Workload) -> bool {
-        true
+    fn supports(&self, workload: Workload) -> bool {
+        workload != Workload::TcpProbe
     }
 
     fn command_lines(&self, load: &Load) -> Vec<String> {
         ["server", "client"]
-            .map(|end| {
-                let arguments = load::arguments(end, load).join(" ");
-                format!("{} load {arguments}", self.program.display())
-            })
+            .map(|end| self.command_line(end, load))
             .to_vec()
     }
 
@@ -187,6 +190,7 @@ impl Runner for Builtin {
             Workload::TcpStream => self.tcp_stream(place, load),
             Workload::TcpLatency => self.tcp_latency(place, load),
             Workload::TcpConnect => self.tcp_connect(place, load),
+            Workload::TcpProbe => bail!("builtin does not make tcp-probe: use --runner scanner"),
             Workload::UdpFlood => self.udp_flood(place, load),
         }
     }
@@ -199,6 +203,17 @@ impl Reports {
             ("client.json".into(), self.client),
         ]
     }
+}
+
+/// Tells a server what the client has sent and takes its report.
+pub(super) fn end(mut server: Child, sent: u64, deadline: Instant) -> anyhow::Result<String> {
+    // A server that has ended with its connection does not hear this any more.
+    let told = server.tell(&format!("sent {sent}"));
+    let server = match told {
+        Ok(()) => server.wait(deadline)?,
+        Err(error) => server.wait(deadline).map_err(|_| error)?,
+    };
+    Ok(server.check("load server")?.stdout)
 }
 
 fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
@@ -217,7 +232,7 @@ fn ends(interval_seconds: f64, counts: &[u64]) -> impl Iterator<Item = (f64, u64
 }
 
 /// The report is the last line; a server has printed [`READY`] before it.
-fn parse<T: DeserializeOwned>(stdout: &str) -> anyhow::Result<T> {
+pub(super) fn parse<T: DeserializeOwned>(stdout: &str) -> anyhow::Result<T> {
     let line = stdout.lines().last().context("a load printed no report")?;
     serde_json::from_str(line).with_context(|| format!("the report of a load: {line}"))
 }

@@ -8,6 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 
 use crate::netns::Namespace;
 
@@ -76,6 +78,13 @@ impl Child {
         writeln!(stdin, "{line}")
             .and_then(|()| stdin.flush())
             .map_err(|_| self.failure("ended too early"))
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub fn interrupt(&self) -> anyhow::Result<()> {
+        // Until it is waited for, its number is no other's.
+        let pid = Pid::from_raw(self.child.id() as i32);
+        kill(pid, Signal::SIGINT).with_context(|| format!("SIGINT to {}", self.name))
     }
 
     /// Waits for its end until `deadline`; then it is killed, and that is an error.
@@ -306,6 +315,19 @@ mod tests {
         let pid = child.child.id();
         drop(child);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_program_is_asked_to_end() {
+        let mut child =
+            shell("trap 'echo asked; exit 4' INT; echo ready; while :; do sleep 0.1; done");
+        child.wait_for_line(GRACE, |line| line == "ready").unwrap();
+        child.interrupt().unwrap();
+        let ended = child.wait(soon() + GRACE).unwrap();
+        assert_eq!(
+            (ended.status.code(), ended.stdout.as_str()),
+            (Some(4), "ready\nasked\n")
+        );
     }
 
     #[test]

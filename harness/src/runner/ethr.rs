@@ -140,11 +140,11 @@ impl Runner for Ethr {
                 value: sum / series.len() as f64,
             }],
             series,
-            percentiles: Vec::new(),
             raw: vec![
                 ("server.log".into(), server.stderr),
                 ("client.log".into(), client.stderr),
             ],
+            ..Outcome::default()
         })
     }
 }

@@ -7,6 +7,7 @@ pub mod builtin;
 mod child;
 pub mod ethr;
 pub mod iperf3;
+pub mod scanner;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub enum Workload {
     TcpLatency,
     /// TCP connections opened and closed one after the other.
     TcpConnect,
+    /// TCP connections opened to a whole network, as many at the same time as it bears.
+    TcpProbe,
     /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
     UdpFlood,
 }
@@ -34,7 +37,8 @@ pub enum Workload {
 pub struct Load {
     pub workload: Workload,
     pub duration: Duration,
-    /// Where the server listens; in `Place::server`'s namespace.
+    /// Where the server listens; in `Place::server`'s namespace. Of tcp-probe it is the way to the
+    /// network whose addresses are asked.
     pub address: IpAddr,
     pub port: u16,
     /// Bytes of a datagram's payload, of a request and of its response, or of one stream write.
@@ -65,9 +69,11 @@ pub struct Outcome {
     pub percentiles: Vec<(f64, f64)>,
     /// Raw output to keep beside the results: (file name, contents).
     pub raw: Vec<(String, String)>,
+    /// What was not as it should be, in words.
+    pub incidents: Vec<String>,
 }
 
-/// A source of traffic: `ethr`, `iperf3` or `builtin`.
+/// A source of traffic: `builtin`, `ethr`, `iperf3` or `scanner`.
 pub trait Runner {
     fn name(&self) -> &'static str;
     /// The tool's own version text, for metadata.json.
