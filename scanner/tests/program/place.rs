@@ -3,7 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,26 @@ pub fn scan_with(place: &Namespace, words: &[&str]) -> Output {
         status,
         stdout: stdout.join().unwrap(),
         stderr: stderr.join().unwrap(),
+    }
+}
+
+/// Kills a child that is not done by then, so that who waits for it, or for its words, does not wait for ever. Ends with
+/// the value, which is to live until the child was waited for.
+pub struct Bound {
+    _done: Sender<()>,
+}
+
+impl Bound {
+    pub fn new(child: &Child) -> Bound {
+        let (done, is_done) = channel();
+        let id = child.id() as i32;
+        thread::spawn(move || {
+            if is_done.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its number is its own.
+                unsafe { libc::kill(id, libc::SIGKILL) };
+            }
+        });
+        Bound { _done: done }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::place::{namespace, scan, text};
+use crate::place::{namespace, scan, text, Bound};
 use harness::netns::Namespace;
 use serde_json::Value;
 
@@ -52,6 +52,7 @@ fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let _bound = Bound::new(&child);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut last = Value::Null;
     for (at, line) in lines.enumerate() {

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::process::Stdio;
 
-use crate::place::namespace;
+use crate::place::{namespace, Bound};
 
 /// A terminal of so many columns: the end that a program sees, and the other.
 fn terminal(columns: u16) -> (File, File) {
@@ -48,6 +48,7 @@ fn results_and_the_bar_do_not_meet() {
             .stderr(theirs)
             .spawn()
             .unwrap();
+        let _bound = Bound::new(&child);
         let mut written = Vec::new();
         // EIO when nobody has the other end any more.
         let _ = ours.read_to_end(&mut written);

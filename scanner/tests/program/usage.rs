@@ -5,6 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::place::Bound;
+
 fn refused(words: &[&str], code: i32, wanted: &str) {
     let output = Command::new(env!("CARGO_BIN_EXE_scanner"))
         .args(words)
@@ -84,6 +86,7 @@ fn a_signal_before_the_scan_ends_the_program() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
+    let _bound = Bound::new(&child);
     let waits = || std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     while !waits().contains("pipe") && Instant::now() < end {
