@@ -242,7 +242,8 @@ impl<'a, E: Engine> Flight<'a, E> {
     fn admit(&mut self) {
         let mut allowed = self.rate.allowed(self.now_ns).min(ROUND as u64);
         while !self.exhausted && allowed > 0 && self.in_flight < self.window {
-            let Some(index) = self.cursor.next() else {
+            let room = allowed.min((self.window - self.in_flight) as u64);
+            let Some(index) = self.cursor.next_of(room) else {
                 self.exhausted = true;
                 break;
             };
@@ -298,7 +299,9 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.deadlines.enter(slot, Kind::Connecting, self.now_ns);
     }
 
+    /// A question more for the network: those that are yet to come wait for it.
     fn connect_again(&mut self, slot: usize) {
+        self.rate.take(1);
         let (address, port) = self.cursor.target(self.slots[slot].index);
         self.connect(slot, &Sockaddr::new(address, port));
     }
@@ -354,7 +357,10 @@ impl<'a, E: Engine> Flight<'a, E> {
         let waited_us = self.now_ns.saturating_sub(taken.started_ns) / 1000;
         taken.rtt_us = waited_us.min(u64::from(u32::MAX)) as u32;
         let errno = match errno {
-            libc::ECANCELED | libc::EINTR if taken.expired => libc::ETIMEDOUT,
+            libc::ECANCELED if taken.expired => {
+                taken.dirty = false;
+                libc::ETIMEDOUT
+            }
             libc::ECANCELED | libc::EINTR => libc::EAGAIN,
             errno => errno,
         };
@@ -377,8 +383,8 @@ impl<'a, E: Engine> Flight<'a, E> {
                 self.connect_again(slot);
             }
             Some((state, reason)) => {
-                // A refusal leaves the socket as new; after all else it is dissolved.
-                taken.dirty = errno != libc::ECONNREFUSED || self.keeps_refusals;
+                // A refusal leaves the socket as new, too; after all else it is dissolved.
+                taken.dirty &= errno != libc::ECONNREFUSED || self.keeps_refusals;
                 self.done(slot, state, reason, errno, Finding::None);
             }
         }

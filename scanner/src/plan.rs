@@ -95,9 +95,9 @@ impl Plan {
     }
 
     /// The first turn and the one behind the last of a chunk that is nobody else's.
-    fn take(&self) -> Option<(u64, u64)> {
+    fn take(&self, most: u64) -> Option<(u64, u64)> {
         let all = self.left();
-        let chunk = |from: u64| ((all - from) / (2 * self.rings)).clamp(1, CHUNK);
+        let chunk = |from: u64| ((all - from) / (2 * self.rings)).clamp(1, most);
         self.taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |from| {
                 (from < all).then(|| from + chunk(from))
@@ -125,6 +125,16 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
+    /// The index of the next target, for a ring that can ask so many now (at least 1). What it can't ask is left to other
+    /// rings: in the hands of one that is full, it would wait for a time-out.
+    pub fn next_of(&mut self, room: u64) -> Option<u64> {
+        if self.next == self.end {
+            (self.next, self.end) = self.plan.take(room.min(CHUNK))?;
+        }
+        self.next += 1;
+        Some(self.plan.index_at(self.next - 1))
+    }
+
     pub fn target(&self, index: u64) -> (Address, u16) {
         self.plan.target(index)
     }
@@ -135,11 +145,7 @@ impl Iterator for Cursor<'_> {
 
     /// The index of the next target.
     fn next(&mut self) -> Option<u64> {
-        if self.next == self.end {
-            (self.next, self.end) = self.plan.take()?;
-        }
-        self.next += 1;
-        Some(self.plan.index_at(self.next - 1))
+        self.next_of(CHUNK)
     }
 }
 

@@ -235,6 +235,9 @@ impl Engine for Epoll {
     }
 
     fn cancel(&mut self, slot: usize) {
+        if matches!(self.slots[slot].pending, Some(Pending::Connect)) {
+            self.abort(slot);
+        }
         self.end(slot, -libc::ECANCELED);
     }
 

@@ -61,7 +61,8 @@ pub trait Engine {
     /// Sends these bytes of the slot's output.
     fn send(&mut self, slot: usize, from: usize, to: usize);
 
-    /// Ends the slot's operation: it completes with -ECANCELED, or with what it had come to.
+    /// Ends the slot's operation: it completes with -ECANCELED, or with what it had come to. A connect's socket is as new
+    /// after -ECANCELED.
     fn cancel(&mut self, slot: usize);
 
     /// The slot's input and output.

@@ -10,8 +10,8 @@
 //! A connect that completes with 0 may not be connected. An ICMP error leaves a packet in the socket's error queue, whose
 //! EPOLLERR ends the poll behind IORING_OP_CONNECT; if the error itself is only a soft one (it came while the system call
 //! held the socket, as it does over veth) or is that of an earlier target, the operation then finds none and succeeds. So
-//! the same connect is linked behind each connect: a connected socket answers EISCONN or 0, one that still tries EALREADY. Then
-//! SO_ERROR is asked for the soft error (Linux 6.7), and the socket is spoilt, since nothing but MSG_ERRQUEUE empties the queue.
+//! what succeeds is asked again: a connected socket answers EISCONN or 0, one that still tries EALREADY. Then SO_ERROR is
+//! asked for the soft error (Linux 6.7), and the socket is spoilt, since nothing but MSG_ERRQUEUE empties the queue.
 //!
 //! Why the memory outlives the entries: the kernel reads an address when the entry is submitted, but writes into a
 //! slot's input whenever bytes come. So both belong to this value, and when it is dropped, it first cancels what is
@@ -32,8 +32,8 @@ use crate::targets::Family;
 
 /// Entries that one system call submits at most.
 const ENTRIES: u32 = 1024;
-/// Entries of the longest chain: open or abort, connect, and the question what came of it.
-const CHAIN: usize = 3;
+/// Entries of the longest chain: open or abort, and connect.
+const CHAIN: usize = 2;
 /// How long the end waits for what it has cancelled.
 const END_NS: u64 = 2_000_000_000;
 
@@ -45,10 +45,12 @@ pub struct Uring {
     held: ManuallyDrop<Held>,
     /// Completions that made room for a submission.
     early: Vec<Completion>,
-    /// Slots whose socket still tries though its connect succeeded.
-    unclear: Vec<usize>,
+    /// Slots of which something is to be asked, and what.
+    unclear: Vec<(usize, u64)>,
     pending: usize,
     socket_error: bool,
+    /// A connect ends when its socket is dissolved.
+    wakes: bool,
     calls: u64,
     overflows: u64,
 }
@@ -59,8 +61,8 @@ struct Held {
     addresses: Vec<Sockaddr>,
     /// SO_ERROR, as the kernel writes it.
     errors: Vec<i32>,
-    /// What the kernel is at, by slot.
-    busy: Vec<Option<Operation>>,
+    /// What the kernel is at, by slot: CONNECT and the like.
+    busy: Vec<Option<u64>>,
 }
 
 impl Uring {
@@ -68,7 +70,7 @@ impl Uring {
     pub fn new(slots: usize, memory: Memory, features: Features) -> io::Result<Uring> {
         let mut builder = IoUring::builder();
         // Each slot has an operation and perhaps a cancellation; what prepares tells failures only.
-        let completions = (4 * slots as u32).clamp(2 * ENTRIES, 65536);
+        let completions = (2 * slots as u32).clamp(2 * ENTRIES, 65536);
         builder
             .setup_clamp()
             .setup_cqsize(completions.next_power_of_two());
@@ -92,6 +94,8 @@ impl Uring {
             unclear: Vec::with_capacity(slots),
             pending: 0,
             socket_error: features.socket_error,
+            // Before Linux 6.3 it would begin anew; what is probed came later.
+            wakes: features.socket_error,
             calls: 0,
             overflows: 0,
         })
@@ -138,6 +142,20 @@ impl Uring {
             let Some(entry) = queue.next() else { break };
             let slot = entry.user_data() as u32;
             let (operation, result) = match (entry.user_data() >> 32, entry.result()) {
+                // Whether it was connected before it was dissolved is not asked: its time was over.
+                (CONNECT | CONNECTED, result)
+                    if self.held.busy[slot as usize] == Some(CANCELLED)
+                        && matches!(
+                            -result,
+                            0 | libc::ECONNRESET | libc::EISCONN | libc::EALREADY
+                        ) =>
+                {
+                    (Operation::Connect, -libc::ECANCELED)
+                }
+                (CONNECT, 0) => {
+                    self.unclear.push((slot as usize, CONNECTED));
+                    continue;
+                }
                 (CONNECT, result) => (Operation::Connect, result),
                 (RECEIVE, result) => (Operation::Receive, result),
                 (SEND, result) => (Operation::Send, result),
@@ -146,7 +164,7 @@ impl Uring {
                 (CONNECTED, result) => match -result {
                     libc::EISCONN => (Operation::Connect, 0),
                     libc::EALREADY if self.socket_error => {
-                        self.unclear.push(slot as usize);
+                        self.unclear.push((slot as usize, SOCKET_ERROR));
                         continue;
                     }
                     libc::EALREADY => {
@@ -176,15 +194,19 @@ impl Uring {
             });
         }
         drop(queue);
-        while let Some(slot) = self.unclear.pop() {
-            let question = error_entry(slot, &mut self.held.errors[slot]);
-            self.push(&[question.user_data(tag(slot, SOCKET_ERROR))]);
+        while let Some((slot, what)) = self.unclear.pop() {
+            let question = match what {
+                CONNECTED => connect_entry(slot, &self.held.addresses[slot]),
+                _ => error_entry(slot, &mut self.held.errors[slot]),
+            };
+            self.held.busy[slot] = Some(what);
+            self.push(&[question.user_data(tag(slot, what))]);
         }
     }
 
-    fn begin(&mut self, slot: usize, operation: Operation) {
+    fn begin(&mut self, slot: usize, what: u64) {
         debug_assert!(self.held.busy[slot].is_none());
-        self.held.busy[slot] = Some(operation);
+        self.held.busy[slot] = Some(what);
         self.pending += 1;
     }
 
@@ -273,10 +295,12 @@ const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
 const PREPARE: u64 = 3;
 const ABORT: u64 = 4;
-/// The same connect again: is it connected?
+/// The same connect again, after it succeeded: is it connected?
 const CONNECTED: u64 = 5;
 const SOCKET_ERROR: u64 = 6;
 const CANCEL: u64 = 7;
+/// No entry: what the kernel was at is a connect that was dissolved.
+const CANCELLED: u64 = 8;
 
 fn tag(slot: usize, what: u64) -> u64 {
     slot as u64 | what << 32
@@ -292,21 +316,19 @@ fn spoilt(slot: u32) -> Completion {
 
 impl Engine for Uring {
     fn connect(&mut self, slot: usize, to: &Sockaddr, before: Before) {
-        self.begin(slot, Operation::Connect);
+        self.begin(slot, CONNECT);
         self.held.addresses[slot] = *to;
         let to = &self.held.addresses[slot];
-        let linked = Flags::IO_LINK | Flags::SKIP_SUCCESS;
-        let connect = connect_entry(slot, to)
-            .flags(linked)
-            .user_data(tag(slot, CONNECT));
-        let question = connect_entry(slot, to).user_data(tag(slot, CONNECTED));
+        let connect = connect_entry(slot, to).user_data(tag(slot, CONNECT));
         let prepare = match before {
-            Before::Nothing => return self.push(&[connect, question]),
+            Before::Nothing => return self.push(&[connect]),
             Before::Abort => connect_entry(slot, &TO_NOBODY),
             Before::Open(family) => open_entry(slot, family),
         };
-        let prepare = prepare.flags(linked).user_data(tag(slot, PREPARE));
-        self.push(&[prepare, connect, question]);
+        let prepare = prepare
+            .flags(Flags::IO_LINK | Flags::SKIP_SUCCESS)
+            .user_data(tag(slot, PREPARE));
+        self.push(&[prepare, connect]);
     }
 
     fn abort(&mut self, slot: usize) {
@@ -317,7 +339,7 @@ impl Engine for Uring {
     }
 
     fn receive(&mut self, slot: usize, filled: usize) {
-        self.begin(slot, Operation::Receive);
+        self.begin(slot, RECEIVE);
         let (to, room) = self.held.memory.input(slot, filled);
         let entry = opcode::Recv::new(Fixed(slot as u32), to, room as u32)
             .build()
@@ -326,7 +348,7 @@ impl Engine for Uring {
     }
 
     fn send(&mut self, slot: usize, from: usize, to: usize) {
-        self.begin(slot, Operation::Send);
+        self.begin(slot, SEND);
         let (at, bytes) = self.held.memory.output(slot, from, to);
         let entry = opcode::Send::new(Fixed(slot as u32), at, bytes as u32)
             .build()
@@ -336,17 +358,24 @@ impl Engine for Uring {
 
     fn cancel(&mut self, slot: usize) {
         // By its tag, which the kernel finds in a hash; by descriptor it would look through all that wait.
-        let what = match self.held.busy[slot] {
-            Some(Operation::Connect) => CONNECT,
-            Some(Operation::Receive) => RECEIVE,
-            Some(Operation::Send) => SEND,
-            _ => return,
+        let cancel = |what| {
+            opcode::AsyncCancel::new(tag(slot, what))
+                .build()
+                .flags(Flags::SKIP_SUCCESS)
+                .user_data(tag(slot, CANCEL))
         };
-        let entry = opcode::AsyncCancel::new(tag(slot, what))
-            .build()
-            .flags(Flags::SKIP_SUCCESS)
-            .user_data(tag(slot, CANCEL));
-        self.push(&[entry]);
+        match self.held.busy[slot] {
+            None | Some(CANCELLED) => {}
+            Some(what @ (CONNECT | CONNECTED)) => {
+                self.held.busy[slot] = Some(CANCELLED);
+                // To dissolve it wakes the connect, too, which spares the kernel a search among all that wait.
+                if !self.wakes {
+                    self.push(&[cancel(what)]);
+                }
+                self.abort(slot);
+            }
+            Some(what) => self.push(&[cancel(what)]),
+        }
     }
 
     fn memory(&mut self, slot: usize) -> (&mut [u8], &mut [u8]) {

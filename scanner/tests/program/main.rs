@@ -5,6 +5,7 @@ mod connect;
 mod fallback;
 mod formats;
 mod hostile;
+mod loss;
 mod place;
 mod probes;
 mod resume;

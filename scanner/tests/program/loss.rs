@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! More questions than the network bears: what is told stays true, and every target is told.
+
+use std::collections::BTreeSet;
+
+use harness::netns::Namespace;
+use serde_json::Value;
+
+use crate::place::{namespace, results, says, serve};
+
+/// Hosts 10.64.0.0/24 behind a veth pair, port 22 open and all others closed, that let 400 SYNs a second in.
+fn narrow() -> Option<(Namespace, Namespace)> {
+    let (client, server) = (namespace()?, namespace()?);
+    Namespace::veth_pair(&client, &server).unwrap();
+    let route = |place: &Namespace, line: &str| place.feed("ip", &["-batch", "-"], line).unwrap();
+    route(&client, "route add 10.64.0.0/24 via 10.77.0.2\n");
+    route(&server, "route add local 10.64.0.0/24 dev lo\n");
+    serve(&server, "0.0.0.0:22", says(b""));
+    let rules =
+        "*filter\n-A INPUT -p tcp --syn -m limit --limit 400/second --limit-burst 20 -j ACCEPT\n\
+                 -A INPUT -p tcp --syn -j DROP\nCOMMIT\n";
+    server
+        .feed("iptables-restore", &["--noflush", "--wait"], rules)
+        .unwrap();
+    Some((client, server))
+}
+
+/// What was told of the 1,024 targets; each exactly once, and nothing of an open port but open, or that it was silent.
+fn told(results: &[Value], words: &str) -> (usize, usize) {
+    let mut seen = BTreeSet::new();
+    let (mut right, mut silent) = (0, 0);
+    for result in results {
+        assert!(seen.insert((result["address"].to_string(), result["port"].to_string())));
+        let truth = match result["port"].as_u64() {
+            Some(22) => ("open", "syn-ack"),
+            _ => ("closed", "conn-refused"),
+        };
+        match (result["state"].as_str(), result["reason"].as_str()) {
+            (Some("filtered"), Some("timeout")) => silent += 1,
+            (Some(state), Some(reason)) => {
+                right += 1;
+                let reset = truth.0 == "closed" && reason == "reset";
+                assert!((state, reason) == truth || reset, "{words}: {result}");
+            }
+            _ => panic!("{result}"),
+        }
+    }
+    assert_eq!(seen.len(), 1024, "{words}");
+    (right, silent)
+}
+
+#[test]
+fn a_network_that_loses_most_makes_no_state_wrong() {
+    let Some((client, _server)) = narrow() else {
+        return;
+    };
+    for how in ["--engine io_uring", "--engine epoll", "--syn"] {
+        let words = format!("10.64.0.0/24 -p 22,23,24,9 --rate 2000 --timeout 300 {how}");
+        let once = format!("{words} --retries 0");
+        let (right, silent) = told(&results(&client, &once).0, &once);
+        assert!(right >= 20 && silent >= 300, "{once}: {right} {silent}");
+        // Asked again and again, all are found.
+        let again = format!("{words} --retries 20");
+        let (right, silent) = told(&results(&client, &again).0, &again);
+        assert_eq!((right, silent), (1024, 0), "{again}");
+    }
+}
