@@ -40,13 +40,16 @@ impl Asker<'_> {
                 }
                 _ => self.ask(0..plan.len(), true)?,
             };
-            if asked == 0 || self.stopped() {
+            if asked == 0 {
                 break;
             }
             // What was asked first has had its time while the last was asked.
             let end = begun.elapsed() + shared.job.timeout;
             while begun.elapsed() < end && !self.stopped() && shared.any_left() {
                 thread::sleep(LOOK.min(end.saturating_sub(begun.elapsed())));
+            }
+            if self.stopped() {
+                break;
             }
         }
         Ok(())
