@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::place::{namespace, scan, text, Bound};
 use harness::netns::Namespace;
@@ -186,4 +187,30 @@ fn damage(file: &Path) {
         "1"
     };
     std::fs::write(file, [&text[..at], digit, &text[at + 1..]].concat()).unwrap();
+}
+
+/// Connections that nobody answers are given up at once, in each state that they may be in.
+#[test]
+fn an_interrupted_scan_of_silent_hosts_ends() {
+    let Some(place) = namespace() else { return };
+    place
+        .feed(
+            "nft",
+            &["-f", "-"],
+            "table ip f { chain input { type filter hook input priority 0; tcp dport 25 drop; }; }",
+        )
+        .unwrap();
+    for engine in ["io_uring", "epoll"] {
+        for results in [300, 700, 1500, 2100] {
+            let (file, mut told) = (File::new("silent"), Told::default());
+            // Some are asked again when it is interrupted.
+            let words = format!(
+                "127.0.0.0/20 -p 24,25 --rate 3000 --timeout 300 --rings 2 --engine {engine} --show all -o json --resume {}",
+                file.name()
+            );
+            let start = Instant::now();
+            interrupted(&place, &words, results, &mut told);
+            assert!(start.elapsed() < Duration::from_secs(10), "{words}");
+        }
+    }
 }
