@@ -323,6 +323,8 @@ impl<'a, E: Engine> Flight<'a, E> {
             while let Some(slot) = self.deadlines.expired(kind, self.now_ns) {
                 self.slots[slot].expired = true;
                 self.engine.cancel(slot);
+                // What does not end is cancelled again.
+                self.deadlines.enter(slot, kind, self.now_ns);
             }
         }
         while let Some(slot) = self.deadlines.expired(Kind::Paused, self.now_ns) {

@@ -219,7 +219,7 @@ fn fly(job: &Job, counts: &Counts, outbox: Outbox) -> Result<Vec<u64>> {
     match job.chosen {
         Chosen::Uring(features) => {
             let engine = Uring::new(slots, memory, features)
-                .map_err(failed("io_uring_setup: --engine epoll"))?;
+                .map_err(failed("io_uring_setup: raise ulimit -n, or --engine epoll"))?;
             Flight::new(engine, scan, cursor, settings, counts, outbox, job.stop)
                 .run()
                 .map_err(failed("io_uring_enter"))

@@ -365,12 +365,13 @@ impl Engine for Uring {
                 .user_data(tag(slot, CANCEL))
         };
         match self.held.busy[slot] {
-            None | Some(CANCELLED) => {}
-            Some(what @ (CONNECT | CONNECTED)) => {
+            None => {}
+            Some(CONNECT | CONNECTED | CANCELLED) => {
                 self.held.busy[slot] = Some(CANCELLED);
                 // To dissolve it wakes the connect, too, which spares the kernel a search among all that wait.
                 if !self.wakes {
-                    self.push(&[cancel(what)]);
+                    self.push(&[cancel(CONNECT)]);
+                    self.push(&[cancel(CONNECTED)]);
                 }
                 self.abort(slot);
             }

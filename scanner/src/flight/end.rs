@@ -102,6 +102,12 @@ impl<E: Engine> Flight<'_, E> {
             self.engine.wait(1, LONGEST_WAIT_NS, &mut ended)?;
             let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
             waiting -= ended.iter().filter(gone).count();
+            if ended.is_empty() {
+                // A connect behind what prepares it was not there yet to be cancelled.
+                for slot in (0..self.used).filter(|&slot| busy(self.slots[slot].phase)) {
+                    self.engine.cancel(slot);
+                }
+            }
         }
         for slot in 0..self.used {
             if self.slots[slot].dirty && self.slots[slot].family.is_some() {
