@@ -13,7 +13,7 @@ use clap::Parser;
 use harness::statistics::median;
 
 use place::{Place, BEHIND};
-use subject::{Run, Subject};
+use subject::{Part, Run, Subject};
 
 /// Measures the scanner beside others.
 #[derive(Parser)]
@@ -55,11 +55,13 @@ enum Kind {
     Silent,
     /// Over veth, by SYNs as well.
     Veth,
-    /// Version lines, on one ring.
+    /// Version lines, on one CPU.
     Ssh,
 }
 
 const ALL: u64 = 65536;
+/// For those that wait for silent hosts a few hundred at a time.
+const FEW: Part<'static> = ("10.64.0.0/20", 4096);
 const WORKLOADS: [Workload; 6] = [
     workload("closed, 127.0.0.0/16", "127.0.0.0/16", 9, 0, Kind::Loopback),
     workload(
@@ -133,31 +135,62 @@ impl Workload {
                 ours("syn", "--syn"),
             ],
         };
-        if self.kind != Kind::Ssh {
-            let nmap = "-n -Pn -p {port} -oG - --max-retries 0 --min-rate 100000 {targets}";
-            subjects.push(Subject::new(
-                "nmap -sT",
-                &format!("nmap -sT {nmap}"),
-                "/open/",
-            ));
-            subjects.push(Subject::new(
-                "nmap -sS",
-                &format!("nmap -sS {nmap}"),
-                "/open/",
-            ));
-        }
-        if self.kind == Kind::Veth {
-            let masscan =
-                "masscan {targets} -p {port} --rate 100000 --wait 2 -oG - --interface veth --router-mac {mac}";
-            subjects.push(Subject::new("masscan", masscan, "/open/"));
-        }
+        subjects.extend(self.peers());
         for peer in &arguments.peer {
             if let Some((name, line)) = peer.split_once('=') {
                 subjects.push(Subject::new(name, line, "open"));
             }
         }
         subjects.retain(Subject::is_there);
+        if self.kind == Kind::Ssh {
+            let bound = ["taskset", "-c", "0"].map(str::to_string);
+            for subject in &mut subjects {
+                subject.words.splice(0..0, bound.clone());
+            }
+        }
         subjects
+    }
+
+    /// Other scanners, if they are on PATH: as they come, but for the time-out.
+    fn peers(&self) -> Vec<Subject> {
+        let nmap = |kind: &str| {
+            let line = format!("nmap {kind} -n -Pn -p {{port}} -oG - --max-retries 0 --min-rate 100000 {{targets}}");
+            Subject::new(&format!("nmap {kind}"), &line, "/open/")
+        };
+        // It prints address and port of what is open, or the version.
+        let published = |ring: u32, mode: &str, open| {
+            let line = format!("io_uring_scanner --ring-size {ring} --connect-timeout-sec 1 {{port}} {{targets}} {mode}");
+            Subject::new(&format!("io_uring_scanner, ring of {ring}"), &line, open)
+        };
+        let rustscan = "rustscan -a {targets} -p {port} -g --no-banner -b 4096 -t 1000 --tries 1";
+        let rustscan = Subject::new("rustscan", rustscan, "->");
+        let masscan =
+            "masscan {targets} -p {port} --rate 100000 --wait 2 -oG - --interface veth --router-mac {mac}";
+        let masscan = Subject::new("masscan", masscan, "/open/");
+        match self.kind {
+            Kind::Loopback => vec![
+                published(1024, "tcp-connect", ":"),
+                rustscan,
+                nmap("-sT"),
+                nmap("-sS"),
+            ],
+            Kind::Veth => vec![
+                published(1024, "tcp-connect", ":"),
+                rustscan,
+                nmap("-sT"),
+                nmap("-sS"),
+                masscan,
+            ],
+            Kind::Silent => vec![
+                published(1024, "tcp-connect", ":").of(FEW),
+                // Its buffers bound the ring.
+                published(16384, "tcp-connect", ":"),
+                rustscan.of(FEW),
+                nmap("-sT").of(FEW),
+                nmap("-sS").of(FEW),
+            ],
+            Kind::Ssh => vec![published(1024, "ssh-version OpenSSH", "SSH-2.0")],
+        }
     }
 }
 
@@ -205,7 +238,7 @@ fn head() -> String {
 fn rounds(
     workload: &Workload,
     subjects: &[Subject],
-    targets: &str,
+    targets: Part,
     count: usize,
 ) -> anyhow::Result<Vec<Vec<Run>>> {
     let place = workload.place()?;
@@ -233,21 +266,16 @@ fn measure(
     report: &mut String,
 ) -> anyhow::Result<()> {
     let subjects = workload.subjects(arguments);
-    let runs = rounds(workload, &subjects, workload.targets, arguments.rounds)?;
+    let all = (workload.targets, ALL);
+    let runs = rounds(workload, &subjects, all, arguments.rounds)?;
     for (subject, runs) in subjects
         .iter()
         .zip(&runs)
         .filter(|(_, runs)| !runs.is_empty())
     {
-        note(samples, workload, subject, ALL, runs)?;
-        let rates: Vec<f64> = runs
-            .iter()
-            .map(|run| ALL as f64 / run.wall.as_secs_f64())
-            .collect();
-        let cpu: Vec<f64> = runs
-            .iter()
-            .map(|run| run.cpu.as_secs_f64() * 1e6 / ALL as f64)
-            .collect();
+        note(samples, workload, subject, runs)?;
+        let rates: Vec<f64> = runs.iter().map(Run::rate).collect();
+        let cpu: Vec<f64> = runs.iter().map(Run::cost_us).collect();
         let calls = runs
             .iter()
             .find_map(|run| run.calls)
@@ -274,16 +302,16 @@ fn note(
     samples: &mut String,
     workload: &Workload,
     subject: &Subject,
-    targets: u64,
     runs: &[Run],
 ) -> anyhow::Result<()> {
     for (round, run) in runs.iter().enumerate() {
         let calls = run.calls.map_or(String::new(), |calls| calls.to_string());
         writeln!(
             samples,
-            "\"{}\",\"{}\",{round},{targets},{},{},{},{},{calls}",
+            "\"{}\",\"{}\",{round},{},{},{},{},{},{calls}",
             workload.name,
             subject.name,
+            run.targets,
             run.wall.as_secs_f64(),
             run.cpu.as_secs_f64(),
             run.open,
@@ -304,9 +332,9 @@ fn curves(arguments: &Arguments, samples: &mut String) -> anyhow::Result<()> {
     let mut cpu = wall.clone();
     for bits in (8..=16).step_by(2) {
         let targets = format!("127.0.0.0/{}", 32 - bits);
-        let runs = rounds(workload, &subjects, &targets, arguments.rounds.min(3))?;
+        let runs = rounds(workload, &subjects, (&targets, 1 << bits), arguments.rounds)?;
         for (at, runs) in runs.iter().enumerate().filter(|(_, runs)| !runs.is_empty()) {
-            note(samples, workload, &subjects[at], 1 << bits, runs)?;
+            note(samples, workload, &subjects[at], runs)?;
             let of = |time: fn(&Run) -> f64| median(&runs.iter().map(time).collect::<Vec<_>>());
             let targets = f64::from(1u32 << bits);
             wall[at].1.push((targets, of(|run| run.wall.as_secs_f64())));

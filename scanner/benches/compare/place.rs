@@ -8,12 +8,16 @@ use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::Context;
 use harness::netns::Namespace;
 
 /// A network behind the veth pair that the server's namespace takes as its own.
 pub const BEHIND: &str = "10.64.0.0/16";
+
+/// Of the one who answers, when nobody asks.
+const REST: Duration = Duration::from_micros(200);
 
 /// What one workload is measured in.
 pub struct Place {
@@ -23,7 +27,7 @@ pub struct Place {
     pub mac: String,
     _server: Option<Namespace>,
     stop: Arc<AtomicBool>,
-    answering: Vec<JoinHandle<()>>,
+    answering: Option<JoinHandle<()>>,
 }
 
 impl Place {
@@ -35,7 +39,7 @@ impl Place {
             mac: String::new(),
             _server: None,
             stop: Arc::default(),
-            answering: Vec::new(),
+            answering: None,
         })
     }
 
@@ -71,34 +75,37 @@ impl Place {
             mac,
             _server: Some(server),
             stop: Arc::default(),
-            answering: Vec::new(),
+            answering: None,
         })
     }
 
-    /// Answers on a port with these words, or with none; each connection until its peer is gone.
+    /// Answers on a port with these words, or with none, and forgets the connection. One thread takes what has come and
+    /// then rests, so that the machine's time goes to the scanners.
     pub fn answer(&mut self, port: u16, words: &'static [u8]) -> anyhow::Result<()> {
         let place = self._server.as_ref().unwrap_or(&self.client);
         let listener = place.enter(|| listen(port))?;
-        // A peer that comes and goes leaves a connection to be taken off the backlog, by two at a time.
-        for _ in 0..2 {
-            let (listener, stop) = (listener.try_clone()?, self.stop.clone());
-            self.answering.push(thread::spawn(move || {
-                while let Ok((mut stream, _)) = listener.accept() {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
+        listener.set_nonblocking(true)?;
+        let stop = self.stop.clone();
+        self.answering = Some(thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((mut stream, _)) => {
+                        let _ = stream.write_all(words);
                     }
-                    let _ = stream.write_all(words);
+                    Err(_) => thread::sleep(REST),
                 }
-            }));
-        }
+            }
+        }));
         Ok(())
     }
 }
 
 impl Drop for Place {
-    /// A shutdown ends accept(2) in the threads.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        if let Some(answering) = self.answering.take() {
+            let _ = answering.join();
+        }
     }
 }
 

@@ -17,11 +17,17 @@ pub struct Subject {
     pub words: Vec<String>,
     /// A line with this is an open port.
     pub open: &'static str,
+    /// It asks this part of the targets only, since all would take it minutes.
+    pub part: Option<Part<'static>>,
 }
+
+/// A part of a workload's targets, and how many they are.
+pub type Part<'a> = (&'a str, u64);
 
 /// One run of a subject.
 #[derive(Clone, Debug)]
 pub struct Run {
+    pub targets: u64,
     pub wall: Duration,
     pub cpu: Duration,
     pub open: u64,
@@ -32,12 +38,32 @@ pub struct Run {
 /// Who takes longer for 2^16 targets is not waited for.
 const LIMIT: Duration = Duration::from_secs(40);
 
+impl Run {
+    /// Targets a second.
+    pub fn rate(&self) -> f64 {
+        self.targets as f64 / self.wall.as_secs_f64()
+    }
+
+    /// Microseconds of CPU a target.
+    pub fn cost_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.targets as f64
+    }
+}
+
 impl Subject {
     pub fn new(name: &str, line: &str, open: &'static str) -> Subject {
         Subject {
             name: name.into(),
             words: line.split_whitespace().map(str::to_string).collect(),
             open,
+            part: None,
+        }
+    }
+
+    pub fn of(self, part: Part<'static>) -> Subject {
+        Subject {
+            part: Some(part),
+            ..self
         }
     }
 
@@ -51,8 +77,9 @@ impl Subject {
         program.contains('/') || on_path()
     }
 
-    /// Runs it in a namespace to its end. None: it failed, or took too long.
-    pub fn run(&self, place: &Place, targets: &str, port: u16) -> anyhow::Result<Option<Run>> {
+    /// Runs it in a namespace to its end, for these targets or its part of them. None: it failed, or took too long.
+    pub fn run(&self, place: &Place, all: Part, port: u16) -> anyhow::Result<Option<Run>> {
+        let (targets, count) = self.part.unwrap_or(all);
         let words = self.words.iter().map(|word| {
             word.replace("{targets}", targets)
                 .replace("{port}", &port.to_string())
@@ -88,6 +115,7 @@ impl Subject {
             summary["summary"]["system_calls_per_target"].as_f64()
         });
         Ok(Some(Run {
+            targets: count,
             wall,
             cpu,
             open: text.lines().filter(|line| line.contains(self.open)).count() as u64,
