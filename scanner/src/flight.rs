@@ -176,7 +176,6 @@ impl<'a, E: Engine> Flight<'a, E> {
             if stopped || self.exhausted && self.in_flight == 0 {
                 break;
             }
-            self.expire();
             self.admit();
             let may_grow = self.may_grow();
             let (least, longest_ns) = match may_grow {
@@ -199,6 +198,11 @@ impl<'a, E: Engine> Flight<'a, E> {
             self.now_ns = self.clock.elapsed().as_nanos() as u64;
             for completion in &ended {
                 self.ended(*completion);
+            }
+            // This thread may have been kept waiting, by whoever reads the results: what had an answer in time is heard
+            // first, and only then what had none is given up.
+            if ended.len() + 1 < ROUND {
+                self.expire();
             }
             self.counts
                 .calls

@@ -143,13 +143,7 @@ impl Uring {
             let slot = entry.user_data() as u32;
             let (operation, result) = match (entry.user_data() >> 32, entry.result()) {
                 // Whether it was connected before it was dissolved is not asked: its time was over.
-                (CONNECT | CONNECTED, result)
-                    if self.held.busy[slot as usize] == Some(CANCELLED)
-                        && matches!(
-                            -result,
-                            0 | libc::ECONNRESET | libc::EISCONN | libc::EALREADY
-                        ) =>
-                {
+                (CONNECT, 0 | RESET) if self.held.busy[slot as usize] == Some(CANCELLED) => {
                     (Operation::Connect, -libc::ECANCELED)
                 }
                 (CONNECT, 0) => {
@@ -301,6 +295,8 @@ const SOCKET_ERROR: u64 = 6;
 const CANCEL: u64 = 7;
 /// No entry: what the kernel was at is a connect that was dissolved.
 const CANCELLED: u64 = 8;
+/// What a connect ends with that is dissolved.
+const RESET: i32 = -libc::ECONNRESET;
 
 fn tag(slot: usize, what: u64) -> u64 {
     slot as u64 | what << 32
@@ -366,12 +362,11 @@ impl Engine for Uring {
         };
         match self.held.busy[slot] {
             None => {}
-            Some(CONNECT | CONNECTED | CANCELLED) => {
+            Some(CONNECT | CANCELLED) => {
                 self.held.busy[slot] = Some(CANCELLED);
                 // To dissolve it wakes the connect, too, which spares the kernel a search among all that wait.
                 if !self.wakes {
                     self.push(&[cancel(CONNECT)]);
-                    self.push(&[cancel(CONNECTED)]);
                 }
                 self.abort(slot);
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const BLOCK_BYTES: usize = 1 << 16;
 /// A block that was given early is used up: many small ones bridge a longer time in which nobody listens.
-const BLOCKS: usize = 512;
+pub const BLOCKS: usize = 512;
 /// A block that is not full is given after so long.
 const BLOCK_TIMEOUT_MS: u32 = 5;
 const POLL_MS: i32 = 20;

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::capture::Capture;
+use super::capture::{Capture, BLOCKS};
 use super::frame::{self, Answer};
 use super::Shared;
 use crate::counts::{add, Counts};
@@ -18,6 +18,7 @@ pub fn listen(
     counts: &Counts,
     mut outbox: Outbox,
 ) -> io::Result<()> {
+    let mut left = BLOCKS;
     loop {
         let over = shared.over.load(Ordering::Relaxed);
         let heard = capture.next_block(|packet| {
@@ -29,11 +30,16 @@ pub fn listen(
         add(&counts.calls, 1);
         if !heard {
             outbox.flush();
-            if over {
+        }
+        if over {
+            // What was in the ring when it was over has been heard then, however much strangers go on sending.
+            left -= 1;
+            if !heard || left == 0 {
                 break;
             }
         }
     }
+    outbox.flush();
     add(&counts.ring_losses, capture.lost()?);
     Ok(())
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! States of ports: each engine, each order, each way to be filtered.
 
+use std::os::fd::AsRawFd;
+
 use crate::place::{namespace, results, says, serve, text, with_state};
 use harness::netns::{Namespace, VETH_IPV4};
 
@@ -181,4 +183,41 @@ fn few_descriptors_are_enough() {
         "{}",
         text(&output.stderr)
     );
+}
+
+/// Whoever reads the results takes longer than any time-out: what was open meanwhile is open all the same.
+#[test]
+fn a_reader_that_pauses_makes_nothing_silent() {
+    let Some(place) = namespace() else { return };
+    let many = "echo 65535 >/proc/sys/net/core/somaxconn";
+    place.feed("sh", &[], many).unwrap();
+    let listener = place
+        .enter(|| std::net::TcpListener::bind("0.0.0.0:22"))
+        .unwrap();
+    // SAFETY: listen(2) touches no memory. All connections fit into the backlog, and nobody takes them off.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 65535) }, 0);
+    for engine in ENGINES {
+        let words = format!(
+            "127.0.0.0/18 -p 22,23 --show all -o json --timeout 300 --retries 0 --engine {engine}"
+        );
+        let mut child = place
+            .command(env!("CARGO_BIN_EXE_scanner"))
+            .args(words.split(' '))
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The pipe is full, and so are the ways to it.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let mut told = String::new();
+        std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut told).unwrap();
+        assert!(child.wait().unwrap().success());
+        let open = told.matches("\"state\":\"open\"").count();
+        let closed = told.matches("\"state\":\"closed\"").count();
+        assert_eq!(
+            (open, closed),
+            (16384, 16384),
+            "{engine}: {}",
+            told.lines().last().unwrap()
+        );
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::place::{namespace, results, says, serve};
 
-/// Hosts 10.64.0.0/24 behind a veth pair, port 22 open and all others closed, that let 400 SYNs a second in.
+/// Hosts 10.64.0.0/24 behind a veth pair, port 22 open and all others closed, that let 200 SYNs a second in.
 fn narrow() -> Option<(Namespace, Namespace)> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server).unwrap();
@@ -17,7 +17,7 @@ fn narrow() -> Option<(Namespace, Namespace)> {
     route(&server, "route add local 10.64.0.0/24 dev lo\n");
     serve(&server, "0.0.0.0:22", says(b""));
     let rules =
-        "*filter\n-A INPUT -p tcp --syn -m limit --limit 400/second --limit-burst 20 -j ACCEPT\n\
+        "*filter\n-A INPUT -p tcp --syn -m limit --limit 200/second --limit-burst 20 -j ACCEPT\n\
                  -A INPUT -p tcp --syn -j DROP\nCOMMIT\n";
     server
         .feed("iptables-restore", &["--noflush", "--wait"], rules)
@@ -25,7 +25,7 @@ fn narrow() -> Option<(Namespace, Namespace)> {
     Some((client, server))
 }
 
-/// What was told of the 1,024 targets; each exactly once, and nothing of an open port but open, or that it was silent.
+/// What was told of the 512 targets; each exactly once, and nothing of an open port but open, or that it was silent.
 fn told(results: &[Value], words: &str) -> (usize, usize) {
     let mut seen = BTreeSet::new();
     let (mut right, mut silent) = (0, 0);
@@ -45,7 +45,7 @@ fn told(results: &[Value], words: &str) -> (usize, usize) {
             _ => panic!("{result}"),
         }
     }
-    assert_eq!(seen.len(), 1024, "{words}");
+    assert_eq!(seen.len(), 512, "{words}");
     (right, silent)
 }
 
@@ -55,13 +55,13 @@ fn a_network_that_loses_most_makes_no_state_wrong() {
         return;
     };
     for how in ["--engine io_uring", "--engine epoll", "--syn"] {
-        let words = format!("10.64.0.0/24 -p 22,23,24,9 --rate 2000 --timeout 300 {how}");
+        let words = format!("10.64.0.0/24 -p 22,9 --rate 2000 --timeout 300 {how}");
         let once = format!("{words} --retries 0");
         let (right, silent) = told(&results(&client, &once).0, &once);
-        assert!(right >= 20 && silent >= 300, "{once}: {right} {silent}");
+        assert!(right >= 20 && silent >= 20, "{once}: {right} {silent}");
         // Asked again and again, all are found.
         let again = format!("{words} --retries 20");
         let (right, silent) = told(&results(&client, &again).0, &again);
-        assert_eq!((right, silent), (1024, 0), "{again}");
+        assert_eq!((right, silent), (512, 0), "{again}");
     }
 }
