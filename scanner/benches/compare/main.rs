@@ -226,9 +226,9 @@ fn head() -> String {
     let cpus = std::thread::available_parallelism().map_or(0, |cpus| cpus.get());
     format!(
         "# Scanner\n\nLinux {}, {cpus} CPUs; load average at the start {}. Medians of interleaved rounds; a run is the whole \
-         program, its start included. 65,536 targets each.\n\n\
-         | workload | subject | targets/s | CPU us a target | system calls a target | open, of | slowest to fastest |\n\
-         |---|---|---|---|---|---|---|\n",
+         program, its start included.\n\n\
+         | workload | subject | targets | targets/s | CPU us a target | system calls a target | open, of | slowest to fastest |\n\
+         |---|---|---|---|---|---|---|---|\n",
         read("/proc/sys/kernel/osrelease").trim(),
         load.split(' ').next().unwrap_or("?"),
     )
@@ -286,9 +286,10 @@ fn measure(
         });
         writeln!(
             report,
-            "| {} | {} | {:.0} | {:.1} | {calls} | {} of {} | {low:.0} to {high:.0} |",
+            "| {} | {} | {} | {:.0} | {:.1} | {calls} | {} of {} | {low:.0} to {high:.0} |",
             workload.name,
             subject.name,
+            runs[0].targets,
             median(&rates),
             median(&cpu),
             open.join(", "),
