@@ -172,11 +172,13 @@ impl<'a, E: Engine> Flight<'a, E> {
         let mut ended: Vec<Completion> = Vec::with_capacity(ROUND);
         loop {
             self.now_ns = self.clock.elapsed().as_nanos() as u64;
-            let stopped = self.stop.load(Ordering::Relaxed);
-            if stopped || self.exhausted && self.in_flight == 0 {
+            if self.stop.load(Ordering::Relaxed) {
                 break;
             }
             self.admit();
+            if self.exhausted && self.in_flight == 0 {
+                break;
+            }
             let may_grow = self.may_grow();
             let (least, longest_ns) = match may_grow {
                 true => (0, 0),
