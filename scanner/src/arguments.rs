@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line.
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{NonEmptyStringValueParser, RangedU64ValueParser};
 use clap::{value_parser, Args, Parser, ValueEnum};
 
 use crate::failure::{Failure, Result};
@@ -23,7 +23,7 @@ pub struct Arguments {
     pub ports: Option<String>,
 
     /// Go on where this file says, and write it on SIGINT
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub resume: Option<String>,
 
     /// Ask from a network namespace: a name of `ip netns`, or a path

@@ -16,7 +16,7 @@ use crate::ports::Ports;
 use crate::probe::http::Http;
 use crate::progress::Progress;
 use crate::record::Batch;
-use crate::resume::{self, Left, Resume};
+use crate::resume::{self, Left, Question, Resume};
 use crate::run::{self, Chosen, Job, Layout, ProbeKind};
 use crate::signals;
 use crate::syn::{self, runs::Runs};
@@ -50,37 +50,36 @@ fn namespace_refused(name: &str, error: &io::Error) -> Failure {
     }
 }
 
-fn probe(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>)> {
-    let http = || {
-        Http::new(
-            arguments.probe.path.as_deref().unwrap_or("/"),
-            &arguments.probe.header,
-            arguments.probe.tls,
-        )
+/// What is asked: by which probe, of which service, and in words that --resume compares.
+fn asked(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>, Question<'_>)> {
+    let given = &arguments.probe;
+    let path = given.path.as_deref().unwrap_or("/");
+    let http = || Http::new(path, &given.header, given.tls);
+    let (by, probe, service) = match () {
+        // What it sends is no conversation.
+        _ if given.syn => ("--syn", ProbeKind::Connect, None),
+        _ if given.ssh.is_some() => ("--ssh", ProbeKind::Ssh, Some("ssh")),
+        _ if given.banner => ("--banner", ProbeKind::Banner, None),
+        _ if given.http && given.tls => ("--http --tls", ProbeKind::Https(http()?), Some("https")),
+        _ if given.http => ("--http", ProbeKind::Http(http()?), Some("http")),
+        _ => ("connections", ProbeKind::Connect, None),
     };
-    Ok(match () {
-        _ if arguments.probe.ssh.is_some() => (ProbeKind::Ssh, Some("ssh")),
-        _ if arguments.probe.banner => (ProbeKind::Banner, None),
-        _ if arguments.probe.http && arguments.probe.tls => {
-            (ProbeKind::Https(http()?), Some("https"))
-        }
-        _ if arguments.probe.http => (ProbeKind::Http(http()?), Some("http")),
-        _ => (ProbeKind::Connect, None),
-    })
+    let mut words = expressions(arguments);
+    words.push(("--path", path));
+    words.extend(given.header.iter().map(|text| ("--header", text.as_str())));
+    Ok((probe, service, Question { by, words }))
+}
+
+/// Each with its option.
+fn expressions(arguments: &Arguments) -> Vec<(&'static str, &str)> {
+    let given = &arguments.probe;
+    let ssh = given.ssh.iter().map(|text| ("--ssh", text.as_str()));
+    let others = given.matches.iter().map(|text| ("--match", text.as_str()));
+    ssh.chain(others).collect()
 }
 
 fn matcher(arguments: &Arguments) -> Result<Matcher> {
-    let ssh = arguments
-        .probe
-        .ssh
-        .iter()
-        .map(|text| ("--ssh", text.as_str()));
-    let others = arguments
-        .probe
-        .matches
-        .iter()
-        .map(|text| ("--match", text.as_str()));
-    let all: Vec<(&str, &str)> = ssh.chain(others).collect();
+    let all = expressions(arguments);
     let talks = arguments.probe.ssh.is_some() || arguments.probe.http || arguments.probe.banner;
     if !all.is_empty() && !talks {
         return Err(Failure::usage(
@@ -114,7 +113,7 @@ struct Planned {
 }
 
 /// The targets of the command line, in an order, from where an interrupted scan stopped.
-fn plan(arguments: &Arguments, targets: &mut Targets) -> Result<Planned> {
+fn plan(arguments: &Arguments, question: &Question, targets: &mut Targets) -> Result<Planned> {
     let ports = arguments.ports.as_deref().ok_or_else(|| {
         Failure::usage("no port: say which by --ports 22,80,8000-8100 (- is all of them)")
     })?;
@@ -134,14 +133,15 @@ fn plan(arguments: &Arguments, targets: &mut Targets) -> Result<Planned> {
         use std::hash::{BuildHasher, RandomState};
         RandomState::new().hash_one(SystemTime::now())
     };
+    let (sequential, wanted) = (arguments.which.sequential, arguments.which.seed);
     let seed = match &resume {
-        Some((_, resume)) => resume.seed,
-        None if arguments.which.sequential => None,
-        None => Some(arguments.which.seed.unwrap_or_else(fresh)),
+        Some((file, resume)) => resume.order(sequential, wanted, file)?,
+        None if sequential => None,
+        None => Some(wanted.unwrap_or_else(fresh)),
     };
     let mut plan = Plan::new(std::mem::take(&mut targets.set), ports, seed, PLANNED_RINGS);
     let unanswered = match resume {
-        Some((file, resume)) => resume.apply(&mut plan, asked_by(arguments), file)?,
+        Some((file, resume)) => resume.apply(&mut plan, question, file)?,
         None => None,
     };
     let left = match &unanswered {
@@ -154,18 +154,6 @@ fn plan(arguments: &Arguments, targets: &mut Targets) -> Result<Planned> {
         unanswered,
         left,
     })
-}
-
-/// How targets are asked, for the file of --resume.
-fn asked_by(arguments: &Arguments) -> &'static str {
-    match () {
-        _ if arguments.probe.syn => "--syn",
-        _ if arguments.probe.ssh.is_some() => "--ssh",
-        _ if arguments.probe.banner => "--banner",
-        _ if arguments.probe.http && arguments.probe.tls => "--http --tls",
-        _ if arguments.probe.http => "--http",
-        _ => "connections",
-    }
 }
 
 /// What carries the sockets, and how many at a time. Tells what it has to tell.
@@ -183,7 +171,7 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
 }
 
 fn scan(arguments: &Arguments) -> Result<u8> {
-    let (probe, service) = probe(arguments)?;
+    let (probe, service, question) = asked(arguments)?;
     let matcher = matcher(arguments)?;
     let mut targets = read::read(&Wanted {
         words: &arguments.targets,
@@ -193,7 +181,7 @@ fn scan(arguments: &Arguments) -> Result<u8> {
         block_file: arguments.which.block_file.as_deref(),
         authorised: arguments.which.i_am_authorised,
     })?;
-    let planned = plan(arguments, &mut targets)?;
+    let planned = plan(arguments, &question, &mut targets)?;
     let mut notes = Vec::new();
     // SYNs need no sockets of their own.
     let carrier = match arguments.probe.syn {
@@ -280,7 +268,7 @@ fn scan(arguments: &Arguments) -> Result<u8> {
     if let Some(file) = &arguments.resume {
         match writer.is_gone {
             true => eprintln!("note: {file} is left as it was: not all results could be written"),
-            false => keep(file, &planned, asked_by(arguments), left)?,
+            false => keep(file, &planned, &question, left)?,
         }
     }
     Ok(if end.interrupted {
@@ -298,10 +286,10 @@ fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
 }
 
 /// Writes what is left of an interrupted scan; of one that is done, nothing stays.
-fn keep(file: &str, planned: &Planned, asked_by: &str, left: Option<Left>) -> Result<()> {
+fn keep(file: &str, planned: &Planned, question: &Question, left: Option<Left>) -> Result<()> {
     if let Some(left) = left {
         let (start, _) = planned.plan.stopped();
-        return Resume::new(&planned.plan, asked_by, planned.seed, start, left).write(file);
+        return Resume::new(&planned.plan, question, planned.seed, start, left).write(file);
     }
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::system(

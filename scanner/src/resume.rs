@@ -20,11 +20,12 @@ const LARGEST_BYTES: u64 = 1 << 30;
 #[serde(deny_unknown_fields)]
 pub struct Resume {
     version: u32,
-    /// What was asked, as the command line says it: a file of another question is refused.
+    /// How it was asked, as the command line says it: a file of another probe is refused.
     probe: String,
-    /// Of targets, ports and order: as is a file of other targets.
+    /// Of targets, ports and what else they were asked: as is a file of another question. No plain text, since header
+    /// fields may be secret.
     scan: String,
-    pub seed: Option<u64>,
+    seed: Option<u64>,
     /// The place that was not taken yet.
     start: u64,
     left: Left,
@@ -42,22 +43,38 @@ pub enum Left {
     Unanswered(Runs),
 }
 
-fn digest(plan: &Plan, seed: Option<u64>) -> String {
+/// What each target is asked, by its options.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The probe.
+    pub by: &'static str,
+    /// Options that say more, each with its value.
+    pub words: Vec<(&'static str, &'a str)>,
+}
+
+fn digest(plan: &Plan, question: &Question, seed: Option<u64>) -> String {
     let mut hasher = SipHasher::new();
     for range in plan.targets.ranges() {
         (range.family as u8, range.scope, range.first, range.last).hash(&mut hasher);
     }
     plan.ports.text().hash(&mut hasher);
+    question.words.hash(&mut hasher);
     seed.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
 impl Resume {
-    pub fn new(plan: &Plan, probe: &str, seed: Option<u64>, start: u64, left: Left) -> Resume {
+    pub fn new(
+        plan: &Plan,
+        question: &Question,
+        seed: Option<u64>,
+        start: u64,
+        left: Left,
+    ) -> Resume {
         let mut resume = Resume {
             version: VERSION,
-            probe: probe.into(),
-            scan: digest(plan, seed),
+            probe: question.by.into(),
+            scan: digest(plan, question, seed),
             seed,
             start,
             left,
@@ -103,17 +120,29 @@ impl Resume {
         }
     }
 
-    /// Lets a plan go on from here. Gives what --syn has no answer of.
-    pub fn apply(self, plan: &mut Plan, probe: &str, file: &str) -> Result<Option<Runs>> {
-        if self.probe != probe {
+    /// The order to go on in. Fails if the command line says another.
+    pub fn order(&self, sequential: bool, seed: Option<u64>, file: &str) -> Result<Option<u64>> {
+        let other = seed.is_some() && seed != self.seed;
+        if other || sequential && self.seed.is_some() {
             return Err(Failure::usage(format!(
-                "{file}: is of a scan by {}, this one is by {probe}: ask the same as then, or remove it to begin anew",
-                self.probe
+                "{file}: is of another order: leave --seed and --sequential out, or remove it to begin anew"
             )));
         }
-        if self.scan != digest(plan, self.seed) {
+        Ok(self.seed)
+    }
+
+    /// Lets a plan go on from here. Gives what --syn has no answer of.
+    pub fn apply(self, plan: &mut Plan, question: &Question, file: &str) -> Result<Option<Runs>> {
+        if self.probe != question.by {
             return Err(Failure::usage(format!(
-                "{file}: is of a scan of other targets, ports or order: ask the same as then, or remove it to begin anew"
+                "{file}: is of a scan by {}, this one is by {}: ask the same as then, or remove it to begin anew",
+                self.probe, question.by
+            )));
+        }
+        if self.scan != digest(plan, question, self.seed) {
+            return Err(Failure::usage(format!(
+                "{file}: is of a scan of other targets, ports, request or expressions: ask the same as then, or remove \
+                 it to begin anew"
             )));
         }
         let len = plan.len();
@@ -139,23 +168,26 @@ impl Resume {
     /// Replaces the file as a whole.
     pub fn write(&self, file: &str) -> Result<()> {
         let beside = beside(file);
-        let written = File::create(&beside).and_then(|file| {
-            let mut to = io::BufWriter::new(file);
+        let write = |to: File| {
+            let mut to = io::BufWriter::new(to);
             serde_json::to_writer(&mut to, self)?;
-            to.into_inner()?.sync_all()
+            to.into_inner()?.sync_all()?;
+            fs::rename(&beside, file)
+        };
+        // Only what was made here is removed.
+        let written = File::create_new(&beside).and_then(|to| {
+            write(to).inspect_err(|_| {
+                let _ = fs::remove_file(&beside);
+            })
         });
-        let written = written.and_then(|()| fs::rename(&beside, file));
-        written.map_err(|error| {
-            let _ = fs::remove_file(&beside);
-            Failure::system(&format!("{file}: cannot be written"), &error)
-        })
+        written.map_err(|error| Failure::system(&format!("{file}: cannot be written"), &error))
     }
 }
 
 /// Fails now where a file could not be written at the end of a long scan.
 pub fn check_writable(file: &str) -> Result<()> {
     let beside = beside(file);
-    File::create(&beside)
+    File::create_new(&beside)
         .and_then(|_| fs::remove_file(&beside))
         .map_err(|error| {
             Failure::usage(format!(
@@ -164,8 +196,9 @@ pub fn check_writable(file: &str) -> Result<()> {
         })
 }
 
+/// A name of this process's own, so that no other's file is in the way.
 fn beside(file: &str) -> String {
-    format!("{file}.new")
+    format!("{file}.{}.new", std::process::id())
 }
 
 fn unreadable(file: &str, error: &io::Error) -> Failure {
@@ -200,8 +233,16 @@ mod tests {
         )
     }
 
+    fn by(by: &'static str) -> Question<'static> {
+        Question {
+            by,
+            words: vec![("--match", "nginx")],
+        }
+    }
+
     fn connect(left: Vec<u64>) -> Resume {
-        Resume::new(&plan("22"), "connections", Some(5), 100, Left::Begun(left))
+        let question = by("connections");
+        Resume::new(&plan("22"), &question, Some(5), 100, Left::Begun(left))
     }
 
     /// In a file of its own, which is removed at the end.
@@ -217,7 +258,7 @@ mod tests {
         let read = Resume::read(file).and_then(|resume| {
             resume
                 .unwrap()
-                .apply(&mut plan("22"), "connections", file)
+                .apply(&mut plan("22"), &by("connections"), file)
                 .map(|_| ())
         });
         read.unwrap_err().text
@@ -232,12 +273,22 @@ mod tests {
             let read = Resume::read(file).unwrap().unwrap();
             assert_eq!(read, written);
             let mut same = plan("22");
-            let apply = |plan: &mut Plan, probe| read.clone().apply(plan, probe, file);
-            assert_eq!(apply(&mut same, "connections"), Ok(None));
+            let apply =
+                |plan: &mut Plan, question: &Question| read.clone().apply(plan, question, file);
+            assert_eq!(apply(&mut same, &by("connections")), Ok(None));
             assert_eq!(same.left(), 256 - 100 + 3);
-            let refused = apply(&mut plan("23"), "connections").unwrap_err();
+            let refused = apply(&mut plan("23"), &by("connections")).unwrap_err();
             assert!(refused.text.contains("other targets"), "{refused}");
-            let refused = apply(&mut plan("22"), "--syn").unwrap_err();
+            for words in [
+                vec![],
+                vec![("--match", "apache")],
+                vec![("--ssh", "nginx")],
+            ] {
+                let by = "connections";
+                let refused = apply(&mut plan("22"), &Question { by, words }).unwrap_err();
+                assert!(refused.text.contains("or expressions"), "{refused}");
+            }
+            let refused = apply(&mut plan("22"), &by("--syn")).unwrap_err();
             assert!(
                 refused
                     .text
@@ -248,18 +299,43 @@ mod tests {
     }
 
     #[test]
+    fn an_order_is_that_of_the_file() {
+        let (keyed, question) = (connect(Vec::new()), by("connections"));
+        let in_order = Resume::new(&plan("22"), &question, None, 0, Left::Begun(Vec::new()));
+        for (resume, sequential, seed, is_same) in [
+            (&keyed, false, None, true),
+            (&keyed, false, Some(5), true),
+            (&keyed, false, Some(6), false),
+            (&keyed, true, None, false),
+            (&in_order, false, None, true),
+            (&in_order, true, None, true),
+            (&in_order, false, Some(5), false),
+        ] {
+            match resume.order(sequential, seed, "f") {
+                Ok(order) => assert_eq!((order, is_same), (resume.seed, true)),
+                Err(refused) => {
+                    assert!(!is_same && refused.text.starts_with("f: is of another order: "));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_syns_have_no_answer_of_is_kept() {
         with_file("syn", |file| {
             let runs = Runs::of((0..256).map(|index| index % 3 == 0));
             let left = Left::Unanswered(runs.clone());
-            Resume::new(&plan("22"), "--syn", Some(5), 7, left)
+            Resume::new(&plan("22"), &by("--syn"), Some(5), 7, left)
                 .write(file)
                 .unwrap();
             let read = Resume::read(file).unwrap().unwrap();
-            assert_eq!(read.apply(&mut plan("22"), "--syn", file), Ok(Some(runs)));
+            assert_eq!(
+                read.apply(&mut plan("22"), &by("--syn"), file),
+                Ok(Some(runs))
+            );
             let other = Left::Unanswered(Runs::of((0..255).map(|_| true)));
-            let refused = Resume::new(&plan("22"), "--syn", Some(5), 7, other)
-                .apply(&mut plan("22"), "--syn", file)
+            let refused = Resume::new(&plan("22"), &by("--syn"), Some(5), 7, other)
+                .apply(&mut plan("22"), &by("--syn"), file)
                 .unwrap_err();
             assert!(refused.text.contains("damaged"), "{refused}");
         });
@@ -294,6 +370,26 @@ mod tests {
             check_writable(file).unwrap();
             assert_eq!(Resume::read(file), Ok(None));
             assert!(!fs::exists(beside(file)).unwrap());
+        });
+    }
+
+    #[test]
+    fn no_other_file_is_touched() {
+        with_file("others", |file| {
+            let others = [format!("{file}.new"), beside(file)];
+            fs::write(&others[0], "another's").unwrap();
+            check_writable(file).unwrap();
+            connect(vec![1]).write(file).unwrap();
+            // Even where one has the very name, which could be a link.
+            std::os::unix::fs::symlink(&others[0], &others[1]).unwrap();
+            assert!(check_writable(file).is_err());
+            assert!(connect(vec![2]).write(file).is_err());
+            assert_eq!(fs::read_to_string(&others[0]).unwrap(), "another's");
+            assert_eq!(Resume::read(file), Ok(Some(connect(vec![1]))));
+            assert!(fs::symlink_metadata(&others[1]).unwrap().is_symlink());
+            others
+                .iter()
+                .for_each(|other| fs::remove_file(other).unwrap());
         });
     }
 }

@@ -162,10 +162,10 @@ fn a_file_of_another_scan_is_refused() {
         let words = format!("-p 1-4 {by} --rate 500 --show all -o json");
         let resumed = format!("127.0.0.0/24 {words} --resume {}", file.name());
         interrupted(&place, &resumed, 10, &mut Told::default());
-        refused(
-            &words.replace("1-4", "1-5"),
-            "other targets, ports or order",
-        );
+        refused(&words.replace("1-4", "1-5"), "other targets, ports");
+        for order in ["--sequential", "--seed 1"] {
+            refused(&format!("{words} {order}"), "is of another order: leave");
+        }
         refused(
             &format!("-p 1-4 {other}"),
             "ask the same as then, or remove it",
@@ -174,6 +174,43 @@ fn a_file_of_another_scan_is_refused() {
         refused(&words, "is damaged: remove it");
         std::fs::write(&file.0, "no object").unwrap();
         refused(&words, "is no file of --resume");
+    }
+}
+
+/// Half of a scan by one expression, or of one request, says nothing of another.
+#[test]
+fn a_file_of_another_question_is_refused() {
+    let Some(place) = namespace() else { return };
+    for (asked, others) in [
+        ("--ssh ^SSH", &["--ssh ^SSH --match x", "--ssh x"][..]),
+        (
+            "--http",
+            &[
+                "--http --path /x",
+                "--http --header X:1",
+                "--http --match x",
+            ],
+        ),
+    ] {
+        let file = File::new("question");
+        let words = |asked| {
+            let file = file.name();
+            format!("127.0.0.0/24 -p 1-4 {asked} --rate 500 --show all -o json --resume {file}")
+        };
+        interrupted(&place, &words(asked), 10, &mut Told::default());
+        let before = std::fs::read(&file.0).unwrap();
+        for other in others {
+            let output = scan(&place, &words(other));
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{other}: {stderr}");
+            assert!(
+                stderr.contains("other targets, ports, request or expressions"),
+                "{stderr}"
+            );
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            assert_eq!(std::fs::read(&file.0).unwrap(), before);
+        }
+        finished(&place, &words(asked), &mut Told::default());
     }
 }
 

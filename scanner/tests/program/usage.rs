@@ -58,6 +58,10 @@ fn one_line_each() {
             &["10.0.0.1", "-p", "1", "--resume", "/nonexistent/file"],
             "--resume /nonexistent/file: cannot be written",
         ),
+        (
+            &["10.0.0.1", "-p", "1", "--resume", ""],
+            "'--resume <FILE>'",
+        ),
         (&["10.0.0.1", "-p", "1", "--nonsense"], "'--nonsense'"),
         (&["10.0.0.1", "-p"], "'--ports <PORTS>'"),
         (
