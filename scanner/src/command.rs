@@ -119,7 +119,7 @@ fn plan(arguments: &Arguments, question: &Question, targets: &mut Targets) -> Re
     })?;
     let ports = Ports::parse(ports).map_err(|why| Failure::usage(format!("--ports: {why}")))?;
     if arguments.probe.syn {
-        syn::check(targets.set.len() * ports.len())?;
+        syn::check(&targets.set, ports.len())?;
     }
     let resume = match &arguments.resume {
         Some(file) => {

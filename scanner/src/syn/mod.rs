@@ -16,6 +16,7 @@ mod send;
 mod source;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::failure::{Failure, Result};
 use crate::plan::Plan;
 use crate::record::{boxes, Batch, Outbox, Record};
 use crate::state::Finding;
+use crate::targets::set::Set;
 use ask::Asker;
 use capture::Capture;
 use frame::Cookies;
@@ -117,14 +119,31 @@ fn states(job: &Job) -> Vec<AtomicU8> {
     states
 }
 
-/// Fails where there are more targets than have room.
-pub fn check(targets: u64) -> Result<()> {
-    match targets {
-        ..=MOST_TARGETS => Ok(()),
-        _ => Err(Failure::usage(format!(
+/// Fails where there are more targets than have room, and where an answer could be that of two.
+pub fn check(targets: &Set, ports: u64) -> Result<()> {
+    if targets.len() * ports > MOST_TARGETS {
+        return Err(Failure::usage(format!(
             "--syn asks at most {MOST_TARGETS} targets: name fewer, or leave --syn out"
+        )));
+    }
+    match on_two_interfaces(targets) {
+        None => Ok(()),
+        Some(ip) => Err(Failure::usage(format!(
+            "--syn: {ip} is asked on two interfaces: ask one at a time"
         ))),
     }
+}
+
+/// An answer does not name the interface that was asked.
+fn on_two_interfaces(targets: &Set) -> Option<IpAddr> {
+    let mut ranges = targets.ranges().to_vec();
+    ranges.sort_unstable_by_key(|range| (range.family, range.first));
+    // Those of one interface do not overlap. Where any two do, so do two neighbours.
+    let overlap = ranges.windows(2).find(|two| {
+        let (one, next) = (&two[0], &two[1]);
+        one.family == next.family && next.first <= one.last
+    })?;
+    Some(overlap[1].address(overlap[1].first).ip)
 }
 
 /// Runs it; `take` and `watch` as in [`crate::run::run`]. Gives the counts and, if it was stopped, what has no answer.
@@ -203,5 +222,55 @@ fn refused(error: io::Error) -> Failure {
             "--syn needs a raw socket: run as root, or setcap cap_net_raw+ep on this program; or leave --syn out",
         ),
         _ => Failure::system("--syn: a raw socket", &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets::{Family, Range};
+
+    fn range(scope: u32, first: u128, last: u128) -> Range {
+        Range {
+            family: Family::V6,
+            scope,
+            first,
+            last,
+        }
+    }
+
+    #[test]
+    fn an_address_is_asked_on_one_interface() {
+        let v4 = Range {
+            family: Family::V4,
+            ..range(0, 0, 100)
+        };
+        let check = |ranges: &[Range]| check(&Set::new(ranges.iter().copied()).unwrap(), 1);
+        for ranges in [
+            &[v4, range(2, 1, 9), range(3, 10, 19), range(2, 20, 29)][..],
+            &[range(2, 1, 9), range(2, 5, 19)],
+        ] {
+            assert_eq!(check(ranges), Ok(()));
+        }
+        for ranges in [
+            &[range(2, 1, 1), range(3, 1, 1)][..],
+            &[v4, range(2, 0, 9), range(3, 1, 19)],
+            // Also on the one that the route leads by.
+            &[range(0, 0, 99), range(2, 1, 1), range(3, 70, 70)],
+        ] {
+            let refused = check(ranges).unwrap_err().text;
+            assert_eq!(
+                refused,
+                "--syn: ::1 is asked on two interfaces: ask one at a time"
+            );
+        }
+    }
+
+    #[test]
+    fn more_targets_than_have_room_are_refused() {
+        let targets = Set::new([range(0, 0, 0xffff)]).unwrap();
+        assert_eq!(check(&targets, 0x8000), Ok(()));
+        let refused = check(&targets, 0x8001).unwrap_err();
+        assert!(refused.text.contains("at most"), "{refused}");
     }
 }
