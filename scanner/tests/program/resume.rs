@@ -96,7 +96,7 @@ fn an_interrupted_scan_goes_on_and_asks_all() {
     let Some(place) = namespace() else { return };
     let (file, mut told) = (File::new("connect"), Told::default());
     let words = format!(
-        "127.0.0.0/22 -p 1-4 --rate 4000 --show all -o json --resume {}",
+        "127.0.0.0/22 -p 1-4 --rate 1000 --show all -o json --resume {}",
         file.name()
     );
     for _ in 0..2 {
@@ -126,7 +126,7 @@ fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
     let (file, mut told) = (File::new("syn"), Told::default());
     let words = |timeout| {
         format!(
-            "127.0.0.0/22 -p 1-4 --syn --rate 4000 --show all -o json --resume {} --timeout {timeout}",
+            "127.0.0.0/22 -p 1-4 --syn --rate 1000 --show all -o json --resume {} --timeout {timeout}",
             file.name()
         )
     };
@@ -247,7 +247,7 @@ fn an_interrupted_scan_of_silent_hosts_ends() {
             );
             let start = Instant::now();
             interrupted(&place, &words, results, &mut told);
-            assert!(start.elapsed() < Duration::from_secs(10), "{words}");
+            assert!(start.elapsed() < Duration::from_secs(30), "{words}");
         }
     }
 }
