@@ -15,8 +15,8 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// An empty namespace. Fails if we are not root, and says so: a test that did not take place is not green.
-pub fn namespace() -> Option<Namespace> {
-    Some(Namespace::new().expect("make check-root"))
+pub fn namespace() -> Namespace {
+    Namespace::new().unwrap_or_else(|error| panic!("{error:#}: make check-root"))
 }
 
 /// Runs the program inside to its end.

@@ -93,7 +93,7 @@ fn each_once(told: &Told, targets: usize) {
 
 #[test]
 fn an_interrupted_scan_goes_on_and_asks_all() {
-    let Some(place) = namespace() else { return };
+    let place = namespace();
     let (file, mut told) = (File::new("connect"), Told::default());
     let words = format!(
         "127.0.0.0/22 -p 1-4 --rate 1000 --show all -o json --resume {}",
@@ -113,7 +113,7 @@ fn an_interrupted_scan_goes_on_and_asks_all() {
 /// One in four never answers: interrupted while it asks, and while it waits for them.
 #[test]
 fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
-    let Some(place) = namespace() else { return };
+    let place = namespace();
     place
         .feed(
             "nft",
@@ -147,7 +147,7 @@ fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
 
 #[test]
 fn a_file_of_another_scan_is_refused() {
-    let Some(place) = namespace() else { return };
+    let place = namespace();
     for (by, other) in [("--syn", ""), ("", "--syn")] {
         let file = File::new("other");
         let refused = |words: &str, wanted: &str| {
@@ -180,7 +180,7 @@ fn a_file_of_another_scan_is_refused() {
 /// Half of a scan by one expression, or of one request, says nothing of another.
 #[test]
 fn a_file_of_another_question_is_refused() {
-    let Some(place) = namespace() else { return };
+    let place = namespace();
     for (asked, others) in [
         ("--ssh ^SSH", &["--ssh ^SSH --match x", "--ssh x"][..]),
         (
@@ -229,7 +229,7 @@ fn damage(file: &Path) {
 /// Connections that nobody answers are given up at once, in each state that they may be in.
 #[test]
 fn an_interrupted_scan_of_silent_hosts_ends() {
-    let Some(place) = namespace() else { return };
+    let place = namespace();
     place
         .feed(
             "nft",

@@ -6,9 +6,7 @@ use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 
 #[test]
 fn syns_give_the_same_states_as_connections() {
-    let (Some(client), Some(server)) = (namespace(), namespace()) else {
-        return;
-    };
+    let (client, server) = (namespace(), namespace());
     Namespace::veth_pair(&client, &server).unwrap();
     let (to, to6) = (VETH_IPV4.1, VETH_IPV6.1);
     serve(&server, &format!("{to}:22"), |_stream| {});
@@ -52,7 +50,7 @@ fn syns_give_the_same_states_as_connections() {
 
 #[test]
 fn a_forged_answer_counts_for_nothing() {
-    let Some(place) = namespace() else { return };
+    let place = namespace();
     place
         .feed(
             "nft",
