@@ -128,7 +128,9 @@ impl Subject {
         }
         let path = policy.to_str().context("a path that is no text")?;
         let copied = copy_bytes.map(|bytes| bytes.to_string());
-        let mut arguments = vec!["--policy", path, "--malformed", "policy", "--queue", "0"];
+        // As root, since the file may stand where no other user may read it, which would be warned of.
+        let mut arguments = vec!["--policy", path, "--malformed", "policy"];
+        arguments.extend(["--queue", "0", "--user", "root"]);
         if self.tracked {
             arguments.extend(["--conntrack", "mark"]);
         }

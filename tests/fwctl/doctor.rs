@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! doctor on conditions that are caused here.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 
 use anyhow::{ensure, Context};
@@ -11,7 +12,7 @@ use twinwall_tests::owner::Owner;
 use twinwall_tests::place::{namespace, restore, run};
 use twinwall_tests::twin::Twin;
 
-use crate::ctl::{check_has, command, exists, fwctl, Place, Said, POLICY};
+use crate::ctl::{binary, check_has, exists, fwctl, Folder, Place, Said, POLICY};
 use crate::LoneRow;
 
 pub const ROWS: &[Row] = &[
@@ -176,9 +177,16 @@ fn container() -> anyhow::Result<()> {
 }
 
 fn without_root() -> anyhow::Result<()> {
-    let mut command = command(&Namespace::host(), "/nowhere/control")?;
-    let output = command
-        .args(["doctor", "--json"])
+    // Where other users may come: the build folder can stand in somebody's home. fwctl looks at the firewalls beside it.
+    let (folder, fwctl) = (Folder::new()?, binary());
+    for program in ["fwctl", "rust-firewall", "c-firewall"] {
+        fs::copy(fwctl.with_file_name(program), folder.path(program))
+            .with_context(|| format!("a copy of {program}"))?;
+    }
+    let output = Namespace::host()
+        .command(folder.path("fwctl"))
+        .args(["--socket", "/nowhere/control", "doctor", "--json"])
+        .current_dir("/")
         .uid(12345)
         .gid(12345)
         .output()?;

@@ -141,9 +141,9 @@ fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
 
 fn tail(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
-    // The two, and the ICMP error that answers what was accepted.
-    let text = tailed(&place, &["--count", "3"])?;
-    ensure!(text.lines().count() == 3, "{text}");
+    // The three, and among them or behind them an ICMP error that answers what was accepted.
+    let text = tailed(&place, &["--count", "4"])?;
+    ensure!(text.lines().count() == 4, "{text}");
     for (verdict, line) in [("accept", 4), ("drop  ", 5)] {
         check_has(&text, &format!(" {verdict} 127.0.0.1:"))?;
         check_has(

@@ -266,8 +266,8 @@ fn comparable(answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 fn place() -> anyhow::Result<(Namespace, Namespace)> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
-    for setting in ["net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"] {
-        run(&server, "sysctl", &["-q", "-w", setting])?;
+    for setting in ["ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"] {
+        server.enter(|| fs::write(format!("/proc/sys/net/{setting}"), "0"))?;
     }
     let broadcast = ["address", "add", "10.255.0.1/16", "dev", "veth"];
     run(
