@@ -43,6 +43,8 @@ fn results_and_the_bar_do_not_meet() {
         let mut child = place
             .command(env!("CARGO_BIN_EXE_scanner"))
             .args(words.split(' '))
+            // Where tests run, there may be none, or a dumb one.
+            .env("TERM", "xterm")
             .stdin(Stdio::null())
             .stdout(theirs.try_clone().unwrap())
             .stderr(theirs)
