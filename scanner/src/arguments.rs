@@ -5,6 +5,7 @@ use clap::builder::{NonEmptyStringValueParser, RangedU64ValueParser};
 use clap::{value_parser, Args, Parser, ValueEnum};
 
 use crate::failure::{Failure, Result};
+use crate::flight::Settings;
 
 /// Asks from outside what a firewall lets through: a TCP port scanner on io_uring, and the verifier of policies.
 #[derive(Debug, Parser)]
@@ -143,7 +144,7 @@ fn milliseconds() -> RangedU64ValueParser {
 #[group(skip)]
 #[command(next_help_heading = "Speed")]
 pub struct Speed {
-    /// Targets a second (default: as fast as it goes)
+    /// Questions a second, those asked again included (default: as fast as it goes)
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub rate: u64,
 
@@ -223,6 +224,20 @@ pub enum EngineName {
     #[value(name = "io_uring")]
     IoUring,
     Epoll,
+}
+
+impl Speed {
+    /// Of a scan by connections that tells these states.
+    pub fn settings(&self, slots: usize, told: [bool; 4]) -> Settings {
+        Settings {
+            slots,
+            connect_timeout_ns: self.timeout * 1_000_000,
+            talk_timeout_ns: self.read_timeout * 1_000_000,
+            retries: self.retries,
+            rate: self.rate as f64,
+            told,
+        }
+    }
 }
 
 impl Arguments {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::arguments::{Arguments, Show};
 use crate::counts::Sum;
 use crate::failure::{Failure, Result, EXIT_DONE, EXIT_INTERRUPTED};
-use crate::flight::Settings;
 use crate::hints;
 use crate::matcher::Matcher;
 use crate::output::{self, End, Head};
@@ -235,14 +234,7 @@ fn scan(arguments: &Arguments) -> Result<u8> {
                 probe,
                 chosen,
                 layout,
-                settings: Settings {
-                    slots: layout.slots,
-                    connect_timeout_ns: arguments.speed.timeout * 1_000_000,
-                    talk_timeout_ns: arguments.speed.read_timeout * 1_000_000,
-                    retries: arguments.speed.retries,
-                    rate: arguments.speed.rate as f64,
-                    told,
-                },
+                settings: arguments.speed.settings(layout.slots, told),
                 stop,
             };
             let (sum, left) = run::run(&job, take, watch)?;

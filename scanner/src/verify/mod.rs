@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use crate::arguments::{Arguments, Format};
 use crate::failure::{Failure, Result, EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED};
-use crate::flight::Settings;
 use crate::output::endpoint;
 use crate::plan::Plan;
 use crate::ports::Ports;
@@ -140,14 +139,7 @@ fn ask(
         probe: ProbeKind::Connect,
         chosen,
         layout,
-        settings: Settings {
-            slots: layout.slots,
-            connect_timeout_ns: arguments.speed.timeout * 1_000_000,
-            talk_timeout_ns: arguments.speed.read_timeout * 1_000_000,
-            retries: arguments.speed.retries,
-            rate: arguments.speed.rate as f64,
-            told: [true; 4],
-        },
+        settings: arguments.speed.settings(layout.slots, [true; 4]),
         stop,
     };
     let mut met = vec![(State::Error, Reason::Other); plan.ports.len() as usize];

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsRawFd;
 
-use crate::place::{namespace, results, says, serve, text, with_state};
+use crate::place::{filter, namespace, results, says, serve, text, with_state};
 use harness::netns::{Namespace, VETH_IPV4};
 
 const ENGINES: [&str; 2] = ["io_uring", "epoll"];
@@ -63,19 +63,14 @@ fn reasons_are_told() {
     Namespace::veth_pair(&client, &server).unwrap();
     let to = VETH_IPV4.1;
     serve(&server, &format!("{to}:22"), |_stream| {});
-    server
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table inet f { chain input { type filter hook input priority 0;
-                 tcp dport 1 drop;
-                 tcp dport 2 reject with tcp reset;
-                 tcp dport 3 reject with icmpx type host-unreachable;
-                 tcp dport 4 reject with icmpx type port-unreachable;
-                 tcp dport 5 reject with icmpx type admin-prohibited;
-             }; }",
-        )
-        .unwrap();
+    filter(
+        &server,
+        "tcp dport 1 drop;
+         tcp dport 2 reject with tcp reset;
+         tcp dport 3 reject with icmpx type host-unreachable;
+         tcp dport 4 reject with icmpx type port-unreachable;
+         tcp dport 5 reject with icmpx type admin-prohibited;",
+    );
     // One slot: what an answer leaves on a socket meets the next target.
     // The server tells each refusal.
     server

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::place::{namespace, says, scan_with, serve, text};
+use crate::place::{filter, namespace, says, scan_with, serve, text};
 
 /// Another's tool, fed with a text; it is one of deps/debian.txt. Gives what it said, once it ended well.
 fn feed(program: &str, arguments: &[&str], input: &[u8]) -> String {
@@ -151,13 +151,7 @@ fn without_time(date: &str) -> String {
 fn grepable_is_what_nmap_prints() {
     let place = namespace();
     serve(&place, "127.0.0.1:22", says(b""));
-    place
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table ip f { chain input { type filter hook input priority 0; ip daddr 127.0.0.3 tcp dport 22 drop; }; }",
-        )
-        .unwrap();
+    filter(&place, "ip daddr 127.0.0.3 tcp dport 22 drop;");
     let targets = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "-p", "22"];
     let nmap = ["-n", "-Pn", "-sT", "--max-retries", "0", "-oG", "-"];
     let theirs = place

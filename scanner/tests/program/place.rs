@@ -19,6 +19,13 @@ pub fn namespace() -> Namespace {
     Namespace::new().unwrap_or_else(|error| panic!("{error:#}: make check-root"))
 }
 
+/// Rules of nftables for what comes in.
+pub fn filter(place: &Namespace, rules: &str) {
+    let chain = "table inet f { chain input { type filter hook input priority 0;";
+    let input = format!("{chain}\n{rules}\n}}; }}\n");
+    place.feed("nft", &["-f", "-"], &input).unwrap();
+}
+
 /// Runs the program inside to its end.
 pub fn scan(place: &Namespace, words: &str) -> Output {
     scan_with(place, &words.split_whitespace().collect::<Vec<_>>())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::place::{namespace, scan, text, Bound};
+use crate::place::{filter, namespace, scan, text, Bound};
 use harness::netns::Namespace;
 use serde_json::Value;
 
@@ -114,15 +114,7 @@ fn an_interrupted_scan_goes_on_and_asks_all() {
 #[test]
 fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
     let place = namespace();
-    place
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table ip f { chain input { type filter hook input priority 0;
-                 tcp flags & (syn | ack) == syn tcp dport 4 drop;
-             }; }",
-        )
-        .unwrap();
+    filter(&place, "tcp flags & (syn | ack) == syn tcp dport 4 drop;");
     let (file, mut told) = (File::new("syn"), Told::default());
     let words = |timeout| {
         format!(
@@ -230,13 +222,7 @@ fn damage(file: &Path) {
 #[test]
 fn an_interrupted_scan_of_silent_hosts_ends() {
     let place = namespace();
-    place
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table ip f { chain input { type filter hook input priority 0; tcp dport 25 drop; }; }",
-        )
-        .unwrap();
+    filter(&place, "tcp dport 25 drop;");
     for engine in ["io_uring", "epoll"] {
         for results in [300, 700, 1500, 2100] {
             let (file, mut told) = (File::new("silent"), Told::default());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! SYNs over a veth pair and over loopback, both families: the same states as by connections.
 
-use crate::place::{namespace, parsed, results, scan_with, serve, text};
+use crate::place::{filter, namespace, parsed, results, scan_with, serve, text};
 use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 
 #[test]
@@ -11,17 +11,12 @@ fn syns_give_the_same_states_as_connections() {
     let (to, to6) = (VETH_IPV4.1, VETH_IPV6.1);
     serve(&server, &format!("{to}:22"), |_stream| {});
     serve(&server, &format!("[{to6}]:23"), |_stream| {});
-    server
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table inet f { chain input { type filter hook input priority 0;
-                 tcp dport 1 drop;
-                 tcp dport 2 reject with tcp reset;
-                 tcp dport 3 reject with icmpx type host-unreachable;
-             }; }",
-        )
-        .unwrap();
+    filter(
+        &server,
+        "tcp dport 1 drop;
+         tcp dport 2 reject with tcp reset;
+         tcp dport 3 reject with icmpx type host-unreachable;",
+    );
     server
         .feed(
             "sh",
@@ -51,15 +46,7 @@ fn syns_give_the_same_states_as_connections() {
 #[test]
 fn a_forged_answer_counts_for_nothing() {
     let place = namespace();
-    place
-        .feed(
-            "nft",
-            &["-f", "-"],
-            "table ip f { chain input { type filter hook input priority 0;
-                 tcp flags & (syn | ack) == syn tcp dport 9 drop;
-             }; }",
-        )
-        .unwrap();
+    filter(&place, "tcp flags & (syn | ack) == syn tcp dport 9 drop;");
     // Whoever answers without having heard the question cannot know the number to acknowledge.
     let forger = std::thread::scope(|scope| {
         scope.spawn(|| {
