@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use anyhow::{ensure, Context};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use twinwall_tests::case::{Row, PATIENCE};
-use twinwall_tests::firewall::{run_to_end, Ended};
+use twinwall_tests::firewall::{run_to_end, Ended, Firewall};
 use twinwall_tests::packets;
 use twinwall_tests::proc;
 use twinwall_tests::traffic::{tcp_ask, tcp_connect, tcp_echo};
@@ -143,14 +144,20 @@ fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
     check(&ended?, 1, text)
 }
 
-/// The new one says that it has taken the queue, and is not told that this was heard: the old one goes on, and the new
-/// one leaves the queue to it.
-fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
+/// A firewall with a connection through it that has been used.
+fn streaming(twin: Twin) -> anyhow::Result<(Setting, Firewall, TcpStream)> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
     tcp_echo(&setting.namespace, LOCALHOST)?;
     let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
     tcp_ask(&mut stream)?;
+    Ok((setting, firewall, stream))
+}
+
+/// The new one says that it has taken the queue, and is not told that this was heard: the old one goes on, and the new
+/// one leaves the queue to it.
+fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
+    let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
         let (old, lines, fds) = take(&setting.control())?;
         let between = setting.path("between");
@@ -178,11 +185,7 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
 /// The new one is killed when it has said that it took the queue, before that is heard: whatever its contract says of a
 /// crash, the queue is the old one's.
 fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
-    let setting = Setting::new("--queue-num 0")?;
-    let firewall = setting.start(twin, &[])?;
-    tcp_echo(&setting.namespace, LOCALHOST)?;
-    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
-    tcp_ask(&mut stream)?;
+    let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
         let (old, lines, fds) = take(&setting.control())?;
         let between = setting.path("between");
