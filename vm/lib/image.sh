@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The disk of `vm/run --system`: a Debian, made once, and our packages, put in whenever they changed.
+
+# The sources that apt of this machine has Debian's packages from, as lines of sources.list.
+debian_sources() {
+    apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
+        sort --unique
+}
+
+release_of_this_machine() {
+    sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
+}
+
+# What is in the base: Debian's packages of the list, and what our packages depend on, first alternatives.
+base_packages() {
+    local package
+    "$ROOT/deps/install" --list vm-image
+    for package in "${packages[@]}"; do
+        dpkg-deb --field "$package" Depends
+    done | tr ',' '\n' | sed -E 's/^ *([a-z0-9.+-]+).*/\1/; /^(twinwall-|systemd$)/d'
+}
+
+# Sets `image`. It is made of a base by installing the packages in a folder; that takes seconds.
+find_image() {
+    local base packages list
+    packages=("$ROOT"/build/deb/*.deb)
+    [ -e "${packages[0]}" ] || fail "$BROKEN" "there are no packages in build/deb: run make deb"
+    list=$(base_packages | sort --unique | paste -sd ,)
+    base=$KEPT/base-$({
+        echo "$list $(<"$KEPT/kernel-$flavour/version") $(release_of_this_machine)"
+        cat "$VM/lib/image.sh" "$VM"/guest/agent*
+    } | sha256sum | cut -c 1-16).tar
+    image=$KEPT/image-$(echo "$base" | cat - "${packages[@]}" | sha256sum | cut -c 1-16).ext4
+    exec {lock}>"$KEPT/lock"
+    flock "$lock"
+    if [ ! -e "$image" ]; then
+        [ "$EUID" -eq 0 ] || fail "$CANNOT_RUN" "only root can make the disk: run this by sudo once"
+        need vm mmdebstrap mke2fs
+        [ -e "$base" ] || make_base "$base" "$list"
+        rm -f "$KEPT"/image-*
+        make_image "$base" "${packages[@]}"
+    fi
+    exec {lock}>&-
+}
+
+make_base() {
+    local base=$1 list=$2 sources tree=$work/base
+    sources=$(debian_sources)
+    [ -n "$sources" ] || fail "$CANNOT_RUN" "apt knows no source of Debian's packages: run apt-get update"
+    echo "vm/run: making a Debian ($base), once" >&2
+    rm -f "$KEPT"/base-*
+    mmdebstrap --quiet --variant=minbase --include="$list" "$(release_of_this_machine)" "$tree" - <<<"$sources" >&2 ||
+        fail "$CANNOT_RUN" "mmdebstrap can't make a Debian (its words stand above)"
+    furnish "$tree"
+    tar --create --directory="$tree" --xattrs --file "$base.new" .
+    mv "$base.new" "$base"
+    rm -r "$tree"
+}
+
+# What the machine needs beside Debian's packages: modules, the agent, names. What only takes time at boot is masked.
+furnish() {
+    local tree=$1 unit
+    mkdir -p "$tree/usr/lib/modules"
+    cp -a "$modules_folder" "$tree/usr/lib/modules/"
+    # What looks for the kernel's configuration finds it.
+    cp "$KEPT/kernel-$flavour/boot/config-$kernel_version" "$tree/boot/"
+    install -D -t "$tree/usr/local/lib/vm" "$VM/guest/agent"
+    install -D -m 644 -t "$tree/etc/systemd/system" "$VM/guest/agent.service"
+    ln -s ../agent.service -t "$(mkdir -p "$tree/etc/systemd/system/multi-user.target.wants" && echo "$_")"
+    ln -sf /lib/systemd/system/multi-user.target "$tree/etc/systemd/system/default.target"
+    echo vm >"$tree/etc/hostname"
+    printf '127.0.0.1 localhost vm\n::1 localhost\n' >"$tree/etc/hosts"
+    echo '/dev/vda / ext4 defaults 0 0' >"$tree/etc/fstab"
+    mkdir -p "$tree/var/log/journal"
+    for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
+        fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
+        ln -sf /dev/null "$tree/etc/systemd/system/$unit"
+    done
+}
+
+# make_image BASE PACKAGE...
+make_image() {
+    local base=$1 tree=$work/image
+    shift
+    mkdir "$tree"
+    tar --extract --directory="$tree" --xattrs --xattrs-include='*' --file "$base"
+    # They stay, for tests that remove them and put them back.
+    install -D -m 644 -t "$tree/usr/local/share/vm" "$@"
+    chroot "$tree" sh -c 'dpkg --install /usr/local/share/vm/*.deb' >"$work/dpkg" 2>&1 || {
+        cat "$work/dpkg" >&2
+        fail "$BROKEN" "our packages can't be installed (dpkg's words stand above)"
+    }
+    mke2fs -q -t ext4 -E lazy_itable_init=1 -d "$tree" "$image.new" 3G >/dev/null
+    mv "$image.new" "$image"
+    rm -rf "$tree"
+}

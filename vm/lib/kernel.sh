@@ -1,0 +1,93 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Debian's kernels and their headers, unpacked from their packages into build/vm. Nothing is installed on this machine.
+
+# The packages of a group that match a pattern, as deps/debian.txt names them.
+package_of() {
+    "$ROOT/deps/install" --list "$1" | grep -- "$2"
+}
+
+# What a package depends on, by the lists of apt; the names that match a pattern.
+depends_of() {
+    apt-cache depends --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$1" |
+        sed -n 's/^  Depends: //p' | grep -- "$2"
+}
+
+# unpack FOLDER PACKAGE[=VERSION]...
+unpack() {
+    local folder=$1 fetched package
+    shift
+    fetched=$(mktemp -d "$KEPT/fetch.XXXXXX")
+    (cd "$fetched" && apt-get --quiet=2 -o APT::Sandbox::User=root download "$@") ||
+        fail "$CANNOT_RUN" "apt-get can't fetch $* (its words stand above): apt-get update"
+    for package in "$fetched"/*.deb; do
+        dpkg-deb --extract "$package" "$folder"
+    done
+    rm -r "$fetched"
+}
+
+# Sets kernel, modules_folder and kernel_version; unpacks them once. Only one does so at a time.
+find_kernel() {
+    [ -z "$kernel" ] || {
+        kernel_version=${modules_folder##*/}
+        return 0
+    }
+    local folder=$KEPT/kernel-$flavour
+    need vm depmod modprobe modinfo
+    exec {lock}>"$KEPT/lock"
+    flock "$lock"
+    [ -e "$folder/version" ] || unpack_kernel "$folder"
+    exec {lock}>&-
+    kernel_version=$(cut -d ' ' -f 1 "$folder/version")
+    kernel=$folder/boot/vmlinuz-$kernel_version
+    modules_folder=$folder/lib/modules/$kernel_version
+}
+
+# The file `version` holds the kernel's version and the package's, which the headers must have as well.
+unpack_kernel() {
+    local folder=$1 name version new=$1.new
+    rm -rf "$folder" "$new"
+    mkdir -p "$new"
+    name=$(depends_of "$(package_of "vm-kernel-$flavour" linux-image)" '^linux-image-[0-9]') ||
+        fail "$CANNOT_RUN" "apt knows no kernel: run apt-get update"
+    version=$(apt-cache show --no-all-versions "$name" | sed -n 's/^Version: //p')
+    unpack "$new" "$name=$version"
+    depmod --basedir "$new" "${name#linux-image-}"
+    echo "${name#linux-image-} $version" >"$new/version"
+    mv "$new" "$folder"
+}
+
+print_headers() {
+    find_kernel
+    local folder=$KEPT/headers-$flavour new=$KEPT/headers-$flavour.new version package
+    version=$(cut -d ' ' -f 2 "$KEPT/kernel-$flavour/version")
+    exec {lock}>"$KEPT/lock"
+    flock "$lock"
+    if [ ! -e "$folder/version" ]; then
+        rm -rf "$folder" "$new"
+        mkdir -p "$new"
+        local packages=("linux-headers-$kernel_version=$version")
+        for package in $(depends_of "linux-headers-$kernel_version" '^linux-\(headers\|kbuild\)'); do
+            packages+=("$package=$version")
+        done
+        unpack "$new" "${packages[@]}"
+        # The headers' Makefile and links name each other by the paths of an installed package.
+        find "$new/usr" -type l -lname '/usr/*' -printf '%p %l\n' | while read -r link target; do
+            ln -sfn "$folder$target" "$link"
+        done
+        grep -rlE '(^|[ =])/usr/(src|lib)/linux-' "$new/usr/src" --include=Makefile |
+            xargs --no-run-if-empty sed -i "s|/usr/src/linux-|$folder/usr/src/linux-|; s|/usr/lib/linux-|$folder/usr/lib/linux-|"
+        echo "$version" >"$new/version"
+        mv "$new" "$folder"
+    fi
+    exec {lock}>&-
+    echo "$folder/usr/src/linux-headers-$kernel_version"
+}
+
+# Prints the files of a module and of what it depends on, in the order in which they are loaded.
+module_files() {
+    local said
+    said=$(modprobe --dirname "${modules_folder%/lib/modules/*}" --set-version "$kernel_version" \
+        --ignore-install --show-depends "$1" 2>&1) || fail 2 "--module $1: $said"
+    sed -n 's/^insmod \([^ ]*\).*/\1/p' <<<"$said"
+}

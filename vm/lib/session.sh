@@ -1,0 +1,112 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A Debian under systemd: its start, commands in it, its end. Its folder has `pid` (of QEMU), `command.in` (a fifo into the
+# agent) and the files `out`, `err` and `code`, which grow with each command; `sent` has a line for the boot and each command.
+
+KEPT_MACHINE=$KEPT/kept
+BOOT_SECONDS=240
+
+# Starts a machine with the folder $work, which outlives this script.
+start_system() {
+    need vm qemu-system-x86_64 busybox cpio
+    find_kernel
+    find_image
+    local tree=$work/tree port
+    mkdir -p "$tree/bin" "$tree/vm" "$tree/put"
+    cp "$(command -v busybox)" "$tree/bin/busybox"
+    install "$VM/guest/initrd" "$tree/init"
+    put_files "$tree/put"
+    put_modules "$tree" virtio_pci virtio_blk virtio_console
+    archive "$tree" "$work/initrd"
+    rm -r "$tree"
+    machine_arguments
+    # Each boot begins with the disk as it was made; what it writes is in a file without a name.
+    machine+=(-drive "file=$image,format=raw,if=virtio,snapshot=on" -device virtio-serial-pci)
+    mkfifo "$work/command.in" "$work/command.out"
+    machine+=(-chardev "pipe,id=command,path=$work/command" -device "virtserialport,chardev=command,name=command")
+    for port in out err code; do
+        : >"$work/$port"
+        machine+=(-chardev "file,id=$port,path=$work/$port" -device "virtserialport,chardev=$port,name=$port")
+    done
+    setsid timeout --kill-after=2 "$limit" "${machine[@]}" -initrd "$work/initrd" \
+        -append "$kernel_line root=/dev/vda rw $append" </dev/null >"$work/qemu" 2>&1 &
+    machine_pid=$!
+    echo "$machine_pid" >"$work/pid"
+    echo boot >"$work/sent"
+}
+
+# Waits until the agent has told more than so many lines. Gives up when the machine has ended, or after some seconds.
+await_line() {
+    local lines=$1 end=$((SECONDS + ${2:-1000000})) pid
+    pid=$(<"$work/pid")
+    until [ "$(wc -l <"$work/code")" -gt "$lines" ]; do
+        kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
+}
+
+# Runs the command in the machine of $work, and ends with its code.
+run_command() {
+    local seconds=$1 lines out err waiter followers=() ended=0 told=""
+    # A command whose vm/run was ended runs on until its time is over: its code is not ours.
+    lines=$(wc -l <"$work/sent")
+    await_line $((lines - 1)) || true
+    out=$(stat --format=%s "$work/out")
+    err=$(stat --format=%s "$work/err")
+    await_line "$lines" &
+    waiter=$!
+    follow "$work/out" "$out" 1 "$waiter"
+    follow "$work/err" "$err" 2 "$waiter"
+    if [ "$(wc -l <"$work/code")" -eq "$lines" ]; then
+        echo command >>"$work/sent"
+        {
+            printf '%s ' "$seconds"
+            { printf 'mkdir -p '; quoted "$PWD"; printf 'cd '; quoted "$PWD"; quoted "${command[@]}"; } | base64 --wrap=0
+            echo
+        } >"$work/command.in"
+    fi
+    if wait "$waiter"; then
+        told=$(sed -n "$((lines + 1))p" "$work/code")
+    elif [ -n "$machine_pid" ]; then
+        wait "$machine_pid" || ended=$?
+        machine_pid=""
+    fi
+    wait "${followers[@]}" || true
+    finish "$ended" "$told"
+}
+
+run_in_system() {
+    begin_work
+    start_system
+    run_command "$limit"
+}
+
+start_kept() {
+    [ ! -e "$KEPT_MACHINE/pid" ] || ! kill -0 "$(<"$KEPT_MACHINE/pid")" 2>/dev/null ||
+        fail 2 "one is running already: vm/run --stop ends it"
+    begin_work
+    start_system
+    await_line 0 $BOOT_SECONDS ||
+        fail "$BROKEN" "it has not booted within $BOOT_SECONDS s: the console is in $console"
+    rm -rf "$KEPT_MACHINE"
+    mv "$work" "$KEPT_MACHINE"
+    trap - EXIT
+}
+
+run_in_kept() {
+    work=$KEPT_MACHINE
+    [ -e "$work/pid" ] || fail 2 "no machine was kept: vm/run --keep starts one"
+    machine_pid=""
+    console=$work/console
+    # One command at a time.
+    exec {lock}>"$work/lock"
+    flock "$lock"
+    run_command "$limit"
+}
+
+stop_kept() {
+    work=$KEPT_MACHINE
+    [ -e "$work/pid" ] || return 0
+    machine_pid=$(<"$work/pid")
+    end_work
+}
