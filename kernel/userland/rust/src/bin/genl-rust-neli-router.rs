@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Generic netlink by neli's router, which reads in a thread of its own and hands answers on by their sequence numbers.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail, Context, Result};
+use exchange::neli_messages::{
+    data_of, family_of, is_part, message, missing_in, name_value, Message,
+};
+use exchange::{control, lab, Genl};
+use neli::consts::nl::NlmF;
+use neli::consts::socket::NlFamily;
+use neli::err::RouterError;
+use neli::nl::{NlPayload, Nlmsghdr};
+use neli::router::synchronous::{NlRouter, NlRouterReceiverHandle};
+use neli::utils::Groups;
+
+struct Router {
+    router: NlRouter,
+    explains: bool,
+}
+
+impl Router {
+    fn ask(
+        &self,
+        family: u16,
+        flags: NlmF,
+        payload: Message,
+    ) -> Result<NlRouterReceiverHandle<u16, Message>> {
+        let answers = self.router.send(family, flags, NlPayload::Payload(payload));
+        answers.map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The one answer to a request.
+    fn answer(&self, family: u16, payload: Message) -> Result<Nlmsghdr<u16, Message>> {
+        let answer = self.ask(family, NlmF::empty(), payload)?.next();
+        answer
+            .context("an answer")?
+            .map_err(|error| anyhow!("{error}"))
+    }
+}
+
+impl Genl for Router {
+    fn open() -> Result<Router> {
+        let (router, _) = NlRouter::connect(NlFamily::Generic, None, Groups::empty())
+            .map_err(|error| anyhow!("{error}"))?;
+        Ok(Router {
+            router,
+            explains: false,
+        })
+    }
+
+    fn family(&mut self, name: &str) -> Result<u16> {
+        let name = name_value(name);
+        let request = message(control::GETFAMILY, 1, Some((control::FAMILY_NAME, &name)))?;
+        family_of(&self.answer(control::ID, request)?)
+    }
+
+    fn echo(&mut self, family: u16, data: &[u8]) -> Result<usize> {
+        let request = message(lab::ECHO, lab::VERSION, Some((lab::DATA, data)))?;
+        data_of(&self.answer(family, request)?)
+    }
+
+    fn dump(&mut self, family: u16, parts: u32) -> Result<usize> {
+        let parts = parts.to_ne_bytes();
+        let request = message(lab::COUNT, lab::VERSION, Some((lab::PARTS, &parts)))?;
+        let mut count = 0;
+        for part in self.ask(family, NlmF::DUMP, request)? {
+            let part = part.map_err(|error| anyhow!("{error}"))?;
+            if !is_part(&part) {
+                break;
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// The router gives the error, and an extended ACK without what is missing.
+    fn refused(&mut self, family: u16) -> Result<Option<u32>> {
+        if !self.explains {
+            let told = self.router.enable_ext_ack(true);
+            told.map_err(|error| anyhow!("{error}"))?;
+            self.explains = true;
+        }
+        let request = message(lab::ECHO, lab::VERSION, None)?;
+        let refusal = self.ask(family, NlmF::ACK, request)?.next();
+        match refusal.context("a refusal")? {
+            Err(RouterError::Nlmsgerr(error)) => Ok(missing_in(&error).ok()),
+            Err(error) => Err(anyhow!("{error}")),
+            Ok(_) => bail!("not a refusal"),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    exchange::run::<Router>()
+}
