@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Names in the form of each language.
+
+use minijinja::Environment;
+
+/// `ip_saddr` or `ip saddr` or `frag-off` as IP_SADDR: a constant's name.
+fn upper(name: String) -> String {
+    name.replace([' ', '-'], "_").to_uppercase()
+}
+
+/// The same as IpSaddr: a Rust variant's name.
+fn camel(name: String) -> String {
+    let words = name.split(['_', ' ', '-']);
+    let mut camel = String::new();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.extend(letters);
+    }
+    camel
+}
+
+/// As a string literal, which is the same in C and Rust for the texts of the tables.
+fn literal(text: String) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A note as the beginning of a sentence.
+fn capitalize_first(text: String) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The beginning of a sentence as a note, unless it is an abbreviation.
+fn uncapitalize_first(text: String) -> String {
+    if text.chars().nth(1).is_some_and(char::is_uppercase) {
+        return text;
+    }
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// Adds the filters to the templates' environment.
+pub fn add(environment: &mut Environment) {
+    environment.add_filter("upper", upper);
+    environment.add_filter("camel", camel);
+    environment.add_filter("literal", literal);
+    environment.add_filter("capitalize_first", capitalize_first);
+    environment.add_filter("uncapitalize_first", uncapitalize_first);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_the_form_of_each_language() {
+        assert_eq!(upper("ip frag-off".into()), "IP_FRAG_OFF");
+        assert_eq!(camel("ip frag-off".into()), "IpFragOff");
+        assert_eq!(camel("meta_l4proto".into()), "MetaL4proto");
+    }
+
+    #[test]
+    fn a_sentence_becomes_a_note_but_for_abbreviations() {
+        assert_eq!(uncapitalize_first("Packets lost".into()), "packets lost");
+        assert_eq!(uncapitalize_first("UNIX time".into()), "UNIX time");
+    }
+
+    #[test]
+    fn a_literal_keeps_quotes_and_backslashes() {
+        assert_eq!(literal("a \"b\" \\".into()), "\"a \\\"b\\\" \\\\\"");
+    }
+}
