@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The command line.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{value_parser, Parser, ValueEnum};
+
+use crate::backend::Kind;
+use crate::failure::{Failure, Result};
+use crate::pages::Pages;
+use crate::size::{self, Rotation};
+
+/// Records packets as pcapng and loses none silently.
+#[derive(Debug, Parser)]
+#[command(name = "capture", version, max_term_width = 100)]
+#[command(
+    after_help = "At the end, and on SIGUSR1, a ledger tells where every packet went that the kernel counted. \
+Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call failed, an interface is gone, or \
+a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
+)]
+pub struct Arguments {
+    /// What to capture from; several are recorded side by side; any is all there are
+    #[arg(short, long, value_name = "NAME", required = true, value_parser = NonEmptyStringValueParser::new())]
+    pub interface: Vec<String>,
+
+    /// The file, - for stdout; with --rotate its name may have the time (%Y%m%d-%H%M%S, strftime(3))
+    #[arg(short, long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
+    pub write: String,
+
+    /// Begin another file after so many bytes, so long (s, min, h), or both: 1GB,10min
+    #[arg(long, value_name = "SIZE,TIME", value_parser = size::rotation)]
+    pub rotate: Option<Rotation>,
+
+    /// Of this run's files, remove all but the last so many
+    #[arg(long, value_name = "N", requires = "rotate", value_parser = value_parser!(u32).range(1..))]
+    pub keep: Option<u32>,
+
+    /// Compress; .zst is put behind the name
+    #[arg(long)]
+    pub zstd: bool,
+
+    /// What a full disk does: packets go unwritten until there is room, or the end
+    #[arg(long, value_name = "WHAT", default_value = "go-on")]
+    pub on_full: OnFull,
+
+    /// How packets come
+    #[arg(long, value_name = "NAME", default_value = "tpacket3")]
+    pub backend: Kind,
+
+    /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
+    #[arg(long, value_name = "KIND", default_value = "4k")]
+    pub pages: Pages,
+
+    /// Memory of a thread's ring, and as much for what waits to be written
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = ring)]
+    pub ring: u64,
+
+    /// Threads an interface, each with a ring; packets of a flow stay together
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
+    pub threads: u16,
+
+    /// Keep so many bytes of each packet
+    #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = value_parser!(u32).range(1..=262_144))]
+    pub snaplen: u32,
+
+    /// Take what is meant for this machine only
+    #[arg(short = 'p', long)]
+    pub no_promiscuous: bool,
+
+    /// When an interface goes away, wait for another of its name
+    #[arg(long)]
+    pub follow: bool,
+
+    /// Whom root becomes once all is open (default: who called sudo, else twinwall, else nobody)
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// No line at the start
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Which packets (pcap-filter(7)): tcp port 443
+    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    pub filter: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnFull {
+    GoOn,
+    Stop,
+}
+
+fn ring(text: &str) -> std::result::Result<u64, String> {
+    match size::bytes(text)? {
+        bytes if (2 << 20..=16 << 30).contains(&bytes) => Ok(bytes),
+        _ => Err("between 2M and 16G".into()),
+    }
+}
+
+impl Arguments {
+    /// Fails if options do not go together.
+    pub fn check(&self) -> Result<()> {
+        let (folder, _) = self.write.rsplit_once('/').unwrap_or_default();
+        if self.write == "-" && self.rotate.is_some() {
+            return Err(Failure::usage(
+                "--rotate: stdout has no other file: name one by -w, or leave --rotate out",
+            ));
+        }
+        if self.rotate.is_some() && folder.contains('%') {
+            return Err(Failure::usage(format!(
+                "-w {}: the time stands in the file's name only, not in the folder's",
+                self.write
+            )));
+        }
+        if self.backend == Kind::Tpacket3 && self.pages != Pages::Base {
+            return Err(Failure::usage(
+                "--pages: the ring of tpacket3 is the kernel's: say --backend recvmmsg or io-uring, too, or leave --pages out",
+            ));
+        }
+        let mut names: Vec<&String> = self.interface.iter().collect();
+        names.sort();
+        match names.windows(2).find(|two| two[0] == two[1]) {
+            Some(twice) => Err(Failure::usage(format!("-i {}: named twice", twice[0]))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What clap says in several lines, without its drawing of the usage.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text
+        .trim_start_matches("error: ")
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty());
+    format!("{}: capture --help", lines.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    fn parse(words: &str) -> std::result::Result<Arguments, String> {
+        let words = std::iter::once("capture").chain(words.split(' '));
+        let arguments = Arguments::try_parse_from(words).map_err(|error| one_line(&error))?;
+        arguments.check().map_err(|failure| failure.text)?;
+        Ok(arguments)
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let all = "-i a -i b -w d/%Y.pcapng --rotate 1GB,10min --keep 3 --zstd tcp port 443";
+        assert_eq!(parse(all).unwrap().filter.join(" "), "tcp port 443");
+        for words in [
+            "-i a",
+            "-w x",
+            "-i a -w - --rotate 1GB",
+            "-i a -w %Y/x --rotate 1GB",
+            "-i a -w x --keep 3",
+            "-i a -i a -w x",
+            "-i a -w x --ring 1M",
+            "-i a -w x --threads 0",
+            "-i a -w x --pages thp",
+            "-i a -w x --on-full x",
+            "-i a -w x --snaplen 0",
+        ] {
+            let refusal = parse(words).unwrap_err();
+            assert!(!refusal.contains('\n'), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The ways in which packets come.
+
+use std::io;
+
+use clap::ValueEnum;
+
+use crate::packet::Packet;
+use crate::recvmmsg::Recvmmsg;
+use crate::ring::Ring;
+use crate::socket::Socket;
+use crate::source::{Ready, Source};
+use crate::uring::Uring;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A ring of the kernel's that is mapped here.
+    Tpacket3,
+    /// Copies of packets, many a system call.
+    Recvmmsg,
+    /// Copies of packets, by completions.
+    IoUring,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Tpacket3 => "tpacket3",
+            Kind::Recvmmsg => "recvmmsg",
+            Kind::IoUring => "io-uring",
+        }
+    }
+}
+
+pub enum Backend {
+    Tpacket3(Ring),
+    Recvmmsg(Recvmmsg),
+    IoUring(Box<Uring>),
+}
+
+impl Source for Backend {
+    fn ready(&mut self) -> io::Result<Ready> {
+        match self {
+            Backend::Tpacket3(one) => one.ready(),
+            Backend::Recvmmsg(one) => one.ready(),
+            Backend::IoUring(one) => one.ready(),
+        }
+    }
+
+    fn take(&mut self, each: impl FnMut(&Packet)) {
+        match self {
+            Backend::Tpacket3(one) => one.take(each),
+            Backend::Recvmmsg(one) => one.take(each),
+            Backend::IoUring(one) => one.take(each),
+        }
+    }
+
+    fn socket(&self) -> &Socket {
+        match self {
+            Backend::Tpacket3(one) => one.socket(),
+            Backend::Recvmmsg(one) => one.socket(),
+            Backend::IoUring(one) => one.socket(),
+        }
+    }
+}

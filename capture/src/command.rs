@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From the command line to a capture and back to an exit code.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{faccessat, AccessFlags};
+
+use crate::arguments::{Arguments, OnFull};
+use crate::backend::{Backend, Kind};
+use crate::chunk::{self, Pools};
+use crate::counts::{read, Counts};
+use crate::failure::{Failure, Result};
+use crate::file::Out;
+use crate::filter;
+use crate::link::{self, Link};
+use crate::pages::Pages;
+use crate::pcapng;
+use crate::privilege::{self, Who};
+use crate::reader::{End, Opening, Reader, Shared};
+use crate::recvmmsg::Recvmmsg;
+use crate::ring::Shape;
+use crate::uring::Uring;
+use crate::writer::{Named, Plan, Writer};
+
+/// Between two looks at whether the readers still run.
+const WATCH_MS: u16 = 100;
+/// A signal that comes again before this is the same one.
+const TWICE: Duration = Duration::from_secs(1);
+/// How long SIGUSR1 waits for all readers to ask the kernel.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Runs the command to its end.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    arguments.check()?;
+    let openings = openings(arguments)?;
+    let who = privilege::choose(arguments.user.as_deref())?;
+    let rings = open(&openings)?;
+    let plan = plan(arguments, &openings);
+    let out = output(&plan, who.as_ref())?;
+    let counts = Counts::new(rings.len());
+    // From here on a signal ends in order; who reads the line may send one.
+    let signals = signals()?;
+    if !arguments.quiet {
+        tell(arguments, &openings, &out);
+    }
+    let job = Job {
+        openings: &openings,
+        follow: arguments.follow,
+        queue_bytes: arguments.ring as usize,
+    };
+    let ended = record(&job, &signals, &plan, &counts, rings, out);
+    let ledger = counts.ledger();
+    eprint!("{ledger}");
+    ended?;
+    match ledger.reconciles() {
+        true => Ok(()),
+        false => Err(Failure::failed(
+            "the ledger does not reconcile: please report it",
+        )),
+    }
+}
+
+/// What is wrong with the command line is found here, before any right is needed.
+fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
+    let text = arguments.filter.join(" ");
+    let opening = |name: &String| {
+        let interface = link::find(name)?;
+        Ok(Opening {
+            filter: filter::compile(&text, &interface, arguments.snaplen)?,
+            interface,
+            snap_bytes: arguments.snaplen,
+            backend: arguments.backend,
+            pages: arguments.pages,
+            ring_bytes: arguments.ring,
+            threads: arguments.threads.into(),
+            promiscuous: !arguments.no_promiscuous,
+        })
+    };
+    arguments.interface.iter().map(opening).collect()
+}
+
+/// All rings of all interfaces, in order.
+fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
+    let mut rings = Vec::new();
+    for opening in openings {
+        for _ in 0..opening.threads {
+            let ring = opening.open(opening.interface.index);
+            rings.push(ring.map_err(|error| refused(opening, &error))?);
+        }
+    }
+    Ok(rings)
+}
+
+fn refused(opening: &Opening, error: &io::Error) -> Failure {
+    let name = &opening.interface.name;
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            let program = std::env::current_exe().unwrap_or_else(|_| "capture".into());
+            Failure::privilege(format!(
+                "-i {name}: capturing needs CAP_NET_RAW: run as root, or: sudo setcap cap_net_raw=ep {}",
+                program.display()
+            ))
+        }
+        Some(libc::ENOMEM) if opening.pages == Pages::Hugetlb => Failure::failed(format!(
+            "--pages hugetlb: the pool of huge pages has too few: sudo sysctl vm.nr_hugepages={}",
+            huge_pages(opening)
+        )),
+        Some(libc::ENOMEM) => Failure::failed(format!(
+            "-i {name}: no memory for a ring of {} MiB: choose another by --ring",
+            opening.ring_bytes >> 20
+        )),
+        Some(libc::ENODEV | libc::ENXIO) => {
+            Failure::failed(format!("-i {name}: it went away: ip link"))
+        }
+        _ => Failure::system(&format!("-i {name}"), error),
+    }
+}
+
+/// How many all rings of an interface take.
+fn huge_pages(opening: &Opening) -> usize {
+    let (buffer, snap) = (opening.ring_bytes as usize, opening.snap_bytes as usize);
+    let bytes = match opening.backend {
+        Kind::IoUring => Uring::memory_bytes(buffer, snap),
+        Kind::Recvmmsg | Kind::Tpacket3 => Recvmmsg::memory_bytes(buffer, snap),
+    };
+    Pages::huge(bytes) * opening.threads
+}
+
+fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
+    let threads = usize::from(arguments.threads);
+    let named = |(number, opening): (usize, &Opening)| Named {
+        name: opening.interface.name.clone(),
+        link: opening.interface.link,
+        rings: number * threads..(number + 1) * threads,
+    };
+    Plan {
+        interfaces: openings.iter().enumerate().map(named).collect(),
+        snap_bytes: arguments.snaplen,
+        filter: arguments.filter.join(" "),
+        template: (arguments.write != "-").then(|| arguments.write.clone()),
+        rotation: arguments.rotate,
+        keep: arguments.keep.map(|keep| keep as usize),
+        zstd: arguments.zstd,
+        stop_when_full: arguments.on_full == OnFull::Stop,
+    }
+}
+
+/// Opens the first file and gives up all rights but the one that stays. Root makes the file only where nobody else
+/// could have led it; elsewhere it is made as the user.
+fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
+    let Some(template) = &plan.template else {
+        privilege::drop(who)?;
+        privilege::confine(None)?;
+        return Out::stdout().map_err(|error| Failure::system("stdout", &error));
+    };
+    let path = plan.path(template);
+    let folder = privilege::folder(&path);
+    let failed = |error: io::Error| {
+        let user = who.map_or(String::new(), |who| {
+            format!(
+                " as user {}: choose a folder of theirs, or another by --user",
+                who.name
+            )
+        });
+        let code = Failure::system(&format!("-w {}", path.display()), &error);
+        Failure::failed(format!("{code}{user}"))
+    };
+    let by_root = match who {
+        Some(who) if privilege::is_roots(folder) => {
+            let out = plan.open().map_err(failed)?;
+            let is_device = path.metadata().is_ok_and(|seen| !seen.is_file());
+            if !is_device {
+                out.give(who.uid, who.gid).map_err(failed)?;
+            }
+            Some(out)
+        }
+        _ => None,
+    };
+    privilege::drop(who)?;
+    if plan.rotation.is_some() {
+        let access = AccessFlags::W_OK | AccessFlags::X_OK;
+        let allowed = faccessat(
+            nix::fcntl::AT_FDCWD,
+            folder,
+            access,
+            nix::fcntl::AtFlags::AT_EACCESS,
+        );
+        allowed.map_err(|error| failed(error.into()))?;
+    }
+    let out = match by_root {
+        Some(out) => out,
+        None => plan.open().map_err(failed)?,
+    };
+    privilege::confine(Some(&path))?;
+    Ok(out)
+}
+
+fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
+    for opening in openings {
+        let interface = &opening.interface;
+        eprintln!(
+            "capture: {} ({}), {}, {} x {} MiB, to {}",
+            interface.name,
+            interface.link.name(),
+            opening.backend.name(),
+            arguments.threads,
+            opening.ring_bytes >> 20,
+            out.name()
+        );
+        if interface.link == Link::Cooked && interface.index != 0 {
+            eprintln!(
+                "note: {} has a link type of its own: packets come without that header, as Linux cooked v2",
+                interface.name
+            );
+        }
+    }
+}
+
+/// What the threads need to know.
+struct Job<'a> {
+    openings: &'a [Opening],
+    follow: bool,
+    queue_bytes: usize,
+}
+
+/// The signals that the main thread takes, in all threads that start later.
+fn signals() -> Result<SignalFd> {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
+        set.add(signal);
+    }
+    set.thread_block()
+        .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
+        .map_err(|error| Failure::system("signalfd", &error.into()))
+}
+
+/// Records until a signal, or until nothing is left to record.
+fn record(
+    job: &Job,
+    signals: &SignalFd,
+    plan: &Plan,
+    counts: &Counts,
+    rings: Vec<Backend>,
+    out: Out,
+) -> Result<()> {
+    let (stop, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Shared {
+        stop: &stop,
+        asked: &asked,
+        follow: job.follow,
+    };
+    let longest = Shape::BLOCK_BYTES + pcapng::OVERHEAD;
+    let pools = Pools::new(rings.len(), job.queue_bytes, longest);
+    let (outboxes, inbox) = pools.boxes();
+    let writer = Writer::new(plan, counts, &stop, out, chunk::capacity(longest))?;
+    let mut readers = Vec::new();
+    for (number, (ring, outbox)) in rings.into_iter().zip(outboxes).enumerate() {
+        let opening = &job.openings[number / job.openings[0].threads];
+        readers.push(Reader {
+            ring,
+            opening,
+            interface: (number / opening.threads) as u32,
+            tells: number % opening.threads == 0,
+            counts: &counts.rings[number],
+            outbox,
+            shared: &shared,
+            name: CString::new(opening.interface.name.as_str()).unwrap_or_default(),
+            index: opening.interface.index,
+            is_down: false,
+            gap: 0,
+        });
+    }
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| writer.run(inbox));
+        let reading: Vec<_> = readers
+            .into_iter()
+            .map(|reader| (reader.opening, scope.spawn(|| reader.run())))
+            .collect();
+        watch(signals, &shared, counts, &|| {
+            writing.is_finished() && reading.iter().all(|(_, reader)| reader.is_finished())
+        });
+        let mut ended = Ok(());
+        for (opening, reader) in reading {
+            ended = ended.and(judge(opening, reader.join()));
+        }
+        // What the writer could not do comes first: it may have ended the others.
+        joined(writing.join())?.and(ended)
+    })
+}
+
+fn joined<T>(result: thread::Result<T>) -> Result<T> {
+    result.map_err(|_| Failure::failed("a thread panicked: please report it"))
+}
+
+fn judge(opening: &Opening, end: thread::Result<End>) -> Result<()> {
+    let name = &opening.interface.name;
+    match joined(end)? {
+        End::Stopped => Ok(()),
+        End::Gone => Err(Failure::failed(format!(
+            "-i {name}: the interface is gone; what came before is written (--follow waits for another)"
+        ))),
+        End::Failed(error) => Err(Failure::system(&format!("-i {name}"), &error)),
+    }
+}
+
+/// Waits for signals until all threads have ended. The first that ends has them end in order, another ends at once; but
+/// timeout(1) and sudo(8) send one signal twice.
+fn watch(signals: &SignalFd, shared: &Shared, counts: &Counts, have_ended: &dyn Fn() -> bool) {
+    let mut first: Option<Instant> = None;
+    while !have_ended() {
+        let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut ready, PollTimeout::from(WATCH_MS));
+        while let Ok(Some(signal)) = signals.read_signal() {
+            if signal.ssi_signo == Signal::SIGUSR1 as u32 {
+                ask(shared, counts);
+                eprint!("{}", counts.ledger());
+                continue;
+            }
+            shared.stop.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() > TWICE {
+                eprint!("{}", counts.ledger());
+                eprintln!("error: ended by a second signal: what waited is not written");
+                std::process::exit(crate::failure::EXIT_FAILED.into());
+            }
+        }
+    }
+}
+
+/// Has all readers ask the kernel for its counts, as far as they answer.
+fn ask(shared: &Shared, counts: &Counts) {
+    let number = shared.asked.fetch_add(1, Ordering::Relaxed) + 1;
+    let end = Instant::now() + ANSWER;
+    let answered = || counts.rings.iter().all(|ring| read(&ring.asked) == number);
+    while !answered() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+}

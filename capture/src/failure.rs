@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What ends the program before its time: one line, cause and cure, and an exit code.
+
+use std::fmt;
+use std::io;
+
+/// A system call failed, an interface is gone, or a disk is full and `--on-full stop` was said.
+pub const EXIT_FAILED: u8 = 1;
+pub const EXIT_USAGE: u8 = 2;
+pub const EXIT_PRIVILEGE: u8 = 3;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: u8,
+    /// `CAUSE: CURE`, without `error:`.
+    pub text: String,
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn usage(text: impl Into<String>) -> Failure {
+        Failure {
+            code: EXIT_USAGE,
+            text: text.into(),
+        }
+    }
+
+    pub fn system(what: &str, error: &io::Error) -> Failure {
+        Failure::failed(format!("{what}: {error}"))
+    }
+
+    pub fn privilege(text: impl Into<String>) -> Failure {
+        Failure {
+            code: EXIT_PRIVILEGE,
+            text: text.into(),
+        }
+    }
+
+    pub fn failed(text: impl Into<String>) -> Failure {
+        Failure {
+            code: EXIT_FAILED,
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

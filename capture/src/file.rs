@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where bytes go: a file that always ends at a whole block, or a pipe.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::name;
+
+/// Names that were taken by others; beyond that something is wrong.
+const MOST_NUMBERS: u32 = 100_000;
+
+#[derive(Debug)]
+pub struct Out {
+    file: File,
+    /// Of the bytes that stay.
+    pub bytes: u64,
+    /// What is not can't be cut.
+    is_regular: bool,
+    /// None: stdout.
+    pub path: Option<PathBuf>,
+    pub since: Instant,
+}
+
+/// A write that stopped before its end.
+#[derive(Debug)]
+pub struct Short {
+    /// So many bytes were written.
+    pub written: usize,
+    pub error: io::Error,
+}
+
+impl Out {
+    fn of(file: File, path: Option<PathBuf>) -> io::Result<Out> {
+        let is_regular = file.metadata()?.is_file();
+        Ok(Out {
+            bytes: 0,
+            file,
+            is_regular,
+            path,
+            since: Instant::now(),
+        })
+    }
+
+    pub fn stdout() -> io::Result<Out> {
+        let own: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
+        Out::of(own.into(), None)
+    }
+
+    /// A file in place of one that may be there; links are not followed.
+    pub fn replace(path: &Path) -> io::Result<Out> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
+        Out::of(file, Some(path.to_owned()))
+    }
+
+    /// A file that was not there; where its name is taken, it gets a number.
+    pub fn create(path: &Path) -> io::Result<Out> {
+        let mut number = 0;
+        loop {
+            let path = name::numbered(path, number);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Out::of(file, Some(path)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MOST_NUMBERS => {
+                    number += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// As it is told.
+    pub fn name(&self) -> String {
+        match &self.path {
+            Some(path) => path.display().to_string(),
+            None => "stdout".to_owned(),
+        }
+    }
+
+    /// Who may change the file: it was made by root.
+    pub fn give(&self, uid: u32, gid: u32) -> io::Result<()> {
+        std::os::unix::fs::fchown(&self.file, Some(uid), Some(gid))
+    }
+
+    /// Writes all. After a short write, `cut` is to be called.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Short> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.file.write(&bytes[written..]) {
+                Ok(0) => {
+                    let error = ErrorKind::WriteZero.into();
+                    return Err(Short { written, error });
+                }
+                Ok(more) => written += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) => return Err(Short { written, error }),
+            }
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Of a short write, keeps so many bytes.
+    pub fn cut(&mut self, keep: usize) -> io::Result<()> {
+        self.bytes += keep as u64;
+        if self.is_regular {
+            self.file.set_len(self.bytes)?;
+            self.file.seek(SeekFrom::Start(self.bytes))?;
+        }
+        Ok(())
+    }
+}

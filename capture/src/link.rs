@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which bytes an interface's packets begin with, and what pcapng and libpcap call that.
+
+use std::ffi::CString;
+use std::io;
+
+use crate::failure::{Failure, Result};
+use crate::look;
+
+/// What `-i any` is called.
+pub const ANY: &str = "any";
+/// On Linux (<pcap/dlt.h>).
+const DLT_RAW: i32 = 12;
+/// Of modems (<linux/if_arp.h>).
+const ARPHRD_RAWIP: u16 = 519;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    Ethernet,
+    /// An IP header at once.
+    Raw,
+    /// Packets come without their link-layer header; "Linux cooked" version 2 stands in its place.
+    Cooked,
+}
+
+impl Link {
+    /// Of ARPHRD_* (<net/if_arp.h>).
+    pub fn of(hardware: u16) -> Link {
+        match hardware {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Link::Ethernet,
+            libc::ARPHRD_NONE | ARPHRD_RAWIP => Link::Raw,
+            _ => Link::Cooked,
+        }
+    }
+
+    /// The number in files (LINKTYPE_*).
+    pub fn number(self) -> u16 {
+        match self {
+            Link::Ethernet => 1,
+            Link::Raw => 101,
+            Link::Cooked => 276,
+        }
+    }
+
+    /// The number in libpcap's calls (DLT_*), which differs for raw IP.
+    pub fn libpcap(self) -> i32 {
+        match self {
+            Link::Raw => DLT_RAW,
+            other => i32::from(other.number()),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Link::Ethernet => "Ethernet",
+            Link::Raw => "raw IP",
+            Link::Cooked => "Linux cooked v2",
+        }
+    }
+}
+
+/// An interface as it was found at the start.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    pub name: String,
+    /// 0: all of them.
+    pub index: u32,
+    pub link: Link,
+    pub is_loopback: bool,
+    pub is_up: bool,
+}
+
+/// Finds an interface of this network namespace by its name. An unknown one is a usage error.
+pub fn find(name: &str) -> Result<Interface> {
+    if name == ANY {
+        return Ok(Interface {
+            name: name.to_owned(),
+            index: 0,
+            link: Link::Cooked,
+            is_loopback: false,
+            is_up: true,
+        });
+    }
+    let looked = CString::new(name)
+        .map_err(io::Error::from)
+        .and_then(|name| look::look_up(&name));
+    let seen = looked.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENODEV) | None => {
+            Failure::usage(format!("-i {name}: no such interface: ip link"))
+        }
+        _ => Failure::system(&format!("-i {name}"), &error),
+    })?;
+    Ok(Interface {
+        name: name.to_owned(),
+        index: seen.index,
+        link: Link::of(seen.hardware),
+        is_loopback: seen.hardware == libc::ARPHRD_LOOPBACK,
+        is_up: seen.is_up,
+    })
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the kernel says of an interface (netdevice(7)).
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// What an interface is at the moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub index: u32,
+    /// ARPHRD_*.
+    pub hardware: u16,
+    pub is_up: bool,
+}
+
+/// What a call gave, or why it failed.
+pub(crate) fn checked(value: i32) -> io::Result<i32> {
+    match value {
+        0.. => Ok(value),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The interface of this name as it is now, asked without rights; ENODEV if there is none.
+pub fn look_up(name: &CStr) -> io::Result<Seen> {
+    // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
+    let socket = unsafe {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind, 0))?)
+    };
+    look(socket.as_raw_fd(), name)
+}
+
+/// The interface of this name as it is now, asked by a socket; ENODEV if there is none.
+pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
+    // SAFETY: ifreq is plain data for which all zeros is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let name = name.to_bytes_with_nul();
+    if name.len() > request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: each call reads and writes one ifreq, which outlives it, and then holds what was asked.
+    unsafe {
+        checked(libc::ioctl(socket, libc::SIOCGIFINDEX as _, &mut request))?;
+        let index = request.ifr_ifru.ifru_ifindex as u32;
+        checked(libc::ioctl(socket, libc::SIOCGIFHWADDR as _, &mut request))?;
+        let hardware = request.ifr_ifru.ifru_hwaddr.sa_family;
+        checked(libc::ioctl(socket, libc::SIOCGIFFLAGS as _, &mut request))?;
+        let flags = i32::from(request.ifr_ifru.ifru_flags);
+        Ok(Seen {
+            index,
+            hardware,
+            is_up: flags & libc::IFF_UP != 0,
+        })
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A packet as a source hands it over.
+
+/// A VLAN tag that the kernel or the card has taken out of the frame; both in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    pub tpid: u16,
+    pub tci: u16,
+}
+
+/// What the kernel tells beside the bytes (sockaddr_ll, packet(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// An EtherType, in host order.
+    pub protocol: u16,
+    pub interface: u32,
+    /// ARPHRD_*.
+    pub hardware: u16,
+    /// PACKET_HOST, PACKET_OUTGOING, …
+    pub kind: u8,
+    pub address_bytes: u8,
+    pub address: [u8; 8],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Since 1970.
+    pub time_ns: u64,
+    /// Length on the wire; `bytes` may be fewer.
+    pub original: u32,
+    pub bytes: &'a [u8],
+    pub tag: Option<Tag>,
+    pub origin: Origin,
+}
+
+impl From<&libc::sockaddr_ll> for Origin {
+    fn from(address: &libc::sockaddr_ll) -> Origin {
+        Origin {
+            protocol: u16::from_be(address.sll_protocol),
+            interface: address.sll_ifindex as u32,
+            hardware: address.sll_hatype,
+            kind: address.sll_pkttype,
+            address_bytes: address.sll_halen.min(8),
+            address: address.sll_addr,
+        }
+    }
+}
+
+/// The tag, if the kernel says (`status`, TP_STATUS_VLAN_*) that there is one.
+pub fn tag(status: u32, tci: u16, tpid: u16) -> Option<Tag> {
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let tpid = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+        0 => libc::ETH_P_8021Q as u16,
+        _ => tpid,
+    };
+    Some(Tag { tpid, tci })
+}

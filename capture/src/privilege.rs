@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Least privilege: once all rings are open, root becomes somebody else, CAP_NET_RAW is the only right that stays (a ring
+//! that is opened again needs it), no program can be started with more, and Landlock leaves the output's folder only.
+//! To be done on the only thread there is: others inherit it.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use caps::{CapSet, Capability, CapsHashSet};
+use landlock::{
+    Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, ABI,
+};
+use nix::unistd::{geteuid, setgroups, setresgid, setresuid, Gid, Uid, User};
+
+use crate::failure::{Failure, Result};
+
+/// The newest version that is used; older kernels do what they can of it.
+const NEWEST: ABI = ABI::V6;
+/// Write permission for the group and all others.
+const OTHERS_WRITE: u32 = 0o022;
+/// Only the owner of a file may rename or remove it (S_ISVTX, inode(7)).
+const STICKY: u32 = 0o1000;
+
+/// Whom root becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    pub uid: u32,
+    pub gid: u32,
+    pub name: String,
+}
+
+impl From<User> for Who {
+    fn from(user: User) -> Who {
+        Who {
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+            name: user.name,
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u32> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// The user to become; None: we are not root, and stay who we are.
+pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let known = |name: &str| User::from_name(name).ok().flatten().map(Who::from);
+    if let Some(name) = wanted {
+        let missing = || Failure::usage(format!("--user {name}: there is no such user"));
+        return known(name).ok_or_else(missing).map(Some);
+    }
+    if let (Some(uid), Some(gid)) = (number("SUDO_UID"), number("SUDO_GID")) {
+        if uid != 0 {
+            let name = std::env::var("SUDO_USER").unwrap_or_else(|_| uid.to_string());
+            return Ok(Some(Who { uid, gid, name }));
+        }
+    }
+    let own = known("twinwall").or_else(|| known("nobody"));
+    own.map(Some).ok_or_else(|| {
+        Failure::usage(
+            "there is neither a user twinwall nor nobody to become: choose one by --user",
+        )
+    })
+}
+
+/// Whether root alone can change what is in a folder and the way there, so that nobody can have led root elsewhere: no links,
+/// and each folder root's own. In one with the sticky bit, as /tmp, others can't replace what is root's.
+pub fn is_roots(folder: &Path) -> bool {
+    let Ok(whole) = std::path::absolute(folder) else {
+        return false;
+    };
+    if !std::fs::canonicalize(&whole).is_ok_and(|straight| straight == whole) {
+        return false;
+    }
+    whole.ancestors().enumerate().all(|(up, part)| {
+        let seen = std::fs::symlink_metadata(part);
+        seen.is_ok_and(|seen| {
+            let is_sticky = up > 0 && seen.mode() & STICKY != 0;
+            seen.uid() == 0 && (seen.mode() & OTHERS_WRITE == 0 || is_sticky)
+        })
+    })
+}
+
+/// Becomes the user and keeps CAP_NET_RAW alone, where it was there.
+pub fn drop(who: Option<&Who>) -> Result<()> {
+    let refused = |what: &str| {
+        Failure::privilege(format!(
+            "{what}: leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for the start"
+        ))
+    };
+    let kept = caps::read(None, CapSet::Permitted)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|one| *one == Capability::CAP_NET_RAW)
+        .collect::<CapsHashSet>();
+    if let Some(who) = who {
+        let _ = caps::clear(None, CapSet::Bounding);
+        caps::securebits::set_keepcaps(true).map_err(|_| refused("keepcaps"))?;
+        let (uid, gid) = (Uid::from_raw(who.uid), Gid::from_raw(who.gid));
+        setgroups(&[])
+            .and_then(|()| setresgid(gid, gid, gid))
+            .and_then(|()| setresuid(uid, uid, uid))
+            .map_err(|_| refused(&format!("can't become user {}", who.name)))?;
+    }
+    let none = CapsHashSet::new();
+    caps::set(None, CapSet::Effective, &none)
+        .and_then(|()| caps::set(None, CapSet::Inheritable, &none))
+        .and_then(|()| caps::set(None, CapSet::Permitted, &kept))
+        .and_then(|()| caps::set(None, CapSet::Effective, &kept))
+        .map_err(|_| refused("capset"))?;
+    nix::sys::prctl::set_no_new_privs().map_err(|error| Failure::system("prctl", &error.into()))
+}
+
+/// Leaves files of one folder to make, write and remove, and no other. Where the kernel has no Landlock, does nothing.
+pub fn confine(output: Option<&Path>) -> Result<()> {
+    let confined = || -> std::result::Result<(), RulesetError> {
+        let mut rules = Ruleset::default()
+            .handle_access(AccessFs::from_all(NEWEST))?
+            .handle_access(AccessNet::from_all(NEWEST))?
+            .create()?;
+        if let Some(path) = output {
+            let files =
+                AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
+            let is_device = |seen: std::fs::Metadata| {
+                let kind = seen.file_type();
+                kind.is_char_device() || kind.is_fifo()
+            };
+            let (at, access): (&Path, BitFlags<AccessFs>) =
+                match path.metadata().is_ok_and(is_device) {
+                    true => (path, AccessFs::WriteFile.into()),
+                    false => (folder(path), files),
+                };
+            if let Ok(at) = PathFd::new(at) {
+                rules = rules.add_rule(PathBeneath::new(at, access))?;
+            }
+        }
+        rules.restrict_self().map(|_| ())
+    };
+    let error = |error: RulesetError| Failure::system("landlock", &io::Error::other(error));
+    confined().map_err(error)
+}
+
+/// Where a file is, or is to be.
+pub fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}

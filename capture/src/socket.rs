@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A packet socket (packet(7)) and what is asked of it.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::link::{Interface, Link};
+use crate::look::{checked, look, Seen};
+
+/// What the kernel counted since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that passed the filter, dropped ones included.
+    pub packets: u64,
+    /// Those that found no room.
+    pub drops: u64,
+}
+
+pub struct Socket(OwnedFd);
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl Socket {
+    /// A socket that hears nothing yet. Fails without CAP_NET_RAW.
+    pub fn new(link: Link) -> io::Result<Socket> {
+        let kind = match link {
+            Link::Cooked => libc::SOCK_DGRAM,
+            Link::Ethernet | Link::Raw => libc::SOCK_RAW,
+        };
+        // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
+        let socket = unsafe {
+            let kind = kind | libc::SOCK_CLOEXEC;
+            OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_PACKET, kind, 0))?)
+        };
+        Ok(Socket(socket))
+    }
+
+    /// Sets an option; the value is what the option's kernel structure is.
+    pub(crate) fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
+        let (at, len) = ((&raw const *value).cast(), size_of::<T>() as u32);
+        // SAFETY: setsockopt(2) reads the value, which outlives the call, by its own length.
+        checked(unsafe { libc::setsockopt(self.as_raw_fd(), level, option, at, len) }).map(|_| ())
+    }
+
+    /// Puts a filter in place of the one before: no packet meets neither.
+    pub fn filter(&self, steps: &[libc::sock_filter]) -> io::Result<()> {
+        let program = libc::sock_fprog {
+            len: steps.len() as u16,
+            filter: steps.as_ptr().cast_mut(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Lets nothing in any more; what is in stays.
+    pub fn shut(&self) -> io::Result<()> {
+        self.filter(&[libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        }])
+    }
+
+    /// Hears an interface from now on. On loopback each packet passes twice, and is taken as it comes in.
+    pub fn bind(&self, interface: &Interface, promiscuous: bool) -> io::Result<()> {
+        if interface.is_loopback {
+            self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        }
+        // SAFETY: sockaddr_ll and packet_mreq are plain data for which all zeros is valid.
+        let (mut address, mut member): (libc::sockaddr_ll, libc::packet_mreq) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = interface.index as i32;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: bind(2) reads the address by its length.
+        checked(unsafe { libc::bind(self.as_raw_fd(), (&raw const address).cast(), len) })?;
+        if promiscuous && interface.index != 0 {
+            member.mr_ifindex = interface.index as i32;
+            member.mr_type = libc::PACKET_MR_PROMISC as u16;
+            self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)?;
+        }
+        Ok(())
+    }
+
+    /// Shares an interface's packets with the other sockets of the group, by the hash of their flow.
+    pub fn join(&self, group: u16) -> io::Result<()> {
+        let value = libc::PACKET_FANOUT_HASH << 16 | u32::from(group);
+        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
+    }
+
+    /// What was counted since the last call.
+    pub fn statistics(&self) -> io::Result<Statistics> {
+        // SAFETY: all zeros is a valid tpacket_stats_v3, and getsockopt(2) writes at most its length.
+        unsafe {
+            let mut stats: libc::tpacket_stats_v3 = std::mem::zeroed();
+            self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
+            Ok(Statistics {
+                packets: u64::from(stats.tp_packets),
+                drops: u64::from(stats.tp_drops),
+            })
+        }
+    }
+
+    /// # Safety
+    /// Every content of `value` must be valid.
+    unsafe fn get<T>(&self, level: i32, option: i32, value: &mut T) -> io::Result<()> {
+        let mut len = size_of::<T>() as u32;
+        let at = (&raw mut *value).cast();
+        // SAFETY: getsockopt(2) writes at most `len` bytes, the value's own size.
+        checked(unsafe { libc::getsockopt(self.as_raw_fd(), level, option, at, &mut len) })
+            .map(|_| ())
+    }
+
+    /// Waits until there is something to read, for so long at most. Fails with what the kernel has
+    /// noted as the socket's error: ENETDOWN, once, when the interface goes down or away.
+    pub fn wait(&self, limit_ms: i32) -> io::Result<()> {
+        let mut poll = libc::pollfd {
+            fd: self.as_raw_fd(),
+            events: libc::POLLIN | libc::POLLERR,
+            revents: 0,
+        };
+        // SAFETY: poll(2) reads and writes one pollfd, which outlives the call.
+        let ready = unsafe { libc::poll(&mut poll, 1, limit_ms) };
+        if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return Err(io::Error::last_os_error());
+        }
+        if poll.revents & libc::POLLERR == 0 {
+            return Ok(());
+        }
+        let mut error = 0i32;
+        // SAFETY: every i32 is valid.
+        unsafe { self.get(libc::SOL_SOCKET, libc::SO_ERROR, &mut error)? };
+        match error {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// The interface of this name as it is now; ENODEV if there is none.
+    pub fn look(&self, name: &CStr) -> io::Result<Seen> {
+        look(self.as_raw_fd(), name)
+    }
+}

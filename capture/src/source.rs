@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What packets come from: a backend as the reader sees it.
+
+use std::io;
+use std::time::Duration;
+
+use crate::packet::Packet;
+use crate::socket::Socket;
+
+/// How long `ready` waits. A batch that is not full is given after as long.
+pub const WAIT: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    Nothing,
+    /// `losing`: the kernel may have dropped some before these.
+    Packets {
+        losing: bool,
+    },
+}
+
+pub trait Source {
+    /// Whether the next batch is there; waits for it.
+    fn ready(&mut self) -> io::Result<Ready>;
+
+    /// Hands over each packet of the batch that was `ready`, and gives its memory back.
+    fn take(&mut self, each: impl FnMut(&Packet));
+
+    fn socket(&self) -> &Socket;
+}

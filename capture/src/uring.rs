@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets by io_uring: one multishot RECVMSG (Linux 6.0) that the kernel answers packet by packet, in buffers of a ring that
+//! it takes them from. It copies through our own mapping, which may have huge pages.
+
+use std::io;
+use std::mem::{size_of, zeroed, ManuallyDrop};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut, SubmitArgs, Timespec};
+use io_uring::{cqueue, opcode, IoUring};
+use libc::{msghdr, sockaddr_ll};
+
+use crate::aside::{self, CONTROL_BYTES};
+use crate::packet::Packet;
+use crate::pages::{Memory, Pages};
+use crate::socket::Socket;
+use crate::source::{Ready, Source, WAIT};
+
+const MOST_SLOTS: usize = 512;
+const GROUP: u16 = 0;
+/// Of a sockaddr_ll, so that the control messages behind it are aligned.
+const NAME_BYTES: usize = size_of::<sockaddr_ll>().next_multiple_of(8);
+/// Before the bytes of a packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
+const HEAD_BYTES: usize = 16 + NAME_BYTES + CONTROL_BYTES;
+const PAGE: usize = 4096;
+
+pub struct Uring {
+    ring: IoUring,
+    socket: Socket,
+    /// How a buffer is divided; the kernel reads it while the entry waits.
+    head: ManuallyDrop<Box<msghdr>>,
+    /// The ring of free buffers.
+    free: ManuallyDrop<Memory>,
+    slots: ManuallyDrop<Memory>,
+    slot_bytes: usize,
+    count: usize,
+    tail: u16,
+    /// The entry waits in the kernel.
+    is_armed: bool,
+    /// There was no free buffer for a packet.
+    is_behind: bool,
+    error: Option<i32>,
+}
+
+// SAFETY: the pointers lead to memory that belongs to this value and has no ties to a thread.
+unsafe impl Send for Uring {}
+
+/// How many buffers, and how many bytes each of them has.
+fn slots(buffer_bytes: usize, snap_bytes: usize) -> (usize, usize) {
+    let bytes = (HEAD_BYTES + snap_bytes).next_multiple_of(PAGE);
+    let count = (buffer_bytes / bytes).clamp(8, MOST_SLOTS);
+    // A power of two, not above.
+    (1 << count.ilog2(), bytes)
+}
+
+impl Uring {
+    /// How much memory `new` takes.
+    pub fn memory_bytes(buffer_bytes: usize, snap_bytes: usize) -> usize {
+        let (count, bytes) = slots(buffer_bytes, snap_bytes);
+        count * bytes
+    }
+
+    /// `buffer_bytes` may wait in the kernel, and are had here as well. To be done before the socket is bound.
+    pub fn new(
+        socket: Socket,
+        buffer_bytes: usize,
+        snap_bytes: usize,
+        pages: Pages,
+    ) -> io::Result<Uring> {
+        let (count, slot_bytes) = slots(buffer_bytes, snap_bytes);
+        aside::prepare(&socket, buffer_bytes)?;
+        let slots = Memory::new(count * slot_bytes, pages)?;
+        let free = Memory::new(count * size_of::<BufRingEntry>(), Pages::Base)?;
+        // SAFETY: all zeros is a valid msghdr.
+        let mut head: Box<msghdr> = Box::new(unsafe { zeroed() });
+        head.msg_namelen = NAME_BYTES as u32;
+        head.msg_controllen = CONTROL_BYTES as _;
+        // Another cause than a right on the socket.
+        let lacking =
+            |error| io::Error::other(format!("io_uring: {error}: choose another --backend"));
+        let ring = IoUring::builder()
+            .setup_cqsize(2 * count as u32)
+            .build(8)
+            .map_err(lacking)?;
+        let submitter = ring.submitter();
+        // SAFETY: the memory stays until all of the ring's work is known to be cancelled (`drop`).
+        unsafe {
+            let at = free.start() as u64;
+            submitter
+                .register_buf_ring_with_flags(at, count as u16, GROUP, 0)
+                .map_err(lacking)?;
+        }
+        let mut uring = Uring {
+            ring,
+            socket,
+            head: ManuallyDrop::new(head),
+            free: ManuallyDrop::new(free),
+            slots: ManuallyDrop::new(slots),
+            slot_bytes,
+            count,
+            tail: 0,
+            is_armed: false,
+            is_behind: false,
+            error: None,
+        };
+        (0..count).for_each(|slot| uring.give(slot as u16));
+        Ok(uring)
+    }
+
+    fn slot(&self, number: u16) -> *mut u8 {
+        // SAFETY: numbers are below `count`, so the slot lies inside the memory.
+        unsafe {
+            self.slots
+                .start()
+                .add(usize::from(number) * self.slot_bytes)
+        }
+    }
+
+    /// Lets the kernel use a buffer (again).
+    fn give(&mut self, slot: u16) {
+        let place = usize::from(self.tail) % self.count;
+        let first: *mut BufRingEntry = self.free.start().cast();
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the place lies inside the ring of free buffers, which is zeroed at first; the kernel reads an entry
+        // only once the tail says that it is there.
+        unsafe {
+            let entry = &mut *first.add(place);
+            entry.set_addr(self.slot(slot) as u64);
+            entry.set_len(self.slot_bytes as u32);
+            entry.set_bid(slot);
+            let tail = AtomicU16::from_ptr(BufRingEntry::tail(first).cast_mut());
+            tail.store(self.tail, Ordering::Release);
+        }
+    }
+
+    fn arm(&mut self) -> io::Result<()> {
+        let head: *const msghdr = &**self.head;
+        let entry = opcode::RecvMsgMulti::new(Fd(self.socket.as_raw_fd()), head, GROUP).build();
+        // SAFETY: what the entry points to stays until all work is known to be cancelled (`drop`).
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.map_err(io::Error::other)?;
+        self.is_armed = true;
+        Ok(())
+    }
+
+    fn waiting(&mut self) -> usize {
+        self.ring.completion().len()
+    }
+}
+
+impl Source for Uring {
+    fn ready(&mut self) -> io::Result<Ready> {
+        if let Some(error) = self.error.take() {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        if !self.is_armed {
+            self.arm()?;
+        }
+        if self.waiting() == 0 {
+            let limit = Timespec::from(WAIT);
+            let arguments = SubmitArgs::new().timespec(&limit);
+            let waited = self.ring.submitter().submit_with_args(1, &arguments);
+            match waited {
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => (),
+                other => drop(other?),
+            }
+        }
+        Ok(match self.waiting() {
+            0 => Ready::Nothing,
+            // Only who is behind loses.
+            waiting => Ready::Packets {
+                losing: std::mem::take(&mut self.is_behind) || waiting > self.count / 2,
+            },
+        })
+    }
+
+    fn take(&mut self, mut each: impl FnMut(&Packet)) {
+        for _ in 0..self.waiting() {
+            let Some(done) = self.ring.completion().next() else {
+                return;
+            };
+            self.is_armed &= cqueue::more(done.flags());
+            match (done.result(), cqueue::buffer_select(done.flags())) {
+                (length @ 0.., Some(slot)) => {
+                    let length = (length as usize).min(self.slot_bytes);
+                    // SAFETY: the kernel has filled so much of the buffer, and does not use it before `give`.
+                    unsafe {
+                        let bytes = std::slice::from_raw_parts(self.slot(slot), length);
+                        packet(bytes, &self.head, &mut each);
+                    }
+                    self.give(slot);
+                }
+                (error, _) if error == -libc::ENOBUFS => self.is_behind = true,
+                (error, _) => self.error = (error < 0).then_some(-error),
+            }
+        }
+    }
+
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
+}
+
+/// Hands over the packet in a buffer.
+///
+/// # Safety
+/// The kernel has filled the buffer, which is aligned to 8 bytes, as `head` says.
+unsafe fn packet(buffer: &[u8], head: &msghdr, each: &mut impl FnMut(&Packet)) {
+    let Ok(parts) = RecvMsgOut::parse(buffer, head) else {
+        return;
+    };
+    let (name, control) = (parts.name_data(), parts.control_data());
+    if name.len() < size_of::<sockaddr_ll>() {
+        return;
+    }
+    // SAFETY: as long as a sockaddr_ll, as was just checked; all zeros is a valid msghdr, and its control part is what
+    // the kernel wrote.
+    unsafe {
+        let address = name.as_ptr().cast::<sockaddr_ll>().read_unaligned();
+        let mut message: msghdr = zeroed();
+        message.msg_control = control.as_ptr().cast_mut().cast();
+        message.msg_controllen = control.len() as _;
+        each(&aside::packet(&message, &address, parts.payload_data()));
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        let cancelled = self
+            .ring
+            .submitter()
+            .register_sync_cancel(None, CancelBuilder::any());
+        let is_over = match cancelled {
+            Ok(()) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
+        };
+        // Rather leaked than freed under the kernel's hands.
+        if is_over {
+            // SAFETY: nothing of the ring's work is left that could use them, and nobody uses them after this.
+            unsafe {
+                ManuallyDrop::drop(&mut self.head);
+                ManuallyDrop::drop(&mut self.slots);
+                ManuallyDrop::drop(&mut self.free);
+            }
+        }
+    }
+}

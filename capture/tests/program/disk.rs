@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A disk that is full: the file ends at a whole packet, and what is missing is counted.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use testbed::netns::Namespace;
+
+use crate::place::{count, gaps, ledger, program, send, Place, Run, OURS};
+
+/// A file system of 3 MiB at the place's folder that only this process and those that enter it see.
+struct Disk(Child);
+
+impl Disk {
+    fn new(place: &Place) -> Disk {
+        let mount = "mount -t tmpfs -o size=3m,mode=755 none \"$0\" && echo ready && exec sleep 60";
+        let mut child = Namespace::host()
+            .command("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", mount])
+            .arg(&place.folder.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said)
+            .expect("it is mounted");
+        Disk(child)
+    }
+
+    fn command(&self, place: &Place) -> Command {
+        let mut command = place.here.command("nsenter");
+        let target = self.0.id().to_string();
+        command.args(["--target", &target, "--mount", "--", program()]);
+        command
+    }
+
+    /// Where a file of it is to be found from outside.
+    fn outside(&self, file: &str) -> PathBuf {
+        format!("/proc/{}/root{file}", self.0.id()).into()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn words<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["-i", "veth", "-w", file], more, &[OURS]].concat()
+}
+
+#[test]
+fn it_goes_on_when_there_is_room_again() {
+    for zstd in [false, true] {
+        let place = Place::new();
+        let disk = Disk::new(&place);
+        let (file, ballast) = (place.file("x.pcapng"), disk.outside(&place.file("ballast")));
+        std::fs::write(
+            &ballast,
+            vec![7; (3 << 20) - (if zstd { 12 } else { 600 } << 10)],
+        )
+        .unwrap();
+        let more: &[&str] = if zstd { &["--zstd"] } else { &[] };
+        let mut run = Run::start(&mut disk.command(&place), &words(&file, more));
+        send(&place.here, 0..2944, 1000);
+        run.hears("warning: ");
+        // All that is under way is tried, and fails.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::fs::remove_file(&ballast).unwrap();
+        send(&place.here, 2944..3000, 1000);
+        run.hears("there is room again");
+        let ledger = run.end();
+        assert_eq!(ledger.kernel, 3000);
+        assert!(ledger.unwritten > 0, "{ledger}");
+        let file = match zstd {
+            true => format!("{file}.zst"),
+            false => file,
+        };
+        assert_eq!(count(disk.outside(&file)), ledger.written);
+        if !zstd {
+            assert!(ledger.written > 500, "{ledger}");
+            let wanted = (ledger.unwritten, Some((3000, 0)));
+            assert_eq!(gaps(disk.outside(&file)), wanted);
+        }
+    }
+}
+
+#[test]
+fn it_ends_where_it_was_told_to() {
+    let place = Place::new();
+    let disk = Disk::new(&place);
+    let file = place.file("x.pcapng");
+    let mut run = Run::start(
+        &mut disk.command(&place),
+        &words(&file, &["--on-full", "stop"]),
+    );
+    send(&place.here, 0..5000, 1000);
+    assert_eq!(run.wait(), Some(1), "{}", run.said);
+    assert!(run.said.contains("No space left on device"), "{}", run.said);
+    let ledger = ledger(&run.said);
+    assert!(ledger.reconciles() && ledger.unwritten > 0, "{}", run.said);
+    assert!(ledger.written > 2000, "{}", run.said);
+    assert_eq!(count(disk.outside(&file)), ledger.written);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is lost is counted to the packet, and told where it is missing.
+
+use std::time::Duration;
+
+use crate::place::{count, gaps, ledger, send, Place, Run, BACKENDS, OURS};
+
+#[test]
+fn a_reader_that_is_too_slow_loses_what_the_ledger_says() {
+    BACKENDS.iter().for_each(|backend| lost(backend));
+}
+
+fn lost(backend: &[&str]) {
+    let place = Place::new();
+    let file = place.file("x.pcapng");
+    let mut run = Run::on(
+        &place,
+        &[backend, &["-w", &file, "--ring", "2M", OURS]].concat(),
+    );
+    run.signal(libc::SIGSTOP);
+    send(&place.here, 0..4000, 1000);
+    run.signal(libc::SIGCONT);
+    // It has room again.
+    run.signal(libc::SIGUSR1);
+    run.hears("ledger: delivered");
+    std::thread::sleep(Duration::from_millis(300));
+    send(&place.here, 4000..4100, 1000);
+    let ledger = run.end();
+    assert_eq!(ledger.kernel, 4100);
+    assert!(ledger.drops > 1000, "{ledger}");
+    assert_eq!(ledger.written, 4100 - ledger.drops);
+    assert_eq!(count(&file), ledger.written);
+    assert_eq!(gaps(&file), (ledger.drops, Some((4100, ledger.drops))));
+}
+
+#[test]
+fn the_ledger_is_told_while_it_runs() {
+    let place = Place::new();
+    let file = place.file("x.pcapng");
+    let mut run = Run::on(&place, &["-w", &file, OURS]);
+    send(&place.here, 0..500, 100);
+    std::thread::sleep(Duration::from_millis(500));
+    run.signal(libc::SIGUSR1);
+    run.hears("ledger: delivered");
+    let now = ledger(&run.said);
+    assert_eq!((now.kernel, now.written), (500, 500), "{}", run.said);
+    run.end();
+}
+
+/// What came a second ago is in the file, and nothing in it is cut.
+#[test]
+fn after_a_kill_the_file_is_whole() {
+    let place = Place::new();
+    let file = place.file("x.pcapng");
+    let mut run = Run::on(&place, &["-w", &file, OURS]);
+    send(&place.here, 0..2944, 200);
+    std::thread::sleep(Duration::from_secs(1));
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.wait(), None);
+    assert_eq!(count(&file), 2944);
+    assert_eq!(gaps(&file), (0, None));
+}
+
+/// Packets that come one by one and never pause are written all the same.
+#[test]
+fn a_kill_amid_packets_takes_a_second_of_them_at_most() {
+    for backend in BACKENDS {
+        let place = Place::new();
+        let file = place.file("x.pcapng");
+        let mut run = Run::on(&place, &[backend, &["-w", &file, OURS]].concat());
+        for number in 0..75 {
+            send(&place.here, number..number + 1, 100);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        run.signal(libc::SIGKILL);
+        assert_eq!(run.wait(), None);
+        let count = count(&file);
+        assert!((25..=75).contains(&count), "{backend:?}: {count}");
+    }
+}

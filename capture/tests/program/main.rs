@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The program on real interfaces, in namespaces of its own; tshark and capinfos judge its files.
+
+mod disk;
+mod files;
+mod interface;
+mod loss;
+mod packets;
+mod place;
+mod refusals;
+mod rights;
