@@ -2,42 +2,58 @@
 //! What a reader should know before believing a result, and what would make the next one better.
 
 use crate::metadata::UNKNOWN;
-use crate::report::Report;
+use crate::results::Results;
 use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
 use crate::verdict::noise_floor;
 
-/// Below this many rounds an interval can't be wider than what was seen by chance.
-const GOOD_ROUNDS: u32 = 5;
+/// What a result to be published has at least.
+const GOOD_ROUNDS: u32 = 9;
+const GOOD_SLICES: u32 = 100;
 const HIGH_NOISE: f64 = 0.05;
 const UNSTEADY_BASELINE: f64 = 0.1;
 
 /// Warnings, each with its cure.
-pub fn advice(report: &Report) -> Vec<String> {
-    let metadata = &report.metadata;
+pub fn advice(results: &Results) -> Vec<String> {
+    let metadata = &results.metadata;
     let mut advice = Vec::new();
+    let sliced = results.summaries.iter().filter(|row| {
+        let main = row.metric == main_metric(&row.workload);
+        main && row.rounds > 0 && metadata.slices_of(&row.workload).is_some()
+    });
+    let slices = sliced.map(|row| row.rounds as u32).min();
     let mut warn = |words: String| advice.push(format!("warning: {words}"));
     if metadata.rounds_done < metadata.rounds {
         warn(format!(
             "only {} of {} rounds are there: go on with --resume",
             metadata.rounds_done, metadata.rounds
         ));
-    } else if metadata.rounds_done < GOOD_ROUNDS {
+    }
+    for (of, rounds, good) in [
+        ("", metadata.rounds_done, GOOD_ROUNDS),
+        (" of slices", slices.unwrap_or(0), GOOD_SLICES),
+    ] {
+        if (1..good).contains(&rounds) {
+            warn(format!(
+                "the intervals rest on only {rounds} rounds{of}: ask for {good} or more with --rounds"
+            ));
+        }
+    }
+    if metadata.ended.is_none() && slices.is_some() {
         warn(format!(
-            "the intervals rest on only {} rounds and are narrower than they deserve: \
-             ask for more with --rounds",
-            metadata.rounds_done
+            "the run was interrupted, {} loads in slices are whole: go on with --resume",
+            metadata.loads_done.len()
         ));
     }
-    for (cell, floor) in worst_of_growths(high_noise(report)) {
+    for (cell, floor) in worst_of_growths(high_noise(results)) {
         warn(format!(
             "two copies of the same differ by up to {:.1} % under {cell}: \
              close other programs, or ask for more rounds",
             100.0 * floor
         ));
     }
-    for (cell, spread) in worst_of_growths(unsteady(report)) {
+    for (cell, spread) in worst_of_growths(unsteady(results)) {
         warn(format!(
             "{} itself varies by {:.0} % under {cell}: \
              the machine was busy, or its CPUs are shared",
@@ -75,8 +91,8 @@ pub fn advice(report: &Report) -> Vec<String> {
 }
 
 /// The loads under which the A/A pair differs too much in the main metric.
-fn high_noise(report: &Report) -> Vec<(CellName, f64)> {
-    let copies = report.pairs.iter().filter(|pair| {
+fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
+    let copies = results.pairs.iter().filter(|pair| {
         pair.verdict.starts_with("two copies") && pair.metric == main_metric(&pair.workload)
     });
     copies
@@ -102,9 +118,9 @@ fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
 }
 
 /// The loads under which the baseline's own interval is wide.
-fn unsteady(report: &Report) -> Vec<(CellName, f64)> {
-    let baselines = report.summaries.iter().filter(|summary| {
-        summary.subject == report.metadata.baseline
+fn unsteady(results: &Results) -> Vec<(CellName, f64)> {
+    let baselines = results.summaries.iter().filter(|summary| {
+        summary.subject == results.metadata.baseline
             && summary.metric == main_metric(&summary.workload)
     });
     baselines

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The commands of the program: list, run, plot, report.
+//! The commands of the program: list, run, plot, report, verify.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,20 +10,20 @@ use clap::Args;
 
 use crate::experiment::{files, Experiment, RunnerName};
 use crate::interrupt;
-use crate::metadata::Metadata;
 use crate::plan::Request;
 use crate::plot;
 use crate::policy::{Policy, PolicyKind};
 use crate::progress::{expected, in_words};
 use crate::report::Report;
+use crate::results::Results;
 use crate::run::run;
-use crate::runner::builtin::Builtin;
 use crate::runner::ethr::Ethr;
 use crate::runner::iperf3::Iperf3;
 use crate::runner::scanner::Scanner;
 use crate::runner::Runner;
 use crate::schedule::amount;
-use crate::store::{Store, METADATA};
+use crate::store::{Sample, Store, METADATA, UNTIMED};
+use crate::verify;
 
 const EXPERIMENTS: &str = "harness/experiments";
 const RESULTS: &str = "result";
@@ -32,10 +33,10 @@ const REPORT: &str = "report.md";
 pub struct RunArguments {
     /// The name of a shipped experiment (`harness list`), or an experiment's file
     experiment: String,
-    /// Rounds, in place of the experiment's [1..1000]
+    /// Rounds, of slices too, in place of the experiment's [1..1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Seconds of each load, in place of the experiment's [1..3600]
+    /// Seconds of each load that is not in slices, in place of the experiment's [1..3600]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
     /// The result folder [default: result/EXPERIMENT]; an earlier result in it is replaced
@@ -67,7 +68,12 @@ pub fn list() -> Result<()> {
     for file in files(&root()?.join(EXPERIMENTS))? {
         let experiment = Experiment::read(&file)?;
         println!("{:<10} {}", experiment.name, experiment.question);
-        let amount = amount(&experiment, experiment.rounds, experiment.count_syscalls);
+        let amount = amount(
+            &experiment,
+            experiment.rounds,
+            experiment.count_syscalls,
+            |_| true,
+        );
         println!("{:<10} about {}", "", in_words(expected(amount)));
     }
     Ok(())
@@ -86,6 +92,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     let root = root()?;
     let mut experiment = Experiment::read(&experiment_file(&root, &arguments.experiment)?)?;
     experiment.rounds = arguments.rounds.unwrap_or(experiment.rounds);
+    experiment.slices.rounds = arguments.rounds.unwrap_or(experiment.slices.rounds);
     experiment.seconds = arguments.seconds.unwrap_or(experiment.seconds);
     for subject in &arguments.subjects {
         experiment.add_peer(subject)?;
@@ -99,10 +106,11 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     let make_runner = |name| -> Result<Box<dyn Runner>> {
         Ok(match name {
-            RunnerName::Builtin => Box::new(Builtin::find()?),
+            RunnerName::Builtin => bail!("builtin makes slices and is no tool of its own"),
             RunnerName::Ethr => Box::new(Ethr::find(ethr.clone())?),
             RunnerName::Iperf3 => Box::new(Iperf3::find()?),
-            RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, Builtin::find()?)?),
+            RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, std::env::current_exe()?)?),
+            RunnerName::Exchange => bail!("exchange is no runner of traffic"),
         })
     };
     let out = arguments
@@ -122,14 +130,15 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     let Err(error) = run(&request) else {
         return show(&out);
     };
-    let kept = Metadata::read(&out).map_or(0, |metadata| metadata.rounds_done);
     if interrupt::interrupted() {
-        if kept > 0 {
+        let samples: Vec<Sample> = Store::open(&out).read().unwrap_or_default();
+        if !samples.is_empty() {
             show(&out)?;
         }
+        let rounds: BTreeSet<u32> = samples.iter().map(|sample| sample.round).collect();
         return Err(error.context(format!(
-            "{kept} of {} rounds are kept in {}: the same command with --resume goes on",
-            request.experiment.rounds,
+            "{} rounds are kept in {}: the same command with --resume goes on",
+            rounds.iter().filter(|round| **round != UNTIMED).count(),
             out.display()
         )));
     }
@@ -138,41 +147,80 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
 
 /// Works out a result anew, prints it and writes report.md.
 pub fn report(folder: &Path) -> Result<()> {
-    print!("{}", write_report(folder)?.text());
+    print!(
+        "{}",
+        write_report(Results::work_out(folder)?, folder)?.text()
+    );
     Ok(())
 }
 
-fn write_report(folder: &Path) -> Result<Report> {
-    let report = Report::make(folder)?;
+fn write_report(results: Results, folder: &Path) -> Result<Report> {
+    let report = Report::new(results, folder)?;
     Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
     Ok(report)
 }
 
-/// Draws the figures of a result, or of all of them.
+/// Draws the figures of a result, or of all of them, and writes the tables beside them anew.
 pub fn plot(folder: Option<&Path>) -> Result<()> {
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],
         None => results(&root()?.join(RESULTS))?,
     };
     for folder in folders {
-        draw(&folder)?;
+        print_names(&redraw(&folder)?.1);
     }
     Ok(())
 }
 
 fn show(folder: &Path) -> Result<()> {
-    report(folder)?;
-    println!();
-    draw(folder)?;
-    // Once more, with the figures in it.
-    write_report(folder).map(|_| ())
+    let (report, figures) = redraw(folder)?;
+    println!("{}", report.text());
+    print_names(&figures);
+    Ok(())
 }
 
-fn draw(folder: &Path) -> Result<()> {
-    for figure in plot::draw_all(folder)? {
-        println!("{}", figure.display());
+/// Holds a result, or all of them, against the experiments' files. Fails if one is stale or can't be read.
+pub fn verify(folder: Option<&Path>) -> Result<()> {
+    let root = root()?;
+    let folders = match folder {
+        Some(folder) => vec![folder.to_path_buf()],
+        None => results(&root.join(RESULTS))?,
+    };
+    let mut stale = 0;
+    for folder in &folders {
+        let found = verify::stale_in(&root.join(EXPERIMENTS), folder)
+            .unwrap_or_else(|error| vec![format!("{error:#}")]);
+        stale += u32::from(!found.is_empty());
+        let word = if found.is_empty() {
+            "as its file says"
+        } else {
+            "stale"
+        };
+        println!("{}: {word}", folder.display());
+        for words in found {
+            println!("  {words}");
+        }
+    }
+    if stale > 0 {
+        bail!(
+            "{stale} of {} results are stale: measure them again with make bench",
+            folders.len()
+        );
     }
     Ok(())
+}
+
+/// Summarises, draws and reports, in this order: figures and report.md tell of the same summary.
+fn redraw(folder: &Path) -> Result<(Report, Vec<PathBuf>)> {
+    let results = Results::work_out(folder)?;
+    let figures = plot::draw_all(folder)?;
+    Ok((write_report(results, folder)?, figures))
+}
+
+fn print_names(files: &[PathBuf]) {
+    for file in files {
+        println!("{}", file.display());
+    }
 }
 
 /// All result folders, in the order of their names.

@@ -5,6 +5,9 @@
 //! Every refusal names the file, the place in it and what was expected there.
 
 mod read;
+mod slices;
+
+pub use slices::{Order, Slices, WARM_UP_ROUNDS};
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context};
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::policy::{Policy, PolicyKind};
@@ -31,6 +34,10 @@ pub enum Route {
     Loopback,
     /// Two namespaces joined by a veth pair, MTU 1500.
     Veth,
+    /// Of exchanges: on this machine, as it is.
+    Host,
+    /// Of exchanges: in a virtual machine that counts instructions.
+    Vm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -40,6 +47,10 @@ pub enum RunnerName {
     Ethr,
     Iperf3,
     Scanner,
+    /// The subject itself, which makes its exchanges. Nobody asks for it by name.
+    #[serde(skip_deserializing)]
+    #[value(skip)]
+    Exchange,
 }
 
 impl fmt::Display for RunnerName {
@@ -49,6 +60,7 @@ impl fmt::Display for RunnerName {
             RunnerName::Ethr => "ethr",
             RunnerName::Iperf3 => "iperf3",
             RunnerName::Scanner => "scanner",
+            RunnerName::Exchange => "exchange",
         })
     }
 }
@@ -157,6 +169,17 @@ pub struct Claim {
     pub at_most: f64,
 }
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExperimentKind {
+    /// Subjects filter traffic that runners make.
+    #[default]
+    Traffic,
+    /// Subjects exchange messages.
+    Exchange,
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Experiment {
     /// The file's name without its ending.
@@ -164,14 +187,18 @@ pub struct Experiment {
     pub title: String,
     /// The question that it answers.
     pub question: String,
+    pub kind: ExperimentKind,
+    /// Of loads that are not in slices; 0, with the seconds, if all are.
     pub rounds: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
+    /// How loads of the embedded generator are cut.
+    pub slices: Slices,
     pub baseline: String,
     /// Expanded: each twin once for each number of queues.
     pub subjects: Vec<Subject>,
-    /// Loads that run at the same time, to one address each: as many as the largest number of
-    /// queues. A tcp-probe, which asks many addresses, runs alone.
+    /// Flows of a load, to one address each: as many as the largest number of queues. A tcp-probe, which asks many
+    /// addresses, runs alone.
     pub flows: u16,
     pub workloads: Vec<WorkloadPlan>,
     pub compare: Vec<Pair>,
@@ -190,6 +217,15 @@ impl fmt::Display for Workload {
             Workload::TcpConnect => "tcp-connect",
             Workload::TcpProbe => "tcp-probe",
             Workload::UdpFlood => "udp-flood",
+            Workload::Family => "family",
+            Workload::FamilyConnect => "family-connect",
+            Workload::Echo => "echo",
+            Workload::EchoConnect => "echo-connect",
+            Workload::Dump => "dump",
+            Workload::Refuse => "refuse",
+            Workload::Call => "call",
+            Workload::Verdict => "verdict",
+            Workload::Verdicts => "verdicts",
         })
     }
 }
@@ -199,7 +235,16 @@ impl fmt::Display for Route {
         f.write_str(match self {
             Route::Loopback => "loopback",
             Route::Veth => "veth",
+            Route::Host => "host",
+            Route::Vm => "vm",
         })
+    }
+}
+
+impl WorkloadPlan {
+    /// Whether no other generator than the embedded one, which makes slices, may make it.
+    pub fn only_sliced(&self) -> bool {
+        self.runner == [RunnerName::Builtin] && !self.name.is_exchange()
     }
 }
 
@@ -220,6 +265,20 @@ impl Experiment {
         self.subjects.push(peer);
         Ok(())
     }
+}
+
+/// A whole number in a range.
+pub(crate) fn in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
+    from: D,
+) -> Result<u32, D::Error> {
+    let value = i64::deserialize(from)?;
+    u32::try_from(value)
+        .ok()
+        .filter(|n| (LOW..=HIGH).contains(n))
+        .ok_or_else(|| {
+            let expected = format!("a whole number from {LOW} to {HIGH}");
+            D::Error::invalid_value(Unexpected::Signed(value), &expected.as_str())
+        })
 }
 
 fn builtin_only() -> Vec<RunnerName> {

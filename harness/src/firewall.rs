@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 use nix::sys::signal::{kill, killpg, Signal};
 use nix::unistd::Pid;
+use testbed::netns::Namespace;
+use testbed::proc;
+use testbed::queue::{queues, QueueTotal};
 
 use crate::interrupt;
-use crate::netns::Namespace;
-use crate::process::{self, QueueTotal};
 
 /// How long a program may take until it has its queue.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -106,7 +107,7 @@ impl Firewall {
                 },
                 Ready::HasQueue => {
                     thread::sleep(LOOK_AGAIN);
-                    process::queues(self.pid(), self.queues)?.len() == usize::from(self.queues)
+                    queues(self.pid(), self.queues)?.len() == usize::from(self.queues)
                 }
             };
             if found {
@@ -143,9 +144,9 @@ impl Firewall {
     }
 
     fn read(&self) -> Result<Reading> {
-        let rows = process::queues(self.pid(), self.queues)?;
+        let rows = queues(self.pid(), self.queues)?;
         Ok(Reading {
-            cpu_seconds: process::cpu_seconds(self.pid())?,
+            cpu_seconds: proc::cpu_seconds(self.pid())?,
             queues: QueueTotal::of(&rows),
         })
     }
@@ -243,7 +244,7 @@ impl Counter {
             .context("strace could not be started: run make deps")?;
         let mut counter = Counter { strace };
         let start = Instant::now();
-        while !process::is_traced(firewall.pid()) {
+        while !proc::is_traced(firewall.pid()) {
             if counter.strace.try_wait()?.is_some() || start.elapsed() > READY_WITHIN {
                 bail!("strace could not attach to the firewall: does the machine allow ptrace?");
             }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::experiment::Claim;
 use crate::policy::{Policy, PolicyKind};
-use crate::report::{absent, number, Table};
 use crate::statistics::{ratio_interval, Interval};
 use crate::store::{CellName, PairRow, Sample, Summary};
 use crate::summary::main_metric;
+use crate::table::{absent, number, Table};
 use crate::verdict::LEAST_ROUNDS;
 
 /// Loads that differ in the size of their policy only, the smallest first.
@@ -320,12 +320,12 @@ mod tests {
 
     #[test]
     fn a_claim_holds_or_not() {
-        assert_eq!(said(1.25, 3), "holds: 1.25 times (1.25 to 1.25)");
-        assert_eq!(said(1.75, 3), "DOES NOT HOLD: 1.75 times (1.75 to 1.75)");
-        assert!(said(1.0, 2).starts_with("no verdict on 2 of at least 3 rounds"));
+        assert_eq!(said(1.25, 6), "holds: 1.25 times (1.25 to 1.25)");
+        assert_eq!(said(1.75, 6), "DOES NOT HOLD: 1.75 times (1.75 to 1.75)");
+        assert!(said(1.0, 2).starts_with("no verdict on 2 of at least 6 rounds"));
         assert_eq!(
             said(f64::NAN, 0),
-            "no verdict on 0 of at least 3 rounds: run more with --rounds"
+            "no verdict on 0 of at least 6 rounds: run more with --rounds"
         );
     }
 }

@@ -9,8 +9,7 @@ use std::thread;
 use anyhow::{bail, Result};
 use nix::sys::signal::{kill, sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::{pipe, Pid};
-
-use crate::process::children;
+use testbed::proc::children;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// The writing end of the pipe that wakes the watching thread.

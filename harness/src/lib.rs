@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The measuring harness: it belongs to neither twin, because neither may own the judge.
 //!
-//! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in
+//! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in slices or in
 //! interleaved rounds, `statistics` turns samples into intervals and words, `report` and `plot`
 //! show them.
 
 pub mod advice;
 pub mod commands;
+pub mod cost;
+pub mod count;
+pub mod exchange;
 pub mod experiment;
 pub mod firewall;
 pub mod flows;
@@ -16,19 +19,21 @@ pub mod load;
 pub mod measure;
 pub mod metadata;
 pub mod micro;
-pub mod netns;
 pub mod plan;
 pub mod plot;
 pub mod policy;
-pub mod process;
 pub mod progress;
 pub mod report;
+pub mod results;
 pub mod rules;
 pub mod run;
 pub mod runner;
 pub mod schedule;
+pub mod slices;
 pub mod statistics;
 pub mod store;
 pub mod subject;
 pub mod summary;
+pub mod table;
 pub mod verdict;
+pub mod verify;

@@ -10,8 +10,7 @@ use harness::{commands, interrupt, load, micro};
 
 /// Measures the firewalls against each other and against no firewall.
 ///
-/// An experiment runs in interleaved rounds, each run in network namespaces of its own, and leaves
-/// a folder with raw output, samples, summaries, figures and a report. Needs root.
+/// An experiment runs in slices or interleaved rounds, each subject in network namespaces of its own, and leaves a folder with raw output, samples, summaries, figures and a report. Needs root.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -36,16 +35,19 @@ enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Hold results against the files of their experiments, and say what is stale
+    Verify {
+        /// The result folder [default: all folders in result/]
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds a decision
     Micro(micro::MicroArguments),
     /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
     Policy { kind: PolicyKind, size: u32 },
-    /// One end of the embedded load; started by a run
-    #[command(hide = true, disable_help_flag = true)]
-    Load {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    /// The server that the scanner connects to; started by a run
+    #[command(hide = true)]
+    Load(load::Arguments),
 }
 
 /// As a shell says it of a program that SIGINT has ended.
@@ -57,9 +59,10 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run_experiment(arguments),
         Command::Plot { folder } => commands::plot(folder.as_deref()),
         Command::Report { folder } => commands::report(&folder),
+        Command::Verify { folder } => commands::verify(folder.as_deref()),
         Command::Micro(arguments) => micro::run(&arguments),
         Command::Policy { kind, size } => commands::policy(kind, size),
-        Command::Load { arguments } => load::command(&arguments),
+        Command::Load(arguments) => load::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One run: a subject under a load, on ground of its own.
+//! One run: a subject under a load, on ground of its own. Loads in slices are measured by [`crate::slices`].
 
-use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail, Context, Result};
+use testbed::netns::{Namespace, VETH_IPV4};
+use testbed::proc;
 
+use crate::exchange::Exchanges;
 use crate::experiment::{Route, RunnerName};
-use crate::firewall::{total_calls, Counter, Ended, Firewall, Reading, Ready};
+use crate::firewall::{Ended, Firewall, Reading, Ready};
 use crate::flows::add_up;
 use crate::interrupt;
-use crate::netns::{Namespace, VETH_IPV4};
 use crate::policy::PolicyFiles;
-use crate::process;
 use crate::rules::{self, HostRules, Target};
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::schedule::Cell;
@@ -35,23 +36,25 @@ pub struct Site<'a> {
     pub host: bool,
     pub flows: u16,
     pub policies: PolicyFiles,
+    pub exchanges: Exchanges,
     pub make_runner: &'a MakeRunner<'a>,
 }
 
-/// The namespaces of a run.
-enum Ground {
+/// The namespaces of a subject.
+pub enum Ground {
     One(Namespace),
     /// Client and server, joined by a veth pair.
     Two(Namespace, Namespace),
 }
 
 impl Ground {
-    fn new(site: &Site, route: Route) -> Result<Ground> {
+    pub fn new(site: &Site, route: Route) -> Result<Ground> {
         if site.host {
             return Ok(Ground::One(Namespace::host()));
         }
         match route {
             Route::Loopback => Ok(Ground::One(Namespace::new()?)),
+            Route::Host | Route::Vm => bail!("{route} has no namespaces"),
             Route::Veth => {
                 let (client, server) = (Namespace::new()?, Namespace::new()?);
                 Namespace::veth_pair(&client, &server)?;
@@ -60,7 +63,7 @@ impl Ground {
         }
     }
 
-    fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> Place<'_> {
         match self {
             Ground::One(both) => Place {
                 server: both,
@@ -74,16 +77,20 @@ impl Ground {
 impl Site<'_> {
     /// The load of a cell, as the flow with this number sees it; for command lines too.
     pub fn load(&self, cell: &Cell, flow: u16, seconds: u32) -> Load {
-        let address = match cell.route {
-            Route::Loopback => rules::loopback_address(flow),
-            Route::Veth => VETH_IPV4.1,
-        };
         Load {
             workload: cell.workload,
             duration: Duration::from_secs(seconds.into()),
-            address,
+            address: self.address(cell, flow),
             port: PORT,
             payload_bytes: cell.payload_bytes,
+        }
+    }
+
+    /// Where the server of a flow listens.
+    pub fn address(&self, cell: &Cell, flow: u16) -> IpAddr {
+        match cell.route {
+            Route::Veth => VETH_IPV4.1,
+            _ => rules::loopback_address(flow),
         }
     }
 
@@ -103,6 +110,9 @@ impl Site<'_> {
         runner: RunnerName,
         seconds: u32,
     ) -> Result<Outcome> {
+        if subject.kind == Kind::Exchange {
+            return self.exchanges.measure(subject, cell, seconds);
+        }
         let ground = Ground::new(self, cell.route)?;
         // Declared before the firewall, so that it outlives it: host rules go last.
         let _rules = self.load_rules(&ground, subject, cell)?;
@@ -116,7 +126,7 @@ impl Site<'_> {
         interrupt::check()?;
         firewall.check_running()?;
         let after = firewall.read_settled()?;
-        let memory = process::peak_memory_mib(firewall.pid())?;
+        let memory = proc::peak_memory_mib(firewall.pid())?;
         let ended = firewall.stop()?;
         let mut outcome = outcome?;
         outcome.incidents.extend(incidents(subject, &ended));
@@ -130,47 +140,15 @@ impl Site<'_> {
         Ok(outcome)
     }
 
-    /// Counts the system calls of a firewall under a load. Under strace nothing else is worth
-    /// measuring.
-    pub fn count_calls(
-        &self,
-        subject: &Subject,
-        cell: &Cell,
-        runner: RunnerName,
-        seconds: u32,
-        table: &Path,
-    ) -> Result<Metric> {
-        let ground = Ground::new(self, cell.route)?;
-        let _rules = self.load_rules(&ground, subject, cell)?;
-        let mut firewall = self
-            .start(&ground, subject, cell)?
-            .context("there is no firewall to count")?;
-        let counter = Counter::attach(ground.place().server, &firewall, table)?;
-        let before = firewall.read_settled()?;
-        let outcome = self.run_load(&ground, cell, runner, seconds);
-        interrupt::check()?;
-        firewall.check_running()?;
-        outcome?;
-        let packets = packets_between(before, firewall.read_settled()?)?;
-        firewall.stop()?;
-        counter.finish()?;
-        let text = fs::read_to_string(table).with_context(|| table.display().to_string())?;
-        let calls = total_calls(&text).context("strace printed no total")?;
-        Ok(Metric {
-            name: "syscalls_per_packet",
-            unit: "calls",
-            value: calls as f64 / packets,
-        })
-    }
-
-    fn load_rules(
+    /// Loads what leads packets to a subject. Host rules go with what is returned.
+    pub fn load_rules(
         &self,
         ground: &Ground,
         subject: &Subject,
         cell: &Cell,
     ) -> Result<Option<HostRules>> {
         let target = match subject.kind {
-            Kind::None => return Ok(None),
+            Kind::None | Kind::Exchange => return Ok(None),
             Kind::Nftables => {
                 let policy = cell.policy.context("there is no policy for the kernel")?;
                 rules::load_policy(ground.place().server, &self.policies.path(policy))?;
@@ -193,7 +171,13 @@ impl Site<'_> {
         Ok(None)
     }
 
-    fn start(&self, ground: &Ground, subject: &Subject, cell: &Cell) -> Result<Option<Firewall>> {
+    /// Starts the program of a subject that has one.
+    pub fn start(
+        &self,
+        ground: &Ground,
+        subject: &Subject,
+        cell: &Cell,
+    ) -> Result<Option<Firewall>> {
         let policy = cell.policy.map(|policy| self.policies.path(policy));
         let Some(words) = subject.command_line(self.bin_dir, policy.as_deref()) else {
             return Ok(None);
@@ -206,7 +190,7 @@ impl Site<'_> {
     }
 
     /// Runs as many loads at once as there are flows, and adds up what they gave.
-    fn run_load(
+    pub(crate) fn run_load(
         &self,
         ground: &Ground,
         cell: &Cell,
@@ -236,7 +220,7 @@ impl Site<'_> {
 }
 
 /// Packets that the kernel handed to the firewall: its own count, the same for every program.
-fn packets_between(before: Reading, after: Reading) -> Result<f64> {
+pub(crate) fn packets_between(before: Reading, after: Reading) -> Result<f64> {
     let packets = after.queues.handed.saturating_sub(before.queues.handed);
     if packets == 0 {
         bail!("no packet reached the firewall: does the rule name its queue?");
@@ -272,7 +256,8 @@ fn firewall_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<
     ])
 }
 
-fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
+/// What a program that has ended has to say against its run.
+pub fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
     let mut incidents = Vec::new();
     if !matches!(subject.kind, Kind::Twin { .. }) {
         return incidents;
@@ -296,7 +281,7 @@ fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::QueueTotal;
+    use testbed::queue::QueueTotal;
 
     #[test]
     fn the_cost_of_a_packet_is_that_of_the_run_alone() {

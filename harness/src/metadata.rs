@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::{Claim, Figure, Pair, Reference};
+use crate::experiment::Slices;
+use crate::experiment::{Claim, ExperimentKind, Figure, Pair, Reference};
 use crate::store::{Store, METADATA};
 
 /// What stands where the machine doesn't tell.
@@ -22,6 +23,9 @@ pub struct Metadata {
     pub experiment: String,
     pub title: String,
     pub question: String,
+    /// Missing in older files.
+    #[serde(default)]
+    pub kind: ExperimentKind,
     pub source: Source,
     pub machine: Machine,
     /// Tool -> its own version text.
@@ -35,10 +39,17 @@ pub struct Metadata {
     pub started: String,
     /// UTC; None while the run goes on or when it was interrupted.
     pub ended: Option<String>,
+    /// Of loads that are not in slices.
     pub rounds: u32,
     pub rounds_done: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
+    /// How loads of the embedded generator were cut; missing if there were none, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<Slices>,
+    /// The loads in slices of which all rounds are there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads_done: Vec<String>,
     /// True: measured on the machine's own loopback, not in namespaces.
     pub host: bool,
     pub subjects: Vec<String>,
@@ -88,6 +99,13 @@ impl Metadata {
             )
         })?;
         serde_json::from_str(&text).with_context(|| file.display().to_string())
+    }
+
+    /// How a workload was cut; None if it was not.
+    pub fn slices_of(&self, workload: &str) -> Option<&Slices> {
+        let embedded = |used: &RunnerUse| used.workload == workload && used.runner == "builtin";
+        let slices = self.slices.as_ref()?;
+        self.runners.iter().any(embedded).then_some(slices)
     }
 
     /// On the disk when it returns.

@@ -10,8 +10,8 @@ use std::process::Command;
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 
-use crate::report::{aligned, number};
-use crate::statistics::{median_interval, ratio_interval, Interval};
+use crate::statistics::{interval_in_words, median_interval, ratio_interval, Interval};
+use crate::table::{aligned, number};
 
 #[derive(Args)]
 pub struct MicroArguments {
@@ -34,11 +34,13 @@ struct Case {
     rounds: Vec<(f64, f64)>,
 }
 
-/// Runs both and prints a table: medians with their 95 % intervals, and the ratio of the rounds.
+/// Runs both and prints a table: medians with their intervals, and the ratio of the rounds.
 pub fn run(arguments: &MicroArguments) -> Result<()> {
     let programs = [&arguments.rust, &arguments.c];
     let cases = rounds(arguments.rounds, |which| measure(programs[which]))?;
     print!("{}", table(&cases));
+    let intervals = interval_in_words(arguments.rounds as usize);
+    println!("\n  median ({intervals}); Rust / C: median of the ratios of the same round");
     Ok(())
 }
 

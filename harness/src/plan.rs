@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use serde_json::json;
 
-use crate::experiment::{Experiment, Route, RunnerName, WorkloadPlan};
+use crate::exchange::Exchanges;
+use crate::experiment::{Experiment, ExperimentKind, Route, RunnerName, WorkloadPlan};
+use crate::load;
 use crate::measure::{MakeRunner, Site};
 use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Source};
 use crate::policy::{file_name, PolicyFiles};
-use crate::runner::{scanner, Runner, Workload};
+use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject};
 
@@ -57,8 +59,12 @@ impl<'a> Plan<'a> {
         let mut uses = Vec::new();
         let mut tools = BTreeMap::new();
         for workload in &mut experiment.workloads {
-            let (name, runner, note) = choose_runner(workload, request)?;
-            tools.insert(name.to_string(), runner.version());
+            if experiment.kind == ExperimentKind::Exchange {
+                workload.runner = vec![RunnerName::Exchange];
+                continue;
+            }
+            let (name, version, note) = choose_runner(workload, request)?;
+            tools.insert(name.to_string(), version);
             uses.push(RunnerUse {
                 workload: workload.name.to_string(),
                 runner: name.to_string(),
@@ -72,6 +78,7 @@ impl<'a> Plan<'a> {
             workload.runner = vec![name];
         }
         let cells = cells(&experiment);
+        check_times(&experiment, &cells, request)?;
         let runners = cells.iter().map(|cell| cell.runners[0]).collect();
         let policies = PolicyFiles::write(cells.iter().filter_map(|cell| cell.policy))?;
         let site = Site {
@@ -80,6 +87,12 @@ impl<'a> Plan<'a> {
             host: request.host,
             flows: experiment.flows,
             policies,
+            exchanges: Exchanges::new(
+                &request.root,
+                &request.bin_dir,
+                &experiment.subjects,
+                &cells,
+            ),
             make_runner: request.make_runner,
         };
         tools.extend(tool_versions(&experiment));
@@ -87,6 +100,7 @@ impl<'a> Plan<'a> {
             experiment: experiment.name.clone(),
             title: experiment.title.clone(),
             question: experiment.question.clone(),
+            kind: experiment.kind,
             source: Source::of(&request.root),
             machine: Machine::here(),
             tools,
@@ -94,10 +108,18 @@ impl<'a> Plan<'a> {
             config_hash: config_hash(&experiment, &programs, request.host),
             started: now(),
             ended: None,
-            rounds: experiment.rounds,
+            rounds: match cells.iter().all(Cell::is_sliced) {
+                true => 0,
+                false => experiment.rounds,
+            },
             rounds_done: 0,
             warmup_seconds: experiment.warmup_seconds,
             seconds: experiment.seconds,
+            slices: cells
+                .iter()
+                .any(Cell::is_sliced)
+                .then(|| experiment.slices.clone()),
+            loads_done: Vec::new(),
             host: request.host,
             subjects: experiment.subjects.iter().map(Subject::name).collect(),
             baseline: experiment.baseline.clone(),
@@ -182,28 +204,43 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// The first runner of those asked for that is there and can make the workload, and in words why it
+/// What the command line asks for in place of what the experiment says must have its times, too.
+fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Result<()> {
+    let in_rounds = cells.iter().any(|cell| !cell.is_sliced());
+    if in_rounds && (experiment.rounds == 0 || experiment.seconds == 0) {
+        bail!("the experiment says nothing of loads that are not in slices: give --rounds and --seconds");
+    }
+    if request.host && cells.iter().any(Cell::is_sliced) {
+        bail!(
+            "--host: loads in slices have namespaces of their own: \
+             leave --host out, or ask for --runner iperf3 or ethr"
+        );
+    }
+    Ok(())
+}
+
+/// The first runner of those asked for that is there and can make the workload, its version, and in words why it
 /// isn't the first.
 fn choose_runner(
     workload: &WorkloadPlan,
     request: &Request,
-) -> Result<(RunnerName, Box<dyn Runner>, Option<String>)> {
+) -> Result<(RunnerName, String, Option<String>)> {
     let asked = match request.runner {
         Some(runner) => vec![runner],
         None => workload.runner.clone(),
     };
     let mut reasons = Vec::new();
     for name in asked {
-        match (request.make_runner)(name) {
-            Ok(runner) if runner.supports(workload.name) => {
+        match version(workload.name, name, request) {
+            Ok(Some(version)) => {
                 let used = match name {
-                    RunnerName::Builtin => "embedded runner used".to_string(),
+                    RunnerName::Builtin => "embedded generator used, in slices".to_string(),
                     other => format!("{other} used"),
                 };
                 let note = (!reasons.is_empty()).then(|| format!("{}: {used}", reasons.join(", ")));
-                return Ok((name, runner, note));
+                return Ok((name, version, note));
             }
-            Ok(_) => reasons.push(format!("{name} does not make {}", workload.name)),
+            Ok(None) => reasons.push(format!("{name} does not make {}", workload.name)),
             // What was asked for in so many words, or has no substitute, must be there.
             Err(error) if request.runner.is_some() || workload.name == Workload::TcpProbe => {
                 return Err(error)
@@ -218,6 +255,16 @@ fn choose_runner(
     bail!("{}: use --runner {cure}", reasons.join(", "));
 }
 
+/// That of a runner which makes the workload; None of one that does not. Fails if it is not there.
+fn version(workload: Workload, name: RunnerName, request: &Request) -> Result<Option<String>> {
+    if name == RunnerName::Builtin {
+        let version = env!("CARGO_PKG_VERSION").to_string();
+        return Ok(load::makes(workload).then_some(version));
+    }
+    let runner = (request.make_runner)(name)?;
+    Ok(runner.supports(workload).then(|| runner.version()))
+}
+
 /// The hash of each program's file, by subject.
 fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, String>> {
     let mut hashes = BTreeMap::new();
@@ -227,6 +274,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
         };
         let cure = match subject.kind {
             Kind::Peer { .. } => "install it, or give its path",
+            Kind::Exchange => "build it with make -C kernel",
             _ => "build it with make build, or name its folder with --bin-dir",
         };
         let missing = || {
@@ -259,6 +307,8 @@ fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, hos
     let config = json!({
         "seconds": experiment.seconds,
         "warmup_seconds": experiment.warmup_seconds,
+        "slice": [experiment.slices.milliseconds, experiment.slices.settle_milliseconds],
+        "order": experiment.slices.order,
         "flows": experiment.flows,
         "count_syscalls": experiment.count_syscalls,
         "subjects": experiment.subjects.iter().map(Subject::name).collect::<Vec<_>>(),
@@ -288,6 +338,26 @@ fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Those of the exchanges, with COUNT in place of what each run finds for itself.
+fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
+    let root = format!("{}/", site.root.display());
+    let mut commands = Vec::new();
+    for cell in cells {
+        for subject in &experiment.subjects {
+            let words = site.exchanges.words(subject, cell, 0, false)?;
+            let command = words[..words.len() - 1].join(" ") + " COUNT";
+            let command = command.replace(&root, "");
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        }
+    }
+    if cells.iter().any(|cell| cell.route == Route::Vm) {
+        commands.push("kernel/lab LIST".into());
+    }
+    Ok(commands)
+}
+
 /// Every command line once, with paths inside the repository as seen from its root.
 fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let mut commands: Vec<String> = Vec::new();
@@ -308,7 +378,10 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
             commands.push(format!("nft -f {}", file_name(policy)));
         }
     }
-    for cell in cells {
+    if experiment.kind == ExperimentKind::Exchange {
+        return exchange_commands(experiment, cells, site);
+    }
+    for cell in cells.iter().filter(|cell| !cell.is_sliced()) {
         let runner = (site.make_runner)(cell.runners[0])?;
         for flow in 0..site.flows(cell) {
             commands.extend(runner.command_lines(&site.load(cell, flow, experiment.seconds)));

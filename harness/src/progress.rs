@@ -30,7 +30,7 @@ struct Estimate {
 
 /// How long so much will take on a machine of which nothing is known yet.
 pub fn expected(amount: Amount) -> Duration {
-    Duration::from_secs(amount.load_seconds.into()) + OVERHEAD * amount.runs
+    amount.load + OVERHEAD * amount.runs
 }
 
 impl Estimate {
@@ -40,7 +40,7 @@ impl Estimate {
             0 => OVERHEAD,
             done => elapsed.saturating_sub(self.load_done) / done,
         };
-        self.load - self.load_done + overhead * (self.steps - self.done)
+        self.load.saturating_sub(self.load_done) + overhead * (self.steps - self.done)
     }
 }
 
@@ -55,7 +55,7 @@ impl Progress {
             start: Instant::now(),
             steps,
             done: 0,
-            load: Duration::from_secs(amount.load_seconds.into()),
+            load: amount.load,
             load_done: Duration::ZERO,
         };
         Progress {
@@ -79,12 +79,12 @@ impl Progress {
         }
     }
 
-    /// The run has ended with this result.
-    pub fn end(&mut self, seconds: u32, result: &str) {
-        self.planned.done += 1;
-        self.planned.load_done += Duration::from_secs(seconds.into());
+    /// So many runs, which had so much of load, have ended with this result.
+    pub fn end(&mut self, runs: u32, load: Duration, result: &str) {
+        self.planned.done += runs;
+        self.planned.load_done += load;
         match &self.bar {
-            Some(bar) => bar.inc(1),
+            Some(bar) => bar.inc(runs.into()),
             None => {
                 let (done, steps) = (self.planned.done, self.planned.steps);
                 eprintln!(

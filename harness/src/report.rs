@@ -8,59 +8,37 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::advice::advice;
-use crate::experiment::Figure;
-use crate::growth::{self, Growth};
-use crate::metadata::Metadata;
-use crate::store::{CellName, PairRow, Sample, Store, Summary};
-use crate::summary::{compare, main_metric, summarize};
+use crate::experiment::{ExperimentKind, Figure};
+use crate::experiment::{Order, Slices};
+use crate::growth::Growth;
+use crate::results::Results;
+use crate::statistics::interval_in_words;
+use crate::store::{CellName, Summary};
+use crate::summary::main_metric;
+use crate::table::{absent, aligned, number, Table};
 
-/// A whole result, read from its folder.
+/// A result and the figures that were drawn of it.
 pub struct Report {
-    pub metadata: Metadata,
-    pub summaries: Vec<Summary>,
-    pub pairs: Vec<PairRow>,
-    /// What was claimed, and what came of it.
-    pub claims: Vec<(String, String)>,
+    results: Results,
     /// The names of the figures in the folder.
     figures: Vec<String>,
 }
 
-/// One load, or several that differ in their policy's size, with the rows of its table.
-pub struct Table {
-    pub title: String,
-    pub head: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
-
 impl Report {
-    /// Works out summary.csv and pairs.csv anew from the samples of a folder.
-    pub fn make(folder: &Path) -> Result<Report> {
-        let metadata = Metadata::read(folder)?;
-        let store = Store::open(folder);
-        let samples: Vec<Sample> = store.read()?;
-        let summaries = summarize(&samples, &metadata.baseline);
-        let pairs = compare(&samples, &metadata.compare, &metadata.subjects);
-        store.rewrite(&summaries)?;
-        store.rewrite(&pairs)?;
-        let claims = growth::claims(&samples, &metadata.claims);
-        let figures = drawn(folder, &metadata.figures)?;
-        Ok(Report {
-            metadata,
-            summaries,
-            pairs,
-            claims,
-            figures,
-        })
+    /// Of what was worked out, with the figures that lie in the folder.
+    pub fn new(results: Results, folder: &Path) -> Result<Report> {
+        let figures = drawn(folder, &results.metadata.figures)?;
+        Ok(Report { results, figures })
     }
 
     /// For the terminal.
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n", self.metadata.title);
+        let mut text = format!("{}\n", self.results.metadata.title);
         for table in self.tables() {
             let _ = writeln!(text, "\n{}", table.title);
             text.push_str(&aligned(&table.head, &table.rows));
         }
-        let claims = Some(("claims".to_string(), self.claims.clone()));
+        let claims = Some(("claims".to_string(), self.results.claims.clone()));
         let claims = claims.filter(|(_, claims)| !claims.is_empty());
         let verdicts = self.verdicts().into_iter();
         let verdicts = verdicts.map(|(cell, lines)| (cell.to_string(), lines));
@@ -84,7 +62,7 @@ impl Report {
 
     /// For report.md.
     pub fn markdown(&self) -> String {
-        let metadata = &self.metadata;
+        let metadata = &self.results.metadata;
         let mut text = format!("# {}\n\n{}\n\n", metadata.title, metadata.question);
         text.push_str(&self.how());
         for table in self.tables() {
@@ -96,9 +74,9 @@ impl Report {
             }
         }
         text.push('\n');
-        if !self.claims.is_empty() {
+        if !self.results.claims.is_empty() {
             text.push_str("## Claims\n\n");
-            for (asked, words) in &self.claims {
+            for (asked, words) in &self.results.claims {
                 let _ = writeln!(text, "- {asked}: {words}");
             }
             text.push('\n');
@@ -126,22 +104,31 @@ impl Report {
     }
 
     fn how(&self) -> String {
-        let metadata = &self.metadata;
+        let metadata = &self.results.metadata;
         let (machine, source) = (&metadata.machine, &metadata.source);
-        let place = if metadata.host {
-            "the machine's own loopback"
-        } else {
-            "network namespaces"
+        let place = match metadata.kind {
+            ExperimentKind::Exchange => {
+                "this machine (time) and in a virtual one that counts instructions"
+            }
+            ExperimentKind::Traffic if metadata.host => "the machine's own loopback",
+            ExperimentKind::Traffic => "network namespaces",
         };
         let dirty = if source.dirty { ", with changes" } else { "" };
-        let mut text = format!(
-            "Measured in {} of {} interleaved rounds of {} s a load, in {place}, after a warm-up of {} s. \
-             Each value is the median of the rounds with its 95 % bootstrap interval; \
-             a ratio is that to `{}` in the same rounds.\n\n",
-            metadata.rounds_done,
-            metadata.rounds,
-            metadata.seconds,
-            metadata.warmup_seconds,
+        let mut text = format!("Measured in {place}. ");
+        if let Some(slices) = &metadata.slices {
+            let _ = write!(text, "{} ", in_slices(slices));
+        }
+        if metadata.rounds > 0 {
+            let _ = write!(
+                text,
+                "Other loads: {} of {} interleaved rounds of {} s, after a warm-up of {} s. ",
+                metadata.rounds_done, metadata.rounds, metadata.seconds, metadata.warmup_seconds
+            );
+        }
+        let _ = write!(
+            text,
+            "Each value is the median of the rounds with its interval; a ratio is the median of the ratios to `{}` in \
+             the same round.\n\n",
             metadata.baseline
         );
         let rows = [
@@ -171,7 +158,7 @@ impl Report {
 
     fn tables(&self) -> Vec<Table> {
         let mut cells: Vec<CellName> = Vec::new();
-        for summary in &self.summaries {
+        for summary in &self.results.summaries {
             let cell = summary.cell();
             if !cells.contains(&cell) {
                 cells.push(cell);
@@ -181,29 +168,31 @@ impl Report {
             cells.into_iter().partition(|cell| cell.policy.is_some());
         let tables = single.into_iter().map(|cell| self.table(cell));
         let growths = Growth::of(&growing);
-        let subjects = &self.metadata.subjects;
-        let growths = growths
-            .iter()
-            .flat_map(|growth| growth.tables(subjects, &self.summaries, &self.pairs));
+        let subjects = &self.results.metadata.subjects;
+        let growths = growths.iter().flat_map(|growth| {
+            growth.tables(subjects, &self.results.summaries, &self.results.pairs)
+        });
         tables.chain(growths).collect()
     }
 
     fn table(&self, cell: CellName) -> Table {
         let find = |subject: &str, metric: &str| {
-            self.summaries
+            self.results
+                .summaries
                 .iter()
                 .find(|s| s.subject == subject && s.metric == metric && s.cell() == cell)
         };
         let metric = main_metric(&cell.workload);
         let latency = cell.workload == "tcp-latency";
         let counted = self
+            .results
             .metadata
             .subjects
             .iter()
             .any(|s| find(s, "syscalls_per_packet").is_some());
         let mut head = vec!["subject".to_string(), metric.to_string()];
-        let ratio_head = format!("to {}", self.metadata.baseline);
-        head.extend(["95 % interval", &ratio_head].map(String::from));
+        let ratio_head = format!("to {}", self.results.metadata.baseline);
+        head.extend([self.interval_head(&cell, metric), ratio_head]);
         head.extend(latency.then(|| "p99 us".to_string()));
         head.extend(["lost", "CPU us/packet"].map(String::from));
         head.extend(counted.then(|| "calls/packet".to_string()));
@@ -229,6 +218,7 @@ impl Report {
         };
         let there = |subject: &&String| find(subject, metric).is_some();
         let rows = self
+            .results
             .metadata
             .subjects
             .iter()
@@ -242,10 +232,23 @@ impl Report {
         }
     }
 
+    /// What the intervals of a load cover: that of the subject with the fewest rounds.
+    fn interval_head(&self, cell: &CellName, metric: &str) -> String {
+        let of_it = |row: &&Summary| row.metric == metric && row.rounds > 0 && row.cell() == *cell;
+        let rounds = self.results.summaries.iter().filter(of_it);
+        let least = rounds.map(|row| row.rounds).min().unwrap_or(0);
+        interval_in_words(least)
+    }
+
     /// By load: what was asked, and the answer. Those of growing policies stand in their tables.
     fn verdicts(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut verdicts: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
-        for pair in self.pairs.iter().filter(|pair| pair.policy.is_none()) {
+        for pair in self
+            .results
+            .pairs
+            .iter()
+            .filter(|pair| pair.policy.is_none())
+        {
             let cell = pair.cell();
             let asked = format!("{}, {} / {}", pair.metric, pair.a, pair.b);
             let line = (asked, pair.verdict.clone());
@@ -259,7 +262,7 @@ impl Report {
 
     /// Runner notes, incidents and advice.
     fn notes(&self) -> Vec<String> {
-        let metadata = &self.metadata;
+        let metadata = &self.results.metadata;
         let runners = metadata.runners.iter().filter_map(|used| {
             let note = used.note.as_ref()?;
             Some(format!("note: {}: {note}", used.workload))
@@ -268,7 +271,10 @@ impl Report {
             .incidents
             .iter()
             .map(|what| format!("incident: {what}"));
-        runners.chain(incidents).chain(advice(self)).collect()
+        runners
+            .chain(incidents)
+            .chain(advice(&self.results))
+            .collect()
     }
 
     fn write_figures(&self, text: &mut String) {
@@ -278,6 +284,7 @@ impl Report {
         text.push_str("## Figures\n\n");
         for name in &self.figures {
             let asked = self
+                .results
                 .metadata
                 .figures
                 .iter()
@@ -286,6 +293,25 @@ impl Report {
             let _ = writeln!(text, "![{title}]({name}.svg)\n");
         }
     }
+}
+
+fn in_slices(slices: &Slices) -> String {
+    let Slices {
+        milliseconds,
+        settle_milliseconds,
+        order,
+        rounds,
+        most_seconds,
+    } = slices;
+    let order = match order {
+        Order::Turned => "turns round",
+        Order::Rotated => "is rotated",
+    };
+    format!(
+        "Loads of the embedded generator: all subjects run at the same time, and have slices of {milliseconds} ms in turn \
+         after {settle_milliseconds} ms that don't count; {rounds} rounds of one slice of each, or as many as {most_seconds} s a load give; their order \
+         {order} each time."
+    )
 }
 
 /// The names of the figures that were drawn: those that were asked for in their order, then others.
@@ -302,64 +328,4 @@ fn drawn(folder: &Path, asked: &[Figure]) -> Result<Vec<String>> {
     let place = |name: &String| asked.iter().position(|figure| figure.name == *name);
     names.sort_by_key(|name| (place(name).unwrap_or(asked.len()), name.clone()));
     Ok(names)
-}
-
-pub fn absent() -> String {
-    "-".into()
-}
-
-/// Three or four digits that matter.
-pub fn number(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".into(),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-/// The first column to the left, the others to the right.
-pub fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
-    let lines: Vec<&[String]> = std::iter::once(head)
-        .chain(rows.iter().map(|r| r.as_slice()))
-        .collect();
-    let width = |column: usize| {
-        lines
-            .iter()
-            .map(|line| line[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    for line in lines {
-        let _ = write!(text, "  {:<1$}", line[0], widths[0]);
-        for (cell, width) in line[1..].iter().zip(&widths[1..]) {
-            let _ = write!(text, "  {cell:>width$}");
-        }
-        text.push('\n');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_the_digits_that_matter() {
-        let texts = [0.0, 0.1234, 1.234, 12.34, 1234.5].map(number);
-        assert_eq!(texts, ["0", "0.123", "1.23", "12.3", "1234"]);
-    }
-
-    #[test]
-    fn columns_are_aligned() {
-        let row = |cells: [&str; 2]| cells.map(String::from).to_vec();
-        let text = aligned(
-            &row(["subject", "x"]),
-            &[row(["a", "10"]), row(["±b", "7"])],
-        );
-        assert_eq!(text, "  subject   x\n  a        10\n  ±b        7\n");
-    }
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{bail, Context, Result};
+use testbed::netns::Namespace;
 
 use crate::experiment::Route;
-use crate::netns::Namespace;
 use crate::runner::Workload;
 
 /// Where in a rule its target begins.
@@ -31,7 +31,7 @@ pub fn name(workload: Workload, route: Route) -> &'static str {
         (Route::Veth, _) => "veth-9999",
         (Route::Loopback, Workload::TcpProbe) => "balanced-9999",
         (Route::Loopback, Workload::UdpFlood) => "loopback-9999-udp",
-        (Route::Loopback, _) => "loopback-9999",
+        _ => "loopback-9999",
     }
 }
 

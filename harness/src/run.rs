@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A whole experiment: warm-up, counted calls, rounds; each round is on the disk before the next
-//! starts.
+//! A whole experiment: loads in slices, warm-up, counted calls, rounds. Each load in slices, and each round, is on the disk
+//! before the next starts.
+
+mod rows;
 
 use std::path::Path;
+use std::process;
+use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 
+use crate::experiment::Route;
+use crate::experiment::Slices;
 use crate::interrupt;
 use crate::metadata::{now, Metadata};
 use crate::plan::{Plan, Request};
 use crate::progress::Progress;
-use crate::report::number;
 use crate::runner::Outcome;
-use crate::schedule::{self, Cell, Step};
-use crate::store::{
-    CellName, PercentileRow, Round, Sample, SeriesRow, Store, METADATA, RAW, UNTIMED,
-};
+use crate::schedule::{self, Cell, Step, COUNTED};
+use crate::slices::{self, SlicedOutcome};
+use crate::store::{CellName, Round, Sample, Store, METADATA, UNTIMED};
 use crate::subject::Subject;
 use crate::summary::main_metric;
+use crate::table::number;
+use rows::SampleOf;
 
 /// After this many failed runs in a row something is wrong that will not pass.
 const FAILURES_IN_A_ROW: u32 = 3;
@@ -53,22 +59,30 @@ fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     let old = Metadata::read(folder).context("there is nothing to resume: leave --resume out")?;
     if old.config_hash != plan.metadata.config_hash {
         bail!(
-            "{}: the experiment, its options or the programs are not those of its {} rounds: \
+            "{}: the experiment, its options or the programs are not those of its rounds: \
              leave --resume out to start anew, or choose another folder with --out",
-            folder.display(),
-            old.rounds_done
+            folder.display()
         );
     }
     let store = Store::open(folder);
-    store.cut_to(old.rounds_done)?;
+    store.cut(|load, round| match is_sliced(plan, load) {
+        true => old.loads_done.contains(&load.to_string()),
+        false => round <= old.rounds_done,
+    })?;
     plan.metadata = Metadata {
         started: old.started,
         rounds_done: old.rounds_done,
+        loads_done: old.loads_done,
         incidents: old.incidents,
         ..plan.metadata.clone()
     };
     plan.metadata.write(&store)?;
     Ok(store)
+}
+
+fn is_sliced(plan: &Plan, load: &CellName) -> bool {
+    let mut sliced = plan.cells.iter().filter(|cell| cell.is_sliced());
+    sliced.any(|cell| cell.name() == *load)
 }
 
 /// A plan while it is carried out.
@@ -90,7 +104,9 @@ impl<'a> Session<'a> {
         let counted = samples.iter().any(|sample| sample.round == UNTIMED);
         let count = experiment.count_syscalls && !counted;
         let rounds = experiment.rounds.saturating_sub(metadata.rounds_done);
-        let progress = Progress::new(schedule::amount(experiment, rounds, count));
+        let progress = Progress::new(schedule::amount(experiment, rounds, count, |cell| {
+            !metadata.loads_done.contains(&cell.name().to_string())
+        }));
         Ok(Session {
             plan,
             store,
@@ -103,11 +119,12 @@ impl<'a> Session<'a> {
 
     fn run(mut self) -> Result<()> {
         let experiment = &self.plan.experiment;
+        let in_slices = self.plan.cells.iter().filter(|cell| cell.is_sliced());
         self.progress.say(&format!(
-            "{}: {} rounds of {} loads x {} subjects, about {}",
+            "{}: {} loads, {} of them in slices, x {} subjects, about {}",
             experiment.title,
-            experiment.rounds,
             self.plan.cells.len(),
+            in_slices.count(),
             experiment.subjects.len(),
             self.progress.left()
         ));
@@ -119,13 +136,18 @@ impl<'a> Session<'a> {
         for note in self.plan.notes.iter().cloned().chain(runner_notes) {
             self.progress.say(&format!("note: {note}"));
         }
-        if self.metadata.rounds_done < experiment.rounds {
+        for cell in self.plan.cells.iter().filter(|cell| cell.is_sliced()) {
+            if !self.metadata.loads_done.contains(&cell.name().to_string()) {
+                self.sliced(cell)?;
+            }
+        }
+        if self.metadata.rounds_done < self.metadata.rounds {
             self.warm_up()?;
         }
         if self.count {
             self.count_calls()?;
         }
-        for round in self.metadata.rounds_done + 1..=experiment.rounds {
+        for round in self.metadata.rounds_done + 1..=self.metadata.rounds {
             self.round(round)?;
         }
         self.metadata.ended = Some(now());
@@ -134,22 +156,47 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Measures all subjects under a load in slices and puts it on the disk: after an interruption as far as it came.
+    fn sliced(&mut self, cell: &Cell) -> Result<()> {
+        let plan = self.plan;
+        let (subjects, slices) = (&plan.experiment.subjects, &plan.experiment.slices);
+        self.progress.begin(format!("in slices  {}", cell.name()));
+        let mut outcome = slices::measure(&plan.site, subjects, cell, slices)
+            .with_context(|| cell.name().to_string())?;
+        let (count, load) = (
+            subjects.len() as u32,
+            slices.duration(subjects.len() as u32),
+        );
+        let result = format!("{} rounds of slices", outcome.rounds);
+        self.progress.end(count, load, &result);
+        for incident in std::mem::take(&mut outcome.incidents) {
+            self.incident(format!("{}, {incident}", cell.name()));
+        }
+        self.store
+            .append(&rows_of(&outcome, subjects, cell, slices))?;
+        interrupt::check()?;
+        self.metadata.loads_done.push(cell.name().to_string());
+        self.metadata.write(self.store)
+    }
+
     /// Runs each subject once under the first load and forgets what came of it. A failure here ends
     /// the run: what does not work at all shows now.
     fn warm_up(&mut self) -> Result<()> {
         let seconds = self.plan.experiment.warmup_seconds;
-        if seconds == 0 {
+        let first = self.plan.cells.iter().position(|cell| !cell.is_sliced());
+        let Some(first) = first.filter(|_| seconds > 0) else {
             return Ok(());
-        }
+        };
         for subject in &self.plan.experiment.subjects {
-            let cell = &self.plan.cells[0];
+            let cell = &self.plan.cells[first];
             self.progress.begin(format!("warm-up  {subject}"));
             let outcome = self
                 .plan
                 .site
-                .measure(subject, cell, self.plan.runners[0], seconds);
+                .measure(subject, cell, self.plan.runners[first], seconds);
             let outcome = outcome.with_context(|| format!("{subject}, {}", cell.name()))?;
-            self.progress.end(seconds, &main_result(cell, &outcome));
+            self.progress
+                .end(1, in_seconds(seconds), &main_result(cell, &outcome));
         }
         Ok(())
     }
@@ -157,24 +204,28 @@ impl<'a> Session<'a> {
     /// Counts the system calls of each firewall under each load, once.
     fn count_calls(&mut self) -> Result<()> {
         let plan = self.plan;
-        let seconds = plan.experiment.seconds;
         let mut counts = Round::default();
         for (cell, runner) in plan.cells.iter().zip(&plan.runners) {
-            for subject in plan.experiment.subjects.iter().filter(|s| s.has_firewall()) {
+            // In the virtual machine instructions are counted, and nothing else.
+            if cell.route == Route::Vm {
+                continue;
+            }
+            for subject in plan.experiment.subjects.iter().filter(|s| s.is_program()) {
                 self.progress
                     .begin(format!("counting calls  {subject}  {}", cell.name()));
-                let table = self.store.folder().join(RAW).join(file_name(
-                    UNTIMED,
-                    subject,
-                    cell,
-                    "strace.txt",
-                ));
+                let table = std::env::temp_dir().join(format!("twinwall-strace-{}", process::id()));
                 let metric = plan
                     .site
-                    .count_calls(subject, cell, *runner, seconds, &table)
+                    .count_calls(subject, cell, *runner, &table)
                     .with_context(|| format!("counting the calls of {subject}, {}", cell.name()))?;
+                let text = std::fs::read_to_string(&table).unwrap_or_default();
+                // What is left of it lies in the folder of temporary files.
+                let _ = std::fs::remove_file(&table);
+                let name = raw_name(UNTIMED, subject, cell, "strace.txt");
+                counts.raw.push((name, text));
                 self.progress.end(
-                    seconds,
+                    1,
+                    COUNTED,
                     &format!("{} {}", number(metric.value), metric.name),
                 );
                 let row = SampleOf {
@@ -196,7 +247,8 @@ impl<'a> Session<'a> {
         let plan = self.plan;
         let subjects = plan.experiment.subjects.len();
         let mut round = Round::default();
-        let steps = schedule::round(number, plan.cells.len(), subjects);
+        let whole = (0..plan.cells.len()).filter(|index| !plan.cells[*index].is_sliced());
+        let steps = schedule::round(number, &whole.collect::<Vec<_>>(), subjects);
         for (place, step) in steps.iter().enumerate() {
             self.step(number, place as u32 + 1, *step, &mut round)?;
         }
@@ -225,7 +277,8 @@ impl<'a> Session<'a> {
         {
             Ok(outcome) => {
                 self.failures_in_a_row = 0;
-                self.progress.end(seconds, &main_result(cell, &outcome));
+                self.progress
+                    .end(1, in_seconds(seconds), &main_result(cell, &outcome));
                 for incident in &outcome.incidents {
                     self.incident(format!("{what}: {incident}"));
                 }
@@ -235,17 +288,17 @@ impl<'a> Session<'a> {
                     subject,
                     cell,
                 };
-                for (name, contents) in &outcome.raw {
-                    self.store
-                        .write_raw(&file_name(round, subject, cell, name), contents)?;
-                }
+                let named = |(name, text): &(String, String)| {
+                    (raw_name(round, subject, cell, name), text.clone())
+                };
+                rows.raw.extend(outcome.raw.iter().map(named));
                 row.keep(&outcome, rows);
                 Ok(())
             }
             Err(error) if interrupt::interrupted() => Err(error),
             Err(error) => {
                 self.failures_in_a_row += 1;
-                self.progress.end(seconds, "failed");
+                self.progress.end(1, in_seconds(seconds), "failed");
                 self.incident(format!("{what}: {error:#}"));
                 if self.failures_in_a_row == FAILURES_IN_A_ROW {
                     return Err(error.context(format!("{FAILURES_IN_A_ROW} runs in a row failed")));
@@ -261,6 +314,53 @@ impl<'a> Session<'a> {
     }
 }
 
+fn in_seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}
+
+/// The rows of a load in slices. What is known of the whole load only belongs to no round.
+fn rows_of(outcome: &SlicedOutcome, subjects: &[Subject], cell: &Cell, slices: &Slices) -> Round {
+    let mut rows = Round::default();
+    let main = main_metric(&cell.workload.to_string());
+    let length = slices.round(subjects.len() as u32).as_secs_f64();
+    for placed in &outcome.slices {
+        let row = SampleOf {
+            round: placed.round,
+            position: placed.position,
+            subject: &subjects[placed.index],
+            cell,
+        };
+        // All subjects of a round stand at the same time, so that a figure shows them beside each other.
+        let second = f64::from(placed.round) * length;
+        let own = placed.metrics.iter().find(|m| m.name == main);
+        rows.series
+            .extend(own.map(|m| row.second(second, m.value, m.unit)));
+        let metrics = placed.metrics.iter();
+        rows.samples
+            .extend(metrics.map(|m| row.sample(m.name, m.unit, m.value)));
+    }
+    for (subject, whole) in subjects.iter().zip(&outcome.wholes) {
+        let row = SampleOf {
+            round: UNTIMED,
+            position: 0,
+            subject,
+            cell,
+        };
+        let metrics = whole.metrics(cell.workload).into_iter();
+        rows.samples
+            .extend(metrics.map(|m| row.sample(m.name, m.unit, m.value)));
+        let points = whole.percentiles().into_iter();
+        rows.percentiles
+            .extend(points.map(|(x, y)| row.percentile(x, y)));
+    }
+    let raw = outcome.raw.iter().map(|(index, name, text)| {
+        let name = raw_name(UNTIMED, &subjects[*index], cell, name);
+        (name, text.clone())
+    });
+    rows.raw.extend(raw);
+    rows
+}
+
 fn main_result(cell: &Cell, outcome: &Outcome) -> String {
     let name = main_metric(&cell.workload.to_string());
     let metric = outcome.metrics.iter().find(|metric| metric.name == name);
@@ -269,110 +369,13 @@ fn main_result(cell: &Cell, outcome: &Outcome) -> String {
     })
 }
 
-/// Raw files sort by round, load and subject.
-fn file_name(round: u32, subject: &Subject, cell: &Cell, name: &str) -> String {
+/// Names of raw output sort by round, load and subject.
+fn raw_name(round: u32, subject: &Subject, cell: &Cell, name: &str) -> String {
     let (workload, route, bytes) = (cell.workload, cell.route, cell.payload_bytes);
     let policy = cell
         .policy
         .map_or(String::new(), |policy| format!("{policy}-"));
     format!("{round:03}-{workload}-{route}-{bytes}-{policy}{subject}-{name}")
-}
-
-/// What the rows of one run have in common.
-struct SampleOf<'a> {
-    round: u32,
-    position: u32,
-    subject: &'a Subject,
-    cell: &'a Cell,
-}
-
-impl SampleOf<'_> {
-    fn sample(&self, metric: &str, unit: &str, value: f64) -> Sample {
-        let CellName {
-            workload,
-            path,
-            payload_bytes,
-            policy,
-        } = self.cell.name();
-        let (round, position, subject) = (self.round, self.position, self.subject.name());
-        let (metric, unit) = (metric.to_string(), unit.to_string());
-        Sample {
-            round,
-            position,
-            subject,
-            workload,
-            path,
-            payload_bytes,
-            policy,
-            metric,
-            unit,
-            value,
-        }
-    }
-
-    fn second(&self, second: f64, value: f64, unit: &str) -> SeriesRow {
-        let CellName {
-            workload,
-            path,
-            payload_bytes,
-            policy,
-        } = self.cell.name();
-        let (round, subject, unit) = (self.round, self.subject.name(), unit.to_string());
-        SeriesRow {
-            round,
-            subject,
-            workload,
-            path,
-            payload_bytes,
-            policy,
-            second,
-            value,
-            unit,
-        }
-    }
-
-    fn percentile(&self, percentile: f64, value: f64) -> PercentileRow {
-        let CellName {
-            workload,
-            path,
-            payload_bytes,
-            policy,
-        } = self.cell.name();
-        let (round, subject, unit) = (self.round, self.subject.name(), "us".to_string());
-        PercentileRow {
-            round,
-            subject,
-            workload,
-            path,
-            payload_bytes,
-            policy,
-            percentile,
-            value,
-            unit,
-        }
-    }
-
-    fn keep(&self, outcome: &Outcome, rows: &mut Round) {
-        let main = main_metric(&self.cell.workload.to_string());
-        let unit = outcome
-            .metrics
-            .iter()
-            .find(|m| m.name == main)
-            .map_or("", |m| m.unit);
-        let samples = outcome
-            .metrics
-            .iter()
-            .map(|m| self.sample(m.name, m.unit, m.value));
-        rows.samples.extend(samples);
-        rows.series
-            .extend(outcome.series.iter().map(|&(x, y)| self.second(x, y, unit)));
-        rows.percentiles.extend(
-            outcome
-                .percentiles
-                .iter()
-                .map(|&(x, y)| self.percentile(x, y)),
-        );
-    }
 }
 
 #[cfg(test)]

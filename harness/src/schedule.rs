@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! In which order subjects are measured.
+//! In which order subjects are measured, and how long that takes.
 //!
 //! Rounds are interleaved, so that drift of the machine meets all subjects; within a load the order
-//! is rotated by one with each round (A B C, B C A, C A B), so that none always comes first.
+//! is rotated by one with each round (A B C, B C A, C A B), so that none always comes first. The order of slices is
+//! turned round or rotated.
 
+use std::time::Duration;
+
+use crate::experiment::Order;
 use crate::experiment::{Experiment, Route, RunnerName};
 use crate::policy::Policy;
 use crate::runner::Workload;
@@ -21,6 +25,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Whether it is measured in slices: the preferred runner is the embedded one.
+    pub fn is_sliced(&self) -> bool {
+        self.runners[0] == RunnerName::Builtin && !self.workload.is_exchange()
+    }
+
     /// As rows and people name it.
     pub fn name(&self) -> CellName {
         CellName {
@@ -31,6 +40,9 @@ impl Cell {
         }
     }
 }
+
+/// How long a load runs whose system calls are counted.
+pub const COUNTED: Duration = Duration::from_secs(2);
 
 /// One run: a subject under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,48 +74,76 @@ pub fn cells(experiment: &Experiment) -> Vec<Cell> {
     cells
 }
 
-/// The runs of a round (counted from 1): every subject under every load, once.
-pub fn round(round: u32, cells: usize, subjects: usize) -> Vec<Step> {
+/// The runs of a round (counted from 1): every subject under each of the loads, once.
+pub fn round(round: u32, cells: &[usize], subjects: usize) -> Vec<Step> {
+    let order = slice_order(round, subjects, Order::Rotated);
+    let under = |cell: &usize| {
+        let cell = *cell;
+        order.clone().map(move |subject| Step { cell, subject })
+    };
+    cells.iter().flat_map(under).collect()
+}
+
+/// In which order the subjects come in a round (counted from 1).
+pub fn slice_order(
+    round: u32,
+    subjects: usize,
+    order: Order,
+) -> impl Iterator<Item = usize> + Clone {
     let first = (round as usize - 1) % subjects.max(1);
-    let order = (0..subjects).map(|place| (place + first) % subjects);
-    (0..cells)
-        .flat_map(|cell| order.clone().map(move |subject| Step { cell, subject }))
-        .collect()
+    (0..subjects).map(move |place| match order {
+        Order::Rotated => (place + first) % subjects,
+        Order::Turned if round % 2 == 0 => subjects - 1 - place,
+        Order::Turned => place,
+    })
 }
 
 /// How much there is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
+    /// Each subject under a load is one, also where all are measured in slices.
     pub runs: u32,
     /// Of all runs together.
-    pub load_seconds: u32,
+    pub load: Duration,
 }
 
 /// What so many rounds need: a warm-up, the rounds, and with `counted` a run of each firewall under
-/// strace.
-pub fn amount(experiment: &Experiment, rounds: u32, counted: bool) -> Amount {
-    let cells = cells(experiment).len() as u32;
+/// strace. Of loads in slices, those that `sliced` holds for.
+pub fn amount(
+    experiment: &Experiment,
+    rounds: u32,
+    counted: bool,
+    sliced: impl Fn(&Cell) -> bool,
+) -> Amount {
+    let all = cells(experiment);
     let subjects = experiment.subjects.len() as u32;
-    let firewalls = experiment
-        .subjects
-        .iter()
-        .filter(|s| s.has_firewall())
-        .count() as u32;
-    let warmups = if rounds > 0 && experiment.warmup_seconds > 0 {
-        subjects
-    } else {
-        0
+    let (in_slices, whole): (Vec<_>, Vec<_>) = all.iter().partition(|cell| cell.is_sliced());
+    let in_slices = in_slices.into_iter().filter(|cell| sliced(cell)).count() as u32;
+    let warmups = match rounds > 0 && experiment.warmup_seconds > 0 && !whole.is_empty() {
+        true => subjects,
+        false => 0,
     };
-    let timed = rounds * cells * subjects + if counted { cells * firewalls } else { 0 };
+    let programs = experiment.subjects.iter().filter(|s| s.is_program());
+    let counted_cells = all.iter().filter(|cell| cell.route != Route::Vm);
+    let counting = match counted {
+        true => (counted_cells.count() * programs.count()) as u32,
+        false => 0,
+    };
+    let timed = rounds * whole.len() as u32 * subjects;
+    let seconds = |count: u32, each: u32| Duration::from_secs(u64::from(count) * u64::from(each));
     Amount {
-        runs: warmups + timed,
-        load_seconds: warmups * experiment.warmup_seconds + timed * experiment.seconds,
+        runs: warmups + counting + timed + in_slices * subjects,
+        load: seconds(warmups, experiment.warmup_seconds)
+            + COUNTED * counting
+            + seconds(timed, experiment.seconds)
+            + experiment.slices.duration(subjects) * in_slices,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Slices;
 
     fn subjects(steps: &[Step], cell: usize) -> Vec<usize> {
         steps
@@ -115,15 +155,15 @@ mod tests {
 
     #[test]
     fn the_order_rotates_with_the_rounds() {
-        assert_eq!(subjects(&round(1, 1, 3), 0), [0, 1, 2]);
-        assert_eq!(subjects(&round(2, 1, 3), 0), [1, 2, 0]);
-        assert_eq!(subjects(&round(3, 1, 3), 0), [2, 0, 1]);
-        assert_eq!(subjects(&round(4, 1, 3), 0), [0, 1, 2]);
+        assert_eq!(subjects(&round(1, &[0], 3), 0), [0, 1, 2]);
+        assert_eq!(subjects(&round(2, &[0], 3), 0), [1, 2, 0]);
+        assert_eq!(subjects(&round(3, &[0], 3), 0), [2, 0, 1]);
+        assert_eq!(subjects(&round(4, &[0], 3), 0), [0, 1, 2]);
     }
 
     #[test]
     fn a_round_holds_each_pair_once_load_by_load() {
-        let steps = round(2, 3, 4);
+        let steps = round(2, &[0, 1, 2], 4);
         assert_eq!(steps.len(), 12);
         assert!(steps.windows(2).all(|two| two[0].cell <= two[1].cell));
         for cell in 0..3 {
@@ -137,7 +177,7 @@ mod tests {
     fn over_as_many_rounds_as_subjects_each_has_had_each_place() {
         for place in 0..5 {
             let mut seen: Vec<usize> = (1..=5)
-                .map(|n| subjects(&round(n, 1, 5), 0)[place])
+                .map(|n| subjects(&round(n, &[0], 5), 0)[place])
                 .collect();
             seen.sort();
             assert_eq!(seen, [0, 1, 2, 3, 4]);
@@ -162,29 +202,43 @@ mod tests {
     #[test]
     fn the_amount_is_what_will_be_run() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
-        let mut backends = Experiment::read(&folder.join("backends.toml")).unwrap();
-        (backends.seconds, backends.warmup_seconds) = (3, 1);
-        // 2 loads, 8 subjects, 7 of them firewalls.
+        let mut paper = Experiment::read(&folder.join("paper.toml")).unwrap();
+        (paper.rounds, paper.seconds, paper.warmup_seconds) = (9, 60, 2);
+        paper.slices = Slices {
+            milliseconds: 50,
+            settle_milliseconds: 5,
+            order: Order::Turned,
+            rounds: 97,
+            most_seconds: 60,
+        };
+        let all = |_: &Cell| true;
+        // One load of ethr, four subjects, three of them firewalls.
+        let seconds = Duration::from_secs(8 + 9 * 4 * 60);
         assert_eq!(
-            amount(&backends, 5, false),
+            amount(&paper, 9, false, all),
             Amount {
-                runs: 88,
-                load_seconds: 8 + 80 * 3
+                runs: 40,
+                load: seconds
             }
         );
+        assert_eq!(amount(&paper, 9, true, all).runs, 43);
+        paper.workloads[0].runner = vec![RunnerName::Builtin];
         assert_eq!(
-            amount(&backends, 5, true),
+            amount(&paper, 9, false, all),
             Amount {
-                runs: 102,
-                load_seconds: 8 + 94 * 3
+                runs: 4,
+                load: Duration::from_millis(55 * 4 * 100)
             }
         );
+        assert_eq!(amount(&paper, 9, false, |_| false).runs, 0);
+    }
+
+    #[test]
+    fn the_order_of_slices_turns_round() {
+        let order = |round| slice_order(round, 3, Order::Turned).collect::<Vec<_>>();
         assert_eq!(
-            amount(&backends, 0, false),
-            Amount {
-                runs: 0,
-                load_seconds: 0
-            }
+            [order(1), order(2), order(3)],
+            [[0, 1, 2], [2, 1, 0], [0, 1, 2]]
         );
     }
 }

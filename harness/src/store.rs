@@ -9,13 +9,23 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use flate2::write::GzEncoder;
+use flate2::Compression;
+use serde::Serialize;
 
 pub use rows::{CellName, PairRow, PercentileRow, RoundRow, Row, Sample, SeriesRow, Summary};
 
 pub const METADATA: &str = "metadata.json";
-pub const RAW: &str = "raw";
+pub const RAW: &str = "raw.jsonl.gz";
 /// The round of rows that are no timed rounds: counted system calls.
 pub const UNTIMED: u32 = 0;
+
+/// A line of [`RAW`].
+#[derive(Serialize)]
+struct Raw<'a> {
+    name: &'a str,
+    text: &'a str,
+}
 
 /// What one round adds.
 #[derive(Default)]
@@ -23,6 +33,8 @@ pub struct Round {
     pub samples: Vec<Sample>,
     pub series: Vec<SeriesRow>,
     pub percentiles: Vec<PercentileRow>,
+    /// Tools' own output: (name, text).
+    pub raw: Vec<(String, String)>,
 }
 
 /// A result folder.
@@ -34,18 +46,15 @@ impl Store {
     /// Starts a result anew: an earlier result in the folder is removed, other files are left
     /// alone.
     pub fn create(folder: &Path) -> Result<Store> {
-        fs::create_dir_all(folder.join(RAW)).with_context(|| folder.display().to_string())?;
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let store = Store::open(folder);
-        for name in [METADATA, Summary::FILE, PairRow::FILE, "report.md"] {
+        for name in [METADATA, RAW, Summary::FILE, PairRow::FILE, "report.md"] {
             remove_if_there(&folder.join(name))?;
         }
-        for entry in fs::read_dir(folder)?.chain(fs::read_dir(folder.join(RAW))?) {
+        for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            let ours = path.parent().is_some_and(|parent| parent.ends_with(RAW))
-                || path
-                    .extension()
-                    .is_some_and(|ending| ending == "png" || ending == "svg");
-            if ours && path.is_file() {
+            let ending = path.extension();
+            if ending.is_some_and(|ending| ending == "png" || ending == "svg") && path.is_file() {
                 fs::remove_file(&path).with_context(|| path.display().to_string())?;
             }
         }
@@ -70,15 +79,16 @@ impl Store {
     pub fn append(&self, round: &Round) -> Result<()> {
         self.append_rows(&round.samples)?;
         self.append_rows(&round.series)?;
-        self.append_rows(&round.percentiles)
+        self.append_rows(&round.percentiles)?;
+        self.write_raw(&round.raw)
     }
 
-    /// Drops what an interrupted round left behind: rows of rounds after `rounds_done`, a broken
+    /// Drops what an interrupted round left behind: rows that `kept` does not hold for, by load and round, and a broken
     /// last line.
-    pub fn cut_to(&self, rounds_done: u32) -> Result<()> {
-        self.cut_rows::<Sample>(rounds_done)?;
-        self.cut_rows::<SeriesRow>(rounds_done)?;
-        self.cut_rows::<PercentileRow>(rounds_done)
+    pub fn cut(&self, kept: impl Fn(&CellName, u32) -> bool) -> Result<()> {
+        self.cut_rows::<Sample>(&kept)?;
+        self.cut_rows::<SeriesRow>(&kept)?;
+        self.cut_rows::<PercentileRow>(&kept)
     }
 
     /// All rows of a kind; none if the file isn't there.
@@ -103,10 +113,26 @@ impl Store {
         self.replace(R::FILE, &writer.into_inner()?)
     }
 
-    /// Keeps a tool's own output.
-    pub fn write_raw(&self, name: &str, contents: &str) -> Result<()> {
-        let file = self.folder.join(RAW).join(name.replace('/', "_"));
-        fs::write(&file, contents).with_context(|| file.display().to_string())
+    /// Keeps tools' own output, (name, text) each: a line of JSON each, behind those that are there. Each call adds a member to
+    /// the gzip file, so that a crash costs the last one only.
+    fn write_raw(&self, texts: &[(String, String)]) -> Result<()> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let mut member = GzEncoder::new(Vec::new(), Compression::best());
+        for (name, text) in texts {
+            serde_json::to_writer(&mut member, &Raw { name, text })?;
+            member.write_all(b"\n")?;
+        }
+        let bytes = member.finish()?;
+        let file = self.folder.join(RAW);
+        let append = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            let mut file = options.append(true).create(true).open(&file)?;
+            file.write_all(&bytes)?;
+            file.sync_all()
+        };
+        append().with_context(|| file.display().to_string())
     }
 
     /// Replaces a file; a crash leaves the old contents or the new ones.
@@ -143,7 +169,7 @@ impl Store {
         append().with_context(|| self.place::<R>())
     }
 
-    fn cut_rows<R: RoundRow>(&self, rounds_done: u32) -> Result<()> {
+    fn cut_rows<R: RoundRow>(&self, kept: &impl Fn(&CellName, u32) -> bool) -> Result<()> {
         let rows: Vec<R> = match self.reader::<R>()? {
             // A line that was not written to its end is the last one.
             Some(mut reader) => reader.deserialize().map_while(|row| row.ok()).collect(),
@@ -151,7 +177,7 @@ impl Store {
         };
         let kept: Vec<R> = rows
             .into_iter()
-            .filter(|row| row.round() <= rounds_done)
+            .filter(|row| kept(&row.cell(), row.round()))
             .collect();
         self.rewrite(&kept)
     }
@@ -180,6 +206,8 @@ fn remove_if_there(file: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     /// A folder that is gone with its value.
@@ -277,7 +305,7 @@ mod tests {
             .unwrap();
         file.write_all(b"2,1,rust-raw").unwrap();
         assert!(store.read::<Sample>().is_err());
-        store.cut_to(1).unwrap();
+        store.cut(|_, round| round <= 1).unwrap();
         assert_eq!(
             store.read::<Sample>().unwrap(),
             [sample(UNTIMED, 0.5), sample(1, 1.0)]
@@ -289,9 +317,9 @@ mod tests {
         let folder = Folder::new("new");
         let store = Store::create(&folder.0).unwrap();
         store.append(&round_of(vec![sample(1, 1.0)])).unwrap();
-        store.write_raw("old/name.txt", "x").unwrap();
         for name in [
             METADATA,
+            RAW,
             "report.md",
             "figure.png",
             "figure.svg",
@@ -308,14 +336,33 @@ mod tests {
         left.sort();
         assert_eq!(
             left,
-            [
-                "notes.txt",
-                "percentiles.csv",
-                "raw",
-                "samples.csv",
-                "series.csv"
-            ]
+            ["notes.txt", "percentiles.csv", "samples.csv", "series.csv"]
         );
-        assert_eq!(fs::read_dir(folder.0.join(RAW)).unwrap().count(), 0);
+    }
+    #[test]
+    fn what_tools_said_lies_in_one_file_in_order() {
+        let folder = Folder::new("raw");
+        let store = Store::create(&folder.0).unwrap();
+        let said = |name: &str| (name.to_string(), format!("{name}\n\"quoted\"\n"));
+        for raw in [vec![said("a"), said("b")], vec![], vec![said("c")]] {
+            let round = Round {
+                raw,
+                ..Round::default()
+            };
+            store.append(&round).unwrap();
+        }
+        let file = File::open(folder.0.join(RAW)).unwrap();
+        let mut text = String::new();
+        flate2::read::MultiGzDecoder::new(file)
+            .read_to_string(&mut text)
+            .unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let found: Vec<(String, String)> = lines
+            .map(|line: serde_json::Value| {
+                let field = |name: &str| line[name].as_str().unwrap().to_string();
+                (field("name"), field("text"))
+            })
+            .collect();
+        assert_eq!(found, ["a", "b", "c"].map(said));
     }
 }

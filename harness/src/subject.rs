@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use testbed::twin::USER;
 
 /// The subject that every ratio to "unfiltered" refers to.
 pub const UNFILTERED: &str = "none";
@@ -14,10 +15,14 @@ pub const UNFILTERED: &str = "none";
 pub const QUEUE_PLACE: &str = "{queue}";
 const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
-     @2 behind it gives it two queues, #2 makes a second copy";
+     @2 behind it gives it two queues, #2 makes a second copy; \
+     of exchanges: genl-NAME or ipc-NAME, a program of kernel/userland";
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
+/// Where the programs that exchange messages lie, below the folder of programs, and how their names begin.
+const EXCHANGES: &str = "kernel/bin";
+const EXCHANGE_NAMES: [&str; 2] = ["genl", "ipc"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -34,6 +39,8 @@ pub enum Kind {
         backend: String,
         profile: String,
     },
+    /// A program of the kernel lab that exchanges messages.
+    Exchange,
     /// Any other program, by its command line.
     Peer { words: Vec<String> },
 }
@@ -74,6 +81,11 @@ impl Subject {
         })
     }
 
+    /// Without `@QUEUES` and `#COPY`.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     pub fn name(&self) -> String {
         self.to_string()
     }
@@ -94,6 +106,11 @@ impl Subject {
         })
     }
 
+    /// Whether its system calls can be counted.
+    pub fn is_program(&self) -> bool {
+        self.has_firewall() || self.kind == Kind::Exchange
+    }
+
     /// Whether packets pass through a program.
     pub fn has_firewall(&self) -> bool {
         matches!(self.kind, Kind::Twin { .. } | Kind::Peer { .. })
@@ -102,7 +119,7 @@ impl Subject {
     /// The program and its arguments; None without a firewall. A twin goes by the policy in a file if one is given.
     pub fn command_line(&self, bin_dir: &Path, policy: Option<&Path>) -> Option<Vec<String>> {
         match &self.kind {
-            Kind::None | Kind::Accept | Kind::Nftables => None,
+            Kind::None | Kind::Accept | Kind::Nftables | Kind::Exchange => None,
             Kind::Twin {
                 backend, profile, ..
             } => {
@@ -119,6 +136,8 @@ impl Subject {
                     backend,
                     "--profile",
                     profile,
+                    "--user",
+                    USER,
                 ];
                 let policy = policy.map(|file| file.to_string_lossy());
                 let policy = policy.iter().flat_map(|file| ["--policy", file]);
@@ -145,6 +164,7 @@ impl Subject {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables => None,
             Kind::Twin { program, .. } => Some(bin_dir.join(program)),
+            Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
             Kind::Peer { words } => Some(PathBuf::from(&words[0])),
         }
     }
@@ -175,6 +195,7 @@ impl FromStr for Subject {
             ["none"] => Kind::None,
             ["accept"] => Kind::Accept,
             ["nftables"] => Kind::Nftables,
+            [family, _, ..] if EXCHANGE_NAMES.contains(&family) => Kind::Exchange,
             [twin @ ("rust" | "c"), backend, profile]
                 if BACKENDS.contains(&backend) && PROFILES.contains(&profile) =>
             {
@@ -272,11 +293,11 @@ mod tests {
         };
         assert_eq!(
             line("rust-raw-fast#2".parse().unwrap()).unwrap(),
-            "/b/rust-firewall --queue 0 --backend raw --profile fast --json"
+            "/b/rust-firewall --queue 0 --backend raw --profile fast --user 64123:64123 --json"
         );
         assert_eq!(
             line("c-classic-paper@3".parse().unwrap()).unwrap(),
-            "/b/c-firewall --queue 0:2 --backend classic --profile paper --json"
+            "/b/c-firewall --queue 0:2 --backend classic --profile paper --user 64123:64123 --json"
         );
         assert_eq!(line("accept".parse().unwrap()), None);
         let twin: Subject = "c-raw-fast".parse().unwrap();
@@ -284,7 +305,7 @@ mod tests {
         assert!(words
             .unwrap()
             .join(" ")
-            .ends_with("fast --policy /p.nft --json"));
+            .ends_with("fast --user 64123:64123 --policy /p.nft --json"));
         let peer = Subject::peer("nfq", "/usr/bin/nfqnl_test  {queue} -v").unwrap();
         assert_eq!(line(peer).unwrap(), "/usr/bin/nfqnl_test 0 -v");
     }

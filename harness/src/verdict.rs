@@ -6,8 +6,10 @@ use std::fmt::Write;
 
 use crate::statistics::{better, Better, Interval};
 
-/// No verdict is given on fewer.
-pub const LEAST_ROUNDS: usize = 3;
+/// No verdict is given on fewer: their intervals cover less than 95 %.
+pub const LEAST_ROUNDS: usize = 6;
+/// Where copies of one program differ by more, what was not shown is no result at all.
+const INCONCLUSIVE_FROM: f64 = 0.1;
 /// From here on "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
 
@@ -63,12 +65,15 @@ impl Comparison<'_> {
                 percent(ratio.high)
             );
             match self.noise_floor() {
-                Some(floor) => format!(
-                    "no difference that this run could show \
-                     (within {within}; noise floor ±{:.1} %)",
-                    100.0 * floor
-                ),
-                None => format!("no difference that this run could show (within {within})"),
+                Some(floor) => {
+                    let word = match floor > INCONCLUSIVE_FROM {
+                        true => "inconclusive",
+                        false => "no difference",
+                    };
+                    let floor = 100.0 * floor;
+                    format!("{word} (within {within}; noise floor ±{floor:.1} %)")
+                }
+                None => format!("no difference (within {within})"),
             }
         };
         if self.noise.is_none() {
@@ -145,7 +150,7 @@ mod tests {
             a: "A",
             b: "B",
             metric,
-            rounds: 5,
+            rounds: 9,
             ratio: Some(Interval {
                 estimate: ratio.0,
                 low: ratio.1,
@@ -189,12 +194,15 @@ mod tests {
     fn no_difference_in_words() {
         assert_eq!(
             compare("throughput", (0.998, 0.988, 1.008), (0.985, 1.01)).verdict(),
-            "no difference that this run could show (within -1.2 to +0.8 %; noise floor ±1.5 %)"
+            "no difference (within -1.2 to +0.8 %; noise floor ±1.5 %)"
         );
         // The interval leaves out 1, but two copies of the same were as far apart.
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
         assert!(within_noise.verdict().contains("noise floor ±5.0 %"));
+        // Copies that far apart hide too much to speak of no difference.
+        let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).verdict();
+        assert!(noisy.starts_with("inconclusive (within"), "{noisy}");
         // Far from 1, but so uncertain that 1 is in the interval.
         assert!(!compare("throughput", (1.05, 0.99, 1.08), (0.99, 1.01)).shows_difference());
     }
@@ -229,7 +237,7 @@ mod tests {
         assert!(!few.shows_difference());
         assert!(few
             .verdict()
-            .starts_with("no verdict on 2 of at least 3 rounds"));
+            .starts_with("no verdict on 2 of at least 6 rounds"));
         let zero = Comparison {
             ratio: None,
             ..compare("rate", (1.0, 1.0, 1.0), (1.0, 1.0))
@@ -244,7 +252,7 @@ mod tests {
         let wrong = (0..100)
             .filter(|_| {
                 let mut ratio = || {
-                    let rounds: Vec<(f64, f64)> = (0..5).map(|_| (draw(), draw())).collect();
+                    let rounds: Vec<(f64, f64)> = (0..9).map(|_| (draw(), draw())).collect();
                     ratio_interval(&rounds)
                 };
                 let (ratio, noise) = (ratio(), ratio());
@@ -252,7 +260,7 @@ mod tests {
                     a: "A",
                     b: "B",
                     metric: "rate",
-                    rounds: 5,
+                    rounds: 9,
                     ratio,
                     noise,
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The experiment `rules`, made short: few sizes, one round of a second. Needs root and the built firewalls.
+//! The experiment `rules`, made short: few sizes, two rounds of slices. Needs root and the built firewalls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ const POLICIES: [&str; 3] = ["ports-10", "ports-1000", "prefix-set-1000"];
 const EXPERIMENT: &str = r#"
 title = "Rules"
 question = "Does it grow?"
-rounds = 1
-warmup_seconds = 0
-seconds = 1
 subjects = ["none", "nftables", "rust-raw-fast", "c-raw-fast"]
+
+[slices]
+rounds = 2
 
 [[workload]]
 name = "udp-flood"
@@ -110,7 +110,7 @@ fn policies_of_all_kinds_are_measured_in_both_twins_and_the_kernel() {
     for wanted in [
         "## udp-flood over loopback, payload 18 B, rules `udp dport N drop`: delivered_rate, kpps",
         "| subject | 10 | 1000 |",
-        "- c-raw-fast, ports: cpu_per_packet at 1000 is at most 1.50 times that at 10: no verdict on 1",
+        "- c-raw-fast, ports: cpu_per_packet at 1000 is at most 1.50 times that at 10: no verdict on 2",
         "![Ports](ports.svg)",
     ] {
         assert!(report.contains(wanted), "{wanted}: {report}");

@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{anyhow, Context};
-use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::{
-    not_empty, Claim, Experiment, Figure, FigureKind, Pair, Reference, Route, WorkloadPlan,
-    LARGEST_DATAGRAM_BYTES,
+    in_range, not_empty, Claim, Experiment, ExperimentKind, Figure, FigureKind, Pair, Reference,
+    Route, RunnerName, WorkloadPlan, LARGEST_DATAGRAM_BYTES,
 };
+use crate::experiment::Slices;
 use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
@@ -24,12 +24,15 @@ use crate::subject::{Kind, Subject, UNFILTERED};
 struct Text {
     title: String,
     question: String,
-    #[serde(deserialize_with = "in_range::<_, 1, 1000>")]
-    rounds: u32,
-    #[serde(deserialize_with = "in_range::<_, 0, 3600>")]
-    warmup_seconds: u32,
-    #[serde(deserialize_with = "in_range::<_, 1, 3600>")]
-    seconds: u32,
+    #[serde(default)]
+    kind: ExperimentKind,
+    #[serde(default, deserialize_with = "some_in_range::<_, 1, 1000>")]
+    rounds: Option<u32>,
+    #[serde(default, deserialize_with = "some_in_range::<_, 0, 3600>")]
+    warmup_seconds: Option<u32>,
+    #[serde(default, deserialize_with = "some_in_range::<_, 1, 3600>")]
+    seconds: Option<u32>,
+    slices: Option<Spanned<Slices>>,
     #[serde(default)]
     count_syscalls: bool,
     subjects: Vec<Spanned<Subject>>,
@@ -60,17 +63,11 @@ fn one_queue() -> Vec<Spanned<u16>> {
     vec![Spanned::new(0..0, 1)]
 }
 
-fn in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
+/// The same as [`in_range`] of a number that may be missing.
+fn some_in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
     from: D,
-) -> Result<u32, D::Error> {
-    let value = i64::deserialize(from)?;
-    u32::try_from(value)
-        .ok()
-        .filter(|n| (LOW..=HIGH).contains(n))
-        .ok_or_else(|| {
-            let expected = format!("a whole number from {LOW} to {HIGH}");
-            D::Error::invalid_value(Unexpected::Signed(value), &expected.as_str())
-        })
+) -> Result<Option<u32>, D::Error> {
+    in_range::<D, LOW, HIGH>(from).map(Some)
 }
 
 /// A refusal at a place (a byte range of the file).
@@ -103,9 +100,14 @@ impl Experiment {
             name: name.into(),
             title: text.title.clone(),
             question: text.question.clone(),
-            rounds: text.rounds,
-            warmup_seconds: text.warmup_seconds,
-            seconds: text.seconds,
+            kind: text.kind,
+            rounds: text.rounds.unwrap_or(0),
+            warmup_seconds: text.warmup_seconds.unwrap_or(0),
+            seconds: text.seconds.unwrap_or(0),
+            slices: text
+                .slices
+                .as_ref()
+                .map_or(Slices::default(), |s| s.get_ref().clone()),
             baseline: text
                 .baseline
                 .as_ref()
@@ -141,8 +143,10 @@ impl Experiment {
             self.check_claim(claim)?;
         }
         for workload in &text.workload {
+            self.check_kind(workload)?;
             check_workload(workload, self.flows)?;
         }
+        self.check_times(text)?;
         for subject in &text.subjects {
             let filter = subject.get_ref().kind == Kind::Nftables;
             if filter && self.workloads.iter().any(|w| w.policy.is_none()) {
@@ -188,6 +192,56 @@ impl Experiment {
             }
         }
         Ok(())
+    }
+
+    /// Rounds have their times and slices theirs, each where there are such loads, and only there.
+    fn check_times(&self, text: &Text) -> Result<(), Refusal> {
+        let times = [
+            ("rounds", text.rounds),
+            ("warmup_seconds", text.warmup_seconds),
+            ("seconds", text.seconds),
+        ];
+        let in_rounds = !self.workloads.iter().all(WorkloadPlan::only_sliced);
+        for (name, given) in times {
+            if given.is_some() != in_rounds {
+                let words = match in_rounds {
+                    true => format!("missing field `{name}`: not all loads are in slices"),
+                    false => format!("`{name}`: all loads are in slices, which [slices] is about"),
+                };
+                return refuse(0..0, words);
+            }
+        }
+        let sliced =
+            |w: &WorkloadPlan| w.runner.contains(&RunnerName::Builtin) && !w.name.is_exchange();
+        match &text.slices {
+            Some(slices) if !self.workloads.iter().any(sliced) => {
+                let words = "no load is in slices: runner = [\"builtin\"] makes such";
+                refuse(slices.span(), words.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// In an experiment of exchanges all subjects make exchanges, and in others none does.
+    fn check_kind(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
+        let exchange = self.kind == ExperimentKind::Exchange;
+        let plan = workload.get_ref();
+        let here = |route: &Route| matches!(route, Route::Host | Route::Vm);
+        if plan.name.is_exchange() != exchange || plan.path.iter().any(|p| here(p) != exchange) {
+            let words = format!(
+                "{} over {}: an experiment of kind \"exchange\", and only such, has exchanges, over host and vm",
+                plan.name, plan.path[0]
+            );
+            return refuse(workload.span(), words);
+        }
+        let stranger = |subject: &&Subject| matches!(subject.kind, Kind::Exchange) != exchange;
+        match self.subjects.iter().find(stranger) {
+            None => Ok(()),
+            Some(subject) => {
+                let words = format!("{subject} is no subject of this kind of experiment");
+                refuse(workload.span(), words)
+            }
+        }
     }
 
     fn check_claim(&self, claim: &Spanned<Claim>) -> Result<(), Refusal> {
@@ -269,6 +323,7 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         Workload::UdpFlood => (1..=LARGEST_DATAGRAM_BYTES, "1 to 65507"),
         // Its connections are left as soon as they are there.
         Workload::TcpProbe => (0..=0, "0"),
+        name if name.is_exchange() => (0..=1 << 20, "0 to 1048576"),
         _ => (1..=1 << 20, "1 to 1048576"),
     };
     if let Some(bytes) = plan.payload_bytes.iter().find(|n| !allowed.contains(*n)) {
@@ -286,13 +341,12 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         }
     }
     let spread = match plan.name {
-        Workload::TcpStream | Workload::UdpFlood => plan.path == [Route::Loopback],
+        Workload::UdpFlood => plan.path == [Route::Loopback],
         Workload::TcpProbe => true,
-        Workload::TcpLatency | Workload::TcpConnect => false,
+        _ => false,
     };
     if flows > 1 && !spread {
-        let words =
-            "several queues: expected tcp-probe, or tcp-stream or udp-flood over loopback only";
+        let words = "several queues: expected tcp-probe, or udp-flood over loopback only";
         return refuse(workload.span(), words.into());
     }
     Ok(())

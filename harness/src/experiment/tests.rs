@@ -153,6 +153,11 @@ fn refusals_name_place_and_expectation() {
         ("kind = \"dots\"", "kind = \"dots\"\npolicy = \"ports\"", "[[figure]]", "figure \"f\": growth, and only growth"),
         ("\"c-raw-fast\"", "\"nftables\", \"c-raw-fast\"", "\"nftables\"", "nftables: a [[workload]] has no policy"),
         ("[[compare]]", "[[claim]]\nsubject = \"none\"\npolicy = \"ports\"\nmetric = \"x\"\nfrom = 1\nto = 2\nat_most = 1.0\n[[compare]]", "[[claim]]", "no [[workload]] has ports in size 1"),
+        ("rounds = 3\n", "", "", "missing field `rounds`: not all loads are in slices"),
+        ("[\"ethr\", \"builtin\"]", "[\"builtin\"]", "", "`rounds`: all loads are in slices"),
+        ("[[compare]]", "[slices]\nmilliseconds = 0\n[[compare]]", "0\n", "a whole number from 1 to 10000"),
+        ("[[compare]]", "[slices]\norder = \"random\"\n[[compare]]", "\"random\"", "expected `turned` or `rotated`"),
+        ("[\"ethr\", \"builtin\"]\n    path = [\"loopback\", \"veth\"]\n    payload_bytes = [18]", "[\"ethr\"]\npayload_bytes = [18]\n[slices]\n", "", "no load is in slices"),
         ("title = \"T\"", "title = T", "T\n", ""),
     ];
     for (from, to, place, words) in cases {
@@ -185,8 +190,36 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert_eq!(files.len(), 7);
+    assert_eq!(files.len(), 10);
     for file in files {
         Experiment::read(&file).unwrap();
     }
+}
+
+fn exchanges(workload: &str, path: &str, subject: &str) -> String {
+    format!(
+        "title = \"t\"\nkind = \"exchange\"\nquestion = \"q\"\nrounds = 1\nwarmup_seconds = 0\nseconds = 1\n\
+         baseline = \"{subject}\"\nsubjects = [\"{subject}\"]\n\
+         [[workload]]\nname = \"{workload}\"\npath = [\"{path}\"]\npayload_bytes = [64]\n"
+    )
+}
+
+#[test]
+fn exchanges_and_traffic_do_not_mix() {
+    let parse = |text: &str| Experiment::parse("x", text).map_err(|refusal| refusal.words);
+    assert!(parse(&exchanges("call", "vm", "ipc-pipe")).is_ok());
+    assert!(parse(&exchanges("call", "host", "ipc-pipe")).is_ok());
+    for (workload, path, subject) in [
+        ("call", "loopback", "ipc-pipe"),
+        ("udp-flood", "host", "ipc-pipe"),
+        ("call", "vm", "rust-raw-fast"),
+    ] {
+        let words = parse(&exchanges(workload, path, subject)).unwrap_err();
+        assert!(words.contains("kind"), "{words}");
+    }
+    let traffic = exchanges("udp-flood", "loopback", "none").replace("kind = \"exchange\"\n", "");
+    let traffic = traffic.replace("path =", "runner = [\"iperf3\"]\npath =");
+    assert!(parse(&traffic).is_ok());
+    assert!(parse(&traffic.replace("udp-flood", "call")).is_err());
+    assert!(parse(&traffic.replace("none", "ipc-pipe")).is_err());
 }

@@ -1,132 +1,102 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! udp-flood: datagrams as fast as the sender can; sent, delivered and lost are counted exactly.
+//! udp-flood: datagrams as fast as the sender can; sent and delivered are counted exactly.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use anyhow::{anyhow, Context, Result};
 
+use super::arrivals::{Arrivals, Server};
 use super::mmsg::{self, Batch};
-use super::socket::{receive_buffer, receive_timeout, send_buffer, timed_out};
-use super::{address, Control, INTERVAL, LOOK_UP};
-use crate::runner::Load;
+use super::socket::{receive_buffer, receive_timeout, send_buffer};
+use super::{Aim, Burst, Emptied, Traffic, LOOK_UP};
+use crate::runner::Place;
 
 /// Datagrams a system call, on both ends.
 const BATCH: usize = 64;
 /// Large enough that losses are those of the path and not of this receiver.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 const SEND_BUFFER_BYTES: usize = 4 << 20;
-/// The path is taken for empty when the sender has ended and nothing has come for so long.
-const QUIET: Duration = Duration::from_millis(500);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FloodServer {
-    pub sent: u64,
-    /// Datagrams of the right size that arrived.
-    pub delivered: u64,
-    /// sent - delivered.
-    pub lost: i64,
-    /// Datagrams of another size: none of ours.
-    pub foreign: u64,
-    /// Datagrams lost because this receiver was too slow; they are part of `lost`.
-    pub receiver_drops: u64,
-    /// From the first to the last datagram.
-    pub seconds: f64,
-    pub interval_seconds: f64,
-    /// Datagrams in each interval from the first one on.
-    pub interval_packets: Vec<u64>,
+/// Floods to one or several addresses, a batch to each in turn.
+pub struct Flood {
+    senders: Vec<UdpSocket>,
+    receivers: Vec<UdpSocket>,
+    batch: Batch,
+    arrivals: Arc<Arrivals>,
+    _servers: Vec<Server>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FloodClient {
-    /// Datagrams that the kernel took.
-    pub sent: u64,
-    /// Calls that it refused, e.g. for want of buffers; their datagrams count as never sent.
-    pub refused_calls: u64,
-    pub seconds: f64,
-}
-
-/// What the receiver has counted so far.
-#[derive(Default)]
-struct Count {
-    delivered: u64,
-    foreign: u64,
-    interval_packets: Vec<u64>,
-    /// When the first and the last datagram came.
-    span: Option<(Instant, Instant)>,
-}
-
-impl Count {
-    fn add(&mut self, ours: u64, foreign: u64) {
-        let now = Instant::now();
-        let (first, last) = self.span.get_or_insert((now, now));
-        *last = now;
-        let interval = ((now - *first).as_nanos() / INTERVAL.as_nanos()) as usize;
-        if self.interval_packets.len() <= interval {
-            self.interval_packets.resize(interval + 1, 0);
+impl Flood {
+    pub fn open(aim: &Aim, place: &Place) -> Result<Flood> {
+        let arrivals = Arrivals::new();
+        let mut flood = Flood {
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            batch: Batch::new(BATCH, aim.payload_bytes),
+            arrivals: arrivals.clone(),
+            _servers: Vec::new(),
+        };
+        for at in aim.ends() {
+            let receiver = place.server.enter(|| receiver(at))?;
+            flood.receivers.push(receiver.try_clone()?);
+            let bytes = aim.payload_bytes;
+            let serve = move |arrivals: &Arrivals| receive(&receiver, bytes, arrivals);
+            flood._servers.push(Server::start(&arrivals, serve));
+            flood.senders.push(place.client.enter(|| sender(at))?);
         }
-        self.interval_packets[interval] += ours;
-        self.delivered += ours;
-        self.foreign += foreign;
-    }
-
-    /// Whether nothing has come for [`QUIET`], counted from `since` at the earliest.
-    fn quiet(&self, since: Instant) -> bool {
-        self.span
-            .map_or(since, |(_, last)| last.max(since))
-            .elapsed()
-            >= QUIET
-    }
-
-    fn seconds(&self) -> f64 {
-        self.span
-            .map_or(0.0, |(first, last)| (last - first).as_secs_f64())
+        Ok(flood)
     }
 }
 
-pub(super) fn server(load: &Load, control: Control) -> anyhow::Result<FloodServer> {
-    let at = address(load);
+impl Traffic for Flood {
+    fn burst(&mut self, _place: &Place, duration: Duration, emptied: &Emptied) -> Result<Burst> {
+        let before = self.arrivals.count();
+        let start = Instant::now();
+        let mut sent = 0;
+        while start.elapsed() < duration {
+            for socket in &self.senders {
+                match self.batch.send(socket) {
+                    Ok(count) => sent += count as u64,
+                    Err(error) if refusal(&error) => {}
+                    Err(error) => return Err(error).context("sendmmsg"),
+                }
+            }
+        }
+        let receivers = &self.receivers;
+        let taken = || {
+            receivers
+                .iter()
+                .try_fold(true, |all, r| Ok(all && mmsg::is_empty(r)?))
+        };
+        let nothing_waits = || Ok(emptied()? && taken().map_err(|e: io::Error| anyhow!(e))?);
+        self.arrivals.wait(before + sent, Some(&nothing_waits))?;
+        Ok(Burst {
+            sent,
+            arrived: self.arrivals.count() - before,
+            seconds: self.arrivals.seconds_since(start),
+            latencies: None,
+        })
+    }
+
+    fn receiver_drops(&self) -> Result<u64> {
+        let drops = self.receivers.iter().map(mmsg::drops);
+        drops
+            .map(|drops| Ok(u64::from(drops.context("SO_MEMINFO")?)))
+            .sum()
+    }
+}
+
+fn receiver(at: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(at).with_context(|| format!("listen on {at}"))?;
     receive_buffer(&socket, RECEIVE_BUFFER_BYTES)?;
     receive_timeout(&socket, LOOK_UP)?;
-    let ended = control.ready();
-    // One byte more than ours have, so that a longer datagram is not taken for one of ours.
-    let mut batch = Batch::new(BATCH, load.payload_bytes + 1);
-    let mut count = Count::default();
-    let mut told: Option<(u64, Instant)> = None;
-    let sent = loop {
-        let received = match batch.receive(&socket) {
-            Ok(received) => received,
-            Err(error) if timed_out(&error) => 0,
-            Err(error) => return Err(error).context("recvmmsg"),
-        };
-        if received > 0 {
-            let ours = batch.of_size(received, load.payload_bytes) as u64;
-            count.add(ours, received as u64 - ours);
-        }
-        match told {
-            Some((sent, when)) if count.quiet(when) => break sent,
-            // While full batches come there is no time to lose on anything else.
-            None if received < BATCH => told = ended.now()?.map(|sent| (sent, Instant::now())),
-            _ => {}
-        }
-    };
-    Ok(FloodServer {
-        sent,
-        delivered: count.delivered,
-        lost: sent as i64 - count.delivered as i64,
-        foreign: count.foreign,
-        receiver_drops: mmsg::drops(&socket).context("SO_MEMINFO")?.into(),
-        seconds: count.seconds(),
-        interval_seconds: INTERVAL.as_secs_f64(),
-        interval_packets: count.interval_packets,
-    })
+    Ok(socket)
 }
 
-pub(super) fn client(load: &Load) -> anyhow::Result<FloodClient> {
-    let to = address(load);
+fn sender(to: SocketAddr) -> Result<UdpSocket> {
     let from: SocketAddr = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -136,21 +106,18 @@ pub(super) fn client(load: &Load) -> anyhow::Result<FloodClient> {
         .connect(to)
         .with_context(|| format!("connect to {to}"))?;
     send_buffer(&socket, SEND_BUFFER_BYTES)?;
-    let mut batch = Batch::new(BATCH, load.payload_bytes);
-    let (mut sent, mut refused_calls) = (0, 0);
-    let start = Instant::now();
-    while start.elapsed() < load.duration {
-        match batch.send(&socket) {
-            Ok(count) => sent += count as u64,
-            Err(error) if refusal(&error) => refused_calls += 1,
-            Err(error) => return Err(error).context("sendmmsg"),
+    Ok(socket)
+}
+
+/// Counts datagrams of the right size. A failed call counts nothing, and the sender sees that.
+fn receive(socket: &UdpSocket, bytes: usize, arrivals: &Arrivals) {
+    // One byte more than ours have, so that a longer datagram is not taken for one of ours.
+    let mut batch = Batch::new(BATCH, bytes + 1);
+    while !arrivals.over() {
+        if let Ok(received) = batch.receive(socket) {
+            arrivals.add(batch.of_size(received, bytes) as u64);
         }
     }
-    Ok(FloodClient {
-        sent,
-        refused_calls,
-        seconds: start.elapsed().as_secs_f64(),
-    })
 }
 
 /// No buffer is free, a rule drops what this host sends, or nobody listens: the next call may go well.

@@ -5,6 +5,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+/// The index of the receive buffer's use in what SO_MEMINFO gives (SK_MEMINFO_RMEM_ALLOC).
+const MEMINFO_RECEIVE: usize = 0;
 /// The index of `sk_drops` in what SO_MEMINFO gives (include/uapi/linux/sock_diag.h, SK_MEMINFO_DROPS).
 const MEMINFO_DROPS: usize = 8;
 /// SK_MEMINFO_VARS of the same header.
@@ -96,6 +98,15 @@ fn counted(result: libc::c_int) -> io::Result<usize> {
 
 /// How many datagrams the kernel has dropped because this socket's receive buffer was full.
 pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
+    Ok(memory_info(socket)?[MEMINFO_DROPS])
+}
+
+/// Whether no datagram waits in this socket's receive buffer.
+pub fn is_empty(socket: &UdpSocket) -> io::Result<bool> {
+    Ok(memory_info(socket)?[MEMINFO_RECEIVE] == 0)
+}
+
+fn memory_info(socket: &UdpSocket) -> io::Result<[u32; MEMINFO_VARS]> {
     let mut values = [0u32; MEMINFO_VARS];
     let mut bytes = std::mem::size_of_val(&values) as libc::socklen_t;
     // SAFETY: the kernel writes at most `bytes` bytes, which is the size of `values`.
@@ -108,5 +119,5 @@ pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
             &mut bytes,
         )
     };
-    counted(result).map(|_| values[MEMINFO_DROPS])
+    counted(result).map(|_| values)
 }

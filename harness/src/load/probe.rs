@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-probe: the server end of connections to a whole network, which are left as soon as they are there.
-//! The client end is the scanner.
+//! tcp-probe: the server end of connections to a whole network, which are left as soon as they are there. The client end
+//! is the scanner.
+//!
+//! The server is a process of its own, `harness load`. It prints `ready` when it listens, and its report as one line of JSON
+//! when it ends. A line on its standard input tells it that the scanner has ended.
 
-use std::io;
+use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::socket::{abort_on_close, listen_at_length};
-use super::{Control, LOOK_UP};
+use super::{cpu, GRACE, LOOK_UP};
 use crate::runner::Load;
+
+/// The line that the server prints when it listens.
+pub const READY: &str = "ready";
 
 /// How long connections gather. A sleeping accept(2) would be woken for each, at the cost of what is
 /// measured.
@@ -25,14 +33,89 @@ pub struct ProbeServer {
     pub accepted: u64,
 }
 
+/// `harness load`
+#[derive(Args)]
+pub struct Arguments {
+    #[arg(long)]
+    address: IpAddr,
+    #[arg(long)]
+    port: u16,
+    #[arg(long)]
+    duration_ms: u64,
+}
+
+/// The arguments that start the server of a load.
+pub fn serve_arguments(load: &Load) -> Vec<String> {
+    let words = [
+        "load",
+        "--address",
+        &load.address.to_string(),
+        "--port",
+        &load.port.to_string(),
+        "--duration-ms",
+        &load.duration.as_millis().to_string(),
+    ];
+    words.map(str::to_string).to_vec()
+}
+
+/// Runs the server to its end and prints its report. Ends the process if it hangs.
+pub fn command(asked: &Arguments) -> Result<()> {
+    cpu::bind_server()?;
+    end_if_hung(Duration::from_millis(asked.duration_ms) + 2 * GRACE);
+    let told = lines_of_input();
+    let report = server(asked, &told, || say(READY))?;
+    say(&serde_json::to_string(&report)?)
+}
+
+fn say(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .context("standard output")
+}
+
+/// A load must not outlive its time, whatever happens to its packets or to its starter.
+fn end_if_hung(after: Duration) {
+    thread::spawn(move || {
+        thread::sleep(after);
+        eprintln!("error: the load did not end within {} s", after.as_secs());
+        std::process::exit(1);
+    });
+}
+
+fn lines_of_input() -> Receiver<String> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    told
+}
+
+/// Whether the client has ended. Fails when the starter is gone.
+fn ended(told: &Receiver<String>) -> Result<bool> {
+    match told.try_recv() {
+        Ok(_) => Ok(true),
+        Err(TryRecvError::Empty) => Ok(false),
+        Err(TryRecvError::Disconnected) => bail!("the starter of this load is gone"),
+    }
+}
+
 /// Accepts on all addresses until the client has ended and nothing more comes.
-pub(super) fn server(load: &Load, control: Control) -> Result<ProbeServer> {
-    let any: IpAddr = match load.address {
+fn server(
+    asked: &Arguments,
+    told: &Receiver<String>,
+    ready: impl FnOnce() -> Result<()>,
+) -> Result<ProbeServer> {
+    let any: IpAddr = match asked.address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let listener = listen_at_length(SocketAddr::new(any, load.port))?;
-    let ended = control.ready();
+    let listener = listen_at_length(SocketAddr::new(any, asked.port))?;
+    ready()?;
     let (mut accepted, mut over) = (0, false);
     // A connection is held until the next batch is there: by then the client has aborted it. A server
     // that is faster would do it in its place, and fewer packets would pass the firewall.
@@ -40,7 +123,7 @@ pub(super) fn server(load: &Load, control: Control) -> Result<ProbeServer> {
     let mut last = Instant::now();
     loop {
         // It is said once.
-        over = over || ended.now()?.is_some();
+        over = over || ended(told)?;
         let batch = accept_batch(&listener)?;
         accepted += batch.len() as u64;
         if !batch.is_empty() {

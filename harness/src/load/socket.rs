@@ -84,15 +84,6 @@ pub fn timed_out(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(libc::EINPROGRESS)
 }
 
-/// Whether the other end has gone away.
-pub fn gone(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
-    )
-}
-
 /// Zero means "never" to the kernel, so it is raised to one microsecond.
 fn time_value(duration: Duration) -> TimeVal {
     TimeVal::microseconds(duration.as_micros().clamp(1, i64::MAX as u128) as i64)

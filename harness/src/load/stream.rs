@@ -1,104 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-stream: one connection that sends as fast as it can; the receiver counts what arrives.
+//! tcp-stream: one connection, which lives through the run, and sends as fast as it can.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, Result};
 
-use super::socket::{abort_on_close, gone, listen, timed_out};
-use super::{address, Control, Ended, CONNECT_TIMEOUT, INTERVAL, LOOK_UP};
-use crate::runner::Load;
+use super::arrivals::{Arrivals, Server};
+use super::socket::{abort_on_close, listen, timed_out};
+use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
+use crate::runner::Place;
 
 /// One read takes at most as much as the default write gives.
 const READ_BYTES: usize = 128 << 10;
+/// Off: between two slices the connection must not forget how much it may send.
+const SLOW_START: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 
-/// What the receiver got.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamServer {
-    pub received_bytes: u64,
-    /// From the accepted connection to the end of the load, or to the connection's end if that was earlier.
-    pub seconds: f64,
-    pub interval_seconds: f64,
-    pub interval_bytes: Vec<u64>,
+pub struct Stream {
+    connection: TcpStream,
+    payload: Vec<u8>,
+    arrivals: Arc<Arrivals>,
+    _server: Server,
 }
 
-/// What the sender's socket took; some of it may never have arrived.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamClient {
-    pub sent: u64,
+impl Stream {
+    pub fn open(aim: &Aim, place: &Place) -> Result<Stream> {
+        for namespace in [place.client, place.server] {
+            namespace.enter(|| fs::write(SLOW_START, "0").context(SLOW_START))?;
+        }
+        let listener = place.server.enter(|| listen(aim.end(), LOOK_UP))?;
+        let arrivals = Arrivals::new();
+        let server = Server::start(&arrivals, move |arrivals| receive(&listener, arrivals));
+        let connection = place.client.enter(|| connect(aim))?;
+        abort_on_close(&connection)?;
+        connection.set_write_timeout(Some(STALLED))?;
+        Ok(Stream {
+            connection,
+            payload: vec![b'x'; aim.payload_bytes],
+            arrivals,
+            _server: server,
+        })
+    }
 }
 
-pub(super) fn server(load: &Load, control: Control) -> anyhow::Result<StreamServer> {
-    let listener = listen(address(load), LOOK_UP)?;
-    let ended = control.ready();
-    let mut stream = accept(&listener, &ended)?;
-    let start = Instant::now();
-    // A flow that has stalled must still end in time.
-    stream.set_read_timeout(Some(LOOK_UP))?;
-    // At the end of the time the sender must not go on with what its socket still holds.
-    abort_on_close(&stream)?;
-    let intervals = load.duration.as_nanos().div_ceil(INTERVAL.as_nanos()) as usize;
-    let mut interval_bytes = vec![0; intervals];
+impl Traffic for Stream {
+    fn burst(&mut self, _place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
+        let before = self.arrivals.count();
+        let start = Instant::now();
+        let mut sent = 0;
+        while start.elapsed() < duration {
+            sent += self.connection.write(&self.payload).context("send")? as u64;
+        }
+        self.arrivals.wait(before + sent, None)?;
+        Ok(Burst {
+            sent,
+            arrived: sent,
+            seconds: self.arrivals.seconds_since(start),
+            latencies: None,
+        })
+    }
+}
+
+/// Connects within the time that anything may take.
+pub fn connect(aim: &Aim) -> Result<TcpStream> {
+    let to = aim.end();
+    TcpStream::connect_timeout(&to, STALLED).with_context(|| format!("connect to {to}"))
+}
+
+/// Waits for the connection; None when it is over before one came.
+pub fn accept(listener: &TcpListener, arrivals: &Arrivals) -> Option<TcpStream> {
+    while !arrivals.over() {
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_read_timeout(Some(LOOK_UP)).ok()?;
+            return Some(stream);
+        }
+    }
+    None
+}
+
+fn receive(listener: &TcpListener, arrivals: &Arrivals) {
+    let Some(mut stream) = accept(listener, arrivals) else {
+        return;
+    };
     let mut buffer = vec![0; READ_BYTES];
-    let mut elapsed = start.elapsed();
-    while elapsed < load.duration {
-        let count = match stream.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if timed_out(&error) => 0,
-            Err(error) if gone(&error) => break,
-            Err(error) => return Err(error).context("receive"),
-        };
-        elapsed = start.elapsed();
-        let interval = (elapsed.as_nanos() / INTERVAL.as_nanos()) as usize;
-        // The last read may end just after the time is over: it does not count.
-        if let Some(bytes) = interval_bytes.get_mut(interval) {
-            *bytes += count as u64;
-        }
-    }
-    Ok(StreamServer {
-        received_bytes: interval_bytes.iter().sum(),
-        seconds: elapsed.min(load.duration).as_secs_f64(),
-        interval_seconds: INTERVAL.as_secs_f64(),
-        interval_bytes,
-    })
-}
-
-/// Waits for the connection, or for the news that the client has ended without one.
-pub(super) fn accept(listener: &TcpListener, ended: &Ended) -> anyhow::Result<TcpStream> {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => return Ok(stream),
+    while !arrivals.over() {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) => arrivals.add(count as u64),
             Err(error) if timed_out(&error) => {}
-            Err(error) => return Err(error).context("accept"),
-        }
-        if ended.now()?.is_some() {
-            anyhow::bail!("the client ended without a connection");
+            Err(_) => return,
         }
     }
-}
-
-/// Sends until the server, whose clock counts, ends the connection.
-pub(super) fn client(load: &Load) -> anyhow::Result<StreamClient> {
-    let to = address(load);
-    let mut stream = TcpStream::connect_timeout(&to, CONNECT_TIMEOUT)
-        .with_context(|| format!("connect to {to}"))?;
-    let start = Instant::now();
-    // The server's RST may be lost in what is measured, so the sender looks at its own clock, too.
-    stream.set_write_timeout(Some(LOOK_UP))?;
-    abort_on_close(&stream)?;
-    let payload = vec![b'x'; load.payload_bytes];
-    let mut sent = 0;
-    while start.elapsed() < load.duration + 5 * LOOK_UP {
-        match stream.write(&payload) {
-            Ok(count) => sent += count as u64,
-            Err(error) if timed_out(&error) => {}
-            Err(error) if gone(&error) => break,
-            Err(error) => return Err(error).context("send"),
-        }
-    }
-    Ok(StreamClient { sent })
 }

@@ -1,259 +1,145 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Both ends of each load as threads in a namespace of their own, over both protocols.
+//! Bursts of each load in namespaces of their own, over loopback and over veth.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::mpsc::sync_channel;
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
+use testbed::netns::Namespace;
+
 use super::*;
-use crate::netns::Namespace;
+use testbed::netns::{VETH_IPV4, VETH_IPV6};
 
-const SECONDS: f64 = 0.5;
+const BURST: Duration = Duration::from_millis(100);
 
-fn load(workload: Workload, address: IpAddr, payload_bytes: usize) -> Load {
-    let duration = Duration::from_secs_f64(SECONDS);
-    Load {
+fn aim(workload: Workload, address: IpAddr) -> Aim {
+    let payload_bytes = match workload {
+        Workload::TcpStream => 65_536,
+        _ => 18,
+    };
+    Aim {
         workload,
-        duration,
-        address,
+        addresses: vec![address],
         port: 9999,
         payload_bytes,
     }
 }
 
-fn loopbacks() -> [IpAddr; 2] {
-    [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+fn over_veth() -> (Namespace, Namespace) {
+    let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    Namespace::veth_pair(&client, &server).unwrap();
+    (client, server)
 }
 
-/// Runs both ends to their end; `sent` is what the client's report says that it has sent.
-fn run<S: Send, C>(
-    load: &Load,
-    server: impl FnOnce(&Load, Control) -> anyhow::Result<S> + Send,
-    client: impl FnOnce(&Load) -> anyhow::Result<C> + Send,
-    sent: impl FnOnce(&C) -> u64 + Send,
-) -> (S, C)
-where
-    C: Send,
-{
-    let namespace = Namespace::new().unwrap();
-    let (tell, told) = channel();
-    let (listening, listens) = sync_channel(1);
-    let control = Control {
-        ready: Box::new(move || listening.send(()).unwrap()),
-        sent: told,
+fn nothing_waits() -> Result<bool> {
+    Ok(true)
+}
+
+/// Runs `bursts` bursts of one load.
+fn bursts(aim: &Aim, place: &Place, bursts: u32) -> Vec<Burst> {
+    let mut traffic = open(aim, place).unwrap();
+    let burst = |_| traffic.burst(place, BURST, &nothing_waits).unwrap();
+    (0..bursts).map(burst).collect()
+}
+
+const ALL: [Workload; 4] = [
+    Workload::TcpStream,
+    Workload::TcpLatency,
+    Workload::TcpConnect,
+    Workload::UdpFlood,
+];
+
+#[test]
+fn a_burst_counts_what_arrives_and_nothing_of_the_one_before() {
+    let (client, server) = over_veth();
+    let place = Place {
+        server: &server,
+        client: &client,
     };
-    thread::scope(|scope| {
-        // Dropped when the client panics, so that the server does not wait for it.
-        let tell = tell;
-        let server = scope.spawn(|| namespace.enter(|| server(load, control)));
-        listens.recv().expect("the server listens");
-        let client = namespace.enter(|| client(load)).unwrap();
-        // Some servers end with the connection and no longer listen to this.
-        let _ = tell.send(sent(&client));
-        (server.join().unwrap().unwrap(), client)
-    })
-}
-
-#[test]
-fn stream_counts_what_arrives() {
-    for address in loopbacks() {
-        let load = load(Workload::TcpStream, address, 128 << 10);
-        let (server, client) = run(&load, stream::server, stream::client, |c| c.sent);
-        assert_eq!(server.interval_bytes.len(), 5);
-        assert_eq!(
-            server.received_bytes,
-            server.interval_bytes.iter().sum::<u64>()
-        );
-        assert!(server.received_bytes > 1_000_000, "{server:?}");
-        assert!(
-            server.received_bytes <= client.sent,
-            "{server:?} {client:?}"
-        );
-        // What the sockets hold at the end was sent and did not arrive in time.
-        assert!(
-            client.sent - server.received_bytes < 32 << 20,
-            "{server:?} {client:?}"
-        );
-        assert_eq!(server.seconds, SECONDS);
-    }
-}
-
-#[test]
-fn latency_counts_agree_and_the_curve_rises() {
-    for address in loopbacks() {
-        let load = load(Workload::TcpLatency, address, 64);
-        let (server, client) = run(&load, latency::server, latency::client, |c| c.sent);
-        assert_eq!(server.responses, client.sent + client.unfinished);
-        assert!(client.sent > 100, "{client:?}");
-        assert!(client.p50_us <= client.p99_us && client.p99_us <= client.p999_us);
-        assert!(client.p999_us <= client.max_us);
-        let curve = &client.percentiles;
-        assert!(
-            curve
-                .windows(2)
-                .all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1),
-            "{curve:?}"
-        );
-        let at = |percentile| {
-            curve
-                .iter()
-                .find(|(p, _)| *p == percentile)
-                .map(|(_, us)| *us)
-        };
-        assert_eq!(at(50.0), Some(client.p50_us));
-        assert_eq!(at(99.0), Some(client.p99_us));
-    }
-}
-
-#[test]
-fn every_connection_is_accepted_and_none_rests_in_time_wait() {
-    for address in loopbacks() {
-        let load = load(Workload::TcpConnect, address, 1);
-        let rests = |client: &ConnectClient| {
-            let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
-            let text = tables
-                .map(|table| std::fs::read_to_string(table).unwrap())
-                .concat();
-            // The fourth column is the state; 06 is TIME_WAIT (include/net/tcp_states.h).
-            let waits = |line: &&str| line.split_whitespace().nth(3) == Some("06");
-            assert_eq!(text.lines().filter(waits).count(), 0);
-            client.sent
-        };
-        let client = |load: &Load| {
-            let client = connect::client(load)?;
-            rests(&client);
-            Ok(client)
-        };
-        let (server, client) = run(&load, connect::server, client, |c| c.sent);
-        assert_eq!(client.failed, 0);
-        assert!(client.sent > 100, "{client:?}");
-        // The last connection may be cut off by the end of the time.
-        assert!(
-            (client.sent..=client.sent + 1).contains(&server.accepted),
-            "{server:?} {client:?}"
-        );
-    }
-}
-
-#[test]
-fn a_probed_server_counts_connections_to_all_its_addresses() {
-    let load = load(Workload::TcpProbe, Ipv4Addr::LOCALHOST.into(), 0);
-    // More than a batch, some aborted at once, some left open until the end.
-    let client = |load: &Load| {
-        let mut open = Vec::new();
-        for number in 0..1000u16 {
-            let [high, low] = number.to_be_bytes();
-            let to = SocketAddr::new(Ipv4Addr::new(127, 1, high, low).into(), load.port);
-            let stream = socket::connect(to, CONNECT_TIMEOUT)?;
-            socket::abort_on_close(&stream)?;
-            if number % 10 == 0 {
-                open.push(stream);
+    for workload in ALL {
+        assert!(makes(workload));
+        for address in [VETH_IPV4.1, VETH_IPV6.1] {
+            for burst in bursts(&aim(workload, address), &place, 3) {
+                assert!(burst.sent > 10, "{workload} {burst:?}");
+                assert_eq!(burst.sent, burst.arrived, "{workload}");
+                // The machine may stall it, but it can't be shorter than what was asked for by much.
+                assert!(burst.seconds > 0.05, "{workload} {burst:?}");
+                let timed = burst.latencies.map_or(0, |latencies| latencies.len());
+                let wanted = if workload == Workload::TcpLatency {
+                    burst.sent
+                } else {
+                    0
+                };
+                assert_eq!(timed, wanted);
             }
         }
-        Ok(1000)
-    };
-    let (server, _) = run(&load, probe::server, client, |sent| *sent);
-    assert_eq!(server.accepted, 1000);
-    let error = super::client(&load).unwrap_err().to_string();
-    assert!(error.contains("is the scanner"), "{error}");
-}
-
-#[test]
-fn flood_counts_are_exact() {
-    for (address, payload_bytes) in loopbacks().into_iter().zip([18, 1400]) {
-        let load = load(Workload::UdpFlood, address, payload_bytes);
-        let (server, client) = run(&load, flood::server, flood::client, |c| c.sent);
-        assert!(client.sent > 1000, "{client:?}");
-        assert_eq!((server.sent, server.delivered), (client.sent, client.sent));
-        assert_eq!(
-            (server.lost, server.foreign, server.receiver_drops),
-            (0, 0, 0)
-        );
-        assert_eq!(
-            server.interval_packets.iter().sum::<u64>(),
-            server.delivered
-        );
-        assert!(
-            server.seconds > 0.5 * SECONDS && server.seconds < 2.0 * SECONDS,
-            "{server:?}"
-        );
     }
 }
 
 #[test]
-fn a_datagram_that_is_none_of_ours_is_no_delivery() {
-    let load = load(Workload::UdpFlood, Ipv4Addr::LOCALHOST.into(), 18);
-    let client = |load: &Load| {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-        for bytes in [18, 17, 19, 100] {
-            socket.send_to(&vec![0; bytes], address(load))?;
-        }
-        Ok(5)
-    };
-    let (server, _) = run(&load, flood::server, client, |sent| *sent);
-    assert_eq!((server.delivered, server.foreign, server.lost), (1, 3, 4));
-}
-
-#[test]
-fn a_stream_whose_packets_stop_ends_in_time() {
-    let load = load(Workload::TcpStream, Ipv4Addr::LOCALHOST.into(), 1000);
-    let silent = |load: &Load| {
-        let stream = std::net::TcpStream::connect(address(load))?;
-        thread::sleep(4 * load.duration);
-        drop(stream);
-        Ok(0)
-    };
-    let server = |load: &Load, control| {
-        let start = Instant::now();
-        Ok((stream::server(load, control)?, start.elapsed()))
-    };
-    let ((server, took), _) = run(&load, server, silent, |sent| *sent);
-    assert_eq!((server.received_bytes, server.seconds), (0, SECONDS));
-    assert!(took < 3 * load.duration, "{took:?}");
-}
-
-#[test]
-fn a_response_that_never_comes_counts_with_the_time_it_was_waited_for() {
-    let load = load(Workload::TcpLatency, Ipv4Addr::LOCALHOST.into(), 64);
-    let mute = |load: &Load, control: Control| {
-        let listener = socket::listen(address(load), LOOK_UP)?;
-        let ended = control.ready();
-        let stream = stream::accept(&listener, &ended)?;
-        while ended.now()?.is_none() {
-            thread::sleep(LOOK_UP);
-        }
-        drop(stream);
-        Ok(())
-    };
-    let ((), client) = run(&load, mute, latency::client, |c| c.sent);
-    assert_eq!((client.sent, client.unfinished), (0, 1));
-    assert!(client.max_us >= SECONDS * 0.99e6, "{client:?}");
-}
-
-#[test]
-fn a_server_whose_client_never_came_says_so() {
-    let load = load(Workload::TcpStream, Ipv4Addr::LOCALHOST.into(), 1000);
+fn a_flood_reaches_every_address() {
     let namespace = Namespace::new().unwrap();
-    let (tell, sent) = channel();
-    tell.send(0).unwrap();
-    let control = Control {
-        ready: Box::new(|| ()),
-        sent,
+    let place = Place {
+        server: &namespace,
+        client: &namespace,
     };
-    let error = namespace
-        .enter(|| stream::server(&load, control))
-        .unwrap_err();
-    assert_eq!(error.to_string(), "the client ended without a connection");
+    let flood = Aim {
+        addresses: (1..4).map(|n| Ipv4Addr::new(127, 0, 0, n).into()).collect(),
+        ..aim(Workload::UdpFlood, Ipv4Addr::LOCALHOST.into())
+    };
+    let burst = &bursts(&flood, &place, 1)[0];
+    assert_eq!(burst.sent, burst.arrived);
+    assert_eq!(burst.sent % (3 * 64), 0);
 }
 
 #[test]
-fn the_command_line_of_a_load_is_taken_back() {
-    let load = load(Workload::UdpFlood, Ipv6Addr::LOCALHOST.into(), 18);
-    let taken = Arguments::try_parse_from(arguments("server", &load)).unwrap();
-    assert_eq!(
-        (taken.end.as_str(), taken.workload),
-        ("server", load.workload)
-    );
-    assert_eq!((taken.address, taken.port), (load.address, load.port));
-    assert_eq!((taken.duration_ms, taken.payload_bytes), (500, 18));
+fn a_flood_that_nothing_lets_through_is_all_lost() {
+    let (client, server) = over_veth();
+    let rule = ["--wait", "-A", "INPUT", "-p", "udp", "-j", "DROP"];
+    let status = server.command("iptables").args(rule).status().unwrap();
+    assert!(status.success());
+    let place = Place {
+        server: &server,
+        client: &client,
+    };
+    for burst in bursts(&aim(Workload::UdpFlood, VETH_IPV4.1), &place, 2) {
+        assert!(burst.sent > 0);
+        assert_eq!((burst.arrived, burst.seconds), (0, 0.0));
+    }
+}
+
+#[test]
+fn a_connection_that_does_not_come_about_is_an_error_in_time() {
+    let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    // No link joins the two.
+    let place = Place {
+        server: &server,
+        client: &client,
+    };
+    let start = Instant::now();
+    for workload in [Workload::TcpStream, Workload::TcpLatency] {
+        let error = open(&aim(workload, Ipv4Addr::LOCALHOST.into()), &place);
+        let error = error.map(|_| ()).unwrap_err();
+        assert!(format!("{error:#}").contains("refused"), "{error:#}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn what_stops_to_arrive_is_a_stall() {
+    let (client, server) = over_veth();
+    let place = Place {
+        server: &server,
+        client: &client,
+    };
+    let mut traffic = open(&aim(Workload::TcpStream, VETH_IPV4.1), &place).unwrap();
+    traffic.burst(&place, BURST, &nothing_waits).unwrap();
+    let rule = ["--wait", "-A", "INPUT", "-p", "tcp", "-j", "DROP"];
+    assert!(server
+        .command("iptables")
+        .args(rule)
+        .status()
+        .unwrap()
+        .success());
+    let error = traffic.burst(&place, BURST, &nothing_waits).unwrap_err();
+    assert!(format!("{error:#}").contains("did not arrive"), "{error:#}");
 }

@@ -4,13 +4,13 @@
 use super::axis::Axis;
 use super::data::Data;
 use super::font;
-use crate::report::number;
 use crate::store::{CellName, Summary};
 use crate::summary::main_metric;
+use crate::table::number;
 
 pub const VALUE_SIZE: f64 = 13.5;
 pub const HEAD_SIZE: f64 = 12.0;
-pub const MAIN_HEAD: &str = "median [95 % CI]";
+pub const MAIN_HEAD: &str = "median [interval]";
 /// What goes beside a workload's main metric where it was measured.
 const SIDE: [&str; 3] = ["lost_percent", "p99", "cpu_per_packet"];
 /// Between an axis and its numbers.

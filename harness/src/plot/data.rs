@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::palette::{self, Look};
 use crate::experiment::Reference;
 use crate::metadata::Metadata;
-use crate::statistics::{median, percentile};
+use crate::statistics::{interval_in_words, median, percentile};
 use crate::store::{CellName, PercentileRow, Sample, SeriesRow, Store, Summary, UNTIMED};
 use crate::summary::summarize;
 
@@ -50,8 +50,6 @@ impl Data {
         if summaries.is_empty() {
             summaries = summarize(&samples, &metadata.baseline);
         }
-        // Figures show timed rounds; what was only counted has none.
-        summaries.retain(|summary| summary.rounds > 0);
         Ok(Data {
             series: store.read()?,
             percentiles: store.read()?,
@@ -84,6 +82,13 @@ impl Data {
         self.summaries.iter().find(|summary| {
             summary.subject == subject && summary.metric == metric && summary.cell() == *cell
         })
+    }
+
+    /// What the intervals of a load cover: those of the subject with the fewest rounds.
+    pub fn intervals_in_words(&self, cell: &CellName, metric: &str) -> String {
+        let of_it = |row: &&Summary| row.metric == metric && row.rounds > 0 && row.cell() == *cell;
+        let rounds = self.summaries.iter().filter(of_it).map(|row| row.rounds);
+        interval_in_words(rounds.min().unwrap_or(0))
     }
 
     /// The subjects that have this metric, in the experiment's order.

@@ -92,8 +92,9 @@ fn note(data: &Data, cell: &CellName, metric: &str) -> String {
         Some(_) => format!(" Dashed: {baseline}."),
         None => String::new(),
     };
+    let intervals = data.intervals_in_words(cell, metric);
     format!(
-        "Marker and bar: median with its 95 % bootstrap interval; dots below: the rounds.{line}"
+        "Marker and bar: median and {intervals}, dots: the rounds.{line} × {baseline}: median of the ratios of a round."
     )
 }
 

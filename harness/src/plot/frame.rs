@@ -5,8 +5,8 @@ use super::font;
 use super::palette::{Dash, Look, Rgb, FAINT};
 use super::scene::{Scene, Text};
 use crate::metadata::Metadata;
-use crate::report::number;
 use crate::store::CellName;
+use crate::table::number;
 
 /// Between the edge of a figure and what is on it.
 pub const MARGIN: f64 = 16.0;
@@ -63,10 +63,17 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
         .iter()
         .find(|used| used.workload == cell.workload);
     let runner = runner.map_or(String::new(), |used| format!("runner {}, ", used.runner));
-    let rounds = counted(metadata.rounds_done as usize, "round");
+    let rounds = match metadata.slices_of(&cell.workload) {
+        // How many rounds they rest on stands beside the intervals.
+        Some(slices) => format!("slices of {} ms", slices.milliseconds),
+        None => {
+            let rounds = counted(metadata.rounds_done as usize, "round");
+            format!("{rounds} of {} s", metadata.seconds)
+        }
+    };
     format!(
-        "{} over {}, {size}{runner}{rounds} of {} s",
-        cell.workload, cell.path, metadata.seconds
+        "{} over {}, {size}{runner}{rounds}",
+        cell.workload, cell.path
     )
 }
 

@@ -7,6 +7,7 @@ use super::frame::{self, Entry};
 use super::lines::{draw_lines, plot_area};
 use super::scene::Scene;
 use crate::store::CellName;
+use crate::table::number;
 
 /// From this ratio of the largest value to the smallest on, the vertical axis is logarithmic.
 const WIDE: f64 = 20.0;
@@ -34,15 +35,16 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
             let ends = ends.map(|end| end.map_or(0.0, |point| point.median));
             let detail = format!(
                 "{} to {}",
-                crate::report::number(ends[0]),
+                number(ends[0]),
                 frame::with_unit(ends[1], metric, &unit)
             );
             Entry::subject(&line.subject, detail, data.look(&line.subject))
         })
         .collect();
     let subtitle = frame::subtitle(&data.metadata, first, &[first.payload_bytes]);
-    let note = "Lines: medians; bands: their 95 % bootstrap intervals.";
-    let (mut scene, area) = plot_area(title, &subtitle, note, data, &entries);
+    let intervals = data.intervals_in_words(first, metric);
+    let note = format!("Lines: medians; bands: {intervals}.");
+    let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let y = match lowest > 0.0 && highest / lowest > WIDE {
         true => Axis::log(lowest, highest, (area.bottom, area.top)),
         false => Axis::from_zero(highest, (area.bottom, area.top)),

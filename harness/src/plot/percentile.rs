@@ -6,8 +6,8 @@ use super::data::{band_in_words, Data, Line};
 use super::frame::{self, Entry};
 use super::lines::{draw_lines, plot_area};
 use super::scene::Scene;
-use crate::report::number;
 use crate::store::CellName;
+use crate::table::number;
 
 /// A curve goes on to where few requests are left, but no further than this.
 const HIGHEST: f64 = 99.99;
@@ -29,7 +29,10 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
         .map(|line| entry(data, cell, line, &unit))
         .collect();
     let subtitle = frame::subtitle(&data.metadata, cell, &[cell.payload_bytes]);
-    let note = band_in_words(data.metadata.rounds_done as usize);
+    let note = match data.metadata.slices_of(&cell.workload) {
+        Some(_) => "Lines: all requests of all slices.".into(),
+        None => band_in_words(data.metadata.rounds_done as usize),
+    };
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let y = Axis::log(lowest, highest, (area.bottom, area.top));
     let x = Axis::percentiles(last, (area.left, area.right));

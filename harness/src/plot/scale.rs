@@ -76,8 +76,10 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         true => "",
         false => " Copies (#2) are left out.",
     };
-    let note =
-        format!("Markers and bars: median with its 95 % bootstrap interval.{dashed}{copies}");
+    let note = format!(
+        "Markers and bars: median and {}.{dashed}{copies}",
+        data.intervals_in_words(first, metric)
+    );
     let mut scene = frame::scene((WIDTH, height), title, &subtitle, &note, &data.metadata);
     let right = WIDTH - MARGIN - frame::legend_width(&entries);
     frame::draw_legend(&mut scene, (right, TOP - 4.0), &entries);

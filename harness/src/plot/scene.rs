@@ -14,9 +14,7 @@ use plotters_backend::{DrawingBackend, DrawingErrorKind};
 use super::font;
 use super::palette::{Dash, Look, Marker, Rgb, SOLID, WHITE};
 use super::raster::{Raster, SIZE_PER_EM};
-pub use super::text::{Anchor, Text};
-
-pub type Point = (f64, f64);
+pub use super::text::{Anchor, Point, Text};
 
 /// plotters counts in whole units, so a pixel has several of them.
 const UNITS_PER_PIXEL: f64 = 10.0;

@@ -33,7 +33,10 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
         });
     }
     let subtitle = frame::subtitle(&data.metadata, cell, &[cell.payload_bytes]);
-    let note = band_in_words(data.metadata.rounds_done as usize);
+    let note = match data.metadata.slices_of(&cell.workload) {
+        Some(_) => "Lines: the slices, those of a round at the same time.".into(),
+        None => band_in_words(data.metadata.rounds_done as usize),
+    };
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let highs = lines
         .iter()

@@ -3,7 +3,9 @@
 
 use super::font;
 use super::palette::{Rgb, BLACK};
-use super::scene::Point;
+
+/// A place in pixels of the figure at its normal size, y downwards.
+pub type Point = (f64, f64);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Anchor {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+use flate2::read::MultiGzDecoder;
+
 use super::*;
-use crate::experiment::{Experiment, Pair, Route, RunnerName, WorkloadPlan};
+use crate::experiment::Slices;
+use crate::experiment::{Experiment, ExperimentKind, Pair, Route, RunnerName, WorkloadPlan};
 use crate::report::Report;
+use crate::results::Results;
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
+use crate::store::{SeriesRow, RAW};
 
 /// Counts its runs and gives their number as throughput; some fail.
 struct Fake {
@@ -114,9 +120,11 @@ fn experiment(rounds: u32) -> Experiment {
         name: "x".into(),
         title: "X".into(),
         question: "Which?".into(),
+        kind: ExperimentKind::Traffic,
         rounds,
         warmup_seconds: 1,
         seconds: 1,
+        slices: Slices::default(),
         baseline: "none".into(),
         subjects: ["none", "accept", "none#2"]
             .map(|name| name.parse().unwrap())
@@ -124,7 +132,7 @@ fn experiment(rounds: u32) -> Experiment {
         flows: 1,
         workloads: vec![WorkloadPlan {
             name: Workload::TcpStream,
-            runner: vec![RunnerName::Ethr, RunnerName::Builtin],
+            runner: vec![RunnerName::Ethr, RunnerName::Iperf3],
             path: vec![Route::Loopback, Route::Veth],
             payload_bytes: vec![100],
             policy: None,
@@ -164,10 +172,12 @@ fn a_run_leaves_samples_in_the_order_of_the_schedule() {
     );
     let series: Vec<SeriesRow> = Store::open(&bench.folder).read().unwrap();
     assert_eq!((series.len(), series[1].second), (36, 1.0));
-    let raw = bench
-        .folder
-        .join("raw/001-tcp-stream-loopback-100-none#2-out.json");
-    assert_eq!(fs::read_to_string(raw).unwrap(), "{}");
+    let raw = fs::File::open(bench.folder.join(RAW)).unwrap();
+    let mut text = String::new();
+    MultiGzDecoder::new(raw).read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 18);
+    let third = r#"{"name":"001-tcp-stream-loopback-100-none#2-out.json","text":"{}"}"#;
+    assert_eq!(text.lines().nth(2).unwrap(), third);
 }
 
 #[test]
@@ -176,18 +186,16 @@ fn metadata_and_report_name_the_runner_that_was_used() {
     bench.run(experiment(3), false, never).unwrap();
     let metadata = Metadata::read(&bench.folder).unwrap();
     let note = metadata.runners[0].note.as_deref();
-    assert_eq!(note, Some("ethr was not found: embedded runner used"));
+    assert_eq!(note, Some("ethr was not found: iperf3 used"));
     assert_eq!(metadata.commands, ["fake 127.0.0.1", "fake 10.77.0.2"]);
     assert!(metadata.ended.is_some());
-    let report = Report::make(&bench.folder).unwrap();
+    let results = Results::work_out(&bench.folder).unwrap();
+    assert_eq!(results.pairs.len(), 4);
+    let report = Report::new(results, &bench.folder).unwrap();
     for text in [report.text(), report.markdown()] {
-        assert!(
-            text.contains("ethr was not found: embedded runner used"),
-            "{text}"
-        );
+        assert!(text.contains("ethr was not found: iperf3 used"), "{text}");
         assert!(text.contains("only 3 rounds"), "{text}");
     }
-    assert_eq!(report.pairs.len(), 4);
 }
 
 #[test]
@@ -255,7 +263,7 @@ fn another_configuration_is_not_resumed() {
     other.seconds = 2;
     let error = bench.run(other, true, never).unwrap_err().to_string();
     assert!(
-        error.contains("are not those of its 1 rounds: leave --resume out"),
+        error.contains("are not those of its rounds: leave --resume out"),
         "{error}"
     );
     assert_eq!(bench.samples().len(), 6);
@@ -287,7 +295,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_touched() {
         .to_string();
     assert_eq!(
         error,
-        "ethr was not found, builtin does not make udp-flood: use --runner builtin"
+        "ethr was not found, iperf3 does not make udp-flood: use --runner builtin"
     );
     experiment.workloads[0].name = Workload::TcpStream;
     let error = bench

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail, Context};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
-
-use crate::netns::Namespace;
+use testbed::netns::Namespace;
 
 /// How often something is looked at that tells of no change by itself.
 const LOOK_UP: Duration = Duration::from_millis(10);

@@ -3,7 +3,6 @@
 //!
 //! All runners stand behind one trait, so that an experiment names a workload and not a tool.
 
-pub mod builtin;
 mod child;
 pub mod ethr;
 pub mod iperf3;
@@ -13,8 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::netns::Namespace;
+use testbed::netns::Namespace;
 
 /// What traffic is made. The names are those of the experiment files and of every CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,6 +28,42 @@ pub enum Workload {
     TcpProbe,
     /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
     UdpFlood,
+    /// Exchanges over generic netlink: nlctrl is asked for a family; by a new socket each time.
+    Family,
+    FamilyConnect,
+    /// Bytes to the lab's module and back; by a new socket each time.
+    Echo,
+    EchoConnect,
+    /// The size is the number of parts.
+    Dump,
+    /// A request that lacks its attribute, and the extended ACK that says so.
+    Refuse,
+    /// Exchanges between two processes: bytes there, 8 bytes back.
+    Call,
+    /// A packet there, a verdict back; 64 packets there, 64 verdicts back.
+    Verdict,
+    Verdicts,
+}
+
+impl Workload {
+    /// Whether it is an exchange of messages, which a subject makes itself, and not traffic that a subject filters.
+    pub fn is_exchange(self) -> bool {
+        use Workload::{
+            Call, Dump, Echo, EchoConnect, Family, FamilyConnect, Refuse, Verdict, Verdicts,
+        };
+        let exchanges = [
+            Family,
+            FamilyConnect,
+            Echo,
+            EchoConnect,
+            Dump,
+            Refuse,
+            Call,
+            Verdict,
+            Verdicts,
+        ];
+        exchanges.contains(&self)
+    }
 }
 
 /// One load: a workload with its size, aimed at a server address.
@@ -73,7 +107,7 @@ pub struct Outcome {
     pub incidents: Vec<String>,
 }
 
-/// A source of traffic: `builtin`, `ethr`, `iperf3` or `scanner`.
+/// A source of traffic that can't be sliced: `ethr`, `iperf3` or `scanner`.
 pub trait Runner {
     fn name(&self) -> &'static str;
     /// The tool's own version text, for metadata.json.

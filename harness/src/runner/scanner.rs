@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context};
 use serde::Deserialize;
 
-use super::builtin::{self, Builtin};
 use super::child::{Child, Ended};
 use super::{Load, Metric, Outcome, Place, Runner, Workload};
-use crate::load::{ProbeServer, GRACE};
+use crate::load::{serve_arguments, ProbeServer, GRACE, READY};
 
 pub const PROGRAM: &str = "scanner";
 const CURE: &str = "build it with make build, or name its folder with --bin-dir";
+const STAY: &str = "this program must stay where it is while it runs";
+/// A server that needs longer to listen will not listen at all.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// The exit code of a scan that SIGINT has ended.
 const EXIT_INTERRUPTED: i32 = 4;
 
@@ -34,13 +36,13 @@ const LIMITS: [(&str, &str); 3] = [
 pub struct Scanner {
     program: PathBuf,
     version: String,
-    /// Its server is the embedded one.
-    builtin: Builtin,
+    /// The program that has the hidden command `load`, which is the server.
+    harness: PathBuf,
 }
 
 impl Scanner {
-    /// The scanner of a folder. Fails if it is not there.
-    pub fn find(folder: &Path, builtin: Builtin) -> anyhow::Result<Scanner> {
+    /// The scanner of a folder, and the file of this program. Fails if it is not there.
+    pub fn find(folder: &Path, harness: PathBuf) -> anyhow::Result<Scanner> {
         let program = folder.join(PROGRAM);
         if !program.is_file() {
             bail!("there is no program {}: {CURE}", program.display());
@@ -52,9 +54,33 @@ impl Scanner {
         Ok(Scanner {
             program,
             version,
-            builtin,
+            harness,
         })
     }
+}
+
+impl Scanner {
+    /// Starts the server and returns when it listens.
+    fn serve(&self, place: &Place, load: &Load) -> anyhow::Result<Child> {
+        let mut command = place.server.command(&self.harness);
+        command.args(serve_arguments(load));
+        let mut server = Child::spawn(command, STAY)?;
+        server.wait_for_line(START_TIMEOUT, |line| line == READY)?;
+        Ok(server)
+    }
+}
+
+/// Tells the server that the scanner has ended and takes its report, which is its last line.
+fn end(mut server: Child, deadline: Instant) -> anyhow::Result<(ProbeServer, String)> {
+    server.tell("ended")?;
+    let stdout = server.wait(deadline)?.check("load server")?.stdout;
+    let line = stdout
+        .lines()
+        .last()
+        .context("the server printed no report")?;
+    let report =
+        serde_json::from_str(line).with_context(|| format!("the report of the server: {line}"))?;
+    Ok((report, stdout))
 }
 
 fn arguments(load: &Load) -> Vec<String> {
@@ -85,7 +111,8 @@ impl Runner for Scanner {
     }
 
     fn command_lines(&self, load: &Load) -> Vec<String> {
-        let server = self.builtin.command_line("server", load);
+        let arguments_of_server = serve_arguments(load).join(" ");
+        let server = format!("{} {arguments_of_server}", self.harness.display());
         let client = arguments(load).join(" ");
         vec![server, format!("{} {client}", self.program.display())]
     }
@@ -102,7 +129,7 @@ impl Runner for Scanner {
         if !way.is_loopback() {
             lead(place, way)?;
         }
-        let server = self.builtin.serve(place, load)?;
+        let server = self.serve(place, load)?;
         let mut command = place.client.command(&self.program);
         command.args(arguments(load));
         let mut client = Child::spawn(command, CURE)?;
@@ -112,8 +139,8 @@ impl Runner for Scanner {
         client.interrupt()?;
         let client = finished(client.wait(deadline)?)?;
         let summary = parse(&client.stdout)?;
-        let server = builtin::end(server, summary.done, deadline)?;
-        let accepted = builtin::parse::<ProbeServer>(&server)?.accepted;
+        let (report, server) = end(server, deadline)?;
+        let accepted = report.accepted;
         let mut raw = vec![
             ("server.json".into(), server),
             ("client.json".into(), client.stdout),

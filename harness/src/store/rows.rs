@@ -42,6 +42,7 @@ pub trait Row: Serialize + DeserializeOwned {
 /// A row that belongs to a round; such files grow.
 pub trait RoundRow: Row {
     fn round(&self) -> u32;
+    fn cell(&self) -> CellName;
 }
 
 macro_rules! row {
@@ -113,8 +114,8 @@ row! {
 }
 
 row! {
-    /// The median of the rounds with its 95 % interval, and the ratio to the baseline where it has
-    /// a meaning.
+    /// The median of the rounds with its interval, and the median of their ratios to the baseline where it has a
+    /// meaning.
     Summary in "summary.csv" {
         subject: String,
         workload: String,
@@ -175,6 +176,10 @@ macro_rules! round_row {
         $(impl RoundRow for $name {
             fn round(&self) -> u32 {
                 self.round
+            }
+
+            fn cell(&self) -> CellName {
+                $name::cell(self)
             }
         })*
     };

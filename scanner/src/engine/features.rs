@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What this kernel's io_uring gives. Each thing is tried; what is missing has a fallback, and a line that says so.
 
-use super::uring;
+use std::io;
+
+use io_uring::squeue::Flags;
 use io_uring::{cqueue, opcode, squeue, Builder, IoUring, Probe};
+
+use super::entry::{error_entry, open_entry};
+use crate::targets::Family;
 
 /// What the rings are made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +71,7 @@ pub fn probe() -> Result<(Features, Vec<String>), String> {
     let features = Features {
         single_issuer: builder().setup_single_issuer().build(8).is_ok(),
         coop_taskrun: builder().setup_coop_taskrun().build(8).is_ok(),
-        socket_error: uring::tells_socket_errors(),
+        socket_error: tells_socket_errors(),
     };
     let mut told = Vec::new();
     for (is_there, what) in [
@@ -92,4 +97,21 @@ pub fn probe() -> Result<(Features, Vec<String>), String> {
 
 fn builder() -> Builder<squeue::Entry, cqueue::Entry> {
     IoUring::builder()
+}
+
+/// Whether this kernel's rings answer for SO_ERROR.
+fn tells_socket_errors() -> bool {
+    let try_it = || -> io::Result<bool> {
+        let mut ring: IoUring = IoUring::new(4)?;
+        ring.submitter().register_files_sparse(1)?;
+        let mut error = -1;
+        let open = open_entry(0, Family::V4).flags(Flags::IO_LINK | Flags::SKIP_SUCCESS);
+        let ask = error_entry(0, &mut error);
+        // SAFETY: `error` outlives the entry: its completion is waited for.
+        unsafe { ring.submission().push_multiple(&[open, ask]) }.map_err(io::Error::other)?;
+        ring.submit_and_wait(1)?;
+        let answer = ring.completion().next().map(|entry| entry.result());
+        Ok(answer.is_some_and(|result| result >= 0) && error == 0)
+    };
+    try_it().unwrap_or(false)
 }

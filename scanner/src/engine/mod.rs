@@ -5,6 +5,7 @@
 //! All `unsafe` of the connecting scan is here. The memory that the kernel reads and writes belongs to the engine and is
 //! handed out only for a slot without an operation, so nobody sees bytes that are just being written.
 
+mod entry;
 pub mod epoll;
 pub mod features;
 pub mod memory;

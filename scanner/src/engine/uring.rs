@@ -21,14 +21,14 @@ use std::io;
 use std::mem::ManuallyDrop;
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{DestinationSlot, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{Fixed, SubmitArgs, Timespec};
 use io_uring::{opcode, IoUring};
 
+use super::entry::{error_entry, open_entry};
 use super::features::Features;
 use super::memory::Memory;
 use super::sockaddr::Sockaddr;
 use super::{Before, Completion, Engine, Operation};
-use crate::targets::Family;
 
 /// Entries that one system call submits at most.
 const ENTRIES: u32 = 1024;
@@ -223,64 +223,6 @@ impl Uring {
 
 fn connect_entry(slot: usize, to: &Sockaddr) -> Entry {
     opcode::Connect::new(Fixed(slot as u32), to.as_ptr(), to.len()).build()
-}
-
-fn open_entry(slot: usize, family: Family) -> Entry {
-    let place = DestinationSlot::try_from_slot_target(slot as u32).ok();
-    opcode::Socket::new(family.domain(), libc::SOCK_STREAM, 0)
-        .file_index(place)
-        .build()
-}
-
-/// Asks for SO_ERROR. The crate has the entry that sets an option; the one that gets it differs in its number.
-fn error_entry(slot: usize, to: &mut i32) -> Entry {
-    const GETSOCKOPT: u32 = 2; // SOCKET_URING_OP_GETSOCKOPT
-    const COMMAND: usize = std::mem::offset_of!(Head, command);
-    let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_ERROR as u32);
-    let at = (&raw mut *to).cast();
-    let mut entry = opcode::SetSockOpt::new(
-        Fixed(slot as u32),
-        level,
-        option,
-        at,
-        size_of::<i32>() as u32,
-    )
-    .build();
-    // SAFETY: an entry is the kernel's io_uring_sqe, 64 bytes of plain data (asserted below) that begin as `Head` says.
-    unsafe {
-        let command = (&raw mut entry).cast::<u8>().add(COMMAND);
-        command.cast::<u32>().write(GETSOCKOPT);
-    }
-    entry
-}
-
-const _: () = assert!(size_of::<Entry>() == 64);
-
-/// The first fields of io_uring_sqe (linux/io_uring.h) where it is a command.
-#[repr(C)]
-struct Head {
-    opcode: u8,
-    flags: u8,
-    ioprio: u16,
-    fd: i32,
-    command: u32,
-}
-
-/// Whether this kernel's rings answer for SO_ERROR.
-pub fn tells_socket_errors() -> bool {
-    let try_it = || -> io::Result<bool> {
-        let mut ring: IoUring = IoUring::new(4)?;
-        ring.submitter().register_files_sparse(1)?;
-        let mut error = -1;
-        let open = open_entry(0, Family::V4).flags(Flags::IO_LINK | Flags::SKIP_SUCCESS);
-        let ask = error_entry(0, &mut error);
-        // SAFETY: `error` outlives the entry: its completion is waited for.
-        unsafe { ring.submission().push_multiple(&[open, ask]) }.map_err(io::Error::other)?;
-        ring.submit_and_wait(1)?;
-        let answer = ring.completion().next().map(|entry| entry.result());
-        Ok(answer.is_some_and(|result| result >= 0) && error == 0)
-    };
-    try_it().unwrap_or(false)
 }
 
 /// What an entry is for, in the upper half of its user_data; the slot is in the lower.

@@ -19,7 +19,7 @@ pub struct Expected {
 
 impl Expected {
     /// Whether a state is one that the policy leads to. A port that is let through is open or closed: whether somebody
-    /// listens is not the policy's business. Whose answer is kept back is silent.
+    /// listens is not the policy's business. A port whose answer is kept back looks silent.
     pub fn meets(&self, state: State) -> bool {
         let heard = |kept: &Option<String>, heard| match kept {
             None => state == heard,

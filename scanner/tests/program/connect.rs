@@ -3,8 +3,9 @@
 
 use std::os::fd::AsRawFd;
 
+use testbed::netns::{Namespace, VETH_IPV4};
+
 use crate::place::{filter, namespace, results, says, serve, text, with_state};
-use harness::netns::{Namespace, VETH_IPV4};
 
 const ENGINES: [&str; 2] = ["io_uring", "epoll"];
 

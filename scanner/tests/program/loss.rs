@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use harness::netns::Namespace;
 use serde_json::Value;
+use testbed::netns::Namespace;
 
 use crate::place::{namespace, results, says, serve};
 

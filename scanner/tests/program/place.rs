@@ -8,8 +8,8 @@ use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::netns::Namespace;
 use serde_json::Value;
+use testbed::netns::Namespace;
 
 /// A run of the program that is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(40);

@@ -2,9 +2,9 @@
 //! Conversations with real servers.
 
 use serde_json::Value;
+use testbed::netns::Namespace;
 
 use crate::place::{answers, namespace, parsed, says, scan_with, serve, text};
-use harness::netns::Namespace;
 
 /// Runs a probe and gives each result as `port finding matched answer`, in order.
 fn told(place: &Namespace, words: &[&str]) -> Vec<String> {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use testbed::netns::Namespace;
+
 use crate::place::{filter, namespace, scan, text, Bound};
-use harness::netns::Namespace;
 use serde_json::Value;
 
 /// A file of --resume, which goes with the value.

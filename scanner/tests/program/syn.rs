@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! SYNs over a veth pair and over loopback, both families: the same states as by connections.
 
+use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+
 use crate::place::{filter, namespace, parsed, results, scan_with, serve, text};
-use harness::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 
 #[test]
 fn syns_give_the_same_states_as_connections() {

@@ -5,17 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use crate::place::{namespace, scan_with, serve, text};
-use harness::netns::{Namespace, VETH_IPV4};
+use testbed::netns::{Namespace, VETH_IPV4};
+use testbed::twin::{built, root, USER};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
+use crate::place::{namespace, scan_with, serve, text};
 
 /// What `make build` leaves, or the folder that TWINWALL_BUILD names.
 fn twin(name: &str) -> PathBuf {
-    let folder = std::env::var_os("TWINWALL_BUILD").map_or(root().join("build"), PathBuf::from);
-    let program = folder.join(name);
+    let program = built(name);
     let shown = program.display();
     assert!(program.exists(), "{shown} is not there: make build");
     program
@@ -29,6 +26,7 @@ impl Firewall {
         let mut child = place
             .command(program)
             .args([Path::new("--policy"), policy])
+            .args(["--user", USER])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()

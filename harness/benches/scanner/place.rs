@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context;
-use harness::netns::Namespace;
+use testbed::netns::Namespace;
 
 /// A network behind the veth pair that the server's namespace takes as its own.
 pub const BEHIND: &str = "10.64.0.0/16";

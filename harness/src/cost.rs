@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a process has cost, in nanoseconds of CPU; and how it is kept from costing anything outside of its slice.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+
+/// How long a process may run on when there is nothing to do any more, before it is read as it is. Longer than any twin
+/// looks for packets before it sleeps.
+const STILL: Duration = Duration::from_millis(20);
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_micros(100);
+/// How long it is watched whether an idle process sleeps.
+const WATCHED: Duration = Duration::from_millis(200);
+/// One that runs for more of that time burns CPU when idle.
+const BURNS: f64 = 0.05;
+
+/// Nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel brings the figure of a
+/// running thread up to date at each tick only: read it when they sleep or are stopped.
+pub fn cpu_nanoseconds(pid: u32) -> Result<u64> {
+    let mut sum = 0;
+    for task in tasks(pid)? {
+        let file = task.join("schedstat");
+        // A thread may have ended meanwhile.
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let first = text.split_whitespace().next().and_then(|n| n.parse().ok());
+        sum += first.unwrap_or(0u64);
+    }
+    if sum == 0 {
+        bail!(
+            "/proc/{pid}/task/*/schedstat say nothing: is the kernel built with CONFIG_SCHED_INFO?"
+        );
+    }
+    Ok(sum)
+}
+
+fn tasks(pid: u32) -> Result<Vec<std::path::PathBuf>> {
+    let folder = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&folder).context(folder)?;
+    Ok(entries.flatten().map(|task| task.path()).collect())
+}
+
+/// Whether a thread's state (proc_pid_stat(5), behind the name in brackets) is one of `states`.
+fn is_in(task: &Path, states: &[u8]) -> bool {
+    let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.bytes().next());
+    state.is_some_and(|state| states.contains(&state))
+}
+
+fn wait_for(pid: u32, states: &[u8], at_most: Duration) -> Result<bool> {
+    let start = Instant::now();
+    loop {
+        if tasks(pid)?.iter().all(|task| is_in(task, states)) {
+            return Ok(true);
+        }
+        if start.elapsed() > at_most {
+            return Ok(false);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// How a process is kept from disturbing others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It sleeps by itself when there is nothing to do.
+    Sleeps,
+    /// It burns CPU when idle, so it is stopped.
+    IsStopped,
+}
+
+impl Rest {
+    /// Watches an idle process.
+    pub fn of(pid: u32) -> Result<Rest> {
+        // What it does at its start is not what it does when idle.
+        thread::sleep(WATCHED);
+        let (before, start) = (cpu_nanoseconds(pid)?, Instant::now());
+        thread::sleep(WATCHED);
+        let ran = (cpu_nanoseconds(pid)? - before) as f64;
+        Ok(match ran > BURNS * start.elapsed().as_nanos() as f64 {
+            true => Rest::IsStopped,
+            false => Rest::Sleeps,
+        })
+    }
+
+    /// Waits until the process runs no more, and reads what it has cost.
+    pub fn begin(self, pid: u32) -> Result<u64> {
+        match self {
+            // One that does not come to rest is read as it is, to a tick.
+            Rest::Sleeps => wait_for(pid, b"SDI", STILL).map(|_| ())?,
+            Rest::IsStopped => {
+                signal(pid, Signal::SIGSTOP)?;
+                if !wait_for(pid, b"TtXZ", STOPPED_WITHIN)? {
+                    bail!("process {pid} does not heed SIGSTOP");
+                }
+            }
+        }
+        cpu_nanoseconds(pid)
+    }
+
+    /// Lets it run again.
+    pub fn end(self, pid: u32) -> Result<()> {
+        match self {
+            Rest::Sleeps => Ok(()),
+            Rest::IsStopped => signal(pid, Signal::SIGCONT),
+        }
+    }
+}
+
+fn signal(pid: u32, signal: Signal) -> Result<()> {
+    kill(Pid::from_raw(pid as i32), signal).with_context(|| format!("{signal} to process {pid}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    /// A shell that is gone with its value.
+    struct Shell(Child);
+
+    impl Shell {
+        fn new(script: &str) -> Shell {
+            Shell(Command::new("sh").args(["-c", script]).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn one_that_sleeps_is_left_alone() {
+        let shell = Shell::new("exec sleep 60");
+        let pid = shell.0.id();
+        assert_eq!(Rest::of(pid).unwrap(), Rest::Sleeps);
+        assert_eq!(
+            Rest::Sleeps.begin(pid).unwrap(),
+            Rest::Sleeps.begin(pid).unwrap()
+        );
+    }
+
+    #[test]
+    fn one_that_burns_costs_nothing_while_it_rests() {
+        let shell = Shell::new("while :; do :; done");
+        let pid = shell.0.id();
+        let rest = Rest::of(pid).unwrap();
+        assert_eq!(rest, Rest::IsStopped);
+        let before = rest.begin(pid).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(cpu_nanoseconds(pid).unwrap(), before);
+        rest.end(pid).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let ran = rest.begin(pid).unwrap() - before;
+        assert!(ran > 5_000_000, "{ran}");
+    }
+
+    #[test]
+    fn one_that_is_gone_is_an_error() {
+        let pid = Shell::new("exec sleep 60").0.id();
+        assert!(cpu_nanoseconds(pid).is_err());
+    }
+}

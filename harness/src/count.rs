@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Counts the system calls of a firewall under a load, by strace, in a run of its own.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::experiment::RunnerName;
+use crate::firewall::{total_calls, Counter};
+use crate::interrupt;
+use crate::measure::{packets_between, Ground, Site};
+use crate::runner::Metric;
+use crate::schedule::{Cell, COUNTED};
+use crate::slices;
+use crate::subject::{Kind, Subject};
+
+impl Site<'_> {
+    /// Counts the system calls of a firewall under a load. Under strace nothing else is worth
+    /// measuring.
+    pub fn count_calls(
+        &self,
+        subject: &Subject,
+        cell: &Cell,
+        runner: RunnerName,
+        table: &Path,
+    ) -> Result<Metric> {
+        if subject.kind == Kind::Exchange {
+            return self.exchanges.count_calls(subject, cell, table);
+        }
+        let packets = match cell.is_sliced() {
+            true => self.count_sliced(subject, cell, table)?,
+            false => self.count_run(subject, cell, runner, table)?,
+        };
+        let text = fs::read_to_string(table).with_context(|| table.display().to_string())?;
+        let calls = total_calls(&text).context("strace printed no total")?;
+        Ok(Metric {
+            name: "syscalls_per_packet",
+            unit: "calls",
+            value: calls as f64 / packets,
+        })
+    }
+
+    /// How many packets passed a firewall of which strace writes the table.
+    fn count_sliced(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<f64> {
+        let mut counter = None;
+        let packets = slices::run_one(self, subject, cell, COUNTED, |lane| {
+            let firewall = lane.firewall().context("there is no firewall to count")?;
+            let server = lane.ground().place().server;
+            counter = Some(Counter::attach(server, firewall, table)?);
+            Ok(())
+        })?;
+        interrupt::check()?;
+        counter.context("nothing was counted")?.finish()?;
+        Ok(packets as f64)
+    }
+
+    fn count_run(
+        &self,
+        subject: &Subject,
+        cell: &Cell,
+        runner: RunnerName,
+        table: &Path,
+    ) -> Result<f64> {
+        let ground = Ground::new(self, cell.route)?;
+        let _rules = self.load_rules(&ground, subject, cell)?;
+        let mut firewall = self
+            .start(&ground, subject, cell)?
+            .context("there is no firewall to count")?;
+        let counter = Counter::attach(ground.place().server, &firewall, table)?;
+        let before = firewall.read_settled()?;
+        let outcome = self.run_load(&ground, cell, runner, COUNTED.as_secs() as u32);
+        interrupt::check()?;
+        firewall.check_running()?;
+        outcome?;
+        let packets = packets_between(before, firewall.read_settled()?)?;
+        firewall.stop()?;
+        counter.finish()?;
+        Ok(packets)
+    }
+}

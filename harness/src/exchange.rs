@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments of kind `exchange`: a subject is a program that exchanges messages, with the kernel or with another process.
+//! It takes an operation, a size and a count, and prints one JSON object (kernel/README.md).
+//!
+//! On this machine time and CPU are measured. In a virtual machine that counts instructions (kernel/lab), all subjects
+//! under all loads run one after another in one boot, once a round.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{bail, ensure, Context, Result};
+use serde::Deserialize;
+
+use crate::experiment::Route;
+use crate::interrupt;
+use crate::runner::{Metric, Outcome};
+use crate::schedule::Cell;
+use crate::subject::Subject;
+
+/// Exchanges of the trial run that tells how many fit into the time.
+const TRIAL: u64 = 50;
+/// Exchanges of the shorter run under strace; the longer has three times as many.
+const COUNTED: u64 = 100;
+/// A run has so many times the time that it should take.
+const PATIENCE: u32 = 20;
+
+/// What a program prints.
+#[derive(Clone, Debug, Deserialize)]
+struct Printed {
+    count: u64,
+    wall_ns: u64,
+    cpu_ns: u64,
+    #[serde(default)]
+    percentiles_ns: Vec<(f64, f64)>,
+}
+
+/// The exchanges of a round in the virtual machine that are still to be told.
+type Told = BTreeMap<(String, String), VecDeque<Printed>>;
+
+/// What all runs of an experiment have in common.
+pub struct Exchanges {
+    root: PathBuf,
+    bin_dir: PathBuf,
+    /// Each load of the virtual machine with each subject.
+    pairs: Vec<(Subject, Cell)>,
+    told: Mutex<Told>,
+    boots: Mutex<usize>,
+}
+
+impl Exchanges {
+    pub fn new(root: &Path, bin_dir: &Path, subjects: &[Subject], cells: &[Cell]) -> Exchanges {
+        let counted = cells.iter().filter(|cell| cell.route == Route::Vm);
+        let pair = |cell: &Cell| {
+            let cell = cell.clone();
+            let subjects = subjects.iter().cloned();
+            subjects.map(move |subject| (subject, cell.clone()))
+        };
+        Exchanges {
+            root: root.into(),
+            bin_dir: bin_dir.into(),
+            pairs: counted.flat_map(pair).collect(),
+            told: Mutex::default(),
+            boots: Mutex::default(),
+        }
+    }
+
+    pub fn measure(&self, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Outcome> {
+        match cell.route {
+            Route::Vm => self.instructions(subject, cell),
+            _ => self.time(subject, cell, seconds),
+        }
+    }
+
+    /// Runs as many exchanges as fit into the time, twice: the second time each is timed by itself.
+    fn time(&self, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Outcome> {
+        let limit = Duration::from_secs(seconds.into()) * PATIENCE;
+        let trial = self.run(subject, cell, TRIAL, false, limit)?;
+        let each_ns = (trial.wall_ns / TRIAL).max(1);
+        let count = (u64::from(seconds) * 1_000_000_000 / 2 / each_ns).max(TRIAL);
+        let printed = self.run(subject, cell, count, true, limit)?;
+        let us = |ns: f64| ns / 1000.0;
+        let percentiles: Vec<(f64, f64)> = printed
+            .percentiles_ns
+            .iter()
+            .map(|(percent, ns)| (*percent, us(*ns)))
+            .collect();
+        let at = |wanted: f64| {
+            percentiles
+                .iter()
+                .find(|row| row.0 == wanted)
+                .map(|row| row.1)
+        };
+        let exchanges = printed.count as f64;
+        let mut metrics = vec![
+            metric("cost", "us", us(printed.cpu_ns as f64 / exchanges)),
+            metric("mean", "us", us(printed.wall_ns as f64 / exchanges)),
+        ];
+        for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
+            metrics.push(metric(name, "us", at(percent).context("percentiles")?));
+        }
+        Ok(Outcome {
+            metrics,
+            percentiles,
+            ..Outcome::default()
+        })
+    }
+
+    /// Gives what the machine told of this pair, after a boot if it told nothing yet.
+    fn instructions(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
+        let key = (subject.name(), cell.name().to_string());
+        let next = || lock(&self.told).get_mut(&key)?.pop_front();
+        let printed = match next() {
+            Some(printed) => printed,
+            None => {
+                self.boot()?;
+                next().context("the machine did not tell of it")?
+            }
+        };
+        let instructions = printed.wall_ns as f64 / printed.count as f64;
+        Ok(Outcome {
+            metrics: vec![metric("cost", "instructions", instructions)],
+            ..Outcome::default()
+        })
+    }
+
+    /// Runs every pair once in one machine, in an order that is rotated with each boot.
+    fn boot(&self) -> Result<()> {
+        let mut pairs: Vec<&(Subject, Cell)> = self.pairs.iter().collect();
+        let mut boots = lock(&self.boots);
+        let first = *boots % pairs.len().max(1);
+        pairs.rotate_left(first);
+        *boots += 1;
+        let lines = pairs.iter().map(|(subject, cell)| {
+            let (program, bytes) = (subject.base(), cell.payload_bytes);
+            format!("{program} {} {bytes}\n", cell.workload)
+        });
+        let list = std::env::temp_dir().join(format!("twinwall-exchanges-{}", std::process::id()));
+        fs::write(&list, lines.collect::<String>())?;
+        let output = Command::new(self.root.join("kernel/lab"))
+            .arg(&list)
+            .stdin(Stdio::null())
+            .output();
+        fs::remove_file(&list)?;
+        let output = output.context("kernel/lab")?;
+        interrupt::check()?;
+        ensure!(
+            output.status.success(),
+            "kernel/lab: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        let text = String::from_utf8(output.stdout)?;
+        let lines: Vec<&str> = text.lines().collect();
+        ensure!(
+            lines.len() == pairs.len(),
+            "kernel/lab told of {} of {} exchanges",
+            lines.len(),
+            pairs.len()
+        );
+        for (line, (subject, cell)) in lines.into_iter().zip(pairs) {
+            let object = line.strip_prefix(&format!("{} ", subject.base()));
+            let object = object.with_context(|| line.to_string())?;
+            let printed: Printed =
+                serde_json::from_str(object).with_context(|| object.to_string())?;
+            let key = (subject.name(), cell.name().to_string());
+            lock(&self.told).entry(key).or_default().push_back(printed);
+        }
+        Ok(())
+    }
+
+    /// Counts the system calls of an exchange, of both ends: those of a long run less those of a short one, so that what a
+    /// program does at its start and end cancels out.
+    pub fn count_calls(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<Metric> {
+        let short = self.counted(subject, cell, COUNTED, table)?;
+        let long = self.counted(subject, cell, 3 * COUNTED, table)?;
+        let exchanges = (rounds_of(3 * COUNTED) - rounds_of(COUNTED)) as f64;
+        Ok(metric(
+            "syscalls_per_exchange",
+            "calls",
+            (long as f64 - short as f64) / exchanges,
+        ))
+    }
+
+    fn counted(&self, subject: &Subject, cell: &Cell, count: u64, table: &Path) -> Result<u64> {
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-c", "-U", "calls,name", "-o"])
+            .arg(table);
+        command.args(self.words(subject, cell, count, false)?);
+        let output = run_within(command, Duration::from_secs(60))?;
+        printed(&output, subject)?;
+        let text = fs::read_to_string(table).with_context(|| table.display().to_string())?;
+        let total = text.lines().find(|line| line.trim_end().ends_with("total"));
+        let calls = total.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        calls.context("strace printed no total")
+    }
+
+    fn run(
+        &self,
+        subject: &Subject,
+        cell: &Cell,
+        count: u64,
+        each: bool,
+        limit: Duration,
+    ) -> Result<Printed> {
+        let words = self.words(subject, cell, count, each)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        printed(&run_within(command, limit)?, subject)
+    }
+
+    /// The command line of so many exchanges.
+    pub fn words(
+        &self,
+        subject: &Subject,
+        cell: &Cell,
+        count: u64,
+        each: bool,
+    ) -> Result<Vec<String>> {
+        let program = subject.program(&self.bin_dir).context("a program")?;
+        let words = [
+            program.display().to_string(),
+            cell.workload.to_string(),
+            cell.payload_bytes.to_string(),
+            count.to_string(),
+        ];
+        Ok(words
+            .into_iter()
+            .chain(each.then(|| "--each".to_string()))
+            .collect())
+    }
+}
+
+/// The exchanges that a program makes for COUNT: a tenth and one more come first.
+fn rounds_of(count: u64) -> u64 {
+    count + count / 10 + 1
+}
+
+/// Nobody who held one of these locks has panicked with it half changed.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
+    Metric { name, unit, value }
+}
+
+/// Runs a program to its end, under timeout(1): what it starts ends with it.
+fn run_within(command: Command, limit: Duration) -> Result<Output> {
+    let mut timed = Command::new("timeout");
+    timed
+        .args(["--kill-after=2", &limit.as_secs().max(5).to_string()])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    let output = timed.output().context("timeout")?;
+    interrupt::check()?;
+    Ok(output)
+}
+
+fn printed(output: &Output, subject: &Subject) -> Result<Printed> {
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("{subject}: {}, {}", output.status, words.trim());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim()).with_context(|| format!("{subject} printed {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_prints_what_is_read() {
+        let text = r#"{"operation": "call", "bytes": 64, "count": 10, "wall_ns": 1000, "cpu_ns": 900, "percentiles_ns": [[50, 90]]}"#;
+        let printed: Printed = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            (printed.count, printed.wall_ns, printed.cpu_ns),
+            (10, 1000, 900)
+        );
+        assert_eq!(printed.percentiles_ns, [(50.0, 90.0)]);
+    }
+
+    #[test]
+    fn start_and_end_of_a_program_cancel_out() {
+        // 40 calls at the start, 3 an exchange, warm-up included.
+        let calls = |count| 40 + 3 * rounds_of(count);
+        let exchanges = rounds_of(3 * COUNTED) - rounds_of(COUNTED);
+        assert_eq!((calls(3 * COUNTED) - calls(COUNTED)) / exchanges, 3);
+    }
+}

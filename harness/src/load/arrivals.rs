@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a server has received, as the sender sees it while both run; and the server's thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Result};
+
+use super::{cpu, STALLED};
+
+/// How often the sender looks whether all has arrived.
+const LOOK: Duration = Duration::from_micros(50);
+/// After so long without an arrival, what still lacks may be lost. It is lost if nothing waits anywhere, and nothing comes
+/// for as long again: a server that was put off the CPU has counted by then what it had taken.
+const QUIET: Duration = Duration::from_millis(5);
+
+/// Written by servers, read by the sender.
+pub struct Arrivals {
+    epoch: Instant,
+    count: AtomicU64,
+    /// Nanoseconds since `epoch`.
+    last: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Arrivals {
+    pub fn new() -> Arc<Arrivals> {
+        Arc::new(Arrivals {
+            epoch: Instant::now(),
+            count: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    pub fn add(&self, count: u64) {
+        let now = self.epoch.elapsed().as_nanos() as u64;
+        // Several servers may count at once; the sender reads the count first.
+        self.last.fetch_max(now, Ordering::Relaxed);
+        self.count.fetch_add(count, Ordering::Release);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether servers shall end.
+    pub fn over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `wanted` have arrived in all. If `emptied` gives one, less is enough once it is true and nothing has
+    /// come for a while; else, and if nothing comes for [`STALLED`], it fails.
+    pub fn wait(&self, wanted: u64, emptied: Option<&super::Emptied>) -> Result<()> {
+        let (mut seen, mut since) = (self.count(), Instant::now());
+        while seen < wanted {
+            thread::sleep(LOOK);
+            let now = self.count();
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+                continue;
+            }
+            if let Some(emptied) = emptied.filter(|_| since.elapsed() > QUIET) {
+                if emptied()? && self.count() == seen && self.none_comes(seen) {
+                    return Ok(());
+                }
+            }
+            if since.elapsed() > STALLED {
+                bail!("{} of what was sent did not arrive", wanted - seen);
+            }
+        }
+        Ok(())
+    }
+
+    fn none_comes(&self, seen: u64) -> bool {
+        thread::sleep(QUIET);
+        self.count() == seen
+    }
+
+    /// Seconds from `start` to the last arrival; 0 if nothing has arrived since.
+    pub fn seconds_since(&self, start: Instant) -> f64 {
+        let last = Duration::from_nanos(self.last.load(Ordering::Relaxed));
+        let start = start.saturating_duration_since(self.epoch);
+        last.saturating_sub(start).as_secs_f64()
+    }
+}
+
+/// A server's thread, on the last CPU. It is told to end, and waited for, when this is dropped.
+pub struct Server {
+    arrivals: Arc<Arrivals>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Runs `serve`, which returns when [`Arrivals::over`] says so. It must not fail: the sender notices what does not arrive.
+    pub fn start(
+        arrivals: &Arc<Arrivals>,
+        serve: impl FnOnce(&Arrivals) + Send + 'static,
+    ) -> Server {
+        let own = arrivals.clone();
+        let thread = thread::spawn(move || {
+            cpu::bind_server().expect("a thread may bind itself to a CPU that its process may use");
+            serve(&own);
+        });
+        Server {
+            arrivals: arrivals.clone(),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.arrivals.over.store(true, Ordering::Relaxed);
+        // Its panic has been printed.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What follows from the samples of a folder: medians, pairs, claims.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::growth;
+use crate::metadata::Metadata;
+use crate::store::{PairRow, Sample, Store, Summary};
+use crate::summary::{compare, summarize};
+
+/// A whole result without its figures.
+pub struct Results {
+    pub metadata: Metadata,
+    pub summaries: Vec<Summary>,
+    pub pairs: Vec<PairRow>,
+    /// What was claimed, and what came of it.
+    pub claims: Vec<(String, String)>,
+}
+
+impl Results {
+    /// Works out summary.csv and pairs.csv anew from the samples of a folder. Fails if it holds no result.
+    pub fn work_out(folder: &Path) -> Result<Results> {
+        let metadata = Metadata::read(folder)?;
+        let store = Store::open(folder);
+        let samples: Vec<Sample> = store.read()?;
+        let summaries = summarize(&samples, &metadata.baseline);
+        let pairs = compare(&samples, &metadata.compare, &metadata.subjects);
+        store.rewrite(&summaries)?;
+        store.rewrite(&pairs)?;
+        let claims = growth::claims(&samples, &metadata.claims);
+        Ok(Results {
+            metadata,
+            summaries,
+            pairs,
+            claims,
+        })
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One subject while all run: its ground, its program, its traffic.
+
+use std::time::Duration;
+
+use anyhow::{bail, Result};
+
+use super::outcome::{Slice, SlicedOutcome};
+use crate::cost::Rest;
+use crate::firewall::Firewall;
+use crate::load::{self, Aim, Traffic};
+use crate::measure::{incidents, Ground, Site, PORT};
+use crate::schedule::Cell;
+use crate::subject::Subject;
+use testbed::proc;
+use testbed::queue::{self, QueueTotal};
+
+/// A subject and its ground.
+pub struct Lane<'a> {
+    subject: &'a Subject,
+    program: Option<Program>,
+    // Dropped last: the namespaces outlive what runs in them.
+    ground: Ground,
+}
+
+/// The firewall of a subject that has one.
+struct Program {
+    firewall: Firewall,
+    rest: Rest,
+    before: QueueTotal,
+}
+
+impl Program {
+    fn queues(&self, subject: &Subject) -> Result<QueueTotal> {
+        let rows = queue::queues(self.firewall.pid(), subject.queues)?;
+        Ok(QueueTotal::of(&rows))
+    }
+}
+
+impl<'a> Lane<'a> {
+    /// Makes the ground and starts the program, which rests until its first slice.
+    pub fn start(site: &Site, subject: &'a Subject, cell: &Cell) -> Result<Lane<'a>> {
+        let ground = Ground::new(site, cell.route)?;
+        site.load_rules(&ground, subject, cell)?;
+        let program = match site.start(&ground, subject, cell)? {
+            None => None,
+            Some(firewall) => {
+                let rest = Rest::of(firewall.pid())?;
+                rest.begin(firewall.pid())?;
+                let mut program = Program {
+                    firewall,
+                    rest,
+                    before: QueueTotal::default(),
+                };
+                program.before = program.queues(subject)?;
+                Some(program)
+            }
+        };
+        Ok(Lane {
+            subject,
+            program,
+            ground,
+        })
+    }
+
+    pub fn name(&self) -> String {
+        self.subject.name()
+    }
+
+    pub fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    pub fn firewall(&self) -> Option<&Firewall> {
+        self.program.as_ref().map(|program| &program.firewall)
+    }
+
+    /// Stops the program; adds what is known of the whole load.
+    pub fn end(mut self, outcome: &mut SlicedOutcome, index: usize) -> Result<()> {
+        let Some(mut program) = self.program.take() else {
+            return Ok(());
+        };
+        program.rest.end(program.firewall.pid())?;
+        program.firewall.check_running()?;
+        let after = program.queues(self.subject)?;
+        let dropped = after.dropped.saturating_sub(program.before.dropped);
+        let whole = &mut outcome.wholes[index];
+        whole.queue_drops = Some(dropped);
+        whole.memory_mib = Some(proc::peak_memory_mib(program.firewall.pid())?);
+        let ended = program.firewall.stop()?;
+        let name = self.name();
+        let said = incidents(self.subject, &ended).into_iter();
+        outcome
+            .incidents
+            .extend(said.map(|words| format!("{name}: {words}")));
+        outcome
+            .raw
+            .push((index, "firewall.json".into(), ended.stdout));
+        if !ended.stderr.is_empty() {
+            outcome
+                .raw
+                .push((index, "firewall.txt".into(), ended.stderr));
+        }
+        Ok(())
+    }
+}
+
+/// A lane and its traffic, on the thread that sends.
+pub struct Sending<'a> {
+    lane: &'a Lane<'a>,
+    traffic: Box<dyn Traffic>,
+}
+
+impl<'a> Sending<'a> {
+    pub fn open(site: &Site, lane: &'a Lane<'a>, cell: &Cell) -> Result<Sending<'a>> {
+        let addresses = (0..site.flows(cell)).map(|flow| site.address(cell, flow));
+        let aim = Aim {
+            workload: cell.workload,
+            addresses: addresses.collect(),
+            port: PORT,
+            payload_bytes: cell.payload_bytes,
+        };
+        // A connection needs a program that runs.
+        let _running = lane.running()?;
+        let traffic = load::open(&aim, &lane.ground.place())?;
+        Ok(Sending { lane, traffic })
+    }
+
+    pub fn name(&self) -> String {
+        self.lane.name()
+    }
+
+    pub fn receiver_drops(&self) -> Result<u64> {
+        self.traffic.receiver_drops()
+    }
+
+    /// Sends for `settle` without counting, then for `duration`. The program rests before and behind both.
+    pub fn slice(&mut self, settle: Duration, duration: Duration) -> Result<Slice> {
+        if !settle.is_zero() {
+            self.burst(settle)?;
+        }
+        let before = self.lane.reading()?;
+        let burst = self.burst(duration)?;
+        let after = self.lane.reading()?;
+        let mut slice = Slice::of(burst);
+        if let (Some((cpu, queues)), Some((cpu_after, queues_after))) = (before, after) {
+            let packets = queues_after.handed.saturating_sub(queues.handed);
+            if packets == 0 {
+                bail!("no packet reached the firewall: does the rule name its queue?");
+            }
+            slice.packets = Some(packets);
+            slice.cpu_us = Some((cpu_after - cpu) as f64 / 1e3);
+        }
+        Ok(slice)
+    }
+
+    fn burst(&mut self, duration: Duration) -> Result<load::Burst> {
+        let _running = self.lane.running()?;
+        let emptied = || self.lane.emptied();
+        let place = self.lane.ground.place();
+        self.traffic.burst(&place, duration, &emptied)
+    }
+}
+
+/// While this lives, the program runs; then it rests.
+struct Running<'a>(Option<&'a Program>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(program) = self.0 {
+            // One that has ended or does not stop is found by the next reading.
+            let _ = program.rest.begin(program.firewall.pid());
+        }
+    }
+}
+
+impl Lane<'_> {
+    fn running(&self) -> Result<Running<'_>> {
+        if let Some(program) = &self.program {
+            program.rest.end(program.firewall.pid())?;
+        }
+        Ok(Running(self.program.as_ref()))
+    }
+
+    /// Nanoseconds of CPU and what the queues count, of a program at rest.
+    fn reading(&self) -> Result<Option<(u64, QueueTotal)>> {
+        let reading = |program: &Program| {
+            let cpu = program.rest.begin(program.firewall.pid())?;
+            Ok((cpu, program.queues(self.subject)?))
+        };
+        self.program.as_ref().map(reading).transpose()
+    }
+
+    fn emptied(&self) -> Result<bool> {
+        match &self.program {
+            None => Ok(true),
+            Some(program) => Ok(program.queues(self.subject)?.waiting == 0),
+        }
+    }
+}

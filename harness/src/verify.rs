@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whether a result is what its experiment's file would give today: its metadata and its rows against the file.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::experiment::Experiment;
+use crate::metadata::Metadata;
+use crate::schedule::{cells, Cell};
+use crate::store::{Sample, Store, Summary};
+use crate::subject::Subject;
+use crate::summary::summarize;
+
+/// What is stale in a result folder, in words; nothing if it is as the experiment says. Fails if it can't be read.
+pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
+    let metadata = Metadata::read(folder)?;
+    let store = Store::open(folder);
+    let samples: Vec<Sample> = store.read()?;
+    let mut found = settings(experiment, &metadata)?;
+    found.extend(completeness(&metadata));
+    found.extend(loads(experiment, &metadata, &samples));
+    found.extend(files(&metadata, folder));
+    let mut written: Vec<Summary> = store.read()?;
+    let mut anew = summarize(&samples, &metadata.baseline);
+    // Nothing compares with a NaN, and of what was counted once there is no interval.
+    for rows in [&mut written, &mut anew] {
+        rows.retain(|row| row.median.is_finite());
+    }
+    if written != anew {
+        found.push("summary.csv is not that of samples.csv: harness report writes it anew".into());
+    }
+    Ok(found)
+}
+
+/// What stands in both, the file and the metadata.
+fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
+    let subjects: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+    let all = cells(experiment);
+    let sliced = metadata.slices.is_some();
+    let mut found = Vec::new();
+    let mut hold = |name: &str, wanted: serde_json::Value, measured: serde_json::Value| {
+        if wanted != measured {
+            found.push(format!(
+                "{name}: the file says {wanted}, the result {measured}"
+            ));
+        }
+    };
+    macro_rules! hold {
+        ($($field:ident),*) => {
+            $(hold(
+                stringify!($field),
+                serde_json::to_value(&experiment.$field)?,
+                serde_json::to_value(&metadata.$field)?,
+            );)*
+        };
+    }
+    hold!(title, question, kind, baseline, compare, claims, figures, references);
+    hold(
+        "subjects",
+        subjects.into(),
+        metadata.subjects.clone().into(),
+    );
+    if all.iter().any(Cell::is_sliced) && (sliced || experiment.rounds == 0) {
+        let wanted = serde_json::to_value(Some(&experiment.slices))?;
+        hold("slices", wanted, serde_json::to_value(&metadata.slices)?);
+    }
+    if !all.iter().all(Cell::is_sliced) && (!sliced || metadata.rounds > 0) {
+        hold!(rounds, warmup_seconds, seconds);
+    }
+    Ok(found)
+}
+
+/// Whether the run went to its end, and from sources that others have.
+fn completeness(metadata: &Metadata) -> Vec<String> {
+    let checks = [
+        (
+            metadata.ended.is_none(),
+            "the run was interrupted".to_string(),
+        ),
+        (
+            metadata.rounds_done < metadata.rounds,
+            format!("{} of {} rounds", metadata.rounds_done, metadata.rounds),
+        ),
+        (
+            metadata.source.dirty,
+            "the source had changes that are in no commit".into(),
+        ),
+        (
+            metadata.host,
+            "measured on the machine's own loopback".into(),
+        ),
+    ];
+    let stale = checks.into_iter().filter(|(stale, _)| *stale);
+    stale.map(|(_, words)| words).collect()
+}
+
+/// Whether the rows are of the loads in the file, each by a runner that the file allows.
+fn loads(experiment: &Experiment, metadata: &Metadata, samples: &[Sample]) -> Vec<String> {
+    let mut found = Vec::new();
+    let wanted: Vec<_> = cells(experiment).iter().map(Cell::name).collect();
+    let missing = wanted
+        .iter()
+        .filter(|cell| !samples.iter().any(|sample| sample.cell() == **cell));
+    found.extend(missing.map(|cell| format!("{cell}: no sample")));
+    let mut strangers = Vec::new();
+    for sample in samples {
+        let cell = sample.cell();
+        if !wanted.contains(&cell) && !strangers.contains(&cell) {
+            strangers.push(cell);
+        }
+    }
+    let words = strangers
+        .iter()
+        .map(|cell| format!("{cell}: not in the file"));
+    found.extend(words);
+    for used in &metadata.runners {
+        let mut plans = experiment.workloads.iter();
+        let plan = plans.find(|plan| plan.name.to_string() == used.workload);
+        let allowed = |plan: &crate::experiment::WorkloadPlan| {
+            plan.runner
+                .iter()
+                .any(|name| name.to_string() == used.runner)
+        };
+        if plan.is_some_and(|plan| !allowed(plan)) {
+            found.push(format!("{}: made by {}", used.workload, used.runner));
+        }
+    }
+    found
+}
+
+/// Whether the figures that the experiment asks for are there.
+fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
+    let names = metadata
+        .figures
+        .iter()
+        .flat_map(|figure| ["png", "svg"].map(|ending| format!("{}.{ending}", figure.name)));
+    let missing = names.filter(|name| !folder.join(name).is_file());
+    missing.map(|name| format!("{name} is not there")).collect()
+}
+
+/// The same with the experiment of the folder's metadata, read from the folder of experiments.
+pub fn stale_in(experiments: &Path, folder: &Path) -> Result<Vec<String>> {
+    let metadata = Metadata::read(folder)?;
+    let file = experiments.join(format!("{}.toml", metadata.experiment));
+    let experiment = Experiment::read(&file).context("its experiment")?;
+    stale(&experiment, folder)
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A running firewall, which ends with the value.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::netns::Namespace;
+use crate::twin::USER;
+use anyhow::{bail, ensure, Context};
+
+use crate::ledger::{Start, Stats};
+use crate::proc;
+use crate::skip::skip;
+use crate::twin::Twin;
+use crate::wait::{until, wait_within, PATIENCE};
+
+/// After which no further packet of a connection that was closed is expected.
+const QUIET: Duration = Duration::from_millis(60);
+
+/// Situations that the failure contract is about.
+const SITUATIONS: usize = 5;
+
+/// A firewall that has said that it is ready. Dropping it kills it.
+pub struct Firewall {
+    child: Child,
+    /// Of the firewall itself, also when it runs under another program.
+    pub pid: u32,
+    lines: Receiver<String>,
+    stderr: Option<JoinHandle<String>>,
+    /// The first line: `ready: …`, or the start object with --json.
+    pub ready: String,
+    /// The lines of the failure contract that follow it.
+    pub contract: Vec<String>,
+}
+
+/// How a firewall ended.
+pub struct Ended {
+    /// None if a signal ended it.
+    pub code: Option<i32>,
+    /// What ended it, if it did not exit.
+    pub signal: Option<i32>,
+    /// What it wrote to stdout since it was last asked.
+    pub lines: Vec<String>,
+    /// All of stderr.
+    pub stderr: String,
+    /// That no rule led to some queue, which it says of most tests; it is not in stderr.
+    pub unfed: Option<String>,
+}
+
+/// How what it says of queues without a rule begins.
+const UNFED: &str = "warning: no rule leads packets to queue ";
+
+/// Takes that line out of what was said on stderr.
+fn take_unfed(text: &str) -> (String, Option<String>) {
+    let (unfed, stderr): (Vec<&str>, Vec<&str>) = text
+        .split_inclusive('\n')
+        .partition(|line| line.starts_with(UNFED));
+    (
+        stderr.concat(),
+        unfed.first().map(|line| line.trim_end().to_owned()),
+    )
+}
+
+impl Firewall {
+    /// Starts a twin with --json inside a namespace, as the user of tests if no other is given.
+    pub fn start(
+        namespace: &Namespace,
+        twin: Twin,
+        arguments: &[&str],
+    ) -> anyhow::Result<Firewall> {
+        let mut arguments = arguments.to_vec();
+        arguments.push("--json");
+        Firewall::start_under(namespace, &[], twin, &arguments)
+    }
+
+    /// Starts a twin under another program: `wrapper` is that program and its arguments, behind which the firewall's
+    /// command line is put.
+    pub fn start_under(
+        namespace: &Namespace,
+        wrapper: &[&str],
+        twin: Twin,
+        arguments: &[&str],
+    ) -> anyhow::Result<Firewall> {
+        let mut command = command_under(namespace, wrapper, twin, arguments)?;
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let lines = read_lines(child.stdout.take().expect("stdout is piped"));
+        let mut stderr = child.stderr.take().expect("stderr is piped");
+        let stderr = thread::spawn(move || {
+            let mut text = String::new();
+            // What is not text is not what a firewall says; the case then misses it.
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        let pid = child.id();
+        let mut firewall = Firewall {
+            child,
+            pid,
+            lines,
+            stderr: Some(stderr),
+            ready: String::new(),
+            contract: Vec::new(),
+        };
+        match firewall.lines.recv_timeout(PATIENCE) {
+            Ok(line) => {
+                // As text it is followed by a table, which is a part of the object with --json.
+                let is_text = line.starts_with("ready: ");
+                firewall.ready = line;
+                for _ in 0..if is_text { SITUATIONS } else { 0 } {
+                    firewall.contract.push(firewall.line()?);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => bail!("{} did not get ready", twin.program()),
+            Err(RecvTimeoutError::Disconnected) => {
+                let ended = firewall.end()?;
+                bail!(
+                    "{} did not start, exit code {:?}: {}",
+                    twin.program(),
+                    ended.code,
+                    ended.stderr
+                );
+            }
+        }
+        firewall.pid = proc::descendant(pid, twin.program()).context("the firewall's process")?;
+        Ok(firewall)
+    }
+
+    /// The start object of --json.
+    pub fn start_line(&self) -> anyhow::Result<Start> {
+        serde_json::from_str(&self.ready).with_context(|| format!("a start line: {}", self.ready))
+    }
+
+    /// The next line of stdout.
+    pub fn line(&self) -> anyhow::Result<String> {
+        self.lines
+            .recv_timeout(PATIENCE)
+            .context("no further line from the firewall")
+    }
+
+    /// Asks for the ledger now (SIGUSR1).
+    pub fn ledger(&self) -> anyhow::Result<Stats> {
+        proc::signal(self.pid, libc::SIGUSR1);
+        let stats = Stats::parse(&self.line()?)?;
+        ensure!(stats.reason == "signal", "reason {}", stats.reason);
+        Ok(stats)
+    }
+
+    /// Asks until everything that was offered has been received and answered, the workers have found that there is no
+    /// more, and nothing new has come for a while: a connection that its ends have closed has packets to send, still.
+    pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
+        // --profile paper has a worker that never sleeps.
+        let never_sleeps = self.start_line()?.spin_us.is_none();
+        let mut stats = self.ledger()?;
+        let mut since = Instant::now();
+        until(
+            "the firewall has answered everything that was offered",
+            PATIENCE,
+            || {
+                let next = self.ledger()?;
+                let (total, kernel) = (&next.total, &next.total.kernel);
+                let settled = (never_sleeps || self.is_idle()?)
+                    && total.received == total.verdict_sum()
+                    && kernel.offered
+                        == total.received + total.without_id + kernel.user_drop + kernel.unseen
+                    && kernel.offered == stats.total.kernel.offered;
+                if !settled {
+                    since = Instant::now();
+                }
+                stats = next;
+                Ok(since.elapsed() > QUIET)
+            },
+        )?;
+        Ok(stats)
+    }
+
+    /// The workers' threads, one a queue: those that were started last.
+    pub fn workers(&self) -> anyhow::Result<Vec<u32>> {
+        let mut threads = proc::threads(self.pid)?;
+        let others = threads
+            .len()
+            .saturating_sub(self.start_line()?.queues.len());
+        Ok(threads.split_off(others))
+    }
+
+    /// Whether all workers sleep in poll: then they have been told of overruns, too.
+    pub fn is_idle(&self) -> anyhow::Result<bool> {
+        let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
+        Ok(self.workers()?.into_iter().all(asleep))
+    }
+
+    /// Stops it when it has nothing to do any more; gives the last ledger.
+    pub fn finish(self) -> anyhow::Result<Stats> {
+        self.settled_ledger()?;
+        self.stop()
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> anyhow::Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Stops it by SIGTERM: it must end with 0 and say nothing on stderr. Gives the last ledger.
+    pub fn stop(mut self) -> anyhow::Result<Stats> {
+        proc::signal(self.pid, libc::SIGTERM);
+        let ended = self.end()?;
+        ensure!(
+            ended.code == Some(0) && ended.stderr.is_empty(),
+            "exit code {:?}, signal {:?}, stderr: {}",
+            ended.code,
+            ended.signal,
+            ended.stderr
+        );
+        let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
+        ensure!(stats.reason == "exit", "reason {}", stats.reason);
+        Ok(stats)
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        proc::signal(self.pid, libc::SIGKILL);
+        self.end().map(drop)
+    }
+
+    /// Sends a signal and waits for the end, whatever it is.
+    pub fn end_by(mut self, signal: i32) -> anyhow::Result<Ended> {
+        proc::signal(self.pid, signal);
+        self.end()
+    }
+
+    /// Waits for an end that comes by itself.
+    pub fn wait(mut self) -> anyhow::Result<Ended> {
+        self.end()
+    }
+
+    /// Waits for the end.
+    fn end(&mut self) -> anyhow::Result<Ended> {
+        use std::os::unix::process::ExitStatusExt;
+        let status = wait_within(&mut self.child, PATIENCE).context("the firewall does not end")?;
+        let stderr = self.stderr.take().expect("a firewall ends once");
+        let stderr = stderr.join().expect("the reader of stderr does not panic");
+        let (stderr, unfed) = take_unfed(&stderr);
+        Ok(Ended {
+            code: status.code(),
+            signal: status.signal(),
+            lines: self.lines.iter().collect(),
+            stderr,
+            unfed,
+        })
+    }
+}
+
+impl Drop for Firewall {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            if self.pid != self.child.id() {
+                proc::signal(self.pid, libc::SIGKILL);
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Runs a twin to its end, as for a start that fails. It is killed if it does not end by itself.
+pub fn run_to_end<A: AsRef<OsStr>>(
+    namespace: &Namespace,
+    wrapper: &[&str],
+    twin: Twin,
+    arguments: &[A],
+) -> anyhow::Result<Ended> {
+    use std::os::unix::process::ExitStatusExt;
+    let mut command = command_under(namespace, wrapper, twin, arguments)?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let end = wait_within(&mut child, PATIENCE);
+    if end.is_none() {
+        child.kill()?;
+    }
+    let output = child.wait_with_output()?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        end.is_some(),
+        "{} does not end by itself; stdout: {stdout}",
+        twin.program()
+    );
+    let (stderr, unfed) = take_unfed(&String::from_utf8_lossy(&output.stderr));
+    Ok(Ended {
+        code: output.status.code(),
+        signal: output.status.signal(),
+        lines: stdout.lines().map(str::to_string).collect(),
+        stderr,
+        unfed,
+    })
+}
+
+fn command_under<A: AsRef<OsStr>>(
+    namespace: &Namespace,
+    wrapper: &[&str],
+    twin: Twin,
+    arguments: &[A],
+) -> anyhow::Result<Command> {
+    let binary = twin.binary();
+    ensure!(
+        binary.is_file(),
+        "there is no {}: run make build",
+        binary.display()
+    );
+    let mut command = match wrapper {
+        [] => namespace.command(&binary),
+        [program, rest @ ..] => {
+            if !in_path(program) {
+                return Err(skip(format!("{program} is not installed: make deps")));
+            }
+            let mut command = namespace.command(program);
+            command.args(rest).arg(&binary);
+            command
+        }
+    };
+    // In front: an option at the end may be meant to lack its value.
+    if is_start(arguments) {
+        command.args(["--user", USER]);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// Whether a command line starts a firewall, and does not say as whom.
+fn is_start<A: AsRef<OsStr>>(arguments: &[A]) -> bool {
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|word| word.as_ref().to_string_lossy())
+        .collect();
+    let is_text = |word: &str| ["--help", "--version", "-h", "-V"].contains(&word);
+    let is_command = words.first().is_some_and(|word| !word.starts_with('-'));
+    !is_command
+        && !words
+            .iter()
+            .any(|word| is_text(word) || word.starts_with("--user"))
+}
+
+fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn read_lines(stdout: ChildStdout) -> Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets into and out of an interface as frames (packet(7)), past the network stack: whatever is sent is what arrives.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::netns::Namespace;
+use anyhow::{ensure, Context};
+
+use crate::packets::socket;
+use crate::place::run;
+use crate::wait::PATIENCE;
+
+const HEADER_BYTES: usize = 14;
+const ETH_P_ALL: u16 = 0x0003;
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_IPV6: u16 = 0x86dd;
+
+/// An interface of a namespace.
+pub struct Link {
+    socket: OwnedFd,
+    own: [u8; 6],
+}
+
+/// The hardware address of an interface.
+pub fn hardware_address(namespace: &Namespace, interface: &str) -> anyhow::Result<[u8; 6]> {
+    let output = run(namespace, "ip", &["-oneline", "link", "show", interface])?;
+    let text = String::from_utf8(output.stdout)?;
+    let mut words = text.split_whitespace();
+    let word = words
+        .find(|word| *word == "link/ether")
+        .and_then(|_| words.next())
+        .with_context(|| format!("no hardware address in {text}"))?;
+    let mut address = [0; 6];
+    for (byte, digits) in address.iter_mut().zip(word.split(':')) {
+        *byte = u8::from_str_radix(digits, 16)?;
+    }
+    Ok(address)
+}
+
+impl Link {
+    /// Opens an interface by its name. Needs CAP_NET_RAW; fails if there is no such interface.
+    pub fn open(namespace: &Namespace, interface: &str) -> anyhow::Result<Link> {
+        let own = hardware_address(namespace, interface)?;
+        let name = std::ffi::CString::new(interface)?;
+        let socket = namespace.enter(|| -> io::Result<OwnedFd> {
+            let socket = socket(
+                libc::AF_PACKET,
+                libc::SOCK_RAW,
+                i32::from(ETH_P_ALL.to_be()),
+            )?;
+            // SAFETY: the name is NUL-terminated; all zeros is a valid sockaddr_ll, of which the kernel reads as many
+            // bytes as it has.
+            unsafe {
+                let mut address: libc::sockaddr_ll = zeroed();
+                address.sll_family = libc::AF_PACKET as u16;
+                address.sll_protocol = ETH_P_ALL.to_be();
+                address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+                let bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+                match libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) {
+                    0 => Ok(socket),
+                    _ => Err(io::Error::last_os_error()),
+                }
+            }
+        })?;
+        Ok(Link { socket, own })
+    }
+
+    /// Sends a packet to a hardware address.
+    pub fn send(&self, to: [u8; 6], packet: &[u8]) -> anyhow::Result<()> {
+        let ethertype = match packet.first().map(|first| first >> 4) {
+            Some(6) => ETH_P_IPV6,
+            _ => ETH_P_IP,
+        };
+        let frame = [&to[..], &self.own, &ethertype.to_be_bytes(), packet].concat();
+        // SAFETY: the kernel reads the frame.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+            )
+        };
+        ensure!(
+            sent == frame.len() as isize,
+            "send a frame: {}",
+            io::Error::last_os_error()
+        );
+        Ok(())
+    }
+
+    /// The IP packets that come in and are wanted: until so many as expected have, and then none for a while.
+    pub fn receive(
+        &self,
+        wanted: impl Fn(&[u8]) -> bool,
+        expected: usize,
+        quiet: Duration,
+    ) -> io::Result<Vec<Vec<u8>>> {
+        let mut packets = Vec::new();
+        let mut buffer = vec![0_u8; 65536];
+        let mut poll = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut end = Instant::now() + if expected > 0 { PATIENCE } else { quiet };
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // SAFETY: one pollfd, which lives through the call.
+            if unsafe { libc::poll(&mut poll, 1, left.as_millis() as i32) } != 1 {
+                return Ok(packets);
+            }
+            // SAFETY: the kernel writes at most the lengths given; all zeros is a valid sockaddr_ll.
+            let (read, from) = unsafe {
+                let mut from: libc::sockaddr_ll = zeroed();
+                let mut bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+                let read = libc::recvfrom(
+                    poll.fd,
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    0,
+                    (&raw mut from).cast(),
+                    &mut bytes,
+                );
+                (read, from)
+            };
+            let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+            let is_ip = matches!(u16::from_be(from.sll_protocol), ETH_P_IP | ETH_P_IPV6);
+            let packet = buffer.get(HEADER_BYTES..read).unwrap_or_default();
+            if is_ip && from.sll_pkttype != libc::PACKET_OUTGOING && wanted(packet) {
+                packets.push(packet.to_vec());
+                if packets.len() >= expected {
+                    end = Instant::now() + quiet;
+                }
+            }
+        }
+    }
+}

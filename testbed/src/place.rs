@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where a case plays: namespaces, and the rules in them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Output;
+
+use crate::netns::Namespace;
+use anyhow::{bail, ensure, Context};
+
+use crate::skip::skip;
+use crate::twin::root;
+
+/// Where servers in a namespace of one end listen.
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The port of all rules in rules/queue.
+pub const PORT: u16 = 9999;
+
+/// An empty namespace with loopback up. Skips the case if we are not root.
+pub fn namespace() -> anyhow::Result<Namespace> {
+    // SAFETY: geteuid(2) can't fail and touches no memory.
+    if unsafe { libc::geteuid() } != 0 {
+        return Err(skip("needs root for a network namespace: make check-root"));
+    }
+    Namespace::new()
+}
+
+/// A namespace with rules of rules/queue loaded, by the script that users load them with.
+pub fn namespace_with(rules: &str) -> anyhow::Result<Namespace> {
+    let namespace = namespace()?;
+    load(&namespace, rules)?;
+    Ok(namespace)
+}
+
+/// Two namespaces joined by a veth pair: the client's, and the server's with the rules `veth-9999`.
+pub fn veth() -> anyhow::Result<(Namespace, Namespace)> {
+    let (client, server) = (namespace()?, namespace()?);
+    Namespace::veth_pair(&client, &server)?;
+    load(&server, "veth-9999")?;
+    Ok((client, server))
+}
+
+/// Loads rules of rules/queue.
+pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
+    let output = namespace
+        .command(root().join("rules/load"))
+        .arg(rules)
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "rules/load {rules}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// Loads rules of a case's own: lines of the filter table, as iptables-restore takes them.
+pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result<()> {
+    let text = format!("*filter\n{lines}\nCOMMIT\n");
+    // Of iptables-legacy only one may run on the whole machine: it waits for the others.
+    namespace.feed(&format!("{tool}-restore"), &["--noflush", "--wait"], &text)
+}
+
+/// Runs a command inside; fails with its words if it fails.
+pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::Result<Output> {
+    let output = namespace
+        .command(program)
+        .args(arguments)
+        .output()
+        .context(program.to_string())?;
+    if !output.status.success() {
+        bail!(
+            "{program} {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(output)
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the kernel says of the queues in a namespace. Reading and parsing are apart.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::netns::Namespace;
+
+/// One line of /proc/net/netfilter/nfnetlink_queue (seq_show in net/netfilter/nfnetlink_queue.c).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueRow {
+    /// From 0 on; what --queue-num says.
+    pub number: u16,
+    /// Netlink port of the owner.
+    pub peer: u32,
+    /// Packets that wait for a verdict.
+    pub waiting: u32,
+    /// Lost because the queue was full.
+    pub queue_dropped: u32,
+    /// Lost because the owner's socket was full.
+    pub user_dropped: u32,
+    /// How many packets were offered so far, modulo 2^32.
+    pub id_sequence: u32,
+}
+
+/// The sum over some queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTotal {
+    /// Packets that the owner was handed: the kernel numbers a packet before it finds the owner's
+    /// socket full, so those that were lost there are taken off.
+    pub handed: u64,
+    /// Packets that were lost, because a queue or its owner's socket was full.
+    pub dropped: u64,
+    /// Packets that wait for a verdict.
+    pub waiting: u64,
+}
+
+impl QueueTotal {
+    /// Adds up rows.
+    pub fn of(rows: &[QueueRow]) -> QueueTotal {
+        rows.iter()
+            .fold(QueueTotal::default(), |sum, row| QueueTotal {
+                handed: sum.handed + u64::from(row.id_sequence.wrapping_sub(row.user_dropped)),
+                dropped: sum.dropped + u64::from(row.queue_dropped) + u64::from(row.user_dropped),
+                waiting: sum.waiting + u64::from(row.waiting),
+            })
+    }
+}
+
+/// The queues 0 to `count` - 1 in the namespace of a process; those that don't exist are left out.
+pub fn queues(pid: u32, count: u16) -> Result<Vec<QueueRow>> {
+    // The process's own link: a thread's /proc/net would show the namespace of this program.
+    let file = format!("/proc/{pid}/net/netfilter/nfnetlink_queue");
+    let text = fs::read_to_string(&file).context(file)?;
+    Ok(parse_queues(&text)
+        .into_iter()
+        .filter(|row| row.number < count)
+        .collect())
+}
+
+/// All queues in a namespace.
+pub fn queues_in(namespace: &Namespace) -> Result<Vec<QueueRow>> {
+    let file = "/proc/thread-self/net/netfilter/nfnetlink_queue";
+    let text = namespace.enter(|| fs::read_to_string(file)).context(file)?;
+    Ok(parse_queues(&text))
+}
+
+fn parse_queues(text: &str) -> Vec<QueueRow> {
+    let row = |line: &str| {
+        let fields: Vec<u32> = line
+            .split_whitespace()
+            .map(|field| field.parse().ok())
+            .collect::<Option<_>>()?;
+        let [number, peer, waiting, _mode, _range, queue_dropped, user_dropped, id_sequence, ..] =
+            fields[..]
+        else {
+            return None;
+        };
+        let number = number.try_into().ok()?;
+        Some(QueueRow {
+            number,
+            peer,
+            waiting,
+            queue_dropped,
+            user_dropped,
+            id_sequence,
+        })
+    };
+    text.lines().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_rows_are_parsed_as_the_kernel_prints_them() {
+        let text = "    0   1234     7 2   128     3     5   999999  1\n\
+                        1 4294963199     0 2 65531     0     0        0  1\n";
+        let rows = parse_queues(text);
+        assert_eq!(
+            rows[0],
+            QueueRow {
+                number: 0,
+                peer: 1234,
+                waiting: 7,
+                queue_dropped: 3,
+                user_dropped: 5,
+                id_sequence: 999_999
+            }
+        );
+        assert_eq!(rows[1].peer, 4_294_963_199);
+        assert_eq!(
+            QueueTotal::of(&rows),
+            QueueTotal {
+                handed: 999_994,
+                dropped: 8,
+                waiting: 7
+            }
+        );
+        assert_eq!(parse_queues("something else\n1 2 3\n"), []);
+    }
+}

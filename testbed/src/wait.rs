@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Waiting with a limit: for a child, and for what a condition says.
+
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Waits for a child; None if it still runs after the limit.
+pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let end = Instant::now() + limit;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
+            _ => return None,
+        }
+    }
+}
+
+/// How long what must come may take: far longer than it ever does, since a busy machine gives a process no time for
+/// whole seconds, and a test that passes does not wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `condition` gives true; fails with `what` if it has not within the limit.
+pub fn until(
+    what: &str,
+    limit: Duration,
+    mut condition: impl FnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let end = Instant::now() + limit;
+    while !condition()? {
+        if Instant::now() > end {
+            anyhow::bail!("waited {} ms in vain: {what}", limit.as_millis());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
