@@ -10,16 +10,30 @@ use std::{env, fs, io};
 /// Calls of the first 64-bit machines that newer ones lack.
 const OLD: [&str; 4] = ["epoll_wait", "poll", "readlink", "unlink"];
 
-/// The names in the lines of all sources that begin so.
-fn declared(folder: &Path, mark: &str) -> io::Result<BTreeSet<String>> {
-    let old = env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
-    let mut names = BTreeSet::new();
+/// Adds the names in the lines that begin so, of all sources in a folder and in those below it.
+fn collect(folder: &Path, mark: &str, names: &mut BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
-        let text = fs::read_to_string(entry?.path())?;
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, mark, names)?;
+            continue;
+        }
+        let text = fs::read_to_string(path)?;
         let lines = text.lines().filter_map(|line| line.strip_prefix(mark));
         names.extend(lines.flat_map(str::split_whitespace).map(str::to_owned));
     }
+    Ok(())
+}
+
+/// The names in the lines that begin so, of all sources.
+fn declared(folder: &Path, mark: &str) -> io::Result<BTreeSet<String>> {
+    let old = env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
+    let mut names = BTreeSet::new();
+    collect(folder, mark, &mut names)?;
     names.retain(|name| old || !OLD.contains(&name.as_str()));
+    if names.is_empty() {
+        return Err(io::Error::other(format!("no source says \"{mark}\"")));
+    }
     Ok(names)
 }
 

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "decide.h"
-#include "parse.h"
+#include "engine/compile.h"
+#include "engine/decide.h"
+#include "policy/parse/parse.h"
 
 enum {
     PACKETS = 512,

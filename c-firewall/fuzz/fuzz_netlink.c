@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue_mnl.h"
-#include "queue_raw.h"
+#include "queue/frame.h"
+#include "queue/mnl.h"
+#include "queue/raw.h"
 
 static void must(int condition) {
     if (!condition)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "packet.h"
+#include "packet/packet.h"
 
 enum { PREFIX_BYTES = 4 };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parse.h"
-#include "print.h"
+#include "policy/parse/parse.h"
+#include "policy/print.h"
 
 static void must(int condition) {
     if (!condition)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME and
-// FOLDER/packet/NAME in the form that each target reads.
+// Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME,
+// FOLDER/packet/NAME and FOLDER/handover/NUMBER in the form that each target reads.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +47,41 @@ static void write_packet(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
+/// Writes pairs of hexadecimal digits as bytes.
+static void write_hex(const char *digits, FILE *file) {
+    unsigned int byte;
+
+    for (; sscanf(digits, "%2x", &byte) == 1; digits += 2)
+        fputc((int)byte, file);
+}
+
+/// Writes the lines of a file that begin with a keyword: what follows it, behind a byte.
+static void write_lines(const char *folder, const char *name, const char *keyword, char first) {
+    FILE *file = vectors_open(name);
+    const size_t length = strlen(keyword);
+    char *line = NULL, number[32];
+    size_t room = 0;
+
+    make_folder(folder, "handover");
+    for (int i = 0; getline(&line, &room, file) > 0; i++) {
+        FILE *seed;
+
+        if (strncmp(line, keyword, length) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(number, sizeof number, "%d-%d", first, i);
+        seed = create(folder, "handover", number);
+        fputc(first, seed);
+        if (first == 0)
+            fputs(line + length, seed);
+        else
+            write_hex(line + length, seed);
+        fclose(seed);
+    }
+    free(line);
+    fclose(file);
+}
+
 static void write_all(const char *folder, const char *target, const char *name,
                       void (*write_one)(const char *, const struct vector *)) {
     FILE *file = vectors_open(name);
@@ -67,5 +102,7 @@ int main(int argc, char **argv) {
     mkdir(argv[1], 0777);
     write_all(argv[1], "netlink", "netlink.txt", write_netlink);
     write_all(argv[1], "packet", "packets.txt", write_packet);
+    write_lines(argv[1], "handover.txt", "state ", 0);
+    write_lines(argv[1], "handover-memory.txt", "rules ", 1);
     return EXIT_SUCCESS;
 }

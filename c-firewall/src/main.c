@@ -4,36 +4,47 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "daemon.h"
-#include "explain.h"
-#include "guard.h"
-#include "guard_run.h"
-#include "log.h"
-#include "options.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "explain/check.h"
+#include "explain/explain.h"
+#include "guard/guard.h"
+#include "guard/run.h"
+#include "options/options.h"
+#include "privilege/privilege.h"
+
+/// Does what needs no rights. Returns the exit code.
+static int run_without_rights(int action, struct options *options) {
+    struct failure failure;
+
+    if (privilege_none(&failure) < 0)
+        return log_fail(&failure);
+    switch (action) {
+    case OPTIONS_ACTION_CHECK:
+        return check_run(options);
+    case OPTIONS_ACTION_EXPLAIN:
+        return explain_run(options);
+    case OPTIONS_ACTION_HELP:
+        fputs(options_help, stdout);
+        return LOG_EXIT_STOPPED;
+    default:
+        puts(OPTIONS_PROGRAM " " OPTIONS_VERSION);
+        return LOG_EXIT_STOPPED;
+    }
+}
 
 int main(int argc, char **argv) {
     struct options options;
     struct failure failure;
+    int action;
 
     log_open();
     signal(SIGPIPE, SIG_IGN); // what no one reads any more is no reason to stop
     if (argc > 1 && strcmp(argv[1], GUARD_COMMAND) == 0)
         return guard_run(argc, argv);
-    switch (options_parse(argc, argv, &options, &failure)) {
-    case OPTIONS_ACTION_RUN:
-        return daemon_run(&options);
-    case OPTIONS_ACTION_CHECK:
-        return check_run(&options);
-    case OPTIONS_ACTION_EXPLAIN:
-        return explain_run(&options);
-    case OPTIONS_ACTION_HELP:
-        fputs(options_help, stdout);
-        return LOG_EXIT_STOPPED;
-    case OPTIONS_ACTION_VERSION:
-        puts(OPTIONS_PROGRAM " " OPTIONS_VERSION);
-        return LOG_EXIT_STOPPED;
-    default:
+    action = options_parse(argc, argv, &options, &failure);
+    if (action < 0)
         return log_fail(&failure);
-    }
+    return action == OPTIONS_ACTION_RUN ? daemon_run(&options)
+                                        : run_without_rights(action, &options);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parse.h"
+#include "policy/parse/parse.h"
 
 enum {
     PORTS = 60,

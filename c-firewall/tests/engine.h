@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compile.h"
-#include "decide.h"
-#include "flow.h"
+#include "engine/compile.h"
+#include "engine/decide.h"
+#include "engine/flow.h"
 #include "random.h"
 
 enum {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reads files of ../tests/vectors that are not blocks of bytes: line by line, without comments.
+// Reads files of ../tests/corpus/vectors that are not blocks of bytes: line by line, without
+// comments.
 #ifndef LINES_H
 #define LINES_H
 

@@ -3,7 +3,7 @@
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
-#include "queue.h"
+#include "queue/queue.h"
 
 typedef int messages_parse(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 

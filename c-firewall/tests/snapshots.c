@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "contract.h"
+#include "state/contract.h"
 #include "test.h"
 
-#define VECTORS "../tests/vectors/"
+#define VECTORS "../tests/corpus/vectors/"
 
 static struct options options = {.backend = QUEUE_RAW, .queue_length = 131072};
 
@@ -16,6 +16,7 @@ static struct ledger ledgers[] = {
     {
         .number = 0,
         .stats = {.received = 1000,
+                  .without_id = 12,
                   .netlink = 1,
                   .bytes = UINT64_C(5000000000),
                   .verdicts = {900, 60, 20, 10, 6, 4},
@@ -26,7 +27,10 @@ static struct ledger ledgers[] = {
                   .refused = 8,
                   .undecidable = 9,
                   .without_ct_state = 11,
+                  .gaps = 13,
+                  .send_retries = 14,
                   .answers = {17, 2, 1}},
+        .known = true,
         .offered = 1060,
         .waiting = 12,
         .queue_full = 13,
@@ -36,7 +40,7 @@ static struct ledger ledgers[] = {
         .lost = 27,
         .difference = 16,
     },
-    {.number = 65535, .reconciled = true},
+    {.number = 65535, .known = true, .reconciled = true},
 };
 static uint64_t stalled[] = {21, 0};
 

@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-#include "control_self.h"
-#include "counts.h"
-#include "snapshot.h"
+#include "base/counts.h"
+#include "control/process.h"
+#include "state/snapshot.h"
 
 /// Two queues, one of which lost packets and does not reconcile, and a policy of three rules.
 /// Nothing of it is to be freed.
@@ -21,8 +21,8 @@ const uint64_t *snapshots_counts(void);
 
 const struct control_self *snapshots_self(void);
 
-/// The text of a file of ../tests/vectors, with every PROGRAM, VERSION and TWIN replaced by this
-/// twin's. To be freed.
+/// The text of a file of ../tests/corpus/vectors, with every PROGRAM, VERSION and TWIN replaced by
+/// this twin's. To be freed.
 char *snapshots_vector(const char *name);
 
 #endif

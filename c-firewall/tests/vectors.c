@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLDER "../tests/vectors/"
+#define FOLDER "../tests/corpus/vectors/"
 
 static void die(const char *what, const char *which) {
     fprintf(stderr, "vectors: %s: %s\n", what, which);

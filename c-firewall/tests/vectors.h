@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reads the vectors of ../tests/vectors, whose form is in the README there.
+// Reads the vectors of ../tests/corpus/vectors, whose form is in the README there.
 #ifndef VECTORS_H
 #define VECTORS_H
 

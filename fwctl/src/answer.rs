@@ -33,6 +33,8 @@ pub struct StatusPolicy {
     pub chains: u64,
     pub rules: u64,
     pub requirement: Requirement,
+    /// "seen", "missing"; None: it is not known, or not asked for.
+    pub ct_state: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -45,15 +47,16 @@ pub struct Requirement {
     pub reject: bool,
 }
 
+/// What comes from the kernel's figures is None if the firewall can't read them.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StatusQueue {
     pub queue: u16,
-    pub waiting: u64,
+    pub waiting: Option<u64>,
     pub queue_length: u64,
     pub received: u64,
-    pub queue_full: u64,
-    pub user_drop: u64,
-    pub unseen: u64,
+    pub queue_full: Option<u64>,
+    pub user_drop: Option<u64>,
+    pub unseen: Option<u64>,
     pub stalled: u64,
     pub reconciled: bool,
 }
@@ -62,7 +65,7 @@ pub struct StatusQueue {
 pub struct StatusLedger {
     pub reconciled: bool,
     pub difference: u64,
-    pub lost: u64,
+    pub lost: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -83,8 +86,8 @@ pub struct Stats {
 pub struct StatsTotal {
     pub verdicts: BTreeMap<String, u64>,
     pub malformed: BTreeMap<String, u64>,
-    pub kernel: StatsKernel,
-    pub lost: u64,
+    pub kernel: Option<StatsKernel>,
+    pub lost: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

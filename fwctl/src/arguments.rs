@@ -14,17 +14,26 @@ understood.";
 
 const EVERYWHERE: &str = "Options of all commands";
 
-/// Looks after a running rust-firewall or c-firewall (docs/OPERATIONS.md).
+/// Looks after a running rust-firewall or c-firewall (docs/RUN.md).
 ///
-/// The firewall needs a control socket: start it with --control PATH.
+/// The firewall needs a control socket: the systemd units give it one, others
+/// start it with --control PATH. The only one in /run/twinwall is found.
 #[derive(Parser)]
 #[command(version, after_help = EXIT_CODES, term_width = 80)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 pub struct Arguments {
-    /// The firewall's control socket
-    #[arg(long, value_name = "PATH", global = true, env = "TWINWALL_CONTROL")]
-    #[arg(default_value = "/run/twinwall/control", hide_env_values = true)]
-    #[arg(overrides_with = "socket", help_heading = EVERYWHERE)]
+    /// The firewall's control socket (default: the only one in /run/twinwall)
+    #[arg(long = "socket", value_name = "PATH", global = true)]
+    #[arg(env = "TWINWALL_CONTROL", hide_env_values = true)]
+    #[arg(overrides_with = "given", help_heading = EVERYWHERE)]
+    pub given: Option<PathBuf>,
+    /// Another way to choose a firewall: the instance's name (web), or its
+    /// unit's (twinwall-rust@web)
+    #[arg(short, long, value_name = "NAME", global = true)]
+    #[arg(overrides_with = "instance", help_heading = EVERYWHERE)]
+    pub instance: Option<String>,
+    /// What is meant by these two, see `instance::socket`
+    #[arg(skip)]
     pub socket: PathBuf,
     /// Print JSON, an object a line
     #[arg(long, global = true, help_heading = EVERYWHERE)]
@@ -42,7 +51,8 @@ pub enum Command {
     /// Watch rates, rules, queues, ledger and top talkers
     ///
     /// Keys: q quits, p pauses, s sorts the rules otherwise (by rate, packets or
-    /// place). The talkers are those of the packets that `tail` tells of; there
+    /// place), the arrows (or j, k), Page Up and Down, Home and End scroll them.
+    /// The talkers are those of the packets that `tail` tells of; there
     /// it misses some when they come fast.
     Top(Top),
     /// Show the rules of the policy with their counters
@@ -63,6 +73,13 @@ pub enum Command {
     Explain(Explain),
     /// Show packets as they are decided on
     Tail(Tail),
+    /// Show who dropped packets, and why: the whole machine's, by the kernel's word
+    ///
+    /// By: a rule of netfilter, a queue (full, or nobody listens), the firewall's
+    /// verdict, or the kernel, before or behind these. It works without a
+    /// firewall, and needs root. Source: the kernel's drop monitor, else the
+    /// tracepoint skb:kfree_skb, which tells no interface and no flow.
+    Drops(Drops),
     /// Look for what is wrong or amiss, and say what to do
     ///
     /// Works without a firewall, too, and without root, as far as one can see
@@ -70,14 +87,18 @@ pub enum Command {
     Doctor(Doctor),
     /// Replace the firewall by another binary; no packet is lost
     ///
-    /// BINARY is started with the arguments of the running firewall, its
-    /// environment, working directory, output, namespaces and control group,
-    /// and takes everything over. If it can't, the old one goes on.
+    /// BINARY takes everything over, as the user whom the firewall runs as and
+    /// with no more rights; if it can't, the old one goes on. It gets the
+    /// ARGUMENTs, else what the running firewall says it was started with. A
+    /// firewall that systemd runs is replaced by what its unit says.
     Upgrade {
-        /// rust-firewall or c-firewall, of whatever version (default: the file
-        /// that the running one was started from, as it is now)
+        /// rust-firewall or c-firewall, of whatever version; nobody but root
+        /// may be able to change the file (default: what runs, or the unit's)
         #[arg(value_name = "BINARY")]
         binary: Option<PathBuf>,
+        /// Options of the new firewall, behind --
+        #[arg(value_name = "ARGUMENT", last = true, requires = "binary")]
+        arguments: Vec<String>,
     },
     /// Show or set the level of what the firewall prints on stderr
     Log {
@@ -91,9 +112,26 @@ pub enum Command {
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
     },
-    /// What `upgrade` starts, to become the new firewall
+    /// What a unit's ExecReload runs: reloads the policy, or starts another
+    /// program in the unit if `upgrade` asks so
     #[command(hide = true)]
-    Launch { orders: OsString },
+    UnitReload {
+        unit: String,
+        /// That of ExecStart
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// What `upgrade` starts, to become the new firewall: its orders come on
+    /// stdin, a socket
+    #[command(hide = true)]
+    Launch {
+        /// Be nobody's child, once this parent has ended
+        #[arg(long)]
+        orphan: Option<i32>,
+        /// Start oneself as an orphan
+        #[arg(long)]
+        detach: bool,
+    },
 }
 
 #[derive(Args)]
@@ -182,6 +220,17 @@ pub struct Tail {
     /// End after so many packets
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct Drops {
+    /// For how long; Ctrl-C ends it earlier
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
+    pub seconds: u32,
+    /// Stop a drop monitor that somebody left running, and have it
+    #[arg(long)]
+    pub take: bool,
 }
 
 #[derive(Args)]

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The client's end of the control socket: docs/CONTROL.md.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, BufRead, BufReader, ErrorKind, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::socket::{
+    getsockopt, recvmsg, setsockopt, sockopt, ControlMessageOwned, MsgFlags, UnixCredentials,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -23,7 +27,33 @@ const LINE_MAX: u64 = if cfg!(test) { 1 << 16 } else { 64 << 20 };
 /// A connection to a firewall.
 pub struct Client {
     path: PathBuf,
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Known>,
+}
+
+/// A connection of which the kernel says who writes at the other end (SCM_CREDENTIALS): process and
+/// user at the time of writing. Only one process may.
+struct Known {
+    stream: UnixStream,
+    writer: Option<UnixCredentials>,
+}
+
+impl Read for Known {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut control = cmsg_space!(UnixCredentials);
+        let mut vectors = [IoSliceMut::new(bytes)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let socket = self.stream.as_raw_fd();
+        let message = recvmsg::<()>(socket, &mut vectors, Some(&mut control), flags)?;
+        let writer = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmCredentials(writer) => Some(writer),
+            _ => None,
+        });
+        if message.bytes > 0 && self.writer.is_some() && writer != self.writer {
+            return Err(io::Error::other("several processes answer"));
+        }
+        self.writer = self.writer.or(writer);
+        Ok(message.bytes)
+    }
 }
 
 /// A line that the firewall gave, for --json, and what it says.
@@ -96,18 +126,35 @@ fn fail_connect(path: &Path, error: &io::Error) -> Failure {
 /// Connects to the firewall that has this control socket.
 pub fn connect(path: &Path) -> Result<Client, Failure> {
     let stream = UnixStream::connect(path).map_err(|error| fail_connect(path, &error))?;
+    let writer = None;
     let mut client = Client {
         path: path.to_owned(),
-        stream: BufReader::new(stream),
+        stream: BufReader::new(Known { stream, writer }),
     };
+    setsockopt(client.socket(), sockopt::PassCred, &true)
+        .map_err(|error| client.broken(&error.into()))?;
     client.wait_at_most(Some(PATIENCE))?;
     Ok(client)
 }
 
 impl Client {
+    fn socket(&self) -> &UnixStream {
+        &self.stream.get_ref().stream
+    }
+
+    /// Who has answered so far.
+    pub fn writer(&self) -> Option<UnixCredentials> {
+        self.stream.get_ref().writer
+    }
+
+    /// Who listens at the socket.
+    pub fn listener(&self) -> Option<UnixCredentials> {
+        getsockopt(self.socket(), sockopt::PeerCredentials).ok()
+    }
+
     /// How long to wait for a line from now on; none = for ever.
     pub fn wait_at_most(&mut self, limit: Option<Duration>) -> Result<(), Failure> {
-        let stream = self.stream.get_ref();
+        let stream = self.socket();
         let set = stream
             .set_read_timeout(limit)
             .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
@@ -163,10 +210,7 @@ impl Client {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            let mut polled = [PollFd::new(
-                self.stream.get_ref().as_fd(),
-                PollFlags::POLLIN,
-            )];
+            let mut polled = [PollFd::new(self.socket().as_fd(), PollFlags::POLLIN)];
             match poll(&mut polled, left) {
                 Ok(ready) => return Ok(ready > 0),
                 Err(Errno::EINTR) if Instant::now() < end => {}
@@ -179,10 +223,7 @@ impl Client {
     /// Sends a request and waits for its answer. Fails with the firewall's words if it refuses.
     pub fn ask(&mut self, request: &Value) -> Result<Answer, Failure> {
         // Who may not ask is told so at once and closed: the words are there even if writing fails.
-        let sent = self
-            .stream
-            .get_ref()
-            .write_all(format!("{request}\n").as_bytes());
+        let sent = self.socket().write_all(format!("{request}\n").as_bytes());
         let line = match (self.line(), sent) {
             (Ok(Some(line)), _) => line,
             (Err(failure), Ok(())) => return Err(failure),

@@ -14,6 +14,7 @@ pub struct Event {
     timestamp: String,
     pub event_type: String,
     in_iface: Option<String>,
+    out_iface: Option<String>,
     pub src_ip: Option<IpAddr>,
     src_port: Option<u16>,
     pub dest_ip: Option<IpAddr>,
@@ -145,10 +146,15 @@ impl Event {
         if let Some(kind) = self.icmp_type {
             text.push_str(&format!(" type {kind}"));
         }
+        let has = |flag| detail(flag).and_then(Value::as_bool) == Some(true);
         for flag in ["syn", "fin", "rst"] {
-            if detail(flag).and_then(Value::as_bool) == Some(true) {
+            if has(flag) {
                 text.push_str(&format!(" {flag}"));
             }
+        }
+        // Of the others nearly all have it; this one is the answer to a SYN.
+        if has("syn") && has("ack") {
+            text.push_str(" ack");
         }
         if let Some(bytes) = detail("len").and_then(Value::as_u64) {
             text.push_str(&format!(", {bytes} bytes"));
@@ -158,6 +164,9 @@ impl Event {
         }
         if let Some(name) = &self.in_iface {
             text.push_str(&format!(", in {name}"));
+        }
+        if let Some(name) = &self.out_iface {
+            text.push_str(&format!(", out {name}"));
         }
         if let Some(queue) = self.twinwall.queue {
             text.push_str(&format!(", queue {queue}"));
@@ -204,6 +213,21 @@ mod tests {
             event.unwrap().text(),
             "03:04:05.678901 drop   192.0.2.9:46400 > [2001:db8::1]:22 TCP syn, 60 bytes, in eth0, \
              queue 3: web.nft:6"
+        );
+    }
+
+    #[test]
+    fn an_answer_to_a_syn_and_the_way_out_are_told() {
+        let event = Event::parse(
+            r#"{"timestamp":"2026-01-02T03:04:05.678901+0000","in_iface":"eth0","out_iface":"eth1",
+            "event_type":"accept","src_ip":"192.0.2.1","src_port":22,"dest_ip":"192.0.2.9",
+            "dest_port":46400,"proto":"TCP","accept":{"len":60,"syn":true,"ack":true,"rst":false},
+            "twinwall":{"verdict":"accept","by":"default","queue":0}}"#,
+        );
+        assert_eq!(
+            event.unwrap().text(),
+            "03:04:05.678901 accept 192.0.2.1:22 > 192.0.2.9:46400 TCP syn ack, 60 bytes, in eth0, \
+             out eth1, queue 0: default"
         );
     }
 

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use rust_firewall::log::LogExit;
+use rust_firewall::base::log::LogExit;
 use rust_firewall::options::{self, Options, OptionsAction};
 
 use crate::arguments::{self, Arguments};

@@ -38,8 +38,8 @@ impl Failure {
 }
 
 /// The failures of the library, which are about command lines, policies and captures.
-impl From<rust_firewall::log::Failure> for Failure {
-    fn from(failure: rust_firewall::log::Failure) -> Failure {
+impl From<rust_firewall::base::log::Failure> for Failure {
+    fn from(failure: rust_firewall::base::log::Failure) -> Failure {
         Failure::new(Exit::Usage, failure.text)
     }
 }

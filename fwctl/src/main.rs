@@ -9,15 +9,19 @@ use clap::Parser;
 mod answer;
 mod arguments;
 mod client;
+mod contract;
 mod diff;
 mod doctor;
 mod drain;
+mod drops;
 mod event;
 mod explain;
 mod failure;
+mod instance;
 mod level;
 mod output;
 mod reload;
+mod rights;
 mod rules;
 mod running;
 mod status;
@@ -41,14 +45,31 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Explain(explain) => explain::run(arguments, explain),
         Command::Diff(diff) => diff::run(arguments, diff),
         Command::Tail(tail) => tail::run(arguments, tail),
-        Command::Upgrade { binary } => upgrade::run(arguments, binary.as_deref()),
-        Command::Launch { orders } => upgrade::launch::run(orders),
+        Command::Upgrade {
+            binary,
+            arguments: given,
+        } => upgrade::run(arguments, binary.as_deref(), given),
+        Command::UnitReload { unit, command } => upgrade::unit::run(arguments, unit, command),
+        Command::Launch { orphan, detach } => upgrade::launch::run(*orphan, *detach),
+        Command::Drops(asked) => drops::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),
     }
 }
 
+/// Reads the command line, and finds the firewall that is meant.
+fn prepare() -> Result<Arguments, Failure> {
+    let mut arguments = Arguments::parse();
+    if !matches!(arguments.command, Command::Launch { .. }) {
+        arguments.socket = instance::socket(&arguments)?;
+    }
+    Ok(arguments)
+}
+
 fn main() -> ExitCode {
-    let exit = run(&Arguments::parse()).unwrap_or_else(|failure| {
+    let exit = rights::give_up()
+        .and_then(|()| prepare())
+        .and_then(|arguments| run(&arguments));
+    let exit = exit.unwrap_or_else(|failure| {
         tell("error", &failure.text);
         failure.exit
     });

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
-use rust_firewall::verdict;
+use rust_firewall::packet::verdict;
 
 use crate::answer::Status;
 use crate::failure::{tell, Exit, Failure};

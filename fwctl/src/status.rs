@@ -3,11 +3,13 @@
 
 use serde_json::json;
 
-use crate::answer::{Status, StatusPolicy, StatusQueue};
+use crate::answer::{Contract, Status, StatusPolicy, StatusQueue};
 use crate::arguments::Arguments;
 use crate::client::{self, Client};
+use crate::contract;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::running;
 use crate::table::{self, Side};
 use crate::units::{count, span, thousands};
 
@@ -19,13 +21,19 @@ pub fn ask(client: &mut Client) -> Result<Status, Failure> {
     client.ask(&json!({"command": "status"}))?.read()
 }
 
+/// The row of the contract that the rules of now change.
+fn changed(status: &Status) -> Option<Contract> {
+    let options = running::options(status).ok()?;
+    contract::changed(status, &options)
+}
+
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let answer = client.ask(&json!({"command": "status"}))?;
     let status: Status = answer.read()?;
     match arguments.json {
         true => output::line(&answer.line),
-        false => output::print(&text(&status)),
+        false => output::print(&text(&status, changed(&status).as_ref())),
     };
     Ok(match status.ledger.reconciled {
         true => Exit::Fine,
@@ -65,7 +73,7 @@ fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
             read.push(what.to_owned());
         }
     }
-    vec![
+    let mut lines = vec![
         policy.file.clone(),
         format!(
             "generation {}, loaded {} ago: {}, {}; {}",
@@ -75,7 +83,16 @@ fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
             count(policy.rules, "rule"),
             read.join(", ")
         ),
-    ]
+    ];
+    if policy.ct_state.as_deref() == Some("missing") {
+        lines.push("NO PACKET HAS A CONNECTION STATE: fwctl doctor tells the cure".to_owned());
+    }
+    lines
+}
+
+/// A figure of the kernel's.
+fn figure(number: Option<u64>) -> String {
+    number.map_or("?".to_owned(), thousands)
 }
 
 fn queue_lines(queues: &[StatusQueue]) -> Vec<String> {
@@ -95,11 +112,11 @@ fn queue_lines(queues: &[StatusQueue]) -> Vec<String> {
         [
             queue.queue.to_string(),
             thousands(queue.received),
-            thousands(queue.waiting),
+            figure(queue.waiting),
             thousands(queue.queue_length),
-            thousands(queue.queue_full),
-            thousands(queue.user_drop),
-            thousands(queue.unseen),
+            figure(queue.queue_full),
+            figure(queue.user_drop),
+            figure(queue.unseen),
             thousands(queue.stalled),
             ledger(queue.reconciled).to_owned(),
         ]
@@ -118,11 +135,14 @@ fn ledger(reconciled: bool) -> &'static str {
 
 fn ledger_line(status: &Status) -> String {
     let figures = &status.ledger;
-    let mut line = format!(
-        "{}, lost {}",
-        ledger(figures.reconciled),
-        thousands(figures.lost)
-    );
+    let Some(lost) = figures.lost else {
+        return format!(
+            "{}: the kernel's figures can't be read, nobody can tell what was lost",
+            ledger(false)
+        );
+    };
+    let lost = thousands(lost);
+    let mut line = format!("{}, lost {lost} in the queues", ledger(figures.reconciled));
     if !figures.reconciled {
         let missing = thousands(figures.difference);
         line.push_str(&format!(": {missing} packets are unaccounted for"));
@@ -130,11 +150,16 @@ fn ledger_line(status: &Status) -> String {
     line
 }
 
-fn contract_lines(status: &Status) -> Vec<String> {
-    let rows = status
-        .contract
-        .iter()
-        .map(|row| [row.situation.clone(), row.mode.clone(), row.really.clone()]);
+/// - changed: a row that says something else by now.
+fn contract_lines(status: &Status, changed: Option<&Contract>) -> Vec<String> {
+    let rows = status.contract.iter().map(|row| {
+        let now = changed.filter(|now| now.situation == row.situation);
+        let really = now.map_or_else(
+            || row.really.clone(),
+            |now| format!("{} (the rules have changed since the start)", now.really),
+        );
+        [row.situation.clone(), row.mode.clone(), really]
+    });
     table::lines([Side::Left; 3], &rows.collect::<Vec<_>>())
 }
 
@@ -150,7 +175,8 @@ fn counts_lines(status: &Status) -> Vec<String> {
 }
 
 /// The status as people read it.
-pub fn text(status: &Status) -> String {
+/// - changed: a row of the contract that says something else by now.
+fn text(status: &Status, changed: Option<&Contract>) -> String {
     let up_s = status.time_ms.saturating_sub(status.started_ms) / 1000;
     let mut out = format!(
         "{} {}, pid {}, user {}, backend {}, up {}\n",
@@ -172,7 +198,7 @@ pub fn text(status: &Status) -> String {
     out.push_str(&block("policy", &policy));
     out.push_str(&block("queues", &queue_lines(&status.queues)));
     out.push_str(&block("ledger", &[ledger_line(status)]));
-    out.push_str(&block("contract", &contract_lines(status)));
+    out.push_str(&block("contract", &contract_lines(status, changed)));
     if let Some(error) = &status.reload_error {
         let error = format!("failed, the old policy goes on: {error}");
         out.push_str(&block("reload", &[error]));

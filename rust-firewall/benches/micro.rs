@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use cases::{decide_all, make_bytes, make_inputs, make_packets, make_subject, Subject, CASES};
-use rust_firewall::decide::DecideInput;
+use rust_firewall::engine::types::DecideInput;
 
 /// That a case is measured for, after as long to warm up.
 const CASE: Duration = Duration::from_millis(60);

@@ -5,35 +5,44 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use rust_firewall::check;
+use rust_firewall::base::log::{self, Failure, LogExit};
+use rust_firewall::base::output;
 use rust_firewall::daemon;
 use rust_firewall::explain;
+use rust_firewall::explain::check;
 use rust_firewall::guard;
-use rust_firewall::guard_run;
-use rust_firewall::log::{self, Failure, LogExit};
 use rust_firewall::options::{self, OptionsAction};
-use rust_firewall::report;
+use rust_firewall::privilege;
 
 fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
     if arguments
         .get(1)
         .is_some_and(|first| first == guard::COMMAND)
     {
-        return Ok(guard_run::run(arguments));
+        return Ok(guard::run::run(arguments));
     }
     match options::parse(arguments)? {
-        OptionsAction::Run(options) => return daemon::run(options),
+        OptionsAction::Run(options) => daemon::run(options),
+        action => run_without_rights(action),
+    }
+}
+
+/// Does what needs no rights.
+fn run_without_rights(action: OptionsAction) -> Result<LogExit, Failure> {
+    privilege::none()?;
+    match action {
         OptionsAction::Check(options) => return Ok(check::run(&options)),
         OptionsAction::Explain(options) => return Ok(explain::run(&options)),
-        OptionsAction::Help => report::print(options::HELP),
-        OptionsAction::Version => {
-            report::print(&format!("{} {}\n", options::PROGRAM, options::VERSION));
+        OptionsAction::Help => output::print(options::HELP),
+        OptionsAction::Version | OptionsAction::Run(_) => {
+            output::print(&format!("{} {}\n", options::PROGRAM, options::VERSION));
         }
     }
     Ok(LogExit::Stopped)
 }
 
 fn main() -> ExitCode {
+    log::open();
     log::abort_on_panic();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let code = start(&arguments).unwrap_or_else(|failure| log::fail(&failure));

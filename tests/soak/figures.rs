@@ -2,7 +2,7 @@
 //! What a soak found.
 
 use serde::Serialize;
-use twinwall_tests::ledger::Ledger;
+use testbed::ledger::Ledger;
 
 /// By how much the memory of a process may grow after it has warmed up.
 pub const GROWTH_KIB_MAX: i64 = 2048;

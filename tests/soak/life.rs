@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{ensure, Context};
-use twinwall_tests::firewall::{Ended, Firewall};
-use twinwall_tests::ledger::Stats;
-use twinwall_tests::proc;
-use twinwall_tests::twin::Twin;
+use testbed::firewall::{Ended, Firewall};
+use testbed::ledger::Stats;
+use testbed::proc;
+use testbed::twin::Twin;
 
 use crate::figures::{Figures, Memory};
 use crate::place::{Place, DEADLINE_MS};
@@ -160,7 +160,7 @@ pub fn soak(twin: Twin, time: Duration) -> anyhow::Result<Figures> {
         twin: twin.program(),
         ..Figures::default()
     };
-    let place = Place::new(twin)?;
+    let place = Place::new()?;
     let firewall = start(&place, twin, false)?;
     let traffic = Traffic::start(&place.namespace)?;
     let share = time / LIVES;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{bail, Context};
-use twinwall_tests::twin::TWINS;
+use testbed::twin::TWINS;
 
 mod figures;
 mod life;

@@ -1,39 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where a soak plays: a namespace, a folder, the policies that are exchanged.
 
-use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{ensure, Context};
-use harness::netns::Namespace;
-use twinwall_tests::case::PATIENCE;
-use twinwall_tests::place::{namespace, restore};
-use twinwall_tests::twin::Twin;
+use anyhow::ensure;
+use testbed::control::Client;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore};
 
 pub const METRICS: &str = "127.0.0.1:9630";
 pub const DEADLINE_MS: u64 = 500;
 
 pub struct Place {
     pub namespace: Arc<Namespace>,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Place {
-    pub fn new(twin: Twin) -> anyhow::Result<Place> {
-        let folder = format!("twinwall-soak-{}-{}", std::process::id(), twin.name());
+    pub fn new() -> anyhow::Result<Place> {
         let place = Place {
             namespace: Arc::new(namespace()?),
-            folder: std::env::temp_dir().join(folder),
+            // Events are written anew by the user that the firewall becomes.
+            folder: Folder::shared()?,
         };
-        fs::create_dir_all(&place.folder)?;
-        // Events are written anew by the user that the firewall becomes.
-        fs::set_permissions(&place.folder, Permissions::from_mode(0o777))?;
         let rules = ["tcp", "udp"].map(|protocol| {
             format!(
                 "-A OUTPUT -d 127.0.0.1 -p {protocol} --dport 9999 -j NFQUEUE --queue-balance 0:1"
@@ -45,7 +39,7 @@ impl Place {
     }
 
     pub fn file(&self, name: &str) -> String {
-        self.folder.join(name).to_string_lossy().into_owned()
+        self.folder.file(name)
     }
 
     pub fn arguments(&self) -> Vec<String> {
@@ -82,10 +76,7 @@ impl Place {
              \t\tmeta length 29 limit rate over 100/second drop\n{}\t}}\n}}\n",
             ports.concat()
         );
-        let next = self.file("policy.next");
-        fs::write(&next, text)?;
-        fs::rename(&next, self.file("policy.nft"))?;
-        Ok(())
+        self.folder.replace("policy.nft", text).map(drop)
     }
 
     /// Has the events written to a new file, and forgets the old one.
@@ -96,15 +87,7 @@ impl Place {
 
     /// Asks the control socket.
     pub fn ask(&self, request: &str) -> anyhow::Result<serde_json::Value> {
-        let mut stream = UnixStream::connect(self.file("control")).context("control socket")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(format!("{request}\n").as_bytes())?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        let answer: serde_json::Value =
-            serde_json::from_str(&line).with_context(|| format!("{request}: {line:?}"))?;
-        ensure!(answer["ok"] == true, "{request}: {answer}");
-        Ok(answer)
+        Client::new(&self.file("control"))?.done(request)
     }
 
     /// Scrapes the metrics.
@@ -116,12 +99,5 @@ impl Place {
         stream.read_to_string(&mut text)?;
         ensure!(text.contains("# EOF"), "metrics: {text}");
         Ok(())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What is left of it is in the way of nobody.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

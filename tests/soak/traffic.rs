@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What passes meanwhile: a flood of datagrams, requests and answers, connections, malformed packets.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use harness::netns::Namespace;
-use twinwall_tests::packets::{ipv4, udp, RawSender};
-use twinwall_tests::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, UdpServer};
+use testbed::netns::Namespace;
+use testbed::packets::{ipv4, udp, RawSender};
+use testbed::place::LOCALHOST;
+use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, UdpServer};
 
-const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Datagrams at a time, and the pause between: 20,000 a second at most.
 const BURST: usize = 100;
 const PAUSE: Duration = Duration::from_millis(5);

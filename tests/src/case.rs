@@ -5,23 +5,22 @@
 //! the case's time limit. What a case starts dies with it (PR_SET_PDEATHSIG of `Namespace::command`); what a tracer or
 //! a wrapper stands between is in the case's process group, which is killed as a whole at the end.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-use crate::twin::{Twin, TWINS};
+use testbed::skip::Skip;
+use testbed::twin::{Twin, TWINS};
 
 /// Names the case that this process is to run.
 const CASE_VARIABLE: &str = "TWINWALL_CASE";
 /// The exit code of a case that could not be run here.
 const SKIPPED: u8 = 77;
 
-/// One test: its name, and a body that fails, skips itself with [`skip`], or passes.
+/// One test: its name, and a body that fails, skips itself with [`testbed::skip::skip`], or passes.
 pub struct Case {
     name: String,
     limit: Duration,
@@ -57,35 +56,77 @@ pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
     TWINS.into_iter().flat_map(of_twin).collect()
 }
 
-#[derive(Debug)]
-struct Skip(String);
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Cases about one subject. The part's name and a slash stand before the names of its cases.
+pub struct Part {
+    name: &'static str,
+    cases: fn() -> Vec<Case>,
 }
 
-impl std::error::Error for Skip {}
+impl Part {
+    /// A part whose cases are made when they are asked for, since that may mean to read files.
+    pub const fn new(name: &'static str, cases: fn() -> Vec<Case>) -> Part {
+        Part { name, cases }
+    }
 
-/// What a body gives when the machine or its kernel lacks something: the case counts as skipped, with the reason.
-pub fn skip(reason: impl Into<String>) -> anyhow::Error {
-    // One line, since it is printed in one.
-    anyhow::Error::new(Skip(reason.into().replace('\n', " ")))
+    /// What follows the part's name in the name of a case or in a filter; None if that is not about this part.
+    fn rest<'a>(&self, text: &'a str) -> Option<&'a str> {
+        text.strip_prefix(self.name)?.strip_prefix('/')
+    }
 }
 
 /// The whole `main` of an integration program: runs the cases as libtest would, or the one that the environment names.
-pub fn run(cases: Vec<Case>) -> ExitCode {
-    if let Some(name) = std::env::var_os(CASE_VARIABLE) {
+/// A filter `PART/WORDS` leaves the cases of that part whose names have the words in them.
+/// Fails if there is none to run: a filter that leaves none is a mistake.
+pub fn run(parts: &[Part]) -> ExitCode {
+    if let Ok(name) = std::env::var(CASE_VARIABLE) {
         std::env::remove_var(CASE_VARIABLE);
-        let case = cases.into_iter().find(|case| *case.name == *name);
-        return run_here(case.expect("the case that the environment names"));
+        return run_here(named(parts, &name).expect("the case that the environment names"));
     }
-    let trials = cases.into_iter().map(|case| {
-        let Case { name, limit, .. } = case;
+    let mut arguments = Arguments::from_args();
+    let asked = match arguments.exact {
+        true => None,
+        false => arguments.filter.as_deref(),
+    };
+    let (cases, of_part) = chosen(parts, asked);
+    if of_part {
+        arguments.filter = None;
+    }
+    let trials = cases.into_iter().map(|(name, limit)| {
         Trial::ignorable_test(name.clone(), move || run_as_process(&name, limit))
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let ran = conclusion.num_passed + conclusion.num_failed + conclusion.num_ignored;
+    if ran == 0 && !arguments.list {
+        eprintln!("no case to run");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+/// A case by its whole name; only its part is made.
+fn named(parts: &[Part], name: &str) -> Option<Case> {
+    let (part, rest) = parts
+        .iter()
+        .find_map(|part| Some((part, part.rest(name)?)))?;
+    (part.cases)().into_iter().find(|case| case.name == rest)
+}
+
+/// The whole names and the limits of the cases that a filter may leave, and whether it was about a part, so that no more
+/// is to be left out.
+fn chosen(parts: &[Part], filter: Option<&str>) -> (Vec<(String, Duration)>, bool) {
+    let all = |part: &Part, words: &str| {
+        let cases = (part.cases)().into_iter();
+        let left = cases.filter(|case| case.name.contains(words));
+        left.map(|case| (format!("{}/{}", part.name, case.name), case.limit))
+            .collect::<Vec<_>>()
+    };
+    let asked = parts
+        .iter()
+        .find_map(|part| Some((part, part.rest(filter?)?)));
+    match asked {
+        Some((part, words)) => (all(part, words), true),
+        None => (parts.iter().flat_map(|part| all(part, "")).collect(), false),
+    }
 }
 
 fn run_here(case: Case) -> ExitCode {
@@ -163,34 +204,48 @@ fn ends_within(child: &Child, limit: Duration) -> bool {
     }
 }
 
-/// Waits for a child; None if it still runs after the limit.
-pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
-    let end = Instant::now() + limit;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
-            _ => return None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: [Part; 2] = [Part::new("net", cases), Part::new("policy", cases)];
+
+    fn cases() -> Vec<Case> {
+        let case = |name| Case::new(name, 1, || Ok(()));
+        ["rust/net/policy", "c/other"].map(case).into()
+    }
+
+    fn names(filter: Option<&str>) -> (Vec<String>, bool) {
+        let (cases, of_part) = chosen(&PARTS, filter);
+        (cases.into_iter().map(|(name, _)| name).collect(), of_part)
+    }
+
+    #[test]
+    fn a_filter_that_names_a_part_leaves_no_other() {
+        let both = ["policy/rust/net/policy", "policy/c/other"];
+        assert_eq!(
+            names(Some("policy/")),
+            (both.map(str::to_owned).into(), true)
+        );
+        assert_eq!(
+            names(Some("net/policy")),
+            (vec!["net/rust/net/policy".to_owned()], true)
+        );
+        assert_eq!(names(Some("policy/none")), (vec![], true));
+    }
+
+    #[test]
+    fn another_filter_is_for_the_runner() {
+        for filter in [None, Some("policy"), Some("rust/net"), Some("nets/")] {
+            let (names, of_part) = names(filter);
+            assert_eq!((names.len(), of_part), (4, false), "{filter:?}");
         }
     }
-}
 
-/// How long what must come may take: far longer than it ever does, since a busy machine gives a process no time for
-/// whole seconds, and a test that passes does not wait for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Waits until `condition` gives true; fails with `what` if it has not within the limit.
-pub fn until(
-    what: &str,
-    limit: Duration,
-    mut condition: impl FnMut() -> anyhow::Result<bool>,
-) -> anyhow::Result<()> {
-    let end = Instant::now() + limit;
-    while !condition()? {
-        if Instant::now() > end {
-            anyhow::bail!("waited {} ms in vain: {what}", limit.as_millis());
-        }
-        thread::sleep(Duration::from_millis(2));
+    #[test]
+    fn a_case_is_found_by_its_whole_name() {
+        assert!(named(&PARTS, "net/c/other").is_some());
+        assert!(named(&PARTS, "c/other").is_none());
+        assert!(named(&PARTS, "net/c/oth").is_none());
     }
-    Ok(())
 }

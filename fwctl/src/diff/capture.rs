@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The packets of a capture through both policies.
 
+use rust_firewall::engine::fields;
 use rust_firewall::options::Options;
-use rust_firewall::pcap;
+use rust_firewall::packet::pcap;
 
 use super::engine::{Engine, Facts, Interfaces};
 use super::flips::{Flips, FlowKey};
 use crate::answer::Status;
 use crate::failure::Failure;
 use crate::running;
+
+/// The family of a packet, which the kernel tells of it however little of it is copied.
+fn nfproto(bytes: &[u8]) -> u8 {
+    match bytes.first().map(|byte| byte >> 4) {
+        Some(4) => fields::IPV4,
+        Some(6) => fields::IPV6,
+        _ => 0,
+    }
+}
 
 /// Decides on all packets by the running policy and by the new one. Gives how many frames are not IP.
 pub fn compare(
@@ -29,7 +39,7 @@ pub fn compare(
             original: packet.original,
             truncated: false,
             hook: hook as u8,
-            nfproto: 0,
+            nfproto: nfproto(packet.bytes),
             mark: given.mark,
             iif: given.iif.clone(),
             oif: given.oif.clone(),

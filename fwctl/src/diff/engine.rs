@@ -4,20 +4,21 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use rust_firewall::compile::{self, CompilePlace, CompileSettings, Compiled};
-use rust_firewall::decide::{
-    self, DecideBy, DecideInput, DecideOutcome, DecidePolicy, DecideRecorder, DecideSettings,
-    DecideStep,
+use rust_firewall::engine::compile::{self, CompileSettings};
+use rust_firewall::engine::compiled::Compiled;
+use rust_firewall::engine::decide;
+use rust_firewall::engine::flow::{self, DecidePolicy, Flow, FlowCounters};
+use rust_firewall::engine::interface;
+use rust_firewall::engine::types::{
+    CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideStep,
 };
-use rust_firewall::describe;
-use rust_firewall::flow::{self, Flow, FlowCounters};
-use rust_firewall::interface;
+use rust_firewall::explain::describe;
 use rust_firewall::options::{Options, OptionsSituation};
+use rust_firewall::packet::verdict;
 use rust_firewall::packet::{self, Packet};
-use rust_firewall::parse;
+use rust_firewall::policy::parse;
+use rust_firewall::policy::requirement::Requirement;
 use rust_firewall::policy::{Hook, Policy, StatementKind};
-use rust_firewall::requirement::Requirement;
-use rust_firewall::verdict;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -86,6 +87,8 @@ pub struct Engine {
     flow: Flow,
     counters: FlowCounters,
     settings: DecideSettings,
+    /// --copy-bytes.
+    copied: usize,
     /// It has limits or quotas, so its rules are walked one by one to see who meets them.
     has_limits: bool,
     /// Of the latest packet.
@@ -148,6 +151,7 @@ impl Engine {
                 truncated_open: open(OptionsSituation::Truncated),
                 malformed_by_policy: options.malformed_by_policy,
             },
+            copied: options.copy_bytes as usize,
             has_limits,
             now_ns: 0,
         })
@@ -186,8 +190,7 @@ impl Engine {
     /// on packets before and on the time.
     pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
         self.now_ns = self.now_ns.max(facts.time_ns);
-        let copied = self.requirement().copy_bytes as usize;
-        let bytes = facts.bytes.get(..copied).unwrap_or(&facts.bytes);
+        let bytes = facts.bytes.get(..self.copied).unwrap_or(&facts.bytes);
         let mut parsed = Packet::default();
         let status = packet::parse(bytes, facts.original, &mut parsed);
         let input = DecideInput {

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rust_firewall::packet::{self, Packet};
+use rust_firewall::policy::print;
 use rust_firewall::policy::Type;
-use rust_firewall::print;
-use rust_firewall::reject;
+use rust_firewall::worker::reject;
 use serde::Serialize;
 
 use super::engine::Decision;

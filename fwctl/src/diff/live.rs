@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;
-use rust_firewall::fields;
+use rust_firewall::engine::fields;
 use rust_firewall::options::{Options, OptionsConntrack};
+use rust_firewall::policy::symbol;
 use rust_firewall::policy::Type;
-use rust_firewall::symbol;
 
 use super::engine::{Decision, Engine, Facts, Interfaces};
 use super::flips::{Flips, FlowKey};
@@ -22,17 +22,13 @@ use crate::tail;
 /// Fails if the new policy reads what the queues don't give, as a reload would.
 fn check(status: &Status, options: &Options, new: &Engine) -> Result<(), Failure> {
     let given = status.policy.as_ref().map(|policy| &policy.requirement);
-    let copied = match given {
-        Some(given) if !options.copy_bytes_given => given.copy_bytes,
-        _ => options.copy_bytes,
-    };
     let reads = new.requirement();
     let by_mark = options.conntrack == OptionsConntrack::Mark;
     let conntrack = given.is_some_and(|given| given.conntrack_state || given.conntrack_mark);
-    let what = if reads.copy_bytes > copied {
+    let what = if reads.copy_bytes > options.copy_bytes {
         format!(
-            "{} bytes of a packet where the queues give it {copied}",
-            reads.copy_bytes
+            "{} bytes of a packet where the queues give it {}",
+            reads.copy_bytes, options.copy_bytes
         )
     } else if reads.uid_gid && !given.is_some_and(|given| given.uid_gid) {
         "meta skuid or meta skgid, which the queues do not give".to_owned()

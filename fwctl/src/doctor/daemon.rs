@@ -6,12 +6,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use nix::sys::socket::{getsockopt, sockopt};
-use rust_firewall::queue_proc;
+use rust_firewall::options::OptionsConntrack;
+use rust_firewall::queue;
 use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::finding::Findings;
 use super::Patient;
 use crate::answer::{Status, StatusQueue};
+use crate::contract;
 use crate::units::{count, thousands};
 
 /// Of a queue's length, in percent.
@@ -63,8 +65,19 @@ const COUNTS: [(&str, &str, &str); 8] = [
 
 fn ledger(status: &Status, findings: &mut Findings) {
     let ledger = &status.ledger;
-    if ledger.reconciled {
-        findings.ok("the ledger reconciles");
+    if ledger.lost.is_none() {
+        findings.error(
+            format!(
+                "the firewall can't read {}: nobody can tell what was lost",
+                queue::proc::QUEUES
+            ),
+            format!(
+                "sudo cat {}  # is /proc as it should be?",
+                queue::proc::QUEUES
+            ),
+        );
+    } else if ledger.reconciled {
+        findings.ok("the ledger reconciles, from the packets' ids on");
     } else {
         findings.error(
             format!(
@@ -78,20 +91,23 @@ fn ledger(status: &Status, findings: &mut Findings) {
 
 fn queue(queue: &StatusQueue, findings: &mut Findings) {
     let number = queue.queue;
-    if queue.user_drop > 0 {
+    let known = |figure: Option<u64>| figure.unwrap_or(0);
+    let (user_drop, queue_full) = (known(queue.user_drop), known(queue.queue_full));
+    let (unseen, waiting) = (known(queue.unseen), known(queue.waiting));
+    if user_drop > 0 {
         findings.warning(
             format!(
                 "queue {number} lost {}: the receive buffer was full (user drop)",
-                count(queue.user_drop, "packet")
+                count(user_drop, "packet")
             ),
             "--receive-buffer 268435456  # or several queues; with `fwctl upgrade`",
         );
     }
-    if queue.queue_full > 0 {
+    if queue_full > 0 {
         findings.warning(
             format!(
                 "queue {number} lost {}: it was at its length (queue full)",
-                count(queue.queue_full, "packet")
+                count(queue_full, "packet")
             ),
             format!(
                 "--queue-length {}  # with `fwctl upgrade`",
@@ -99,11 +115,11 @@ fn queue(queue: &StatusQueue, findings: &mut Findings) {
             ),
         );
     }
-    if queue.unseen > 0 {
+    if unseen > 0 {
         findings.warning(
             format!(
                 "queue {number} let {} pass uninspected (overload=open)",
-                count(queue.unseen, "packet")
+                count(unseen, "packet")
             ),
             "--receive-buffer 268435456  # or several queues; with `fwctl upgrade`",
         );
@@ -117,11 +133,11 @@ fn queue(queue: &StatusQueue, findings: &mut Findings) {
             "top -H  # what takes the CPU from the firewall?",
         );
     }
-    if queue.waiting * 100 > queue.queue_length * NEARLY_FULL {
+    if waiting * 100 > queue.queue_length * NEARLY_FULL {
         findings.warning(
             format!(
                 "in queue {number} {} of {} wait for a verdict",
-                thousands(queue.waiting),
+                thousands(waiting),
                 thousands(queue.queue_length)
             ),
             "fwctl top  # does the firewall keep up?",
@@ -129,15 +145,39 @@ fn queue(queue: &StatusQueue, findings: &mut Findings) {
     }
 }
 
+/// Whether the policy gets the state of connections that it asks for.
+fn connections(patient: &Patient, status: &Status, findings: &mut Findings) {
+    let policy = status.policy.as_ref();
+    let by_mark = patient
+        .options
+        .as_ref()
+        .is_some_and(|options| options.conntrack == OptionsConntrack::Mark);
+    match policy.and_then(|policy| policy.ct_state.as_deref()) {
+        Some("missing") if by_mark => findings.error(
+            "the policy asks for ct state, and no packet has one: no rule puts it into marks",
+            "rules/load conntrack-host",
+        ),
+        Some("missing") => findings.error(
+            "the policy asks for ct state, and no packet has one: the kernel tracks no connections \
+             until a rule of its own asks for them",
+            "sudo iptables -I INPUT -m conntrack --ctstate NEW  # or \"ct state new counter\" in a \
+             rule of nft",
+        ),
+        Some("seen") => findings.ok("packets have the connection state that the policy asks for"),
+        _ => {}
+    }
+}
+
 /// The queue's socket out of the firewall. None if it may not be taken.
 fn socket_of(pid: i32, queue: u16) -> Option<OwnedFd> {
-    let figures = queue_proc::figures(queue).ok()?;
-    let table = fs::read_to_string(queue_proc::NETLINK).ok()?;
-    let inode = queue_proc::parse_inode(&table, figures.portid).ok()?;
+    let figures = queue::proc::figures(queue).ok()?;
+    let table = fs::read_to_string(queue::proc::NETLINK).ok()?;
+    let inode = queue::proc::parse_inode(&table, figures.portid).ok()?;
     let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
     let mut sockets = entries.filter(|entry| {
-        fs::read_link(entry.path()).is_ok_and(|link| queue_proc::is_socket(link.as_os_str(), inode))
+        fs::read_link(entry.path())
+            .is_ok_and(|link| queue::proc::is_socket(link.as_os_str(), inode))
     });
     let number = sockets.next()?.file_name().to_str()?.parse().ok()?;
     pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()
@@ -193,6 +233,42 @@ fn namespace(status: &Status, findings: &mut Findings) {
     }
 }
 
+/// What the firewall told of a crash at its start, against what is so now.
+fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
+    if contract::guard_has_ended(status) {
+        findings.warning(
+            "the guard has ended: a stall is waited for, and a crash is left to the rules",
+            "fwctl upgrade  # to the same program: it starts another guard",
+        );
+    }
+    let options = patient.options.as_ref();
+    if let Some(now) = options.and_then(|options| contract::changed(status, options)) {
+        findings.note(
+            format!(
+                "the rules have changed since the firewall was started; now, after a crash: {}",
+                now.really
+            ),
+            "fwctl status  # the contract as it is now",
+        );
+    }
+}
+
+/// Whether the program's file is still the one that runs.
+fn program(status: &Status, findings: &mut Findings) {
+    let Some(path) = &status.executable else {
+        return;
+    };
+    let file = |path: &str| fs::metadata(path).map(|data| (data.dev(), data.ino()));
+    match (file(path), file(&format!("/proc/{}/exe", status.pid))) {
+        (Ok(on_disk), Ok(running)) if on_disk != running => findings.warning(
+            format!("{path} on the disk is another program than the one that runs, by now"),
+            "fwctl upgrade",
+        ),
+        (Ok(_), Err(_)) => findings.unseen(format!("whether {path} is what runs: that needs root")),
+        _ => {}
+    }
+}
+
 pub fn check(patient: &Patient, findings: &mut Findings) {
     let Some(status) = &patient.status else {
         return;
@@ -202,10 +278,13 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         status.program, status.version, status.pid
     ));
     namespace(status, findings);
+    program(status, findings);
+    contract(patient, status, findings);
     ledger(status, findings);
     for one in &status.queues {
         queue(one, findings);
     }
+    connections(patient, status, findings);
     receive_buffers(patient, status, findings);
     if let Some(error) = &status.reload_error {
         findings.warning(

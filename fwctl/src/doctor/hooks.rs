@@ -1,99 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The rules that lead packets to queues: whether they are there, and what is in their way.
 
-use std::process::{Command, Stdio};
+use rust_firewall::queue;
 
-use rust_firewall::queue_proc;
-
+use super::cure::{self, Queues};
 use super::finding::Findings;
 use super::rights;
 use super::ruleset::{self, Lead, Table};
-use super::{iptables, nft, Patient};
-
-/// The tools, and where the kernel lists the tables that the old ones have made: asking them where
-/// there is none would load their modules.
-const SAVES: [(&str, &str, Option<&str>); 4] = [
-    ("iptables", "iptables-nft-save", None),
-    ("ip6tables", "ip6tables-nft-save", None),
-    (
-        "iptables-legacy",
-        "iptables-legacy-save",
-        Some("/proc/net/ip_tables_names"),
-    ),
-    (
-        "ip6tables-legacy",
-        "ip6tables-legacy-save",
-        Some("/proc/net/ip6_tables_names"),
-    ),
-];
-/// Tables that iptables makes in nf_tables.
-const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
-
-/// What a program prints; nothing if it is not there or fails.
-fn printed(program: &str, arguments: &[&str]) -> Option<String> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new(program)
-        .args(arguments)
-        // A plain user's lacks their folders.
-        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(text)
-}
-
-fn is_of_iptables(table: &Table, others: &[Table]) -> bool {
-    let Some((family, name)) = table.name.split_once(' ') else {
-        return false;
-    };
-    let tool = match family {
-        "ip" => "iptables",
-        "ip6" => "ip6tables",
-        _ => return false,
-    };
-    let mut same = others.iter().filter(|other| other.tool == tool);
-    OF_IPTABLES.contains(&name) && same.any(|other| other.name == name)
-}
-
-/// All rules, and the tools that could not be asked.
-fn gather() -> (Vec<Table>, Vec<&'static str>) {
-    let mut tables = Vec::new();
-    let mut missing = Vec::new();
-    for (tool, program, made) in SAVES {
-        let names = made.map(|path| std::fs::read_to_string(path).unwrap_or_default());
-        if names.is_some_and(|names| names.is_empty()) {
-            continue;
-        }
-        match printed(program, &[]) {
-            Some(text) => tables.extend(iptables::parse(tool, &text)),
-            None => missing.push(program),
-        }
-    }
-    match printed("nft", &["--json", "list", "ruleset"]).and_then(|text| nft::parse(&text)) {
-        Some(mut own) => {
-            own.retain(|table| !is_of_iptables(table, &tables));
-            tables.extend(own);
-        }
-        None => missing.push("nft"),
-    }
-    (tables, missing)
-}
+use super::{before, tools, Patient};
 
 /// A command that shows a rule's surroundings.
 fn show(lead: &Lead) -> String {
     match lead.tool {
         "nft" => "sudo nft --handle list ruleset".to_owned(),
         tool => format!("sudo {tool} -S"),
-    }
-}
-
-/// A command that takes a rule away: what "iptables: -A CHAIN …" says, with -D.
-fn delete(text: &str) -> String {
-    match text.split_once(": -A ") {
-        Some((tool, rule)) => format!("sudo {tool} -D {rule}"),
-        None => "sudo nft --handle list ruleset  # then: nft delete rule … handle N".to_owned(),
     }
 }
 
@@ -109,7 +29,7 @@ fn check_lead(lead: &Lead, patient: &Patient, findings: &mut Findings) {
                     "no packet reaches \"{}\": before it stands \"{before}\"",
                     lead.text
                 ),
-                delete(before),
+                cure::delete(before),
             );
         }
         for before in &lead.skipped {
@@ -125,10 +45,7 @@ fn check_lead(lead: &Lead, patient: &Patient, findings: &mut Findings) {
                     "--fail crash=closed, but \"{}\" lets packets pass while no firewall runs",
                     lead.text
                 ),
-                format!(
-                    "{}  # then add it without --queue-bypass",
-                    delete(&lead.text)
-                ),
+                cure::replace(lead, Queues(lead.first, lead.last), false),
             );
         }
         if open == Some(true) && !lead.bypass {
@@ -137,36 +54,50 @@ fn check_lead(lead: &Lead, patient: &Patient, findings: &mut Findings) {
                     "--fail crash=open, but once the firewall and its guard are gone \"{}\" drops",
                     lead.text
                 ),
-                format!("{}  # then add it with --queue-bypass", delete(&lead.text)),
+                cure::replace(lead, Queues(lead.first, lead.last), true),
             );
         }
     }
-    for queue in (lead.first..=lead.last)
-        .filter(|queue| !patient.queues.contains(queue) || !patient.is_running())
-    {
-        check_served(lead, queue, ours, findings);
+    let others = |queue: &u16| !patient.queues.contains(queue) || !patient.is_running();
+    let unserved: Vec<u16> = (lead.first..=lead.last)
+        .filter(|queue| others(queue) && !is_served(*queue))
+        .collect();
+    for queues in ranges(&unserved) {
+        tell_unserved(lead, queues, ours, findings);
     }
 }
 
-/// Whether anybody is bound to a queue that a rule leads to.
-fn check_served(lead: &Lead, queue: u16, ours: bool, findings: &mut Findings) {
-    if queue_proc::figures(queue) != Err(nix::errno::Errno::ENOENT) {
-        return;
+/// Whether anybody is bound to a queue; what can't be seen counts as served.
+fn is_served(queue: u16) -> bool {
+    queue::proc::figures(queue) != Err(nix::errno::Errno::ENOENT)
+}
+
+/// Queues in ascending order, neighbours together.
+fn ranges(queues: &[u16]) -> Vec<Queues> {
+    let mut ranges: Vec<Queues> = Vec::new();
+    for queue in queues {
+        match ranges.last_mut() {
+            Some(range) if range.1.checked_add(1) == Some(*queue) => range.1 = *queue,
+            _ => ranges.push(Queues(*queue, *queue)),
+        }
     }
-    let what = format!("nobody serves queue {queue} of \"{}\"", lead.text);
+    ranges
+}
+
+/// Nobody is bound to queues that a rule leads to.
+fn tell_unserved(lead: &Lead, queues: Queues, ours: bool, findings: &mut Findings) {
+    let what = format!("nobody serves {} of \"{}\"", queues.words(), lead.text);
+    let start = format!("rust-firewall --queue {}", queues.option());
     match (lead.bypass, ours) {
-        (true, _) => findings.note(
-            format!("{what}: its packets pass"),
-            format!("rust-firewall --queue {queue}"),
-        ),
+        (true, _) => findings.note(format!("{what}: its packets pass"), start),
         // Nothing runs yet.
         (false, true) => findings.note(
             format!("{what}: its packets are dropped until a firewall starts"),
-            format!("rust-firewall --queue {queue}"),
+            start,
         ),
         (false, false) => findings.warning(
             format!("{what}: its packets are dropped"),
-            delete(&lead.text),
+            cure::delete(&lead.text),
         ),
     }
 }
@@ -188,12 +119,42 @@ fn check_backends(tables: &[Table], findings: &mut Findings) {
     }
 }
 
+/// Queues that no rule leads to. A second rule for them would never match what the first one takes: there is to be one for
+/// all queues.
+fn tell_uncovered(
+    uncovered: &[u16],
+    leads: &[Lead],
+    add: impl Fn(Queues, bool) -> String,
+    patient: &Patient,
+    findings: &mut Findings,
+) {
+    let (Some(first), Some(last)) = (patient.queues.first(), patient.queues.last()) else {
+        return;
+    };
+    let all = Queues(*first, *last);
+    let open = patient.crash_open() == Some(true);
+    let mut ours = leads
+        .iter()
+        .filter(|lead| lead.first <= *last && lead.last >= *first);
+    let command = match ours.next() {
+        Some(lead) => cure::replace(lead, all, lead.bypass),
+        None => add(all, open),
+    };
+    for queues in ranges(uncovered) {
+        let what = format!("no rule leads packets to {}", queues.words());
+        match patient.is_running() {
+            true => findings.error(format!("{what}: the firewall sees none"), command.clone()),
+            false => findings.note(what, command.clone()),
+        }
+    }
+}
+
 pub fn check(patient: &Patient, findings: &mut Findings) {
     if !rights::has_net_admin() {
         findings.unseen("the rules that lead packets to queues: that needs root");
         return;
     }
-    let (tables, missing) = gather();
+    let (tables, missing) = tools::gather();
     if !missing.is_empty() {
         findings.unseen(format!(
             "what {} would tell: not installed, or it fails",
@@ -205,20 +166,20 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     for lead in &leads {
         check_lead(lead, patient, findings);
     }
+    if patient.is_running() {
+        before::check(patient, &leads, findings);
+    }
+    let mut uncovered = Vec::new();
     for queue in &patient.queues {
         let mut of_it = leads
             .iter()
             .filter(|lead| (lead.first..=lead.last).contains(queue));
         match of_it.next() {
             Some(lead) => findings.ok(format!("queue {queue} has a rule: \"{}\"", lead.text)),
-            None if patient.is_running() => findings.error(
-                format!("no rule leads packets to queue {queue}: the firewall sees none"),
-                format!("sudo iptables -A INPUT -p tcp --dport 80 -j NFQUEUE --queue-num {queue}"),
-            ),
-            None => findings.note(
-                format!("no rule leads packets to queue {queue}"),
-                format!("sudo iptables -A INPUT -p tcp --dport 80 -j NFQUEUE --queue-num {queue}"),
-            ),
+            None => uncovered.push(*queue),
         }
     }
+    let has_iptables = !missing.contains(&"iptables-nft-save");
+    let add = |queues, bypass| cure::add(&tables, has_iptables, queues, bypass);
+    tell_uncovered(&uncovered, &leads, add, patient, findings);
 }

@@ -44,22 +44,39 @@ fn is_conditional(words: &[&str]) -> bool {
     }
 }
 
-/// A line "-A CHAIN … -j TARGET …".
-fn rule_of(line: &str, chains: &[Chain]) -> Option<(String, Rule)> {
+/// The packets of "[PACKETS:BYTES] -A …", which --counters puts before a rule, and the rule.
+fn split_counters(line: &str) -> (Option<u64>, &str) {
+    let counted = line
+        .strip_prefix('[')
+        .and_then(|line| line.split_once("] "));
+    let Some((counters, rule)) = counted else {
+        return (None, line);
+    };
+    let packets = counters.split_once(':').map(|(packets, _)| packets.parse());
+    (packets.and_then(Result::ok), rule)
+}
+
+/// A line "[PACKETS:BYTES] -A CHAIN … -j TARGET …".
+fn rule_of(line: &str, table: &Table) -> Option<(String, Rule)> {
+    let (packets, line) = split_counters(line);
     let words: Vec<&str> = line.split_whitespace().collect();
     let ["-A", chain, ..] = words[..] else {
         return None;
     };
     let at = words.iter().position(|word| ["-j", "-g"].contains(word));
     let rule = Rule {
-        text: line.to_owned(),
+        text: match table.name.as_str() {
+            "filter" => line.to_owned(),
+            name => format!("-t {name} {line}"),
+        },
         conditional: at.is_some_and(|at| is_conditional(&words[2..at])),
-        target: at.map_or(Target::Other, |at| target_of(&words, at, chains)),
+        target: at.map_or(Target::Other, |at| target_of(&words, at, &table.chains)),
+        packets,
     };
     Some((chain.to_owned(), rule))
 }
 
-/// Reads what iptables-save printed.
+/// Reads what iptables-save printed, with --counters or without.
 pub fn parse(tool: &'static str, text: &str) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     for line in text.lines() {
@@ -80,9 +97,10 @@ pub fn parse(tool: &'static str, text: &str) -> Vec<Table> {
                 name: words.next().unwrap_or_default().to_owned(),
                 // Those that users made have no policy.
                 base: words.next().is_some_and(|policy| policy != "-"),
+                hook: None,
                 rules: Vec::new(),
             });
-        } else if let Some((name, rule)) = rule_of(line, &table.chains) {
+        } else if let Some((name, rule)) = rule_of(line, table) {
             let mut chains = table.chains.iter_mut();
             if let Some(chain) = chains.find(|chain| chain.name == name) {
                 chain.rules.push(rule);
@@ -112,6 +130,13 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].first, found[0].last), (2, 3));
         assert!(found[0].bypass && found[0].blocked.is_none() && found[0].skipped.is_empty());
+    }
+
+    #[test]
+    fn counters_are_no_part_of_a_rule() {
+        let found = leads_of("[12:900] -A INPUT -j NFQUEUE --queue-num 1");
+        assert_eq!(found[0].packets, Some(12));
+        assert_eq!(found[0].text, "iptables: -A INPUT -j NFQUEUE --queue-num 1");
     }
 
     #[test]

@@ -44,7 +44,8 @@ fn flags(netfilter: &Netfilter, queue: u16, patient: &Patient, findings: &mut Fi
     if lacks(netlink::FLAG_CONNTRACK) {
         findings.note(
             "the kernel tells no state of connections with packets: ct state comes by marks only",
-            "sudo modprobe nf_conntrack_netlink, or rules/load conntrack-host and --conntrack mark",
+            "sudo modprobe nf_conntrack_netlink  # or: /usr/share/twinwall/load conntrack-host, and \
+             --conntrack mark",
         );
     } else {
         has.push("state of connections");
@@ -101,6 +102,18 @@ fn sandbox(findings: &mut Findings) {
     }
 }
 
+fn drops(findings: &mut Findings) {
+    match crate::drops::source() {
+        Some(source) => findings.ok(format!(
+            "the kernel tells of dropped packets ({source}): fwctl drops"
+        )),
+        None => findings.note(
+            "the kernel tells of no dropped packets: fwctl drops can't either",
+            "sudo modprobe drop_monitor",
+        ),
+    }
+}
+
 pub fn check(patient: &Patient, findings: &mut Findings) {
     if rights::has_net_admin() {
         queues(patient, findings);
@@ -108,4 +121,5 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         findings.unseen("the kernel's features for queues: that needs root");
     }
     sandbox(findings);
+    drops(findings);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `doctor`: what is wrong or amiss with this machine and its firewall, and what to do.
 
+mod before;
 mod cpu;
+mod cure;
 mod daemon;
 mod finding;
 mod hooks;
@@ -12,8 +14,9 @@ mod limits;
 mod netlink;
 mod nft;
 mod owner;
-mod rights;
+pub mod rights;
 mod ruleset;
+mod tools;
 
 use std::ffi::OsString;
 

@@ -64,6 +64,13 @@ fn is_test(statement: &Value) -> bool {
     .any(|name| statement.get(name).is_some())
 }
 
+/// The packets of a counter behind which nothing is tested any more.
+fn packets_of(statements: &[Value]) -> Option<u64> {
+    let untested = statements.iter().rev().take_while(|one| !is_test(one));
+    let mut counters = untested.filter_map(|one| one["counter"]["packets"].as_u64());
+    counters.next()
+}
+
 fn rule_of(object: &Value) -> Rule {
     let none = Vec::new();
     let statements = object["expr"].as_array().unwrap_or(&none);
@@ -77,6 +84,7 @@ fn rule_of(object: &Value) -> Rule {
         ),
         conditional: statements.iter().any(is_test),
         target: target.unwrap_or(Target::Other),
+        packets: packets_of(statements),
     }
 }
 
@@ -106,6 +114,7 @@ pub fn parse(printed: &str) -> Option<Vec<Table>> {
                 table.chains.push(Chain {
                     name: text(object, "name").to_owned(),
                     base: object.get("hook").is_some(),
+                    hook: object["hook"].as_str().map(str::to_owned),
                     rules: Vec::new(),
                 });
                 continue;
@@ -137,6 +146,7 @@ mod tests {
             {"rule":{"family":"inet","table":"t","chain":"c","handle":3,"expr":[{"match":{}},
             {"counter":{}},{"accept":null}]}},
             {"rule":{"family":"inet","table":"t","chain":"c","handle":4,"expr":[
+            {"counter":{"packets":7,"bytes":420}},
             {"queue":{"num":{"range":[4,5]},"flags":["bypass","fanout"]}}]}}]}"#;
         let tables = parse(printed).unwrap();
         let found = leads(&tables[0]);
@@ -144,6 +154,7 @@ mod tests {
             (found[0].first, found[0].last, found[0].bypass),
             (4, 5, true)
         );
+        assert_eq!(found[0].packets, Some(7));
         assert_eq!(found[0].skipped, ["nft: inet t c handle 3"]);
     }
 }

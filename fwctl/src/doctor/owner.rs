@@ -2,7 +2,8 @@
 //! Who holds the queues.
 
 use nix::errno::Errno;
-use rust_firewall::queue_proc::{self, QueueOwner};
+use rust_firewall::queue;
+use rust_firewall::queue::proc::QueueOwner;
 
 use super::finding::Findings;
 use super::Patient;
@@ -29,8 +30,8 @@ fn check_owner(patient: &Patient, queue: u16, owner: &QueueOwner, findings: &mut
 
 pub fn check(patient: &Patient, findings: &mut Findings) {
     for queue in &patient.queues {
-        match queue_proc::figures(*queue) {
-            Ok(figures) => match queue_proc::owner(figures.portid) {
+        match queue::proc::figures(*queue) {
+            Ok(figures) => match queue::proc::owner(figures.portid) {
                 Ok(owner) => check_owner(patient, *queue, &owner, findings),
                 Err(_) => {
                     findings.unseen(format!("who owns queue {queue}: not to be seen from here"))

@@ -24,6 +24,8 @@ pub struct Rule {
     /// It holds for some packets only.
     pub conditional: bool,
     pub target: Target,
+    /// That met it, if it counts.
+    pub packets: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct Chain {
     pub name: String,
     /// Packets begin here.
     pub base: bool,
+    /// "input", …: where they come from, if nft tells.
+    pub hook: Option<String>,
     pub rules: Vec<Rule>,
 }
 
@@ -50,9 +54,13 @@ pub struct Lead {
     pub tool: &'static str,
     /// "iptables: -A OUTPUT -j NFQUEUE …"
     pub text: String,
+    /// Of the rule in its chain, from 1 on.
+    pub number: usize,
     pub first: u16,
     pub last: u16,
     pub bypass: bool,
+    /// That met it, if it counts.
+    pub packets: Option<u64>,
     /// Accepts all packets before.
     pub blocked: Option<String>,
     /// Accept some.
@@ -90,7 +98,7 @@ impl Walk<'_> {
             return;
         };
         // What accepts everything before in this chain does so for those only who got here.
-        for rule in &chain.rules {
+        for (number, rule) in (1..).zip(&chain.rules) {
             match &rule.target {
                 Target::Accept => self.accept(rule, conditional),
                 Target::Queue {
@@ -100,9 +108,11 @@ impl Walk<'_> {
                 } => self.leads.push(Lead {
                     tool: table.tool,
                     text: self.shown(&rule.text),
+                    number,
                     first: *first,
                     last: *last,
                     bypass: *bypass,
+                    packets: rule.packets,
                     blocked: self.blocked.clone(),
                     skipped: self.skipped.clone(),
                 }),

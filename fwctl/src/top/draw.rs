@@ -29,6 +29,8 @@ const QUEUES_WIDTH: u16 = 5 + 6 + 7 + 5 + 5 + 6 + 5 + 6;
 #[derive(Clone, Copy, Debug)]
 pub struct Mode<'a> {
     pub sort: Sort,
+    /// Rules above the first one that is shown; more than there are = the last ones are shown.
+    pub scrolled: usize,
     pub paused: bool,
     /// Why the firewall does not answer.
     pub error: Option<&'a str>,
@@ -106,7 +108,7 @@ fn ledger(view: &View, mode: &Mode) -> Line<'static> {
         return Line::styled(format!(" NO ANSWER  {error}"), style);
     }
     let ledger = &view.ledger;
-    let lost = thousands(ledger.lost);
+    let lost = ledger.lost.map_or("?".to_owned(), thousands);
     let lossy = view.queues.iter().any(|queue| queue.lost_rate > 0.0);
     match ledger.reconciled {
         false => Line::styled(
@@ -200,13 +202,22 @@ fn rule_row(rule: &RuleRate, bars: u16) -> Row<'static> {
     .style(style)
 }
 
-fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) {
+/// How many rules stand above the first one of a panel of this height, as far down as there are some to fill it.
+fn first_rule(view: &View, height: u16, scrolled: usize) -> usize {
+    let room = usize::from(height.saturating_sub(PANEL_LINES));
+    scrolled.min(view.rules.len().saturating_sub(room))
+}
+
+/// Gives how many rules stand above the first one that is shown.
+fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) -> usize {
     let mut rules = view.rules.clone();
     view::sort(&mut rules, mode.sort);
     let room = usize::from(area.height.saturating_sub(PANEL_LINES));
-    let shown = rules.len().min(room);
+    let above = first_rule(view, area.height, mode.scrolled);
     let title = format!(
-        " rules ({shown} of {}, by {}) ",
+        " rules ({} to {} of {}, by {}) ",
+        (above + 1).min(rules.len()),
+        (above + room).min(rules.len()),
         rules.len(),
         mode.sort.name()
     );
@@ -222,11 +233,13 @@ fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) {
         Constraint::Length(6),
         Constraint::Fill(1),
     ];
-    let rows = rules.iter().take(room).map(|rule| rule_row(rule, bars));
+    let rules = rules.iter().skip(above).take(room);
+    let rows = rules.map(|rule| rule_row(rule, bars));
     let table = Table::new(rows, widths)
         .header(head(&["rule", "/s", "", "all", "text"], &[0, 4]))
         .block(panel(title));
     frame.render_widget(table, area);
+    above
 }
 
 fn talker_row(talker: &Talker) -> Row<'static> {
@@ -271,15 +284,15 @@ fn keys(mode: &Mode) -> Line<'static> {
         key("p"),
         pause.into(),
     ];
-    spans.extend([key("s"), " sort".into()]);
+    spans.extend([key("s"), " sort  ".into(), key("↑↓"), " scroll".into()]);
     if mode.paused {
         spans.push(Span::from("   PAUSED").bold().fg(Color::Yellow));
     }
     Line::from(spans)
 }
 
-/// Draws everything.
-pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) {
+/// Draws everything. Gives how far the rules are scrolled: less than was asked for where there are not so many.
+pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) -> usize {
     let area = frame.area();
     let talkers = match area.height >= TALKERS_FROM_LINES {
         true => TALKERS_LINES.max(area.height / TALKERS_PART) + PANEL_LINES,
@@ -303,11 +316,12 @@ pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) {
     frame.render_widget(ledger(view, mode), ledger_area);
     draw_kinds(frame, kinds, view);
     draw_queues(frame, queues, view);
-    draw_rules(frame, rules, view, mode);
+    let scrolled = draw_rules(frame, rules, view, mode);
     if talkers.height > 0 {
         draw_talkers(frame, talkers, view);
     }
     frame.render_widget(keys(mode), keys_area);
+    scrolled
 }
 
 /// Before there is anything to draw.

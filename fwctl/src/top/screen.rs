@@ -21,12 +21,17 @@ use crate::failure::{words, Exit, Failure};
 /// Between looks at signals and samples.
 const STEP: Duration = Duration::from_millis(50);
 
+/// Rules that a key for a page goes on by.
+const PAGE: isize = 10;
+
 /// What a key or a resize asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Quit,
     Pause,
     Sort,
+    /// So many rules down.
+    Scroll(isize),
     Redraw,
     Nothing,
 }
@@ -43,6 +48,12 @@ fn asked(event: &Event) -> Asked {
         KeyCode::Char('c') if control => Asked::Quit,
         KeyCode::Char('p' | ' ') => Asked::Pause,
         KeyCode::Char('s') => Asked::Sort,
+        KeyCode::Up | KeyCode::Char('k') => Asked::Scroll(-1),
+        KeyCode::Down | KeyCode::Char('j') => Asked::Scroll(1),
+        KeyCode::PageUp => Asked::Scroll(-PAGE),
+        KeyCode::PageDown => Asked::Scroll(PAGE),
+        KeyCode::Home => Asked::Scroll(isize::MIN),
+        KeyCode::End => Asked::Scroll(isize::MAX),
         KeyCode::Char('l') if control => Asked::Redraw,
         _ => Asked::Nothing,
     }
@@ -52,22 +63,26 @@ fn asked(event: &Event) -> Asked {
 struct Screen {
     view: Option<View>,
     sort: Sort,
+    scrolled: usize,
     paused: bool,
     error: Option<String>,
 }
 
 impl Screen {
-    fn draw(&self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+    fn draw(&mut self, terminal: &mut DefaultTerminal) -> io::Result<()> {
         let error = self.error.as_deref();
         let mode = Mode {
             sort: self.sort,
+            scrolled: self.scrolled,
             paused: self.paused,
             error,
         };
+        let mut scrolled = 0;
         terminal.draw(|frame| match &self.view {
-            Some(view) => draw::draw(frame, view, &mode),
+            Some(view) => scrolled = draw::draw(frame, view, &mode),
             None => draw::draw_waiting(frame, error),
         })?;
+        self.scrolled = scrolled;
         Ok(())
     }
 }
@@ -84,6 +99,7 @@ fn watch(
     let mut screen = Screen {
         view: None,
         sort: Sort::Rate,
+        scrolled: 0,
         paused: false,
         error: None,
     };
@@ -95,6 +111,7 @@ fn watch(
                 Asked::Quit => break,
                 Asked::Pause => screen.paused = !screen.paused,
                 Asked::Sort => screen.sort = screen.sort.next(),
+                Asked::Scroll(by) => screen.scrolled = screen.scrolled.saturating_add_signed(by),
                 Asked::Redraw => terminal.clear()?,
                 Asked::Nothing => continue,
             }

@@ -51,7 +51,9 @@ fn view_of(second: Sample) -> View {
 fn drawn(view: &View, mode: &Mode, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal
-        .draw(|frame| draw::draw(frame, view, mode))
+        .draw(|frame| {
+            draw::draw(frame, view, mode);
+        })
         .unwrap();
     terminal.backend().buffer().clone()
 }
@@ -66,6 +68,7 @@ fn text(buffer: &Buffer) -> String {
 
 const MODE: Mode = Mode {
     sort: Sort::Rate,
+    scrolled: 0,
     paused: false,
     error: None,
 };
@@ -80,10 +83,10 @@ fn a_screen_of_80_by_24_has_everything() {
         " LEDGER RECONCILED  lost 0",
         " packets ",
         " queues ",
-        " rules (5 of 5, by rate) ",
+        " rules (1 to 5 of 5, by rate) ",
         " top talkers (1.23k packets came too fast to be told) ",
         "2001:db8::17",
-        " q quit  p pause  s sort",
+        " q quit  p pause  s sort  ↑↓ scroll",
     ] {
         assert!(text.contains(expected), "\"{expected}\" is not in\n{text}");
     }
@@ -112,7 +115,7 @@ fn the_ledger_is_green_or_red() {
     assert_eq!(color(&view_of(second()), &MODE), Color::Green);
 
     let mut lossy = second();
-    lossy.status.queues[0].user_drop += 5;
+    lossy.status.queues[0].user_drop = Some(5);
     assert_eq!(color(&view_of(lossy), &MODE), Color::Yellow);
 
     let mut broken = second();
@@ -147,6 +150,42 @@ fn rules_are_sorted_as_asked() {
         assert!(first.contains(first_rule), "{text}");
         assert!(text.contains(&format!("by {}", sort.name())), "{text}");
     }
+}
+
+#[test]
+fn what_has_no_room_is_scrolled_to() {
+    let view = view_of(second());
+    let sort = Sort::Place;
+    // A panel of two rules.
+    let screen = |scrolled| {
+        text(&drawn(
+            &view,
+            &Mode {
+                sort,
+                scrolled,
+                ..MODE
+            },
+            80,
+            15,
+        ))
+    };
+    assert!(
+        screen(0).contains(" rules (1 to 2 of 5, by place) "),
+        "{}",
+        screen(0)
+    );
+    let next = screen(1);
+    assert!(next.contains(" rules (2 to 3 of 5, by place) "), "{next}");
+    assert!(
+        !next.contains("web.nft:4") && next.contains("web.nft:5"),
+        "{next}"
+    );
+    // Not beyond the last one.
+    assert!(
+        screen(99).contains(" rules (4 to 5 of 5, by place) "),
+        "{}",
+        screen(99)
+    );
 }
 
 #[test]

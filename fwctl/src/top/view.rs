@@ -153,8 +153,9 @@ fn kinds_of(total: &StatsTotal) -> Vec<(String, u64)> {
     });
     let mut kinds: Vec<_> = verdicts.collect();
     kinds.push(("malformed".to_owned(), total.malformed.values().sum()));
-    kinds.push(("lost".to_owned(), total.lost));
-    kinds.push(("unseen".to_owned(), total.kernel.unseen));
+    kinds.push(("lost".to_owned(), total.lost.unwrap_or(0)));
+    let unseen = total.kernel.as_ref().map_or(0, |kernel| kernel.unseen);
+    kinds.push(("unseen".to_owned(), unseen));
     kinds
 }
 
@@ -177,15 +178,17 @@ fn rate(now: u64, before: Option<u64>, interval_s: f64) -> f64 {
 }
 
 fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) -> Queue {
-    let lost = |queue: &StatusQueue| queue.queue_full + queue.user_drop;
+    // What is not known makes the ledger red.
+    let known = |figure: Option<u64>| figure.unwrap_or(0);
+    let lost = |queue: &StatusQueue| known(queue.queue_full) + known(queue.user_drop);
     Queue {
         queue: now.queue,
         rate: rate(now.received, before.map(|queue| queue.received), interval_s),
-        waiting: now.waiting,
+        waiting: known(now.waiting),
         queue_length: now.queue_length,
-        queue_full: now.queue_full,
-        user_drop: now.user_drop,
-        unseen: now.unseen,
+        queue_full: known(now.queue_full),
+        user_drop: known(now.user_drop),
+        unseen: known(now.unseen),
         stalled: now.stalled,
         lost_rate: rate(lost(now), before.map(lost), interval_s),
         reconciled: now.reconciled,

@@ -1,200 +1,149 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The process that becomes the new firewall: it takes the place of the old one in the system, then
-//! starts the binary in its own stead.
+//! The process that becomes the new firewall: it does what its orders say, gives up its rights, and
+//! runs the program in its own stead.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
-use nix::sched::{setns, CloneFlags};
-use nix::unistd::{fchdir, setsid};
-use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
-use serde::{Deserialize, Serialize};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::{chdir, dup2_stdin, fexecve, getppid, setsid};
+use rust_firewall::handover;
+use rust_firewall::queue;
+use rustix::io::{fcntl_setfd, FdFlags};
 
+use super::orders::{self, Descriptors, Orders};
+use super::surroundings::Surroundings;
+use super::SELF;
 use crate::failure::{tell, words, Exit, Failure};
 
-/// What `upgrade` has its child do.
-#[derive(Serialize, Deserialize)]
-pub struct Orders {
-    /// Of the old firewall.
-    pub pid: i32,
-    pub binary: PathBuf,
-    pub arguments: Vec<String>,
-    /// It keeps this process's stdout and stderr, and is in no control group but this.
-    pub rehearsal: bool,
+/// Where the firewall looks for nft and iptables-save.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Between looks whether the parent has ended.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Why a step failed.
+fn because<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> String {
+    move |error| format!("{step}: {}", words(&error.into()))
 }
 
-/// systemd counts on these being meant for one process: without them they are meant for any.
-const OF_ONE_PROCESS: [&[u8]; 2] = [b"WATCHDOG_PID", b"LISTEN_PID"];
-/// What a rehearsal says to the service manager would be taken for the firewall's.
-const OF_THE_FIREWALL: &[u8] = b"NOTIFY_SOCKET";
-
-fn fail(what: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        Exit::Refused,
-        format_args!(
-            "{}: {}: upgrade as who started the firewall",
-            what.display(),
-            words(error)
-        ),
-    )
+fn words_of(texts: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, String> {
+    let words: Result<_, _> = texts.map(CString::new).collect();
+    words.map_err(|_| "a word of the command line has a NUL byte".to_owned())
 }
 
-fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|error| fail(path, &error))
+/// Lets a descriptor stay open in the program, and says which it is.
+fn leave(fd: BorrowedFd) -> Result<String, String> {
+    fcntl_setfd(fd, FdFlags::empty()).map_err(because("fcntl"))?;
+    Ok(fd.as_raw_fd().to_string())
 }
 
-/// What a process has as stdout or stderr. Sockets can't be opened by name.
-fn output(process: &Path, pid: i32, number: i32) -> io::Result<OwnedFd> {
-    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
-    let taken = pidfd_open(pid, PidfdFlags::empty())
-        .and_then(|process| pidfd_getfd(process, number, PidfdGetfdFlags::empty()));
-    if let Ok(taken) = taken {
-        return Ok(taken);
+/// Connects to the control socket at which this process listens.
+fn connect(path: &Path, pid: i32) -> Result<UnixStream, String> {
+    let stream = UnixStream::connect(path).map_err(because("the control socket"))?;
+    let listener = getsockopt(&stream, sockopt::PeerCredentials);
+    match listener.is_ok_and(|listener| listener.pid() == pid) {
+        true => Ok(stream),
+        false => Err(format!(
+            "{}: another than pid {pid} listens",
+            path.display()
+        )),
     }
-    let path = process.join("fd").join(number.to_string());
-    Ok(OpenOptions::new().append(true).open(path)?.into())
-}
-
-/// The same, or one's own.
-fn output_or_own(process: &Path, pid: i32, number: i32) -> Stdio {
-    match output(process, pid, number) {
-        Ok(taken) => taken.into(),
-        Err(error) => {
-            let name = if number == 1 { "stdout" } else { "stderr" };
-            tell(
-                "warning",
-                format_args!(
-                    "the old firewall's {name} can't be taken over ({}): the new one's goes here",
-                    words(&error)
-                ),
-            );
-            Stdio::inherit()
-        }
-    }
-}
-
-/// Where a hierarchy of control groups is: "0::/a" of cgroup v2, "5:cpu,cpuacct:/a" of v1.
-fn cgroup_folder(line: &str) -> Option<PathBuf> {
-    let mut parts = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (parts.next()?, parts.next()?);
-    let path = path.trim_start_matches('/');
-    let root = Path::new("/sys/fs/cgroup");
-    let hierarchy = match controllers {
-        "" if root.join("cgroup.controllers").exists() => root.to_owned(),
-        "" => root.join("unified"),
-        _ => root.join(controllers.trim_start_matches("name=")),
-    };
-    Some(hierarchy.join(path))
-}
-
-/// Moves this process where the old one is, so that a service manager knows it.
-fn enter_cgroups(process: &Path) {
-    let old = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own: Vec<&str> = own.lines().collect();
-    for line in old.lines().filter(|line| !own.contains(line)) {
-        let Some(folder) = cgroup_folder(line) else {
-            continue;
-        };
-        if let Err(error) = fs::write(folder.join("cgroup.procs"), "0") {
-            tell(
-                "warning",
-                format_args!("{}: not entered: {}", folder.display(), words(&error)),
-            );
-        }
-    }
-}
-
-/// Enters a namespace of the old one's if it is another.
-fn enter_namespace(process: &Path, name: &str, kind: CloneFlags) -> Result<(), Failure> {
-    let path = process.join("ns").join(name);
-    let file = open(&path)?;
-    let old = file.metadata().map_err(|error| fail(&path, &error))?;
-    let own = fs::metadata(Path::new("/proc/self/ns").join(name));
-    if own.is_ok_and(|own| (own.dev(), own.ino()) == (old.dev(), old.ino())) {
-        return Ok(());
-    }
-    setns(file.as_fd(), kind).map_err(|error| fail(&path, &error.into()))
-}
-
-/// The old one's environment.
-fn environment(process: &Path, rehearsal: bool) -> Result<Vec<(OsString, OsString)>, Failure> {
-    let path = process.join("environ");
-    let bytes = fs::read(&path).map_err(|error| fail(&path, &error))?;
-    let variables = bytes.split(|byte| *byte == 0).filter_map(|variable| {
-        let at = variable.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = (&variable[..at], &variable[at + 1..]);
-        let of_another = OF_ONE_PROCESS.contains(&name) || rehearsal && name == OF_THE_FIREWALL;
-        (!of_another).then(|| {
-            (
-                OsString::from_vec(name.to_owned()),
-                OsString::from_vec(value.to_owned()),
-            )
-        })
-    });
-    Ok(variables.collect())
 }
 
 /// Becomes the new firewall. Returns only if that fails.
-fn launch(orders: &Orders, own_stderr: &mut File) -> Failure {
-    match prepare(orders) {
-        Ok(mut command) => {
-            let error = command.exec();
-            let shown = orders.binary.display();
-            let failure = Failure::new(
-                Exit::Refused,
-                format_args!(
-                    "{shown}: {}: is it to be seen and to be run where the firewall runs?",
-                    words(&error)
-                ),
-            );
-            // stderr may already be the old firewall's.
-            let _ = writeln!(own_stderr, "error: {}", failure.text);
-            failure
-        }
-        Err(failure) => {
-            let _ = writeln!(own_stderr, "error: {}", failure.text);
-            failure
-        }
-    }
-}
-
-fn prepare(orders: &Orders) -> Result<Command, Failure> {
-    let process = PathBuf::from(format!("/proc/{}", orders.pid));
-    let mut command = Command::new(&orders.binary);
-    command
-        .args(&orders.arguments)
-        .env_clear()
-        .envs(environment(&process, orders.rehearsal)?)
-        .stdin(Stdio::null());
-    let folder = process.join("cwd");
-    let folder_file = open(&folder)?;
-    if !orders.rehearsal {
-        command
-            .stdout(output_or_own(&process, orders.pid, 1))
-            .stderr(output_or_own(&process, orders.pid, 2));
-        enter_cgroups(&process);
-    }
-    enter_namespace(&process, "net", CloneFlags::CLONE_NEWNET)?;
-    enter_namespace(&process, "mnt", CloneFlags::CLONE_NEWNS)?;
-    fchdir(&folder_file).map_err(|error| fail(&folder, &error.into()))?;
+fn become_firewall(orders: Orders, descriptors: &Descriptors) -> Result<Infallible, String> {
     // A session of its own: the end of this one's terminal is nothing to it.
-    setsid().map_err(|error| fail(Path::new("setsid"), &error.into()))?;
-    Ok(command)
+    setsid().map_err(because("setsid"))?;
+    chdir("/").map_err(because("chdir"))?;
+    let notes = orders.surroundings.as_ref().map(Surroundings::apply);
+    let mut variables = orders.environment;
+    variables.push(("PATH".to_owned(), PATH.to_owned()));
+    if let Some(figures) = &descriptors.figures {
+        variables.push((queue::proc::GIVEN.to_owned(), leave(figures.as_fd())?));
+    }
+    let connection = orders
+        .connect
+        .map(|(path, pid)| connect(&path, pid))
+        .transpose()?;
+    if let Some(connection) = &connection {
+        variables.push((
+            handover::channel::GIVEN.to_owned(),
+            leave(connection.as_fd())?,
+        ));
+    }
+    if let Some(rights) = &orders.rights {
+        rights.apply()?;
+    }
+    // Not before: stderr is whatever the old firewall has there.
+    for note in notes.into_iter().flatten() {
+        tell("warning", note);
+    }
+    let name = orders.name.as_os_str().as_bytes().to_vec();
+    let arguments = orders.arguments.into_iter().map(String::into_bytes);
+    let arguments = words_of([name].into_iter().chain(arguments))?;
+    let variables = variables
+        .iter()
+        .map(|(name, value)| format!("{name}={value}").into_bytes());
+    let variables = words_of(variables)?;
+    let nothing = File::open("/dev/null").map_err(because("/dev/null"))?;
+    dup2_stdin(nothing).map_err(because("dup2"))?;
+    let Err(error) = fexecve(&descriptors.program, &arguments, &variables);
+    Err(format!(
+        "{}: {}: is it a firewall for this machine?",
+        orders.name.display(),
+        words(&error.into())
+    ))
 }
 
-pub fn run(orders: &OsStr) -> Result<Exit, Failure> {
-    let bad =
-        |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, format_args!("launch: {error}"));
-    let orders: Orders = serde_json::from_slice(orders.as_bytes()).map_err(|error| bad(&error))?;
-    let own = io::stderr().as_fd().try_clone_to_owned();
-    let mut own_stderr = File::from(own.map_err(|error| bad(&error))?);
-    Ok(launch(&orders, &mut own_stderr).exit)
+/// Waits until this process is nobody's child: init has taken it over.
+fn wait_for_orphanage(parent: i32) {
+    while getppid().as_raw() == parent {
+        thread::sleep(STEP);
+    }
+}
+
+/// Starts this program once more, to be an orphan when this process has ended.
+fn detach() -> io::Result<()> {
+    let own = std::process::id().to_string();
+    let mut command = Command::new(SELF);
+    command.args(["launch", "--orphan", &own]);
+    command.stdin(Stdio::inherit()).spawn().map(drop)
+}
+
+/// Does what is ordered on stdin, a socket. There it says its process, and then why it fails if so;
+/// what is run does not have the socket.
+pub fn run(orphan: Option<i32>, is_to_detach: bool) -> Result<Exit, Failure> {
+    let failed = |error: io::Error| {
+        let words = words(&error);
+        Failure::new(
+            Exit::Usage,
+            format_args!("launch: {words}: it is upgrade's"),
+        )
+    };
+    if is_to_detach {
+        detach().map_err(failed)?;
+        return Ok(Exit::Fine);
+    }
+    if let Some(parent) = orphan {
+        wait_for_orphanage(parent);
+    }
+    let mut stream = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(UnixStream::from)
+        .map_err(failed)?;
+    writeln!(stream, "{}", std::process::id()).map_err(failed)?;
+    let (orders, descriptors) = orders::receive(&stream).map_err(failed)?;
+    let Err(text) = become_firewall(orders, &descriptors);
+    let _ = stream.write_all(text.as_bytes()); // who ordered it may be gone
+    Ok(Exit::Refused)
 }

@@ -1,188 +1,203 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `upgrade`: another binary takes over from the running firewall, without losing a packet.
+//!
+//! Theory of operation: who runs this may do more than the firewall, which may have been taken over by
+//! somebody. So nothing that the firewall says of itself is run, opened or entered. `peer` finds its
+//! process by the kernel's word, `program` takes only a file that nobody else could have made. What
+//! runs is who the firewall is, with no more capabilities (`rights`), before its first instruction;
+//! only then the firewall's own word, its arguments, means something: it can't make the new one do
+//! what the old one could not. Whose arguments the operator gives, or systemd (`unit`), has the rights
+//! for all of them.
 
 pub mod launch;
+mod orders;
+mod peer;
+mod program;
 mod rehearsal;
+mod rights;
+mod started;
+mod surroundings;
+pub mod unit;
 
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Instant;
 
+use nix::unistd::geteuid;
+use rust_firewall::options::{self, Options, OptionsAction};
+use rust_firewall::privilege;
+use rust_firewall::queue;
 use serde_json::json;
 
 use crate::answer::Status;
 use crate::arguments::Arguments;
-use crate::client;
 use crate::failure::{words, Exit, Failure};
 use crate::output;
-use crate::status;
+use crate::running;
 
-use launch::Orders;
-
-/// For the new firewall to load its policy and to take over.
-const PATIENCE: Duration = Duration::from_secs(60);
-const STEP: Duration = Duration::from_millis(20);
-/// Bytes of what it says that are looked at.
-const ERROR_BYTES_MAX: u64 = 1 << 20;
+use orders::Orders;
+use peer::Peer;
+use program::Program;
+use rights::Rights;
+use started::{OldOutput, Output, Started};
+use surroundings::Surroundings;
+use unit::Unit;
 
 /// This program, to start itself as what becomes the new firewall.
 const SELF: &str = "/proc/self/exe";
 
-/// An absolute path of what is there.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    path.canonicalize().map_err(|error| {
-        Failure::new(
-            Exit::Usage,
-            format_args!("{}: {}: name a firewall", path.display(), words(&error)),
-        )
-    })
+fn refused(text: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Refused, text)
 }
 
-fn start(orders: &Orders) -> Result<Child, Failure> {
-    let fail = |error: &dyn std::fmt::Display| {
-        Failure::new(
-            Exit::Refused,
-            format_args!("the new firewall can't be started: {error}"),
-        )
+/// Words as a shell takes them, for a message: what a firewall says may hold anything.
+fn quoted(words: &[String]) -> String {
+    let quote = |word: &String| {
+        let word = word.replace(|c: char| c.is_control(), "?");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+        match !word.is_empty() && word.chars().all(is_plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
     };
-    let words_of = serde_json::to_string(orders).map_err(|error| fail(&error))?;
-    let mut command = Command::new(SELF);
-    command.arg("launch").arg(words_of).stdin(Stdio::null());
-    if orders.rehearsal {
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-    }
-    command.spawn().map_err(|error| fail(&words(&error)))
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// What a firewall's end means: the codes of cli/help.txt.
-fn how_it_ended(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("ended with exit code {code}"),
-        (_, Some(signal)) => format!("was ended by signal {signal}"),
-        _ => "ended".to_owned(),
-    }
+/// The arguments that a firewall says it was started with, as far as one that was taken over could
+/// not do harm by them.
+fn claimed(peer: &Peer) -> Result<Vec<String>, Failure> {
+    let options = running::options(&peer.status)?;
+    let why = match peer.uid {
+        0 => "runs as root",
+        _ if !options.sandbox => "says that it has no sandbox",
+        _ if options.take_over.is_some() => "says that it takes over from another",
+        _ => return Ok(peer.status.arguments.clone()),
+    };
+    Err(refused(format_args!(
+        "the firewall {why}, so its arguments are not taken on its word: look at them, and give them \
+         behind BINARY --: {}",
+        quoted(&peer.status.arguments)
+    )))
 }
 
-/// The old firewall's stderr, where the new one says why it fails.
-struct Stderr {
-    path: Option<PathBuf>,
-    /// Before it did.
-    bytes: u64,
-}
-
-impl Stderr {
-    fn of(pid: i32) -> Stderr {
-        let path = fs::read_link(format!("/proc/{pid}/fd/2")).ok();
-        let path = path.filter(|path| path.is_absolute());
-        let data = path.as_ref().and_then(|path| fs::metadata(path).ok());
-        Stderr {
-            path,
-            bytes: data.map_or(0, |data| data.len()),
-        }
-    }
-
-    /// The last error that was added, if it is a file.
-    fn error(&self) -> Option<String> {
-        let path = self.path.as_ref()?;
-        if !fs::metadata(path).ok()?.is_file() {
-            return None;
-        }
-        let mut file = File::open(path).ok()?;
-        file.seek(SeekFrom::Start(self.bytes)).ok()?;
-        let mut added = Vec::new();
-        file.take(ERROR_BYTES_MAX).read_to_end(&mut added).ok()?;
-        let added = String::from_utf8_lossy(&added);
-        let mut lines = added.lines().rev();
-        lines.find_map(|line| line.strip_prefix("error: ").map(str::to_owned))
-    }
-
-    /// Why the new one failed, or where that stands.
-    fn words(&self, pid: u32) -> String {
-        match (self.error(), &self.path) {
-            (Some(error), _) => error,
-            (None, Some(path)) => format!("the reason stands in {}", path.display()),
-            (None, None) => {
-                format!("its stderr, the old one's, has the reason: journalctl _PID={pid}")
-            }
-        }
+/// The operator's arguments, read.
+fn read(arguments: &[String]) -> Result<Options, Failure> {
+    let words = [options::PROGRAM].into_iter().map(OsString::from);
+    let words: Vec<_> = words.chain(arguments.iter().map(OsString::from)).collect();
+    match options::parse(&words)? {
+        OptionsAction::Run(options) if options.take_over.is_none() => Ok(options),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "the arguments behind -- are those of no firewall that goes on: leave --take-over and \
+             commands out",
+        )),
     }
 }
 
-/// Waits until the new firewall answers. Fails if it ends, or does not answer in time.
-fn wait_for(
-    child: &mut Child,
-    socket: &Path,
-    old: &Status,
-    stderr: &Stderr,
-) -> Result<Status, Failure> {
-    let end = Instant::now() + PATIENCE;
-    let refused = |text: String| Err(Failure::new(Exit::Refused, text));
-    loop {
-        if let Ok(Some(ended)) = child.try_wait() {
-            return refused(format!(
-                "the new firewall {}, the old one (pid {}) goes on: {}",
-                how_it_ended(ended),
-                old.pid,
-                stderr.words(child.id())
-            ));
-        }
-        let asked = client::connect(socket).and_then(|mut client| status::ask(&mut client));
-        match asked {
-            Ok(status) if i64::from(status.pid) == i64::from(child.id()) => return Ok(status),
-            _ if Instant::now() < end => thread::sleep(STEP),
-            _ => break,
-        }
+/// Who the new firewall is if root gives its arguments: whom they name, or who the old one is.
+fn named_rights(peer: &Peer, options: &Options) -> Rights {
+    match options.user.as_ref().and_then(|_| privilege::user(options)) {
+        Some((uid, gid)) => Rights::of_roots_word(uid.as_raw(), gid.as_raw()),
+        None => Rights::of_roots_word(peer.uid, peer.gid),
     }
-    let _ = child.kill();
-    refused(format!(
-        "the new firewall did not take over within {} seconds and was ended: {}",
-        PATIENCE.as_secs(),
-        stderr.words(child.id())
-    ))
 }
 
-/// The file that the running firewall was started from, be it another by now.
-fn own_binary(status: &Status) -> Result<&Path, Failure> {
-    status.executable.as_deref().map(Path::new).ok_or_else(|| {
-        let text = "the firewall's own file is not known: name the binary";
-        Failure::new(Exit::Usage, text)
+/// What the new firewall is to be told.
+fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders, Failure> {
+    let is_root = geteuid().is_root();
+    if !is_root && peer.uid != geteuid().as_raw() {
+        return Err(refused(format_args!(
+            "the firewall is user {}'s: upgrade as that user or as root",
+            peer.uid
+        )));
+    }
+    let own = Rights::of(peer)?;
+    let (arguments, rights) = match given {
+        [] => (claimed(peer)?, own),
+        given => (given.to_vec(), named_rights(peer, &read(given)?)),
+    };
+    Ok(Orders {
+        name: program.path.clone(),
+        arguments,
+        environment: Vec::new(),
+        connect: None,
+        // Who is not root has none to give up, and the program's file gives what a firewall needs.
+        rights: is_root.then_some(rights),
+        surroundings: is_root.then(|| Surroundings::of(peer)).transpose()?,
     })
 }
 
-pub fn run(arguments: &Arguments, binary: Option<&Path>) -> Result<Exit, Failure> {
-    let old = status::ask(&mut client::connect(&arguments.socket)?)?;
-    let binary = absolute(binary.map_or_else(|| own_binary(&old), Ok)?)?;
-    let socket = absolute(&arguments.socket)?;
-    let mut given = old.arguments.clone();
-    let begun = Instant::now();
-    rehearsal::run(old.pid, &binary, &given, &socket)?;
-    let stderr = Stderr::of(old.pid);
-    given.push(format!("--take-over={}", socket.display()));
-    let mut child = start(&Orders {
-        pid: old.pid,
-        binary,
-        arguments: given,
-        rehearsal: false,
-    })?;
-    let new = wait_for(&mut child, &socket, &old, &stderr)?;
+/// Has the program take over from a firewall that no service manager looks after.
+fn take_over(
+    socket: &Path,
+    old: &Peer,
+    program: &Program,
+    given: &[String],
+) -> Result<Peer, Failure> {
+    let mut orders = orders_for(old, program, given)?;
+    // Only root can open them; the new one may lack them as the old one may.
+    let figures = File::open(queue::proc::QUEUES).ok();
+    rehearsal::run(program, &mut orders, socket)?;
+    let option = format!("--take-over={}", socket.display());
+    orders.arguments.push(option);
+    orders.connect = Some((socket.to_owned(), old.pid));
+    let output = Output::Old(OldOutput::of(old));
+    old.check()?;
+    let figures = figures.as_ref().map(AsFd::as_fd);
+    Started::start(program, &orders, figures, output, false)?.wait_for(socket, old.pid)
+}
+
+fn line(
+    arguments: &Arguments,
+    (old, old_pid): (&Status, i32),
+    new: &Peer,
+    begun: Instant,
+) -> String {
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let line = match arguments.json {
-        true => json!({
+    let is = &new.status;
+    if arguments.json {
+        return json!({
             "ok": true,
-            "was": {"program": old.program, "version": old.version, "pid": old.pid},
-            "is": {"program": new.program, "version": new.version, "pid": new.pid},
+            "was": {"program": old.program, "version": old.version, "pid": old_pid},
+            "is": {"program": is.program, "version": is.version, "pid": new.pid},
             "milliseconds": milliseconds,
         })
-        .to_string(),
-        false => format!(
-            "upgraded from {} {} (pid {}) to {} {} (pid {}) in {milliseconds} ms",
-            old.program, old.version, old.pid, new.program, new.version, new.pid
-        ),
+        .to_string();
+    }
+    format!(
+        "upgraded from {} {} (pid {old_pid}) to {} {} (pid {}) in {milliseconds} ms",
+        old.program, old.version, is.program, is.version, new.pid
+    )
+}
+
+pub fn run(
+    arguments: &Arguments,
+    binary: Option<&Path>,
+    given: &[String],
+) -> Result<Exit, Failure> {
+    let old = Peer::find(&arguments.socket)?;
+    let begun = Instant::now();
+    let socket = &std::path::absolute(&arguments.socket).map_err(|error| refused(words(&error)))?;
+    let new = match Unit::of(&old)? {
+        Some(unit) if !given.is_empty() => {
+            let text = format!(
+                "the arguments of {} stand in its unit: change them there",
+                unit.name
+            );
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        Some(unit) => {
+            let program = Program::named(binary.unwrap_or(&unit.program))?;
+            unit.take_over(&old, &program, socket)?
+        }
+        None => {
+            old.check_namespaces()?;
+            let program = binary.map_or_else(|| Program::of(&old), Program::named)?;
+            take_over(socket, &old, &program, given)?
+        }
     };
-    output::line(&line);
+    output::line(&line(arguments, (&old.status, old.pid), &new, begun));
     Ok(Exit::Fine)
 }

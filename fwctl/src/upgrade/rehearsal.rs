@@ -3,19 +3,22 @@
 //! later its stderr is the old one's.
 //!
 //! Theory of operation: it is given a control socket of this process in place of the old firewall's.
-//! When it asks to upgrade there it has read its command line and its policy and found all it needs;
+//! When it asks there to take over it has read its command line and its policy and found all it needs;
 //! it is refused and ends.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{chown, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::launch::Orders;
+use nix::unistd::mkdtemp;
+
+use super::orders::Orders;
+use super::program::Program;
+use super::started::{last_error, Output, Started};
 use crate::failure::{words, Exit, Failure};
 
 /// For a policy that takes long to compile.
@@ -24,34 +27,50 @@ const STEP: Duration = Duration::from_millis(5);
 /// Bytes of a request that are looked at.
 const REQUEST_MAX: u64 = 65536;
 
-/// The socket, whose file goes away with the value.
+/// The socket in a folder of its own, which goes away with the value.
 struct Stage {
-    path: PathBuf,
+    folder: PathBuf,
     listener: UnixListener,
 }
 
 impl Stage {
-    /// Beside the real one: there the firewall sees it, whatever its mount namespace.
-    fn new(socket: &Path) -> std::io::Result<Stage> {
-        let mut path = socket.as_os_str().to_owned();
-        path.push(format!(".{}", std::process::id()));
-        let path = PathBuf::from(path);
-        let listener = UnixListener::bind(&path)?;
-        let stage = Stage { path, listener };
-        fs::set_permissions(&stage.path, fs::Permissions::from_mode(0o600))?;
-        stage.listener.set_nonblocking(true)?;
-        Ok(stage)
+    /// In a folder where nobody else may put anything else in its place; the user connects to it.
+    fn new(user: Option<u32>) -> io::Result<Stage> {
+        let place = match nix::unistd::geteuid().is_root() {
+            true => PathBuf::from("/run"),
+            false => std::env::temp_dir(),
+        };
+        let folder = mkdtemp(&place.join("fwctl-upgrade-XXXXXX"))?;
+        let path = folder.join("control");
+        let made = UnixListener::bind(&path)
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(|listener| chown(&path, user, None).map(|()| listener))
+            .and_then(|listener| {
+                let let_through = fs::Permissions::from_mode(0o711);
+                fs::set_permissions(&folder, let_through).map(|()| listener)
+            });
+        match made {
+            Ok(listener) => Ok(Stage { folder, listener }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("control")
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Whether a client asks to upgrade. It is refused.
-fn asks_to_upgrade(stream: UnixStream) -> std::io::Result<bool> {
+/// Whether a client asks to take over. It is refused.
+fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut request = String::new();
@@ -61,64 +80,58 @@ fn asks_to_upgrade(stream: UnixStream) -> std::io::Result<bool> {
     let request: serde_json::Value = serde_json::from_str(&request)?;
     let refusal = "{\"ok\":false,\"error\":\"this is a rehearsal\"}\n";
     (&stream).write_all(refusal.as_bytes())?;
-    Ok(request["command"] == "upgrade")
+    // The first that a new firewall asks.
+    Ok(request["command"] == "proof")
 }
 
-/// Waits for a child's end, and for it to ask.
-fn watch(child: &mut Child, listener: &UnixListener) -> std::io::Result<bool> {
+/// Waits for its end, and for it to ask.
+fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     let mut asked = false;
-    while child.try_wait()?.is_none() {
+    while started.ended().is_none() {
         match listener.accept() {
-            Ok((stream, _)) => asked |= asks_to_upgrade(stream).unwrap_or(false),
+            Ok((stream, _)) => asked |= asks_to_take_over(stream).unwrap_or(false),
             Err(_) => thread::sleep(STEP),
         }
         if Instant::now() > end {
-            child.kill()?;
+            started.kill();
         }
     }
     Ok(asked)
 }
 
-/// Has the new firewall start as if to take over from the one with this control socket.
-/// Fails with what it says if it does not come that far.
-pub fn run(pid: i32, binary: &Path, arguments: &[String], socket: &Path) -> Result<(), Failure> {
-    let shown = binary.display();
+/// Has the new firewall start by these orders as if to take over from the one with this control
+/// socket. Fails with what it says if it does not come that far.
+pub fn run(program: &Program, orders: &mut Orders, socket: &Path) -> Result<(), Failure> {
+    let shown = program.path.display();
     let refused = |text: String| Failure::new(Exit::Refused, text);
-    let fail = |error: std::io::Error| {
+    let fail = |error: io::Error| {
         let words = words(&error);
         refused(format!(
             "{shown} can't be tried beside {}: {words}",
             socket.display()
         ))
     };
-    let stage = Stage::new(socket).map_err(fail)?;
-    let mut arguments = arguments.to_vec();
-    arguments.push(format!("--take-over={}", stage.path.display()));
-    let mut child = super::start(&Orders {
-        pid,
-        binary: binary.to_owned(),
-        arguments,
-        rehearsal: true,
-    })?;
-    let stderr = child.stderr.take();
+    let stage = Stage::new(orders.rights.as_ref().map(|rights| rights.uid)).map_err(fail)?;
+    let option = format!("--take-over={}", stage.path().display());
+    orders.arguments.push(option);
+    let started = Started::start(program, orders, None, Output::Here, false);
+    orders.arguments.pop();
+    let mut started = started?;
+    let stderr = started.child.as_mut().and_then(|child| child.stderr.take());
     let said = thread::spawn(move || {
         let mut text = String::new();
         // What is not text is no error line.
         let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut text));
         text
     });
-    let asked = watch(&mut child, &stage.listener).map_err(fail)?;
+    let asked = watch(&mut started, &stage.listener).map_err(fail)?;
     let said = said.join().unwrap_or_default();
     if asked {
         return Ok(());
     }
-    let error = said
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("error: "));
-    let said = said.lines().last().unwrap_or("it said nothing");
-    let said = error.unwrap_or(said);
+    let last = said.lines().last().unwrap_or("it said nothing");
+    let said = last_error(&said).unwrap_or(last);
     Err(refused(format!(
         "{shown} does not start, the old firewall goes on: {said}"
     )))

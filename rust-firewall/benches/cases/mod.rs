@@ -4,12 +4,14 @@
 use std::fmt::Write;
 use std::hint::black_box;
 
-use rust_firewall::compile::{self, CompileSettings, Compiled};
-use rust_firewall::decide::{self, DecideInput, DecidePolicy, DecideSettings};
-use rust_firewall::flow::{self, Flow, FlowCounters};
+use rust_firewall::engine::compile::{self, CompileSettings};
+use rust_firewall::engine::compiled::Compiled;
+use rust_firewall::engine::decide;
+use rust_firewall::engine::flow::{self, DecidePolicy, Flow, FlowCounters};
+use rust_firewall::engine::types::{DecideInput, DecideSettings};
+use rust_firewall::packet::verdict::Verdict;
 use rust_firewall::packet::{self, Packet, PacketStatus};
-use rust_firewall::parse;
-use rust_firewall::verdict::Verdict;
+use rust_firewall::policy::parse;
 
 pub const PACKETS: usize = 512;
 pub const PACKET_BYTES: usize = 40;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `queue_raw::parse` and `queue_mnl::parse` on any bytes: they never panic, never read past what
+//! `queue::raw::parse` and `queue::mnl::parse` on any bytes: they never panic, never read past what
 //! was received, and say the same, field by field, whatever the packet held before.
 //!
 //! Input: one netlink message as the socket gives it.
@@ -8,8 +8,8 @@
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
+use rust_firewall::queue;
 use rust_firewall::queue::{QueuePacket, QueueParsed};
-use rust_firewall::{queue_mnl, queue_raw};
 use rust_firewall_fuzz::guarded::Guarded;
 
 /// nlmsghdr and nfgenmsg.
@@ -34,12 +34,12 @@ fuzz_target!(|input: &[u8]| {
     MEMORY.with_borrow_mut(|memory| {
         let raw = {
             let bytes = memory.copy(input, 1);
-            let raw = outcome(queue_raw::parse, bytes, QueuePacket::default());
+            let raw = outcome(queue::raw::parse, bytes, QueuePacket::default());
             check_packet(&raw, bytes);
             raw
         };
         let bytes = memory.copy(input, MNL_ALIGNMENT);
-        let mnl = outcome(queue_mnl::parse, bytes, used_packet());
+        let mnl = outcome(queue::mnl::parse, bytes, used_packet());
         assert_eq!(raw, mnl, "raw and mnl differ");
     });
 });
@@ -63,6 +63,8 @@ fn used_packet() -> QueuePacket {
         ethertype: 0x0202,
         hook: 3,
         truncated: true,
+        spoiled: true,
+        nameless: true,
         mark: 4,
         indev: 5,
         outdev: 6,

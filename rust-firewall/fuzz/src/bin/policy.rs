@@ -6,7 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::{fuzz_target, Corpus};
-use rust_firewall::{parse, policy, print};
+use rust_firewall::policy;
+use rust_firewall::policy::parse;
+use rust_firewall::policy::print;
 
 const INCLUDE: &[u8] = b"include";
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What an old firewall tells in an upgrade: the first byte says what follows, a line of state, the
+// memory of rules or that of states; the shape of states is in five more bytes.
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handover/counted.h"
+#include "handover/handover.h"
+#include "handover/rules.h"
+#include "handover/state.h"
+
+enum {
+    LINE,
+    RULES,
+    STATES,
+    SHAPE_BYTES = 5,
+    PLACES_MAX = 4,
+    LIMIT_SIZE = 1000,
+};
+
+static void must(int condition) {
+    if (!condition)
+        abort();
+}
+
+/// What is taken is printed, and that is taken again.
+static void fuzz_line(const uint8_t *data, size_t size) {
+    char *line = strndup((const char *)data, size), *printed;
+    struct handover told, again;
+    struct failure failure;
+
+    handover_init(&told);
+    handover_init(&again);
+    if (handover_state_parse(line, &told, &failure) == 0) {
+        printed = handover_state_print(&told);
+        must(handover_state_parse(printed, &again, &failure) == 0);
+        must(told.queue_count == again.queue_count && told.pid == again.pid);
+        free(printed);
+    } else {
+        must(!strchr(failure.text, '\n'));
+    }
+    handover_free(&told);
+    handover_free(&again);
+    free(line);
+}
+
+/// Totals are those of all rules, and sizes such as limits have. Who has them knows himself again.
+static void fuzz_rules(const uint8_t *data, size_t size) {
+    uint32_t totals[CARRY_KIND_COUNT] = {0};
+    struct carry_side side;
+    struct carry carry;
+
+    if (handover_rules_parse(data, size, &side) < 0) {
+        must(!side.rules);
+        return;
+    }
+    for (uint32_t i = 0; i < side.rule_count; i++)
+        for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+            totals[kind] += side.rules[i].count[kind];
+    must(memcmp(totals, side.totals, sizeof totals) == 0);
+    for (uint32_t i = 0; i < totals[CARRY_LIMITS]; i++)
+        must(side.limit_sizes[i] > 0 && side.limit_sizes[i] <= FLOW_LIMIT_SIZE_MAX);
+    must(carry_pair(&carry, &side, &side) == 0);
+    must(carry.kept == side.rule_count && carry.added == 0 && carry.removed == 0);
+    carry_free(&carry);
+    carry_side_free(&side);
+}
+
+static void make_places(struct handover_places *places, uint32_t count) {
+    places->of = calloc(count + 1U, sizeof *places->of);
+    places->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        places->of[i] = i % 2 ? i : HANDOVER_UNKNOWN;
+}
+
+/// What is taken lies within its bounds.
+static void fuzz_states(const uint8_t *data, size_t size) {
+    struct handover taken;
+    uint8_t *bytes;
+    uint64_t room;
+
+    if (size < SHAPE_BYTES)
+        return;
+    handover_init(&taken);
+    make_places(&taken.count_places, data[0] % PLACES_MAX);
+    make_places(&taken.stat_places, data[1] % PLACES_MAX);
+    taken.queue_count = 1U + data[2] % 2;
+    taken.queues = aligned_alloc(STATS_ALIGN, taken.queue_count * sizeof *taken.queues);
+    memset(taken.queues, 0xff, taken.queue_count * sizeof *taken.queues);
+    taken.side.totals[CARRY_LIMITS] = data[3] % PLACES_MAX;
+    taken.side.totals[CARRY_QUOTAS] = data[4] % PLACES_MAX;
+    taken.side.limit_sizes = calloc(PLACES_MAX, sizeof *taken.side.limit_sizes);
+    for (int i = 0; i < PLACES_MAX; i++)
+        taken.side.limit_sizes[i] = LIMIT_SIZE;
+    room = handover_counted_states_bytes(&taken);
+    bytes = calloc(1, room);
+    memcpy(bytes, data + SHAPE_BYTES, size - SHAPE_BYTES < room ? size - SHAPE_BYTES : room);
+    must(handover_counted_make_states(&taken) == 0);
+    if (!handover_counted_parse_states(bytes, &taken)) {
+        for (uint32_t i = 0; i < taken.side.totals[CARRY_LIMITS]; i++)
+            must(taken.states.tokens[i] >= 0 && taken.states.tokens[i] <= LIMIT_SIZE);
+        for (uint32_t i = 0; i < taken.side.totals[CARRY_QUOTAS]; i++)
+            must(taken.states.used[i] <= INT64_MAX);
+    }
+    free(bytes);
+    handover_free(&taken);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0)
+        return 0;
+    switch (data[0]) {
+    case LINE:
+        fuzz_line(data + 1, size - 1);
+        break;
+    case RULES:
+        fuzz_rules(data + 1, size - 1);
+        break;
+    case STATES:
+        fuzz_states(data + 1, size - 1);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}

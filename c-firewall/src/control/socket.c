@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: newfstatat unlinkat close
+#include "control/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "options/given.h"
+#include "privilege/path.h"
+
+enum {
+    BACKLOG = 16,
+    PATH_BYTES = 32, // "/proc/self/fd/FD"
+};
+
+static const char too_long[] = "a socket's path has at most 107 bytes: choose a shorter one";
+static const char no_socket[] = "there is a file that is no socket: choose another path";
+
+/// Fills in a failure about the socket's file. Returns -error.
+static int fail(const char *path, const char *cause_and_cure, int error, struct failure *failure) {
+    failure_set(failure, LOG_EXIT_USAGE, "control socket %s: %s", path, cause_and_cure);
+    return -error;
+}
+
+static int fail_unknown(const char *kind, const char *name, struct failure *failure) {
+    char quoted[ARGUMENTS_QUOTED_BYTES];
+
+    failure_set(failure, LOG_EXIT_USAGE,
+                "--control-owner: there is no %s \"%s\": add it or choose another", kind,
+                arguments_quote(name, quoted));
+    return -EINVAL;
+}
+
+/// The number that a text is, if it is one.
+static bool read_id(const char *text, uint32_t *id) {
+    return given_read_number(text, text + strlen(text), UINT32_MAX - 1, id);
+}
+
+/// Reads USER or USER:GROUP, each a name or a number. NULL leaves both -1: whoever makes the file.
+/// - Returns 0, or -errno with failure filled in.
+static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failure *failure) {
+    char *user = text ? strdup(text) : NULL;
+    char *colon = user ? strchr(user, ':') : NULL;
+    const struct passwd *known_user;
+    const struct group *known_group;
+    int result = 0;
+
+    *owner = (uid_t)-1;
+    *group = (gid_t)-1;
+    if (!text)
+        return 0;
+    if (!user) {
+        failure_set_start(failure, "strdup", ENOMEM);
+        return -ENOMEM;
+    }
+    if (colon)
+        *colon = '\0';
+    known_user = getpwnam(user);
+    if (known_user)
+        *owner = known_user->pw_uid;
+    else if (!read_id(user, owner))
+        result = fail_unknown("user", user, failure);
+    if (result == 0 && colon) {
+        known_group = getgrnam(colon + 1);
+        if (known_group)
+            *group = known_group->gr_gid;
+        else if (!read_id(colon + 1, group))
+            result = fail_unknown("group", colon + 1, failure);
+    }
+    free(user);
+    return result;
+}
+
+/// Tells why bind failed, and what helps.
+static int fail_bind(const char *path, int error, struct failure *failure) {
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash - path) : 0;
+
+    switch (error) {
+    case ENOENT:
+        failure_set(
+            failure, LOG_EXIT_USAGE,
+            "control socket %s: there is no folder %.*s: make it (mkdir -p %.*s; systemd does by "
+            "RuntimeDirectory=) or choose another path",
+            path, folder, path, folder, path);
+        return -error;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return fail(
+            path,
+            "the folder can't be written to: let the user who starts the firewall write there, "
+            "or choose another path",
+            error, failure);
+    case ENOTDIR:
+        return fail(path, "a part of the path is no folder: choose another path", error, failure);
+    case ELOOP:
+        return fail(path, "others could lead it elsewhere by a link: choose another path", error,
+                    failure);
+    case EISDIR:
+        return fail(path, no_socket, error, failure);
+    default:
+        failure_set_start(failure, "bind", error);
+        return -error;
+    }
+}
+
+/// Whether somebody listens at the path, and who. It is a socket's.
+/// - Returns 0 if nobody does any more, or -errno with failure filled in.
+static int check_stale(const char *path, const struct sockaddr_un *address,
+                       struct failure *failure) {
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct ucred listener = {.pid = 0};
+    socklen_t length = sizeof listener;
+    int error = 0;
+
+    if (fd < 0) {
+        failure_set_start(failure, "socket", errno);
+        return -errno;
+    }
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) < 0)
+        error = errno;
+    else
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &length);
+    close(fd);
+    if (error == ECONNREFUSED || error == ENOENT)
+        return 0;
+    if (listener.pid > 0)
+        failure_set(failure, LOG_EXIT_OWNED,
+                    "control socket %s: in use by pid %d: stop it or choose another path", path,
+                    listener.pid);
+    else
+        failure_set(failure, LOG_EXIT_OWNED,
+                    "control socket %s: in use by another program: stop it or choose another path",
+                    path);
+    return -EADDRINUSE;
+}
+
+/// Removes a socket's file that nobody listens at.
+static int remove_stale(const struct control_socket *made, const struct sockaddr_un *address,
+                        struct failure *failure) {
+    struct stat found;
+    int result;
+
+    if (fstatat(made->folder, made->name, &found, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : fail_bind(made->path, errno, failure);
+    if (!S_ISSOCK(found.st_mode))
+        return fail(made->path, no_socket, EEXIST, failure);
+    result = check_stale(made->path, address, failure);
+    if (result == 0 && unlinkat(made->folder, made->name, 0) < 0 && errno != ENOENT)
+        result = fail_bind(made->path, errno, failure);
+    return result;
+}
+
+/// Binds with the mode, which the file has from its first moment.
+/// - Returns 0 or -errno.
+static int bind_with_mode(int fd, const struct sockaddr_un *address, mode_t mode) {
+    const mode_t before = umask(~mode & 0777);
+    const int result = bind(fd, (const struct sockaddr *)address, sizeof *address) < 0 ? -errno : 0;
+
+    umask(before);
+    return result;
+}
+
+/// Makes the file, in the folder that is open: bind takes no descriptor of one. Nobody can connect
+/// to it, as nobody listens yet.
+static int make_file(const struct control_socket *made, mode_t mode, struct failure *failure) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int length = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
+                                made->folder, made->name);
+    int result;
+
+    if (length >= (int)sizeof address.sun_path)
+        return fail(made->path, too_long, ENAMETOOLONG, failure);
+    result = bind_with_mode(made->fd, &address, mode);
+    if (result == -EADDRINUSE) {
+        result = remove_stale(made, &address, failure);
+        if (result < 0)
+            return result;
+        result = bind_with_mode(made->fd, &address, mode);
+    }
+    return result < 0 ? fail_bind(made->path, -result, failure) : 0;
+}
+
+/// Gives the file that is open (O_PATH) its mode, if it was another firewall's, and its owner, as
+/// far as it has others: who may not change them need not.
+/// - Returns 0, or -errno with failure filled in.
+static int give_file(int file, const struct options *options, bool is_taken, uid_t owner,
+                     gid_t group, struct failure *failure) {
+    char path[PATH_BYTES];
+    struct stat found;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (fstat(file, &found) < 0)
+        return fail_bind(options->control, errno, failure);
+    if (owner == found.st_uid)
+        owner = (uid_t)-1;
+    if (group == found.st_gid)
+        group = (gid_t)-1;
+    if (is_taken && (found.st_mode & ALLPERMS) != options->control_mode &&
+        chmod(path, options->control_mode) < 0)
+        return fail_bind(options->control, errno, failure);
+    if ((owner != (uid_t)-1 || group != (gid_t)-1) &&
+        fchownat(file, "", owner, group, AT_EMPTY_PATH) < 0) {
+        const int error = errno;
+
+        failure_set(failure, LOG_EXIT_USAGE,
+                    "control socket %s: can't be given to %s: %s: start as root or as a member of "
+                    "the group (SupplementaryGroups= in the unit), or leave --control-owner out",
+                    options->control, options->control_owner, strerror(error));
+        return -error;
+    }
+    return 0;
+}
+
+/// Gives the file its mode and owner, listens, and keeps what is known of the file. Nothing is
+/// changed of a file that is no socket, or that has another name elsewhere.
+static int open_made(struct control_socket *made, const struct options *options, bool is_taken,
+                     uid_t owner, gid_t group, struct failure *failure) {
+    const int file = openat(made->folder, made->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat found;
+    int result = 0;
+
+    if (file < 0)
+        return fail_bind(made->path, errno, failure);
+    if (fstat(file, &found) < 0 || !S_ISSOCK(found.st_mode) || found.st_nlink != 1)
+        result = fail(made->path, no_socket, EEXIST, failure);
+    if (result == 0)
+        result = give_file(file, options, is_taken, owner, group, failure);
+    if (result == 0 && (fstat(file, &found) < 0 || listen(made->fd, BACKLOG) < 0)) {
+        result = -errno;
+        failure_set_start(failure, "listen", -result);
+    }
+    close(file);
+    if (result < 0)
+        return result;
+    made->device = found.st_dev;
+    made->inode = found.st_ino;
+    made->access = (struct control_access){
+        .starter = getuid(), .owner = found.st_uid, .group = found.st_gid, .mode = found.st_mode};
+    return 0;
+}
+
+/// Opens the folder of the file. Returns 0, or -errno with failure filled in.
+static int open_folder(struct control_socket *made, struct failure *failure) {
+    if (strlen(made->path) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return fail(made->path, too_long, ENAMETOOLONG, failure);
+    made->folder = privilege_path_folder(made->path, &made->name);
+    return made->folder < 0 ? fail_bind(made->path, -made->folder, failure) : 0;
+}
+
+static void close_both(const struct control_socket *made) {
+    if (made->fd >= 0)
+        close(made->fd);
+    if (made->folder >= 0)
+        close(made->folder);
+}
+
+int control_socket_open(struct control_socket *opened, const struct options *options, int listener,
+                        struct failure *failure) {
+    struct control_socket made = {.fd = listener, .path = options->control, .folder = -1};
+    uid_t owner;
+    gid_t group;
+    int result = read_owner(options->control_owner, &owner, &group, failure);
+
+    if (result == 0)
+        result = open_folder(&made, failure);
+    if (result < 0)
+        goto failed;
+    if (listener < 0) {
+        made.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (made.fd < 0) {
+            result = -errno;
+            failure_set_start(failure, "socket", -result);
+            goto failed;
+        }
+        result = make_file(&made, options->control_mode, failure);
+        if (result < 0)
+            goto failed;
+    }
+    result = open_made(&made, options, listener >= 0, owner, group, failure);
+    if (result < 0) {
+        if (listener < 0)
+            unlinkat(made.folder, made.name, 0);
+        goto failed;
+    }
+    *opened = made;
+    return 0;
+failed:
+    close_both(&made);
+    return result;
+}
+
+void control_socket_close(const struct control_socket *socket, bool remove) {
+    struct stat file;
+
+    if (remove && fstatat(socket->folder, socket->name, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
+        file.st_dev == socket->device && file.st_ino == socket->inode)
+        unlinkat(socket->folder, socket->name, 0);
+    close_both(socket);
+}

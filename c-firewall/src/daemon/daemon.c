@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: close
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/output.h"
+#include "daemon/supervise.h"
+#include "daemon/types.h"
+#include "handover/take.h"
+#include "privilege/notify.h"
+#include "privilege/privilege.h"
+#include "queue/proc.h"
+#include "state/contract.h"
+#include "state/feed.h"
+#include "state/report.h"
+
+/// Blocks the signals that the main thread reads, in all threads started later, and opens what it
+/// reads them from. Returns 0, or -errno with failure filled in.
+static int open_signals(struct daemon *daemon, struct failure *failure) {
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    daemon->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (daemon->signals < 0) {
+        const int error = errno;
+
+        failure_set_start(failure, "signalfd", error);
+        return -error;
+    }
+    return 0;
+}
+
+/// A descriptor that another firewall gave, if there is one; it is the caller's then.
+static int inherit(struct handover *taken, enum handover_fd which) {
+    const int fd = taken ? taken->fds[which] : -1;
+
+    if (taken)
+        taken->fds[which] = -1;
+    return fd;
+}
+
+/// Opens where events go, as the user that the firewall will be. Returns 0, or -errno with failure
+/// filled in.
+static int open_events(struct daemon *daemon, struct handover *taken, struct failure *failure) {
+    struct privilege_lowered lowered;
+    int result = privilege_lower(daemon->options, &lowered, failure);
+
+    if (result < 0)
+        return result;
+    result =
+        events_open(&daemon->events, daemon->options, inherit(taken, HANDOVER_EVENTS), failure);
+    privilege_raise(&lowered);
+    return result;
+}
+
+/// Opens what needs rights but the queues. Returns 0, or -errno with failure filled in.
+static int open_sinks(struct daemon *daemon, struct handover *taken, struct failure *failure) {
+    const struct control_actions actions = supervise_actions(daemon);
+    struct options *options = daemon->options;
+    int result = open_events(daemon, taken, failure);
+
+    daemon->state.events = daemon->events;
+    if (result == 0 && options->metrics)
+        result = metrics_open(&daemon->metrics, options, inherit(taken, HANDOVER_METRICS), failure);
+    if (result == 0 && options->control)
+        result = control_open(&daemon->control, options, inherit(taken, HANDOVER_CONTROL), &actions,
+                              failure);
+    return result;
+}
+
+static int start_guard(struct daemon *daemon, struct failure *failure) {
+    const struct workers *workers = &daemon->state.workers;
+    int fds[OPTIONS_QUEUES_MAX];
+    uint16_t numbers[OPTIONS_QUEUES_MAX];
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        fds[i] = queue_fd(&workers->all[i].queue);
+        numbers[i] = workers->all[i].settings.number;
+    }
+    return guard_start(&daemon->guard, daemon->options, fds, numbers, workers->count, failure);
+}
+
+/// What will happen when something fails.
+static void make_contract(struct daemon *daemon, const struct feed *feed) {
+    const struct worker *first = &daemon->state.workers.all[0];
+    struct queue_figures figures;
+    struct contract_facts facts = {
+        .receive_buffer = first->settings.receive_buffer,
+        .figures = queue_proc_figures(first->settings.number, &figures) == 0,
+        .guard = true,
+    };
+
+    contract_make(daemon->options, feed, &facts, &daemon->state.contract);
+    facts.guard = false;
+    contract_make(daemon->options, feed, &facts, &daemon->state.unguarded);
+}
+
+/// Has our policy take the place of another firewall's. Returns 0, or -errno with failure filled
+/// in.
+static int prepare(struct state *state, struct handover *taken, struct failure *failure) {
+    if (state->loaded->compiled && taken->generation < UINT32_MAX)
+        state->loaded->generation = taken->generation + 1;
+    return handover_take_prepare(taken, state->loaded, failure);
+}
+
+/// Opens all and gives up what is not needed any more. Returns 0, or -errno with failure filled in.
+static int open_all(struct daemon *daemon, struct handover *taken, const struct feed *feed,
+                    struct failure *failure) {
+    struct state *state = &daemon->state;
+    int result = open_sinks(daemon, taken, failure);
+
+    if (result == 0 && taken)
+        result = prepare(state, taken, failure);
+    if (result == 0)
+        result = state_open(state, taken ? taken->queues : NULL, failure);
+    if (result < 0)
+        return result;
+    // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
+    (void)queue_proc_open();
+    make_contract(daemon, feed);
+    result = start_guard(daemon, failure);
+    return result < 0 ? result : privilege_drop(daemon->options, state->loaded, failure);
+}
+
+/// Starts the threads; where another firewall filters, in its place. Returns 0, or -errno with
+/// failure filled in.
+static int start_threads(struct daemon *daemon, struct handover *taken, struct failure *failure) {
+    struct state *state = &daemon->state;
+    int result = events_start(daemon->events, failure);
+
+    if (result == 0 && taken)
+        result = handover_take_commit(taken, state, failure);
+    if (result == 0)
+        result = workers_start(&state->workers, failure);
+    if (result == 0 && taken)
+        result = handover_take_running(taken, state, failure);
+    if (result == 0 && daemon->metrics)
+        result = metrics_start(daemon->metrics, state, failure);
+    if (result == 0 && taken)
+        result = handover_taken(taken, failure);
+    return result;
+}
+
+/// Starts all. Returns 0, or -errno with failure filled in.
+static int start(struct daemon *daemon, struct failure *failure) {
+    struct options *options = daemon->options;
+    struct handover handover;
+    struct handover *taken = NULL;
+    struct feed feed;
+    int result = privilege_check(options, failure);
+
+    if (result == 0)
+        result = open_signals(daemon, failure);
+    if (result == 0)
+        result = state_load(&daemon->state, options, failure);
+    if (result < 0)
+        return result;
+    feed_read(&feed, options);
+    handover_init(&handover);
+    if (options->take_over) {
+        taken = &handover;
+        result = handover_take(options, taken, failure);
+    } else {
+        guard_relieve(options);
+    }
+    if (result == 0) {
+        daemon->given = taken;
+        result = open_all(daemon, taken, &feed, failure);
+    }
+    if (result == 0)
+        result = start_threads(daemon, taken, failure);
+    if (result == 0) {
+        daemon->given = false;
+        guard_hold(&daemon->guard, false);
+        feed_warn(&feed);
+    }
+    handover_free(&handover);
+    return result;
+}
+
+/// Ends what runs. Returns the first worker whose loop ended by an error, or NULL.
+static const struct worker *stop(struct daemon *daemon) {
+    const struct worker *failed = workers_stop(&daemon->state.workers);
+
+    if (daemon->events) {
+        events_tell(daemon->events, EVENTS_STOPPED, NULL);
+        events_stop(daemon->events);
+    }
+    metrics_stop(daemon->metrics);
+    guard_end(&daemon->guard);
+    control_close(daemon->control, !daemon->given);
+    return failed;
+}
+
+static void free_all(struct daemon *daemon) {
+    handover_give_end(daemon->giving);
+    state_free(&daemon->state);
+    events_close(daemon->events);
+    if (daemon->signals >= 0)
+        close(daemon->signals);
+}
+
+/// Prints the last ledgers and says what is wrong, if anything. Returns the exit code.
+static int finish(struct daemon *daemon, const struct worker *failed) {
+    const struct workers *workers = &daemon->state.workers;
+    struct failure failure;
+    uint64_t difference = 0;
+
+    supervise_print_ledgers(daemon, REPORT_EXIT);
+    for (uint32_t i = 0; i < workers->count; i++)
+        difference += workers->ledgers[i].difference;
+    if (difference > 0)
+        log_warn("the ledger does not reconcile: %" PRIu64 " packets are unaccounted for",
+                 difference);
+    if (!failed)
+        return LOG_EXIT_STOPPED;
+    failure_set_running(&failure, failed->failed_call, failed->error);
+    return log_fail(&failure);
+}
+
+int daemon_run(struct options *options) {
+    struct daemon daemon = {
+        .options = options, .guard = {.fd = -1}, .signals = -1, .drain_end_ns = UINT64_MAX};
+    const struct state *state = &daemon.state;
+    struct failure failure;
+    int code;
+
+    prctl(PR_SET_TIMERSLACK, 1UL); // nanosecond: the coalescing sleep is short; threads inherit it
+    prctl(PR_SET_NAME, OPTIONS_PROGRAM); // who was run by a descriptor is called by its number
+    log_set_level(options->log_level);
+    if (start(&daemon, &failure) != 0) {
+        stop(&daemon);
+        free_all(&daemon);
+        return log_fail(&failure);
+    }
+    output_print(report_start(options, load_requirement(state->loaded),
+                              state->workers.all[0].settings.receive_buffer, &state->contract,
+                              clock_unix_ms()));
+    events_tell(daemon.events, options->take_over ? EVENTS_UPGRADE : EVENTS_STARTED, NULL);
+    supervise_tell_ready(state);
+    supervise(&daemon);
+    if (!daemon.given)
+        notify_stopping();
+    code = finish(&daemon, stop(&daemon));
+    free_all(&daemon);
+    return code;
+}

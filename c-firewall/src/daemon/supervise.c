@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll read
+#include "daemon/supervise.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/counts.h"
+#include "base/log.h"
+#include "base/output.h"
+#include "handover/give.h"
+#include "privilege/notify.h"
+#include "queue/proc.h"
+#include "ruleset/tally.h"
+#include "state/reload.h"
+#include "worker/tracked.h"
+#include "worker/wait.h"
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+#define DRAIN_LOOK_NS (10 * NS_PER_MS) // between looks whether packets wait
+#define OVERLOAD_LOOK_NS NS_PER_SECOND // between looks whether packets were lost
+#define TRACKED_LOOK_NS NS_PER_SECOND  // between looks whether packets have a connection state
+#define NEVER UINT64_MAX
+
+enum {
+    OWN_FDS = 3,                   // that are polled beside those of the control socket
+    STATUS_BYTES = PATH_MAX + 128, // of a line for systemd with its final NUL
+};
+
+/// When something is due, by wait_clock; NEVER.
+struct times {
+    uint64_t stats_ns;
+    uint64_t watchdog_ns;
+    uint64_t overload_ns;
+    uint64_t tracked_ns;
+    struct tracked_watch tracked;
+    uint32_t lost[OPTIONS_QUEUES_MAX]; // of each queue, when it was looked at last
+};
+
+void supervise_print_ledgers(struct daemon *daemon, enum report_reason reason) {
+    struct workers *workers = &daemon->state.workers;
+    struct tally tally;
+
+    workers_ledgers(workers);
+    state_tally(&daemon->state, &tally); // without memory it is that of no policy
+    output_print(report_ledger(daemon->options, reason, clock_unix_ms(), workers->ledgers,
+                               workers->count, &tally));
+    tally_free(&tally);
+}
+
+static int act_snapshot(void *context, bool with_rules, struct snapshot *snapshot) {
+    struct daemon *daemon = context;
+
+    return snapshot_take(&daemon->state, with_rules, snapshot);
+}
+
+static char *act_stats(void *context) {
+    struct daemon *daemon = context;
+    struct workers *workers = &daemon->state.workers;
+    struct options options = *daemon->options;
+    struct tally tally;
+    char *report;
+
+    options.json = true;
+    workers_ledgers(workers);
+    if (state_tally(&daemon->state, &tally) < 0)
+        return NULL;
+    report = report_ledger(&options, REPORT_CONTROL, clock_unix_ms(), workers->ledgers,
+                           workers->count, &tally);
+    tally_free(&tally);
+    return report;
+}
+
+/// Fills in what has to wait until an upgrade is over. Returns -EBUSY.
+static int fail_giving(const char *cure, struct failure *failure) {
+    failure_set(failure, LOG_EXIT_USAGE,
+                "another firewall is about to take over: %s when that is done or has failed", cure);
+    return -EBUSY;
+}
+
+void supervise_tell_ready(const struct state *state) {
+    const struct loaded *loaded = state->loaded;
+    const char *failed = *state->reload_error ? "; the last reload failed" : "";
+    char status[STATUS_BYTES];
+
+    if (loaded->compiled)
+        snprintf(status, sizeof status, "generation %u of %s, rules: %u%s", loaded->generation,
+                 state->options->policy, loaded->compiled->rule_count, failed);
+    else
+        snprintf(status, sizeof status, "no policy: --default decides%s", failed);
+    notify_ready(status);
+}
+
+static int act_reload(void *context, struct reload_result *result, struct failure *failure) {
+    struct daemon *daemon = context;
+    int reloaded;
+
+    if (daemon->giving) {
+        reloaded = fail_giving("reload", failure);
+        reload_refuse(&daemon->state, failure);
+        return reloaded;
+    }
+    notify_reloading();
+    reloaded = reload(&daemon->state, result, failure);
+    supervise_tell_ready(&daemon->state);
+    return reloaded;
+}
+
+static void act_drain(void *context, uint32_t seconds) {
+    struct daemon *daemon = context;
+
+    daemon->drain_end_ns = wait_clock() + seconds * NS_PER_SECOND;
+}
+
+static int backend_of(const char *name, enum queue_kind *kind) {
+    for (int i = 0; i < QUEUE_KIND_COUNT; i++)
+        if (strcmp(name, options_backend_name((enum queue_kind)i)) == 0) {
+            *kind = (enum queue_kind)i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int act_upgrade(void *context, int client_fd, const char *backend, struct failure *failure) {
+    struct daemon *daemon = context;
+    enum queue_kind kind;
+
+    if (backend_of(backend, &kind) < 0) {
+        failure_set(failure, LOG_EXIT_USAGE, "there is no backend of this name: say raw or mnl");
+        return -EINVAL;
+    }
+    if (daemon->giving)
+        return fail_giving("try again", failure);
+    return handover_give_prepare(&daemon->state, client_fd, kind, &daemon->giving, failure);
+}
+
+static int act_tail(void *context, int client_fd, uint32_t verdicts, bool packets) {
+    struct daemon *daemon = context;
+
+    return events_tail(daemon->events, client_fd, verdicts, packets);
+}
+
+struct control_actions supervise_actions(struct daemon *daemon) {
+    return (struct control_actions){
+        .context = daemon,
+        .snapshot = act_snapshot,
+        .stats = act_stats,
+        .reload = act_reload,
+        .drain = act_drain,
+        .upgrade = act_upgrade,
+        .tail = act_tail,
+    };
+}
+
+/// Hands everything over to a firewall that is ready.
+static void give(struct daemon *daemon) {
+    struct handover_giving *const giving = daemon->giving;
+    struct ucred peer = {0};
+    socklen_t length = sizeof peer;
+
+    daemon->giving = NULL;
+    getsockopt(handover_give_fd(giving), SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    guard_hold(&daemon->guard, true);
+    daemon->given = handover_give_commit(&daemon->state, giving);
+    if (!daemon->given) {
+        guard_hold(&daemon->guard, false);
+        return;
+    }
+    notify_main_pid(peer.pid);
+    daemon->stopped = true;
+}
+
+/// Goes on with an upgrade, if there is one.
+static void keep_giving(struct daemon *daemon) {
+    const int fds[HANDOVER_FD_COUNT] = {
+        [HANDOVER_CONTROL] = daemon->control ? control_listener(daemon->control) : -1,
+        [HANDOVER_METRICS] = daemon->metrics ? metrics_listener(daemon->metrics) : -1,
+        [HANDOVER_EVENTS] = events_fd(daemon->events),
+    };
+    struct failure failure;
+    bool ready;
+
+    if (!daemon->giving)
+        return;
+    if (handover_give_go_on(&daemon->state, daemon->giving, fds, &ready, &failure) < 0) {
+        handover_give_end(daemon->giving);
+        daemon->giving = NULL;
+        handover_give_stay(&failure);
+    } else if (ready) {
+        give(daemon);
+    }
+}
+
+static void take_signal(struct daemon *daemon, uint32_t signal) {
+    struct reload_result result;
+    struct failure failure;
+
+    switch (signal) {
+    case SIGHUP:
+        act_reload(daemon, &result, &failure); // says itself what came of it
+        break;
+    case SIGUSR1:
+        supervise_print_ledgers(daemon, REPORT_SIGNAL);
+        break;
+    case SIGUSR2:
+        events_rotate(daemon->events);
+        break;
+    default: // SIGINT, SIGTERM
+        daemon->stopped = true;
+        break;
+    }
+}
+
+static void read_signals(struct daemon *daemon) {
+    struct signalfd_siginfo signal;
+
+    while (!daemon->stopped &&
+           read(daemon->signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
+        take_signal(daemon, signal.ssi_signo);
+}
+
+static void take_note(struct daemon *daemon, const struct guard_note *note) {
+    const struct events_facts facts = {
+        .count = 2, .figures = {{"queue", note->queue}, {"packets", note->packets}}};
+    const struct state *state = &daemon->state;
+    const uint32_t index = note->queue - (uint32_t)state->options->queue_first;
+
+    worker_stalled(&daemon->state.workers.all[index], note->packets, note->id);
+    counts_add(COUNT_STALLED_PACKETS, note->packets);
+    if (!note->begins)
+        return;
+    counts_add(COUNT_STALLS, 1);
+    events_tell(daemon->events, EVENTS_STALL, &facts);
+}
+
+static void read_guard(struct daemon *daemon) {
+    const bool was_there = guard_fd(&daemon->guard) >= 0;
+    struct state *state = &daemon->state;
+    struct guard_note note;
+
+    while (guard_read(&daemon->guard, &note))
+        take_note(daemon, &note);
+    if (was_there && guard_fd(&daemon->guard) < 0) {
+        state_lock(state);
+        state->contract = state->unguarded;
+        state_unlock(state);
+    }
+}
+
+/// Packets that the kernel has lost of a queue, if it tells; else as many as before.
+static uint32_t lost_of(const struct worker *worker, uint32_t before) {
+    struct queue_figures figures;
+
+    if (queue_proc_figures(worker->settings.number, &figures) < 0)
+        return before;
+    return figures.queue_full + figures.user_drop;
+}
+
+/// Tells of packets that were lost since it was looked last.
+static void look_for_overload(struct daemon *daemon, struct times *times) {
+    const struct workers *workers = &daemon->state.workers;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        const struct worker *worker = &workers->all[i];
+        const uint32_t lost = lost_of(worker, times->lost[i]);
+        const uint32_t more = lost - times->lost[i];
+        const struct events_facts facts = {
+            .count = 2, .figures = {{"queue", worker->settings.number}, {"lost", more}}};
+
+        times->lost[i] = lost;
+        if (more > 0)
+            events_tell(daemon->events, EVENTS_OVERLOAD, &facts);
+    }
+}
+
+/// What the policy that decides asks for is the state of connections.
+static bool asks_ct_state(const struct loaded *loaded) {
+    return loaded->compiled && load_requirement(loaded)->conntrack_state;
+}
+
+static void warn_untracked(const struct daemon *daemon) {
+    if (daemon->options->conntrack == OPTIONS_CONNTRACK_MARK)
+        log_warn("the policy asks for ct state, and no packet has one: no rule puts it into marks: "
+                 "rules/load conntrack-host");
+    else
+        log_warn("the policy asks for ct state, and no packet has one: the kernel tracks no "
+                 "connections until a rule of its own asks for them: "
+                 "iptables -I INPUT -m conntrack --ctstate NEW, or \"ct state new counter\" in a "
+                 "rule of nft");
+}
+
+/// Looks whether packets have the state that the policy asks for, until one has, and tells if none
+/// has.
+static void look_for_tracked(struct daemon *daemon, struct times *times, uint64_t now_ns) {
+    struct state *state = &daemon->state;
+    const struct workers *workers = &state->workers;
+    const enum tracked before = state->tracked;
+    const bool asks = asks_ct_state(state->loaded);
+    uint64_t answered = 0, without = 0;
+    enum tracked now;
+
+    for (uint32_t i = 0; i < workers->count; i++)
+        answered += stats_answered(&workers->all[i].stats);
+    for (uint32_t i = 0; i < workers->count; i++)
+        without += stats_get(&workers->all[i].stats.without_ct_state);
+    now = tracked_look(&times->tracked, state->loaded->generation, asks, answered, without);
+    times->tracked_ns = asks && now != TRACKED_SEEN ? now_ns + TRACKED_LOOK_NS : NEVER;
+    state_lock(state);
+    state->tracked = now;
+    state_unlock(state);
+    if (now == TRACKED_MISSING && before != TRACKED_MISSING)
+        warn_untracked(daemon);
+}
+
+static bool anything_waits(const struct workers *workers) {
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct queue_figures figures;
+
+        if (queue_proc_figures(workers->all[i].settings.number, &figures) == 0 &&
+            figures.waiting > 0)
+            return true;
+    }
+    return false;
+}
+
+/// Does what is due.
+static void keep_times(struct daemon *daemon, struct times *times) {
+    const uint64_t now_ns = wait_clock();
+
+    if (now_ns >= times->stats_ns) {
+        supervise_print_ledgers(daemon, REPORT_INTERVAL);
+        times->stats_ns += daemon->options->stats_s * NS_PER_SECOND;
+    }
+    if (now_ns >= times->watchdog_ns) {
+        notify_watchdog();
+        times->watchdog_ns = now_ns + notify_watchdog_ms() * NS_PER_MS;
+    }
+    if (now_ns >= times->overload_ns) {
+        look_for_overload(daemon, times);
+        times->overload_ns = now_ns + OVERLOAD_LOOK_NS;
+    }
+    if (now_ns >= times->tracked_ns ||
+        times->tracked.generation != daemon->state.loaded->generation)
+        look_for_tracked(daemon, times, now_ns);
+    if (daemon->drain_end_ns != NEVER &&
+        (now_ns >= daemon->drain_end_ns || !anything_waits(&daemon->state.workers)))
+        daemon->stopped = true;
+}
+
+static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/// Milliseconds until something is due, as poll takes them: -1 = for ever; never too short.
+static int timeout_of(const struct daemon *daemon, const struct times *times) {
+    const uint64_t now_ns = wait_clock();
+    const int control_ms = daemon->control ? control_timeout(daemon->control) : -1;
+    uint64_t due_ns =
+        min(min(times->stats_ns, times->watchdog_ns), min(times->overload_ns, times->tracked_ns));
+    uint64_t left_ms;
+
+    if (daemon->drain_end_ns != NEVER)
+        due_ns = min(due_ns, now_ns + DRAIN_LOOK_NS);
+    if (control_ms >= 0)
+        due_ns = min(due_ns, now_ns + (uint64_t)control_ms * NS_PER_MS);
+    if (daemon->giving)
+        due_ns = min(due_ns, handover_give_due_ns(daemon->giving));
+    if (due_ns == NEVER)
+        return -1;
+    left_ms = due_ns > now_ns ? (due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
+}
+
+static struct times begin_times(const struct daemon *daemon) {
+    const uint64_t now_ns = wait_clock();
+    const struct options *options = daemon->options;
+    const struct workers *workers = &daemon->state.workers;
+    struct times times = {
+        .stats_ns = options->stats_s > 0 ? now_ns + options->stats_s * NS_PER_SECOND : NEVER,
+        .watchdog_ns = notify_watchdog_ms() > 0 ? now_ns : NEVER,
+        .overload_ns = options->events ? now_ns + OVERLOAD_LOOK_NS : NEVER,
+        .tracked_ns = now_ns,
+    };
+
+    // Queues that were taken over have lost packets before.
+    for (uint32_t i = 0; i < workers->count; i++)
+        times.lost[i] = lost_of(&workers->all[i], 0);
+    return times;
+}
+
+void supervise(struct daemon *daemon) {
+    struct times times = begin_times(daemon);
+
+    while (!daemon->stopped) {
+        // -1 is left out
+        struct pollfd sources[OWN_FDS + CONTROL_FDS_MAX] = {
+            {.fd = daemon->signals, .events = POLLIN},
+            {.fd = guard_fd(&daemon->guard), .events = POLLIN},
+            {.fd = daemon->giving ? handover_give_fd(daemon->giving) : -1, .events = POLLIN},
+        };
+        const size_t clients =
+            daemon->control ? control_poll(daemon->control, &sources[OWN_FDS]) : 0;
+
+        poll(sources, OWN_FDS + clients, timeout_of(daemon, &times));
+        read_signals(daemon);
+        read_guard(daemon);
+        if (daemon->control && !daemon->stopped)
+            control_serve(daemon->control, &sources[OWN_FDS], clients);
+        if (!daemon->stopped)
+            keep_giving(daemon);
+        if (!daemon->stopped)
+            keep_times(daemon, &times);
+    }
+    if (!daemon->giving)
+        return;
+    handover_give_end(daemon->giving);
+    daemon->giving = NULL;
+    counts_add(COUNT_UPGRADES_FAILED, 1);
+    log_warn("upgrade: this firewall was told to end: start the new one without --take-over");
+}

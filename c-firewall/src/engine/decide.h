@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// From what a packet is to what happens with it. No system call, no allocation; all state is in
+// flow.
+#ifndef ENGINE_DECIDE_H
+#define ENGINE_DECIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/compiled.h"
+#include "engine/flow.h"
+#include "engine/types.h"
+
+/// The verdict for a packet without a policy: --default for PACKET_OK and PACKET_CUT, the --fail
+/// modes (accept if open, drop if closed) for malformed and truncated ones.
+/// - truncated: the netlink message did not fit its slot; status is not looked at then.
+enum verdict decide(const struct decide_settings *settings, enum packet_status status,
+                    bool truncated);
+
+/// What happens with a packet.
+/// - compiled: NULL = no policy, decide holds; flow and counters may be NULL then.
+/// - counters: of the calling thread.
+/// - Always fills in outcome. The --fail modes decide about truncated packets, malformed ones
+///   unless settings->malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule
+///   reads what is beyond the captured bytes (outcome->undecidable): rules before it have had their
+///   effects then.
+void decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
+                   struct flow *flow, struct flow_counters *counters,
+                   const struct decide_input *input, struct decide_outcome *outcome);
+
+/// Does what decide_packet does and tells of every rule on the way. compiled: of a policy that
+/// was compiled with settings.linear, else rules that can't match are left out.
+void decide_trace(const struct decide_settings *settings, const struct compiled *compiled,
+                  struct flow *flow, struct flow_counters *counters,
+                  const struct decide_input *input, struct decide_outcome *outcome,
+                  const struct decide_recorder *recorder);
+
+#endif

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/fields.h"
+
+#include <assert.h>
+#include <netinet/in.h>
+
+#include "engine/types.h"
+
+enum {
+    TCP_FLAGS_OFFSET = 13,                       // within the TCP header
+    TRANSPORT_READ_BYTES = TCP_FLAGS_OFFSET + 1, // of a transport header, at most
+};
+
+static const uint64_t ipv4_fields = FIELDS_BIT(POLICY_IP_SADDR) | FIELDS_BIT(POLICY_IP_DADDR) |
+                                    FIELDS_BIT(POLICY_IP_PROTOCOL) | FIELDS_BIT(POLICY_IP_TTL) |
+                                    FIELDS_BIT(POLICY_IP_DSCP) | FIELDS_BIT(POLICY_IP_LENGTH) |
+                                    FIELDS_BIT(POLICY_IP_FRAG_OFF);
+
+static const uint64_t ipv6_fields = FIELDS_BIT(POLICY_IP6_SADDR) | FIELDS_BIT(POLICY_IP6_DADDR) |
+                                    FIELDS_BIT(POLICY_IP6_NEXTHDR) |
+                                    FIELDS_BIT(POLICY_IP6_HOPLIMIT);
+
+static const uint64_t extension_fields =
+    FIELDS_BIT(POLICY_EXTHDR_HBH) | FIELDS_BIT(POLICY_EXTHDR_RT) | FIELDS_BIT(POLICY_EXTHDR_FRAG) |
+    FIELDS_BIT(POLICY_EXTHDR_DST) | FIELDS_BIT(POLICY_EXTHDR_MH);
+
+static const uint64_t transport_fields =
+    FIELDS_BIT(POLICY_TCP_SPORT) | FIELDS_BIT(POLICY_TCP_DPORT) | FIELDS_BIT(POLICY_TCP_FLAGS) |
+    FIELDS_BIT(POLICY_UDP_SPORT) | FIELDS_BIT(POLICY_UDP_DPORT) | FIELDS_BIT(POLICY_TH_SPORT) |
+    FIELDS_BIT(POLICY_TH_DPORT) | FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) |
+    FIELDS_BIT(POLICY_ICMP_CODE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) |
+    FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD) | FIELDS_BIT(POLICY_META_L4PROTO);
+
+static const uint64_t icmp_fields =
+    FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMP_CODE_FIELD);
+
+static const uint64_t icmpv6_fields =
+    FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD);
+
+// A destination port follows its source port, a code its type.
+static_assert(POLICY_TCP_DPORT == POLICY_TCP_SPORT + 1, "read_ports");
+static_assert(POLICY_UDP_DPORT == POLICY_UDP_SPORT + 1, "read_ports");
+static_assert(POLICY_TH_DPORT == POLICY_TH_SPORT + 1, "read_ports");
+static_assert(POLICY_ICMP_CODE_FIELD == POLICY_ICMP_TYPE_FIELD + 1, "read_icmp");
+static_assert(POLICY_ICMPV6_CODE_FIELD == POLICY_ICMPV6_TYPE_FIELD + 1, "read_icmp");
+static_assert(POLICY_FIELD_COUNT <= 64, "a bit for each field");
+
+static uint32_t be16(const uint8_t *bytes) { return (uint32_t)bytes[0] << 8 | bytes[1]; }
+
+static uint32_t be32(const uint8_t *bytes) { return be16(bytes) << 16 | be16(bytes + 2); }
+
+static policy_value be128(const uint8_t *bytes) {
+    policy_value value = 0;
+
+    for (int i = 0; i < 16; i += 4)
+        value = value << 32 | be32(bytes + i);
+    return value;
+}
+
+static void set(struct fields *fields, enum policy_field field, uint32_t value) {
+    fields->present |= FIELDS_BIT(field);
+    fields->narrow[field] = value;
+}
+
+static void set_wide(struct fields *fields, enum policy_field field, policy_value value) {
+    fields->present |= FIELDS_BIT(field);
+    fields->wide[fields_wide_slot(field)] = value;
+}
+
+uint32_t fields_wide_slot(enum policy_field field) {
+    switch (field) {
+    case POLICY_IP6_SADDR:
+        return 0;
+    case POLICY_IP6_DADDR:
+        return 1;
+    case POLICY_META_IIFNAME:
+        return 2;
+    case POLICY_META_OIFNAME:
+        return 3;
+    default:
+        return FIELDS_WIDE_COUNT;
+    }
+}
+
+static void read_metadata(struct fields *fields, uint8_t nfproto,
+                          const struct decide_input *input) {
+    set(fields, POLICY_META_NFPROTO, nfproto);
+    set(fields, POLICY_META_MARK, input->mark);
+    set(fields, POLICY_META_LENGTH, input->length);
+    set(fields, POLICY_META_IIF, input->iif);
+    set(fields, POLICY_META_OIF, input->oif);
+    set_wide(fields, POLICY_META_IIFNAME, input->iifname);
+    set_wide(fields, POLICY_META_OIFNAME, input->oifname);
+    if (input->has_uid)
+        set(fields, POLICY_META_SKUID, input->uid);
+    if (input->has_gid)
+        set(fields, POLICY_META_SKGID, input->gid);
+    if (input->has_ct_state)
+        set(fields, POLICY_CT_STATE_FIELD, input->ct_state);
+    if (input->has_ct_mark)
+        set(fields, POLICY_CT_MARK, input->ct_mark);
+}
+
+static void read_ipv4(struct fields *fields, const struct packet *packet) {
+    const uint8_t *ip = packet->bytes;
+
+    if (packet->version != 4 || packet->captured < PACKET_IPV4_HEADER_BYTES) {
+        if (packet->captured < PACKET_IPV4_HEADER_BYTES && packet->headers_beyond)
+            fields->beyond |= ipv4_fields;
+        return;
+    }
+    set(fields, POLICY_IP_DSCP, ip[1] >> 2);
+    set(fields, POLICY_IP_LENGTH, be16(ip + 2));
+    set(fields, POLICY_IP_FRAG_OFF, be16(ip + 6));
+    set(fields, POLICY_IP_TTL, ip[8]);
+    set(fields, POLICY_IP_PROTOCOL, ip[9]);
+    set(fields, POLICY_IP_SADDR, be32(ip + 12));
+    set(fields, POLICY_IP_DADDR, be32(ip + 16));
+}
+
+static void read_ipv6(struct fields *fields, const struct packet *packet) {
+    const uint8_t *ip = packet->bytes;
+
+    if (packet->version != 6 || packet->captured < PACKET_IPV6_HEADER_BYTES) {
+        if (packet->captured < PACKET_IPV6_HEADER_BYTES && packet->headers_beyond)
+            fields->beyond |= ipv6_fields;
+        return;
+    }
+    set(fields, POLICY_IP6_NEXTHDR, ip[6]);
+    set(fields, POLICY_IP6_HOPLIMIT, ip[7]);
+    set_wide(fields, POLICY_IP6_SADDR, be128(ip + 8));
+    set_wide(fields, POLICY_IP6_DADDR, be128(ip + 24));
+}
+
+/// Whether an extension header was met, which is not known of one that may follow beyond the copy.
+static void read_extension(struct fields *fields, enum policy_field field,
+                           const struct packet *packet, enum packet_extension extension) {
+    const bool met = packet->extensions & extension;
+
+    if (packet->headers_beyond && !met)
+        fields->beyond |= FIELDS_BIT(field);
+    else
+        set(fields, field, met);
+}
+
+static void read_extensions(struct fields *fields, const struct packet *packet) {
+    if (packet->version != 6 || packet->captured < PACKET_IPV6_HEADER_BYTES) {
+        if (packet->captured < PACKET_IPV6_HEADER_BYTES && packet->headers_beyond)
+            fields->beyond |= extension_fields;
+        return;
+    }
+    read_extension(fields, POLICY_EXTHDR_HBH, packet, PACKET_HBH);
+    read_extension(fields, POLICY_EXTHDR_RT, packet, PACKET_RT);
+    read_extension(fields, POLICY_EXTHDR_FRAG, packet, PACKET_FRAG);
+    read_extension(fields, POLICY_EXTHDR_DST, packet, PACKET_DST);
+    read_extension(fields, POLICY_EXTHDR_MH, packet, PACKET_MH);
+}
+
+/// Bytes of the transport header that were captured and that the IP header claims.
+static uint32_t transport_bytes(const struct packet *packet) {
+    const uint32_t end = packet->end < packet->captured ? packet->end : packet->captured;
+
+    if (packet->transport_offset == 0 || packet->transport_offset > end)
+        return 0;
+    return end - packet->transport_offset;
+}
+
+static void read_ports(struct fields *fields, enum policy_field source, const uint8_t *header,
+                       uint32_t bytes) {
+    if (bytes >= 2)
+        set(fields, source, be16(header));
+    if (bytes >= 4)
+        set(fields, source + 1, be16(header + 2));
+}
+
+static void read_icmp(struct fields *fields, enum policy_field type, const uint8_t *header,
+                      uint32_t bytes) {
+    if (bytes >= 1)
+        set(fields, type, header[0]);
+    if (bytes >= 2)
+        set(fields, type + 1, header[1]);
+}
+
+/// The fields of a protocol that so many bytes of a transport header hold.
+static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes) {
+    uint64_t ports = 0, others = 0;
+
+    if (bytes >= 2)
+        ports |= FIELDS_BIT(0);
+    if (bytes >= 4)
+        ports |= FIELDS_BIT(1);
+    if (protocol == IPPROTO_TCP)
+        others = ports << POLICY_TCP_SPORT |
+                 (bytes > TCP_FLAGS_OFFSET ? FIELDS_BIT(POLICY_TCP_FLAGS) : 0);
+    else if (protocol == IPPROTO_UDP)
+        others = ports << POLICY_UDP_SPORT;
+    else if (protocol == IPPROTO_ICMP && nfproto == FIELDS_IPV4)
+        others = (bytes >= 1 ? FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) : 0) |
+                 (bytes >= 2 ? FIELDS_BIT(POLICY_ICMP_CODE_FIELD) : 0);
+    else if (protocol == IPPROTO_ICMPV6 && nfproto == FIELDS_IPV6)
+        others = (bytes >= 1 ? FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) : 0) |
+                 (bytes >= 2 ? FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD) : 0);
+    return ports << POLICY_TH_SPORT | others;
+}
+
+/// Notes what the packet has of the transport header where so many bytes of it were captured.
+static void note_beyond(struct fields *fields, uint8_t nfproto, const struct packet *packet,
+                        uint32_t bytes) {
+    const uint8_t protocol = packet->transport_protocol;
+    uint32_t there = 0;
+
+    if (packet->transport_offset != 0 && packet->transport_offset < packet->end)
+        there = packet->end - packet->transport_offset;
+    fields->beyond |=
+        fields_within(protocol, nfproto, there) & ~fields_within(protocol, nfproto, bytes);
+}
+
+/// What nft_payload reads behind the network header, field by field: a header that is too short
+/// has those that are in it.
+static void read_transport(struct fields *fields, uint8_t nfproto, const struct packet *packet) {
+    const uint32_t bytes = transport_bytes(packet);
+    const uint8_t *header = packet->bytes + packet->transport_offset;
+
+    if (!packet->has_transport) {
+        if (packet->headers_beyond)
+            fields->beyond |=
+                transport_fields & ~(nfproto == FIELDS_IPV4 ? icmpv6_fields : icmp_fields);
+        return;
+    }
+    set(fields, POLICY_META_L4PROTO, packet->transport_protocol);
+    if (bytes < TRANSPORT_READ_BYTES && packet->captured < packet->end)
+        note_beyond(fields, nfproto, packet, bytes);
+    if (bytes == 0)
+        return;
+    read_ports(fields, POLICY_TH_SPORT, header, bytes);
+    switch (packet->transport_protocol) {
+    case IPPROTO_TCP:
+        read_ports(fields, POLICY_TCP_SPORT, header, bytes);
+        if (bytes > TCP_FLAGS_OFFSET)
+            set(fields, POLICY_TCP_FLAGS, header[TCP_FLAGS_OFFSET]);
+        break;
+    case IPPROTO_UDP:
+        read_ports(fields, POLICY_UDP_SPORT, header, bytes);
+        break;
+    case IPPROTO_ICMP:
+        if (nfproto == FIELDS_IPV4)
+            read_icmp(fields, POLICY_ICMP_TYPE_FIELD, header, bytes);
+        break;
+    case IPPROTO_ICMPV6:
+        if (nfproto == FIELDS_IPV6)
+            read_icmp(fields, POLICY_ICMPV6_TYPE_FIELD, header, bytes);
+        break;
+    default:
+        break;
+    }
+}
+
+void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
+                 const struct decide_input *input) {
+    fields->present = 0;
+    fields->beyond = 0;
+    read_metadata(fields, nfproto, input);
+    if ((wanted & ipv4_fields) && nfproto == FIELDS_IPV4)
+        read_ipv4(fields, input->packet);
+    if ((wanted & ipv6_fields) && nfproto == FIELDS_IPV6)
+        read_ipv6(fields, input->packet);
+    if ((wanted & extension_fields) && nfproto == FIELDS_IPV6)
+        read_extensions(fields, input->packet);
+    if (wanted & transport_fields)
+        read_transport(fields, nfproto, input->packet);
+    fields->beyond &= wanted;
+}
+
+uint64_t fields_behind_ip(void) { return transport_fields | extension_fields; }
+
+policy_value fields_value(const struct fields *fields, enum policy_field field) {
+    const uint32_t slot = fields_wide_slot(field);
+
+    return slot < FIELDS_WIDE_COUNT ? fields->wide[slot] : fields->narrow[field];
+}
+
+uint32_t fields_words(const struct fields *fields, const struct policy_key *key,
+                      uint64_t words[FIELDS_KEY_WORDS_MAX]) {
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < key->count; i++) {
+        const enum policy_field field = key->fields[i];
+        const uint32_t slot = fields_wide_slot(field);
+
+        if (!(fields->present & FIELDS_BIT(field)))
+            return 0;
+        if (slot < FIELDS_WIDE_COUNT)
+            words[count++] = (uint64_t)(fields->wide[slot] >> 64);
+        words[count++] =
+            slot < FIELDS_WIDE_COUNT ? (uint64_t)fields->wide[slot] : fields->narrow[field];
+    }
+    return count;
+}

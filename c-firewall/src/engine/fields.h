@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The fields of a packet as a policy sees them: read once, then matched against by all rules.
+#ifndef ENGINE_FIELDS_H
+#define ENGINE_FIELDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+
+enum {
+    FIELDS_IPV4 = 2,       // NFPROTO_IPV4 (linux/netfilter.h)
+    FIELDS_IPV6 = 10,      // NFPROTO_IPV6
+    FIELDS_WIDE_COUNT = 4, // ip6 saddr, ip6 daddr, iifname, oifname
+    FIELDS_KEY_WORDS_MAX = 2 * POLICY_KEY_FIELDS_MAX,
+};
+
+/// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
+/// neither mask), or beyond the captured bytes: the packet has it or may have it.
+struct fields {
+    uint64_t present; // bit n: field n has a value
+    uint64_t beyond;  // bit n: field n lies beyond the captured bytes
+    uint32_t narrow[POLICY_FIELD_COUNT];
+    policy_value wide[FIELDS_WIDE_COUNT]; // at fields_wide_slot
+};
+
+struct decide_input;
+
+/// The bit of a field in fields.present and fields.beyond.
+#define FIELDS_BIT(field) (1ULL << (field))
+
+/// Where a wide field stands; FIELDS_WIDE_COUNT for a narrow one.
+uint32_t fields_wide_slot(enum policy_field field);
+
+/// Reads fields. Absent is what the packet does not have, or too few bytes of.
+/// - wanted: bits of the fields that are of interest; others may stay absent.
+/// - nfproto: FIELDS_IPV4 or FIELDS_IPV6.
+void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
+                 const struct decide_input *input);
+
+/// The fields that are behind the IP header, of whatever protocol.
+uint64_t fields_behind_ip(void);
+
+/// The value of a field that is present.
+policy_value fields_value(const struct fields *fields, enum policy_field field);
+
+/// Puts the values of a key's fields together as a lookup_hash wants them, two words for a wide
+/// one.
+/// - Returns how many words, or 0 if a field is not present.
+uint32_t fields_words(const struct fields *fields, const struct policy_key *key,
+                      uint64_t words[FIELDS_KEY_WORDS_MAX]);
+
+#endif

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// A chain on the way to its indexes. Rules are numbered within it.
+struct plan {
+    const struct compiled *compiled;
+    const struct policy_table *table;
+    const struct policy_chain *source;
+    const struct compile_chain *chain;
+    uint64_t fields; // that rules may be found by
+    bool *taken;     // of a rule: it is in an index
+    bool *tested;    // of a rule: it tests the field at hand
+    bool *left_out;  // of a rule: candidates left it out
+    uint32_t range_count;
+    struct lookup_range *ranges; // of the field at hand
+};
+
+/// The elements that a match looks in, if they are few and are compared with one field as it is.
+static const struct policy_elements *few_elements(const struct plan *plan,
+                                                  const struct policy_match *match) {
+    const struct policy_elements *elements = match->right == POLICY_RIGHT_NAMED
+                                                 ? &plan->table->sets[match->set].elements
+                                                 : &match->elements;
+
+    if (match->right == POLICY_RIGHT_RANGE || match->key.count != 1)
+        return NULL;
+    return elements->count <= CANDIDATES_INTERVALS_MAX ? elements : NULL;
+}
+
+/// Whether a match needs its field to have some of a few values. The mark is left out: rules change
+/// it. So are interfaces: their ranges are names here.
+static bool is_indexable(const struct plan *plan, const struct compile_op *op,
+                         const struct policy_match *match) {
+    const enum policy_field field = match->key.fields[0];
+
+    if (op->negated || match->masked || !(plan->fields & FIELDS_BIT(field)) ||
+        field == POLICY_META_MARK || field == POLICY_META_IIF || field == POLICY_META_OIF)
+        return false;
+    if (op->kind == COMPILE_SET)
+        return few_elements(plan, match) != NULL;
+    return match->op != POLICY_BITS_ANY;
+}
+
+static int add_range(struct plan *plan, policy_value low, policy_value high, uint32_t rule) {
+    struct lookup_range *ranges =
+        compiled_grow(plan->ranges, plan->range_count, sizeof *plan->ranges);
+
+    if (!ranges)
+        return -ENOMEM;
+    plan->ranges = ranges;
+    plan->ranges[plan->range_count++] = (struct lookup_range){low, high, rule};
+    return 0;
+}
+
+/// Adds the ranges of a match, parted.
+static int add_match(struct plan *plan, const struct compile_op *op,
+                     const struct policy_match *match, uint32_t rule) {
+    const struct policy_elements *elements = few_elements(plan, match);
+    const uint32_t first = plan->range_count;
+    int result = 0;
+
+    if (op->kind == COMPILE_NARROW)
+        return add_range(plan, op->low, (policy_value)op->low + op->span, rule);
+    if (op->kind == COMPILE_WIDE) {
+        const struct compile_wide *wide = &plan->compiled->wides[op->index];
+
+        return add_range(plan, wide->low, wide->low + wide->span, rule);
+    }
+    for (uint32_t i = 0; result == 0 && i < elements->count; i++)
+        result = add_range(plan, elements->ranges[i].low, elements->ranges[i].high, rule);
+    if (result == 0 && plan->range_count > first)
+        plan->range_count = first + lookup_part(&plan->ranges[first], plan->range_count - first);
+    return result;
+}
+
+/// The first match on a field among those that lead a rule, or NULL.
+static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
+                                        enum policy_field field, uint32_t *statement) {
+    const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
+
+    for (uint32_t i = 0; i < compiled->count; i++) {
+        const struct compile_op *op = &plan->compiled->ops[compiled->first + i];
+        const struct policy_match *match = plan->source->rules[rule].statements[i].match;
+
+        if (op->kind > COMPILE_SET)
+            return NULL;
+        if (match->key.fields[0] == field && is_indexable(plan, op, match)) {
+            *statement = i;
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/// The bits of all fields that rules in no index could be found by.
+static uint64_t leading_fields(const struct plan *plan) {
+    uint64_t fields = 0;
+
+    for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++) {
+        const struct compile_rule *compiled =
+            &plan->compiled->rules[plan->chain->first_rule + rule];
+
+        for (uint32_t i = 0; !plan->taken[rule] && i < compiled->count; i++) {
+            const struct compile_op *op = &plan->compiled->ops[compiled->first + i];
+            const struct policy_match *match = plan->source->rules[rule].statements[i].match;
+
+            if (op->kind > COMPILE_SET)
+                break;
+            if (is_indexable(plan, op, match))
+                fields |= FIELDS_BIT(match->key.fields[0]);
+        }
+    }
+    return fields;
+}
+
+/// Collects the ranges of all rules in no index that test the field. Returns how many rules, or
+/// -ENOMEM.
+static int64_t collect(struct plan *plan, enum policy_field field) {
+    int64_t rules = 0;
+
+    plan->range_count = 0;
+    for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++) {
+        const struct compile_op *op = NULL;
+        uint32_t statement = 0;
+
+        if (!plan->taken[rule])
+            op = leading(plan, rule, field, &statement);
+        plan->tested[rule] = op != NULL;
+        plan->left_out[rule] = false;
+        if (!op)
+            continue;
+        if (add_match(plan, op, plan->source->rules[rule].statements[statement].match, rule) < 0)
+            return -ENOMEM;
+        rules++;
+    }
+    return rules;
+}
+
+/// Makes an index by a field. candidates: zeroed. Returns how many rules it spares a packet, or
+/// -ENOMEM; at 0 there is none, and candidates is zeroed.
+static int64_t try_field(struct plan *plan, enum policy_field field,
+                         struct candidates *candidates) {
+    const uint32_t bits = fields_wide_slot(field) < FIELDS_WIDE_COUNT ? 128 : 32;
+    int64_t gain = collect(plan, field);
+
+    if (gain < COMPILE_INDEX_GAIN_MIN)
+        return gain < 0 ? gain : 0;
+    if (candidates_make(candidates, bits, plan->ranges, plan->range_count, plan->chain->rule_count,
+                        plan->left_out) < 0)
+        return -ENOMEM;
+    for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++)
+        gain -= plan->left_out[rule];
+    gain -= candidates_cost(candidates);
+    if (gain >= COMPILE_INDEX_GAIN_MIN)
+        return gain;
+    candidates_free(candidates);
+    return 0;
+}
+
+/// Takes the rules of the field that was tried last into an index.
+static int take(struct compiled *compiled, struct plan *plan, enum policy_field field,
+                struct candidates *candidates) {
+    struct compile_index *indexes =
+        compiled_grow(compiled->indexes, compiled->index_count, sizeof *indexes);
+    const uint32_t list_count = candidates->list_count;
+
+    if (!indexes) {
+        candidates_free(candidates);
+        return -ENOMEM;
+    }
+    compiled->indexes = indexes;
+    for (uint32_t i = 0; i < candidates->starts[list_count]; i++)
+        candidates->ids[i] += plan->chain->first_rule;
+    indexes[compiled->index_count++] = (struct compile_index){
+        .field = field,
+        .slot = fields_wide_slot(field),
+        .candidates = *candidates,
+    };
+    for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++)
+        plan->taken[rule] |= plan->tested[rule] && !plan->left_out[rule];
+    return 0;
+}
+
+/// Makes the index that spares most; of equals that of the field that comes first. Returns 1 if
+/// there was one to make, 0 if not, or -ENOMEM.
+static int add_index(struct compiled *compiled, struct plan *plan) {
+    const uint64_t fields = leading_fields(plan);
+    enum policy_field best = POLICY_FIELD_COUNT, last = POLICY_FIELD_COUNT;
+    struct candidates candidates = {0};
+    int64_t most = 0, gain;
+
+    for (int field = 0; field < POLICY_FIELD_COUNT; field++) {
+        if (!(fields & FIELDS_BIT(field)))
+            continue;
+        last = (enum policy_field)field;
+        candidates_free(&candidates);
+        gain = try_field(plan, last, &candidates);
+        if (gain < 0)
+            return -ENOMEM;
+        if (gain > most) {
+            most = gain;
+            best = last;
+        }
+    }
+    if (best != last) {
+        candidates_free(&candidates);
+        if (best != POLICY_FIELD_COUNT && try_field(plan, best, &candidates) < 0)
+            return -ENOMEM;
+    }
+    if (best == POLICY_FIELD_COUNT)
+        return 0;
+    return take(compiled, plan, best, &candidates) < 0 ? -ENOMEM : 1;
+}
+
+/// Makes the list of rules that are in no index. taken: NULL = none is.
+static int add_always(struct compiled *compiled, const struct compile_chain *chain,
+                      const bool *taken, struct compile_finder *finder) {
+    finder->first_always = compiled->always_count;
+    for (uint32_t rule = 0; rule < chain->rule_count; rule++) {
+        uint32_t *always;
+
+        if (taken && taken[rule])
+            continue;
+        always = compiled_grow(compiled->always, compiled->always_count, sizeof *always);
+        if (!always)
+            return -ENOMEM;
+        compiled->always = always;
+        always[compiled->always_count++] = chain->first_rule + rule;
+    }
+    finder->always_count = compiled->always_count - finder->first_always;
+    return 0;
+}
+
+/// Makes a finder by some fields.
+static int make_finder(struct compiled *compiled, struct plan *plan, uint64_t fields,
+                       struct compile_finder *finder) {
+    int result = 1;
+
+    plan->fields = fields;
+    memset(plan->taken, 0, plan->chain->rule_count * sizeof *plan->taken);
+    finder->first_index = compiled->index_count;
+    for (int i = 0; result == 1 && i < COMPILE_INDEXES_MAX; i++)
+        result = add_index(compiled, plan);
+    finder->index_count = compiled->index_count - finder->first_index;
+    return result < 0 ? result : add_always(compiled, plan->chain, plan->taken, finder);
+}
+
+/// The bits of the fields that a finder's indexes go by.
+static uint64_t found_by(const struct compiled *compiled, const struct compile_finder *finder) {
+    uint64_t fields = 0;
+
+    for (uint32_t i = 0; i < finder->index_count; i++)
+        fields |= FIELDS_BIT(compiled->indexes[finder->first_index + i].field);
+    return fields;
+}
+
+int index_chain(struct compiled *compiled, const struct policy_table *table,
+                const struct policy_chain *chain, uint32_t number) {
+    struct compile_chain *out = &compiled->chains[number];
+    struct compile_finder *whole = &out->finders[COMPILE_WHOLE];
+    struct compile_finder *cut = &out->finders[COMPILE_CUT];
+    struct compile_finder *none = &out->finders[COMPILE_NONE];
+    struct plan plan = {
+        .compiled = compiled,
+        .table = table,
+        .source = chain,
+        .chain = out,
+        .taken = calloc(chain->count + 1ULL, sizeof *plan.taken),
+        .tested = calloc(chain->count + 1ULL, sizeof *plan.tested),
+        .left_out = calloc(chain->count + 1ULL, sizeof *plan.left_out),
+    };
+    int result = plan.taken && plan.tested && plan.left_out ? 0 : -ENOMEM;
+
+    if (result == 0)
+        result = make_finder(compiled, &plan, UINT64_MAX, whole);
+    *cut = *whole;
+    if (result == 0 && (found_by(compiled, whole) & fields_behind_ip()))
+        result = make_finder(compiled, &plan, ~fields_behind_ip(), cut);
+    *none = *cut;
+    if (result == 0 && cut->index_count > 0)
+        result = make_finder(compiled, &plan, 0, none);
+    free(plan.taken);
+    free(plan.tested);
+    free(plan.left_out);
+    free(plan.ranges);
+    return result;
+}
+
+int index_none(struct compiled *compiled, uint32_t number) {
+    struct compile_chain *chain = &compiled->chains[number];
+    struct compile_finder *whole = &chain->finders[COMPILE_WHOLE];
+    const int result = add_always(compiled, chain, NULL, whole);
+
+    chain->finders[COMPILE_CUT] = chain->finders[COMPILE_NONE] = *whole;
+    return result;
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t bits(bool wide) { return wide ? 128 : 32; }
+
+static bool is_left_out(const struct policy_range *element) { return element->low > element->high; }
+
+static bool is_exact(const struct policy_range *element, uint32_t fields) {
+    for (uint32_t i = 0; i < fields; i++)
+        if (element[i].low != element[i].high)
+            return false;
+    return true;
+}
+
+static int make_single(struct set *set, bool wide, const struct policy_range *ranges,
+                       uint32_t count) {
+    struct lookup_range *all = malloc((count + 1ULL) * sizeof *all);
+    uint32_t kept = 0;
+    int result;
+
+    if (!all)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_left_out(&ranges[i]))
+            all[kept++] = (struct lookup_range){ranges[i].low, ranges[i].high, i};
+    result = lookup_make(&set->single, bits(wide), all, kept);
+    free(all);
+    return result;
+}
+
+/// Parts elements into those of exact values, which become rows of words, and those with ranges.
+static int make_exact(struct set *set, const bool *wide, const struct policy_range *ranges,
+                      uint32_t count) {
+    const uint32_t fields = set->fields;
+    uint32_t words = 0, exact = 0;
+    uint64_t *rows, *row;
+
+    for (uint32_t i = 0; i < fields; i++)
+        words += wide[i] ? 2 : 1;
+    rows = malloc((count + 1ULL) * (words + 1) * sizeof *rows);
+    set->ranged = malloc((count + 1ULL) * sizeof *set->ranged);
+    if (!rows || !set->ranged) {
+        free(rows);
+        return -ENOMEM;
+    }
+    row = rows;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct policy_range *element = &ranges[(size_t)i * fields];
+
+        if (is_left_out(element))
+            continue;
+        if (!is_exact(element, fields)) {
+            set->ranged[set->ranged_count++] = i;
+            continue;
+        }
+        for (uint32_t field = 0; field < fields; field++) {
+            if (wide[field])
+                *row++ = (uint64_t)(element[field].low >> 64);
+            *row++ = (uint64_t)element[field].low;
+        }
+        *row++ = i;
+        exact++;
+    }
+    return lookup_hash_make(&set->exact, words, rows, exact);
+}
+
+/// Candidates by one field of the key. Returns 0 or -ENOMEM.
+static int make_by(const struct set *set, uint32_t by, bool wide, struct candidates *candidates,
+                   bool *left_out) {
+    struct lookup_range *all = malloc((set->ranged_count + 1ULL) * sizeof *all);
+    int result;
+
+    if (!all)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < set->ranged_count; i++) {
+        const struct policy_range *range = &set->ranges[(size_t)i * set->fields + by];
+
+        all[i] = (struct lookup_range){range->low, range->high, i};
+    }
+    result = candidates_make(candidates, bits(wide), all, set->ranged_count, set->ranged_count,
+                             left_out);
+    free(all);
+    return result;
+}
+
+/// How many elements have to be looked at with these candidates.
+static uint64_t cost(const struct candidates *candidates, uint32_t count, const bool *left_out) {
+    uint64_t always = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        always += left_out[i];
+    return always + candidates_cost(candidates);
+}
+
+/// Takes the field by which the fewest elements have to be looked at; of equals the first.
+static int make_candidates(struct set *set, const bool *wide) {
+    const uint32_t count = set->ranged_count;
+    bool *left_out = malloc(count + 1ULL), *best_out = calloc(count + 1ULL, 1);
+    uint64_t best = UINT64_MAX;
+    int result = left_out && best_out ? 0 : -ENOMEM;
+
+    for (uint32_t by = 0; result == 0 && by < set->fields; by++) {
+        struct candidates made;
+
+        result = make_by(set, by, wide[by], &made, left_out);
+        if (result < 0)
+            break;
+        if (cost(&made, count, left_out) >= best) {
+            candidates_free(&made);
+            continue;
+        }
+        best = cost(&made, count, left_out);
+        memcpy(best_out, left_out, count);
+        candidates_free(&set->candidates);
+        set->candidates = made;
+        set->by = by;
+    }
+    set->always = malloc((count + 1ULL) * sizeof *set->always);
+    if (!set->always)
+        result = -ENOMEM;
+    for (uint32_t i = 0; result == 0 && i < count; i++)
+        if (best_out[i])
+            set->always[set->always_count++] = i;
+    free(left_out);
+    free(best_out);
+    return result;
+}
+
+static int make_ranged(struct set *set, const bool *wide, const struct policy_range *ranges) {
+    const size_t bytes = set->fields * sizeof *ranges;
+
+    set->ranges = malloc((set->ranged_count + 1ULL) * bytes);
+    if (!set->ranges)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < set->ranged_count; i++)
+        memcpy(&set->ranges[(size_t)i * set->fields], &ranges[(size_t)set->ranged[i] * set->fields],
+               bytes);
+    return make_candidates(set, wide);
+}
+
+static int make_map(struct set *set, const struct policy_elements *elements, uint32_t first_chain) {
+    if (elements->marks) {
+        set->marks = malloc((elements->count + 1ULL) * sizeof *set->marks);
+        if (!set->marks)
+            return -ENOMEM;
+        memcpy(set->marks, elements->marks, elements->count * sizeof *set->marks);
+    }
+    if (elements->targets) {
+        set->targets = malloc((elements->count + 1ULL) * sizeof *set->targets);
+        if (!set->targets)
+            return -ENOMEM;
+        for (uint32_t i = 0; i < elements->count; i++)
+            set->targets[i] = (struct set_target){
+                .verdict = elements->targets[i].verdict,
+                .chain = first_chain + elements->targets[i].chain_index,
+            };
+    }
+    return 0;
+}
+
+int set_make(struct set *set, const bool *wide, const struct policy_elements *elements,
+             const struct policy_range *ranges, uint32_t first_chain) {
+    int result;
+
+    *set = (struct set){.fields = elements->fields};
+    if (set->fields == 1)
+        result = make_single(set, wide[0], ranges, elements->count);
+    else
+        result = make_exact(set, wide, ranges, elements->count);
+    if (result == 0 && set->ranged_count > 0)
+        result = make_ranged(set, wide, ranges);
+    if (result == 0)
+        result = make_map(set, elements, first_chain);
+    if (result < 0)
+        set_free(set);
+    return result;
+}
+
+void set_free(struct set *set) {
+    lookup_free(&set->single);
+    lookup_hash_free(&set->exact);
+    free(set->ranged);
+    free(set->ranges);
+    candidates_free(&set->candidates);
+    free(set->always);
+    free(set->marks);
+    free(set->targets);
+    *set = (struct set){0};
+}
+
+static bool element_holds(const struct set *set, uint32_t ranged, const policy_value *values) {
+    const struct policy_range *element = &set->ranges[(size_t)ranged * set->fields];
+
+    for (uint32_t i = 0; i < set->fields; i++)
+        if (values[i] < element[i].low || values[i] > element[i].high)
+            return false;
+    return true;
+}
+
+/// The first of a list that holds, or LOOKUP_NONE.
+static uint32_t find_ranged(const struct set *set, const uint32_t *list, uint32_t count,
+                            const policy_value *values) {
+    for (uint32_t i = 0; i < count; i++)
+        if (element_holds(set, list[i], values))
+            return set->ranged[list[i]];
+    return LOOKUP_NONE;
+}
+
+uint32_t set_find(const struct set *set, const struct fields *fields, const struct policy_key *key,
+                  const uint64_t *words, uint32_t count) {
+    uint32_t found = lookup_hash_find(&set->exact, words, count);
+    const struct candidates *candidates = &set->candidates;
+    policy_value values[POLICY_KEY_FIELDS_MAX] = {0};
+    uint32_t list;
+
+    if (found != LOOKUP_NONE || set->ranged_count == 0)
+        return found;
+    for (uint32_t i = 0; i < key->count; i++)
+        values[i] = fields_value(fields, key->fields[i]);
+    list = fields_wide_slot(key->fields[set->by]) < FIELDS_WIDE_COUNT
+               ? lookup_find_wide(&candidates->lookup, values[set->by])
+               : lookup_find(&candidates->lookup, (uint32_t)values[set->by]);
+    if (list != LOOKUP_NONE)
+        found = find_ranged(set, &candidates->ids[candidates->starts[list]],
+                            candidates->starts[list + 1] - candidates->starts[list], values);
+    if (found == LOOKUP_NONE)
+        found = find_ranged(set, set->always, set->always_count, values);
+    return found;
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: close
+#include "events/gather.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/counts.h"
+#include "events/text.h"
+#include "worker/wait.h"
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static uint64_t unix_time(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+void events_gather_want(struct events_gather *gather) {
+    unsigned wanted = events_gather_has_sink(gather)
+                          ? EVENT_DROP | EVENT_REJECT | EVENT_LOGGED | EVENT_ANOMALY
+                          : 0;
+
+    for (int i = 0; i < EVENTS_TAILS_MAX; i++)
+        if (events_gather_is_tail(&gather->tails[i]))
+            wanted |= gather->tails[i].verdicts;
+    for (uint32_t i = 0; i < gather->ring_count; i++)
+        if (gather->rings[i].records)
+            atomic_store_explicit(&gather->rings[i].wanted, wanted, memory_order_relaxed);
+}
+
+static int make_rings(struct events_gather *gather, const struct options *options) {
+    const uint32_t count = options->queue_last - options->queue_first + 1U;
+    struct event_bell *bell = gather->can_be_wanted ? &gather->bell : NULL;
+    int result = 0;
+
+    gather->rings = aligned_alloc(STATS_ALIGN, count * sizeof *gather->rings);
+    if (!gather->rings)
+        return -ENOMEM;
+    while (result == 0 && gather->ring_count < count) {
+        const uint16_t queue = (uint16_t)(options->queue_first + gather->ring_count);
+
+        result = event_ring_make(&gather->rings[gather->ring_count], queue, bell);
+        gather->ring_count += result == 0;
+    }
+    return result;
+}
+
+int events_gather_make(struct events_gather *gather, const struct options *options) {
+    gather->can_be_wanted = options->events || options->control;
+    gather->rate = options->events_rate;
+    gather->tokens = gather->rate * NS_PER_SECOND;
+    gather->refilled_ns = wait_clock();
+    gather->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return gather->bell.fd < 0 ? -errno : make_rings(gather, options);
+}
+
+void events_gather_free(struct events_gather *gather) {
+    events_sink_close(&gather->sink);
+    for (int i = 0; i < EVENTS_TAILS_MAX; i++)
+        events_sink_close(&gather->tails[i].sink);
+    for (uint32_t i = 0; i < gather->ring_count; i++)
+        event_ring_free(&gather->rings[i]);
+    free(gather->rings);
+    if (gather->bell.fd >= 0)
+        close(gather->bell.fd);
+}
+
+void events_gather_know(struct events_gather *gather, uint32_t generation,
+                        const struct policy *policy, const struct compiled *compiled) {
+    gather->known[1] = gather->known[0];
+    gather->known[0] = (struct events_known){generation, policy, compiled};
+}
+
+void events_gather_forget(struct events_gather *gather) {
+    gather->known[1] = (struct events_known){0};
+}
+
+/// What the numbers of a record stand for.
+static struct events_known known_of(const struct events_gather *gather, uint32_t generation) {
+    for (int i = 0; i < EVENTS_POLICIES; i++)
+        if (gather->known[i].policy && gather->known[i].generation == generation)
+            return gather->known[i];
+    return (struct events_known){0};
+}
+
+/// The name of an interface; "" = none.
+static const char *name_of(struct events_gather *gather, uint32_t index,
+                           char name[static IF_NAMESIZE + 1]) {
+    policy_value value = interface_name(&gather->interfaces, index, wait_clock());
+
+    for (int i = IF_NAMESIZE - 1; i >= 0; i--, value >>= 8)
+        name[i] = (char)value;
+    name[IF_NAMESIZE] = '\0';
+    return name;
+}
+
+/// Takes a token of --events-rate, or counts a line that is left out.
+static bool take_token(struct events_gather *gather) {
+    const uint64_t now_ns = wait_clock(), passed_ns = now_ns - gather->refilled_ns;
+    const uint64_t full = gather->rate * NS_PER_SECOND;
+
+    gather->refilled_ns = now_ns;
+    gather->tokens += passed_ns < NS_PER_SECOND ? passed_ns * gather->rate : full;
+    if (gather->tokens > full)
+        gather->tokens = full;
+    if (gather->tokens < NS_PER_SECOND) {
+        counts_add(COUNT_EVENTS_LEFT_OUT, 1);
+        gather->left_out++;
+        return false;
+    }
+    gather->tokens -= NS_PER_SECOND;
+    return true;
+}
+
+/// line: NULL = there was no memory for it.
+static void put(struct events_sink *sink, const char *line) {
+    if (!line)
+        sink->lost++;
+    else if (events_sink_put(sink, line, strlen(line)))
+        return;
+    counts_add(sink->kind == EVENTS_SINK_TAIL ? COUNT_TAIL_LOST : COUNT_EVENTS_FAILED, 1);
+}
+
+/// A line to all who want it, made when the first does.
+struct shared_line {
+    char *text;
+    bool made;
+};
+
+/// The log-th log statement's line, or the packet's for log == log_count.
+static const char *line_of(struct shared_line *line, const struct event_text *text, uint32_t log,
+                           uint32_t log_count, bool packet) {
+    if (!line->made)
+        line->text =
+            log < log_count ? events_text_log(text, log) : events_text_packet(text, packet);
+    line->made = true;
+    return line->text;
+}
+
+/// Sends a line of a record to all who want it. Only a packet's own line has its bytes.
+static void send_line(struct events_gather *gather, const struct event_text *text, uint32_t log,
+                      uint32_t log_count) {
+    const struct event *event = text->event;
+    const unsigned classes = event_classes(event->status, event->truncated, &event->outcome);
+    const bool is_packet = log == log_count;
+    struct shared_line plain = {0}, full = {0};
+
+    // What only passed is for those who follow.
+    if (events_gather_has_sink(gather) &&
+        (!is_packet || (classes & (EVENT_DROP | EVENT_REJECT | EVENT_ANOMALY))) &&
+        take_token(gather))
+        put(&gather->sink, line_of(&plain, text, log, log_count, false));
+    for (int i = 0; i < EVENTS_TAILS_MAX; i++) {
+        struct events_tail *tail = &gather->tails[i];
+        const bool packet = tail->packets && is_packet;
+
+        if (events_gather_is_tail(tail) && (tail->verdicts & classes))
+            put(&tail->sink, line_of(packet ? &full : &plain, text, log, log_count, packet));
+    }
+    free(plain.text);
+    free(full.text);
+}
+
+/// Makes lines of a record: one for each log statement, then the packet's.
+static void take_event(struct events_gather *gather, const struct event *event) {
+    const struct events_known known = known_of(gather, event->generation);
+    const uint32_t noted = event->outcome.log_count;
+    uint32_t log_count = noted < DECIDE_LOGS_MAX ? noted : DECIDE_LOGS_MAX;
+    char iifname[IF_NAMESIZE + 1], oifname[IF_NAMESIZE + 1];
+    const struct event_text text = {
+        .event = event,
+        .policy = known.policy,
+        .compiled = known.compiled,
+        .iifname = name_of(gather, event->iif, iifname),
+        .oifname = name_of(gather, event->oif, oifname),
+    };
+
+    if (!known.policy)
+        log_count = 0;
+    if (noted > log_count)
+        event_lose(&gather->bell, noted - log_count);
+    for (uint32_t log = 0; log <= log_count; log++)
+        send_line(gather, &text, log, log_count);
+}
+
+bool events_gather_take(struct events_gather *gather) {
+    bool found = false;
+
+    for (uint32_t i = 0; i < gather->ring_count; i++) {
+        const struct event *event;
+
+        for (uint32_t taken = 0;
+             taken < EVENT_RING_RECORDS && (event = event_peek(&gather->rings[i])); taken++) {
+            take_event(gather, event);
+            event_drop(&gather->rings[i]);
+            found = true;
+        }
+    }
+    return found;
+}
+
+/// Tells a sink how many events it missed, if there is room again. Returns whether it has been
+/// told.
+static bool tell_one(struct events_sink *sink, enum events_kind kind, const char *where,
+                     uint64_t missed) {
+    const struct events_facts facts = {.text = where, .count = 1, .figures = {{"events", missed}}};
+    char *line = events_text_own_line(unix_time(), kind, &facts);
+    bool told = line && strlen(line) <= sink->room - sink->pending.length;
+
+    if (told)
+        events_sink_put(sink, line, strlen(line));
+    free(line);
+    return told;
+}
+
+/// Tells a sink what it lost for want of room there.
+static void tell_lost(struct events_sink *sink, const char *where) {
+    if (sink->lost > sink->lost_told &&
+        tell_one(sink, EVENTS_LOST, where, sink->lost - sink->lost_told))
+        sink->lost_told = sink->lost;
+}
+
+/// Tells a sink what the rings lost. Without room it is told later, with what the sink lost.
+static void tell_ring(struct events_sink *sink, uint64_t ring) {
+    if (ring > 0 && !tell_one(sink, EVENTS_LOST, "ring", ring))
+        sink->lost += ring;
+}
+
+bool events_gather_tell_missed(struct events_gather *gather, uint64_t now_ns) {
+    const uint64_t ring = atomic_load(&gather->bell.lost) - gather->lost_told;
+    bool waits = ring > 0 || gather->left_out > 0;
+
+    for (int i = 0; i < EVENTS_TAILS_MAX; i++)
+        waits |= gather->tails[i].sink.lost > gather->tails[i].sink.lost_told;
+    waits |= gather->sink.lost > gather->sink.lost_told;
+    if (!waits || now_ns - gather->told_ns < NS_PER_SECOND)
+        return waits;
+    gather->told_ns = now_ns;
+    gather->lost_told += ring;
+    if (events_gather_has_sink(gather)) {
+        if (gather->left_out > 0 &&
+            tell_one(&gather->sink, EVENTS_LEFT_OUT, NULL, gather->left_out))
+            gather->left_out = 0;
+        tell_ring(&gather->sink, ring);
+        tell_lost(&gather->sink, "sink");
+    }
+    for (int i = 0; i < EVENTS_TAILS_MAX; i++) {
+        if (!events_gather_is_tail(&gather->tails[i]))
+            continue;
+        tell_ring(&gather->tails[i].sink, ring);
+        tell_lost(&gather->tails[i].sink, "tail");
+    }
+    return true;
+}
+
+void events_gather_tell(struct events_gather *gather, enum events_kind kind,
+                        const struct events_facts *facts) {
+    char *line = events_text_own_line(unix_time(), kind, facts);
+
+    if (events_gather_has_sink(gather))
+        put(&gather->sink, line);
+    for (int i = 0; i < EVENTS_TAILS_MAX; i++)
+        if (events_gather_is_tail(&gather->tails[i]))
+            put(&gather->tails[i].sink, line);
+    free(line);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "explain/describe.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/interface.h"
+#include "policy/print.h"
+#include "policy/value.h"
+#include "worker/reject.h"
+
+/// Prints a text that print made, and frees it.
+static void put(FILE *out, char *text) {
+    fputs(text ? text : "", out);
+    free(text);
+}
+
+const struct policy_rule *describe_rule(const struct policy *policy, struct compile_place place) {
+    return &policy->tables[place.table].chains[place.chain].rules[place.rule];
+}
+
+const struct policy_statement *describe_statement(const struct policy *policy,
+                                                  struct compile_place place) {
+    return &describe_rule(policy, place)->statements[place.statement];
+}
+
+void describe_place(FILE *out, const struct policy *policy, struct compile_place place) {
+    const struct policy_place *text = &describe_rule(policy, place)->place;
+
+    fprintf(out, "%s:%u", policy->files[text->file], text->line);
+}
+
+int describe_place_width(const struct policy *policy, struct compile_place place) {
+    const struct policy_place *text = &describe_rule(policy, place)->place;
+
+    return snprintf(NULL, 0, "%s:%u", policy->files[text->file], text->line);
+}
+
+void describe_place_padded(FILE *out, const struct policy *policy, struct compile_place place,
+                           int width) {
+    describe_place(out, policy, place);
+    fprintf(out, "%*s", width - describe_place_width(policy, place), "");
+}
+
+void describe_chain(FILE *out, const struct policy *policy, struct compile_place place) {
+    const struct policy_table *table = &policy->tables[place.table];
+
+    fprintf(out, "%s %s %s", policy_family_name(table->family), table->name,
+            table->chains[place.chain].name);
+}
+
+void describe_rule_text(FILE *out, const struct policy *policy, struct compile_place place) {
+    put(out, print_rule(&policy->tables[place.table], describe_rule(policy, place)));
+}
+
+/// Prints an address as it stands in the packet, with its port if it has one.
+static void put_address(FILE *out, const uint8_t *bytes, bool is_ipv4, bool has_port,
+                        uint16_t port) {
+    const bool brackets = !is_ipv4 && has_port;
+    policy_value value = 0;
+
+    for (int i = 0; i < (is_ipv4 ? 4 : 16); i++)
+        value = value << 8 | bytes[i];
+    fputs(brackets ? "[" : "", out);
+    put(out, print_value(is_ipv4 ? POLICY_IPV4_ADDR : POLICY_IPV6_ADDR, value));
+    fputs(brackets ? "]" : "", out);
+    if (has_port)
+        fprintf(out, ":%u", port);
+}
+
+/// Prints the protocol and what is to be known of its header.
+static void put_protocol(FILE *out, const struct packet *packet) {
+    putc(' ', out);
+    put(out, print_value(POLICY_INET_PROTO, packet->protocol));
+    if (packet->has_tcp_flags && packet->tcp_flags != 0) {
+        putc(' ', out);
+        put(out, print_value(POLICY_TCP_FLAG, packet->tcp_flags));
+    }
+    if (packet->has_icmp) {
+        putc(' ', out);
+        put(out, print_value(packet->version == 4 ? POLICY_ICMP_TYPE : POLICY_ICMPV6_TYPE,
+                             packet->icmp_type));
+    }
+    if (packet->later_fragment)
+        fputs(", a later fragment", out);
+    else if (packet->fragment)
+        fputs(", a first fragment", out);
+}
+
+void describe_packet(FILE *out, const struct packet *packet, enum packet_status status) {
+    const bool is_ipv4 = packet->version == 4;
+    const uint32_t header = is_ipv4 ? PACKET_IPV4_HEADER_BYTES : PACKET_IPV6_HEADER_BYTES;
+    const uint8_t *addresses = packet->bytes + (is_ipv4 ? 12 : 8);
+
+    if (packet->version != 0 && packet->captured >= header) {
+        put_address(out, addresses, is_ipv4, packet->has_ports, packet->source_port);
+        fputs(" > ", out);
+        put_address(out, addresses + (is_ipv4 ? 4 : 16), is_ipv4, packet->has_ports,
+                    packet->destination_port);
+        put_protocol(out, packet);
+        fputs(", ", out);
+    }
+    fprintf(out, "%u bytes", packet->original);
+    if (packet_is_malformed(status))
+        fprintf(out, ", malformed (%s)", packet_status_name(status));
+    if (packet->captured < packet->original)
+        fprintf(out, ", %u captured", packet->captured);
+}
+
+/// The key that a match, a map or a vmap looks at.
+static const struct policy_key *key_of(const struct policy_statement *statement) {
+    return statement->kind == POLICY_MARK_SET ? &statement->mark_set->map.key
+                                              : &statement->match->key;
+}
+
+static void put_differs(FILE *out, const struct policy *policy, const struct decide_step *step,
+                        const char *(*interface_name)(void *context, uint32_t index),
+                        void *context) {
+    const struct policy_key *key = key_of(describe_statement(policy, step->place));
+
+    for (uint32_t i = 0; i < step->values_count; i++)
+        fprintf(out, "%s%s", i > 0 ? " . " : "", policy_field_facts(key->fields[i])->text);
+    fputs(" is ", out);
+    for (uint32_t i = 0; i < step->values_count; i++) {
+        const enum policy_type type = policy_field_facts(key->fields[i])->type;
+        policy_value value = step->values[i];
+
+        if (type == POLICY_IFACE_INDEX)
+            value = interface_value(interface_name(context, (uint32_t)value));
+        fputs(i > 0 ? " . " : "", out);
+        put(out, print_value(type, value));
+    }
+}
+
+/// What is said of a packet of another kind than a rule is for.
+static const char *other_kind(const struct policy_rule *rule) {
+    const struct policy_statement *last = &rule->statements[rule->count - 1];
+
+    if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_TCP_RESET)
+        return "the answer is for tcp only";
+    if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_ICMP)
+        return "the answer is for ipv4 only";
+    if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_ICMPV6)
+        return "the answer is for ipv6 only";
+    return "exthdr is for ipv6 only";
+}
+
+void describe_why(FILE *out, const struct policy *policy, const struct decide_step *step,
+                  const char *(*interface_name)(void *context, uint32_t index), void *context) {
+    const struct policy_statement *statement = describe_statement(policy, step->place);
+
+    switch (step->why) {
+    case DECIDE_HELD:
+        break;
+    case DECIDE_DIFFERS:
+        put_differs(out, policy, step, interface_name, context);
+        break;
+    case DECIDE_MISSING:
+        fprintf(out, "%s is missing", policy_field_facts(step->missing)->text);
+        break;
+    case DECIDE_BEYOND:
+        fprintf(out, "%s is beyond the copied bytes", policy_field_facts(step->missing)->text);
+        break;
+    case DECIDE_LIMIT:
+        fputs(statement->limit.over ? "limit not exceeded" : "limit exceeded", out);
+        break;
+    case DECIDE_QUOTA:
+        fputs(statement->quota.over ? "quota not used up" : "quota used up", out);
+        break;
+    case DECIDE_NO_ANSWER:
+        fputs(other_kind(describe_rule(policy, step->place)), out);
+        break;
+    }
+}
+
+void describe_answer(FILE *out, const struct policy_reject *reject, uint8_t version) {
+    const enum policy_reject_kind kind = version == 4 ? POLICY_REJECT_ICMP : POLICY_REJECT_ICMPV6;
+
+    if (reject->kind == POLICY_REJECT_TCP_RESET)
+        fputs("tcp reset", out);
+    else
+        fprintf(out, "%s %s", version == 4 ? "icmp" : "icmpv6",
+                value_reject_name(kind, reject_code(reject, version)));
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "explain/explain.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "engine/fields.h"
+#include "engine/interface.h"
+#include "explain/json.h"
+#include "explain/text.h"
+#include "explain/types.h"
+#include "packet/pcap.h"
+#include "policy/parse/parse.h"
+#include "worker/reject.h"
+
+/// The index of a name: if both interfaces have it, the first one's.
+static uint32_t index_of(const char *name, void *context) {
+    const struct options_explain *given = &((const struct explain *)context)->options->explain;
+
+    if (*name == '\0')
+        return 0;
+    if (strcmp(name, given->iif) == 0)
+        return EXPLAIN_INDEX_IIF;
+    return strcmp(name, given->oif) == 0 ? EXPLAIN_INDEX_OIF : 0;
+}
+
+static int engine_make(struct explain_engine *engine, struct explain *explain, bool linear,
+                       struct failure *failure) {
+    const struct compile_settings settings = {
+        .linear = linear, .interface_index = index_of, .context = explain};
+    int result = compile_policy(&explain->policy, &settings, &engine->compiled, failure);
+
+    if (result < 0)
+        return result;
+    result = flow_make(&engine->flow, engine->compiled);
+    if (result == 0)
+        result = flow_counters_make(&engine->counters, engine->compiled);
+    if (result < 0)
+        failure_set_start(failure, "calloc", -result);
+    return result;
+}
+
+static void engine_free(struct explain_engine *engine) {
+    flow_counters_free(&engine->counters);
+    flow_free(&engine->flow);
+    compile_free(engine->compiled);
+}
+
+/// The hook of the base chain that stands first in the text, else input.
+static enum policy_hook first_hook(const struct policy *policy) {
+    for (uint32_t i = 0; i < policy->table_count; i++)
+        for (uint32_t j = 0; j < policy->tables[i].chain_count; j++) {
+            const struct policy_chain *chain = &policy->tables[i].chains[j];
+
+            if (chain->is_base && chain->declared == 0)
+                return chain->hook;
+        }
+    return POLICY_INPUT;
+}
+
+/// Parses as much of a packet as the daemon copies. inspected: filled in, for decide_input.
+static enum packet_status inspect(const struct explain *explain, const struct pcap_packet *packet,
+                                  struct packet *inspected) {
+    const uint32_t copy_bytes = explain->options->copy_bytes;
+    const uint32_t captured = packet->captured < copy_bytes ? packet->captured : copy_bytes;
+
+    return packet_parse(packet->bytes, captured, packet->original, inspected);
+}
+
+/// The protocol that the kernel says a packet is of. version: that the frame says; 0 = decide
+/// looks.
+static uint8_t nfproto_of(uint8_t version) {
+    if (version == 4)
+        return FIELDS_IPV4;
+    return version == 6 ? FIELDS_IPV6 : 0;
+}
+
+/// What the daemon would know of the packet. parsed: for the input to point to.
+static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
+                                    struct packet *parsed) {
+    const struct options_explain *given = &explain->options->explain;
+
+    return (struct decide_input){
+        .packet = parsed,
+        .status = inspect(explain, packet, parsed),
+        .hook = (uint8_t)explain->hook,
+        .nfproto = nfproto_of(packet->version),
+        .length = packet->original,
+        .mark = given->mark,
+        .iif = index_of(given->iif, (void *)explain),
+        .oif = index_of(given->oif, (void *)explain),
+        .iifname = interface_value(given->iif),
+        .oifname = interface_value(given->oif),
+        .has_uid = given->has_uid,
+        .has_gid = given->has_gid,
+        .uid = given->uid,
+        .gid = given->gid,
+        .has_ct_state = given->has_ct_state,
+        .ct_state = given->ct_state,
+        .has_ct_mark = given->has_ct_mark,
+        .ct_mark = given->ct_mark,
+        .now_ns = explain->now_ns,
+    };
+}
+
+static bool same_place(struct compile_place a, struct compile_place b) {
+    return a.table == b.table && a.chain == b.chain && a.rule == b.rule;
+}
+
+/// Whether both engines came to the same.
+static bool agree(const struct explain *explain, const struct decide_outcome *a,
+                  const struct decide_outcome *b) {
+    if (a->verdict != b->verdict || a->by != b->by || a->mark_set != b->mark_set ||
+        a->mark != b->mark || a->undecidable != b->undecidable)
+        return false;
+    if (a->verdict == VERDICT_REJECT &&
+        (a->reject.kind != b->reject.kind || a->reject.code != b->reject.code))
+        return false;
+    if (a->by == DECIDE_BY_RULE)
+        return same_place(compile_rule_at(explain->daemon.compiled, a->rule),
+                          compile_rule_at(explain->linear.compiled, b->rule));
+    return a->by != DECIDE_BY_POLICY ||
+           same_place(compile_chain_at(explain->daemon.compiled, a->chain),
+                      compile_chain_at(explain->linear.compiled, b->chain));
+}
+
+static int fail_disagreement(const struct explain *explain, struct failure *failure) {
+    failure_set(failure, LOG_EXIT_CALL,
+                "packet %llu: the policy as compiled and its rules one by one come to different "
+                "results: this is a fault of the program, please report it",
+                (unsigned long long)explain->number);
+    return -EFAULT;
+}
+
+/// Compares the counters of both engines.
+static bool counters_agree(const struct explain *explain) {
+    for (uint32_t i = 0; i < compile_counters(explain->daemon.compiled); i++) {
+        struct flow_counter daemon = {0}, linear = {0};
+
+        flow_sum(&explain->daemon.counters, i, &daemon);
+        flow_sum(&explain->linear.counters, i, &linear);
+        if (daemon.packets != linear.packets || daemon.bytes != linear.bytes)
+            return false;
+    }
+    return true;
+}
+
+static void add_verdict(struct explain_sums *sums, enum verdict verdict) {
+    sums->packets++;
+    if (verdict == VERDICT_ACCEPT)
+        sums->accepted++;
+    else if (verdict == VERDICT_REJECT)
+        sums->rejected++;
+    else
+        sums->dropped++;
+}
+
+/// Whether an answer to the packet at hand would be sent.
+static bool is_answered(const struct explain *explain, const struct packet *inspected) {
+    uint8_t answer[REJECT_IPV6_MAX];
+
+    return explain->outcome.verdict == VERDICT_REJECT && !packet_is_malformed(explain->status) &&
+           reject_build(&explain->outcome.reject, inspected, answer) > 0;
+}
+
+/// Decides a packet both ways. Returns 0, or -errno with failure filled in.
+static int decide_both(struct explain *explain, const struct pcap_packet *packet,
+                       struct failure *failure) {
+    const struct options *options = explain->options;
+    const struct decide_settings settings = {
+        .default_verdict = options->default_verdict,
+        .malformed_open = options->fail_open[OPTIONS_MALFORMED],
+        .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
+        .malformed_by_policy = options->malformed_by_policy,
+    };
+    const struct decide_recorder recorder = trace_recorder(&explain->trace);
+    struct explain_engine *daemon = &explain->daemon, *linear = &explain->linear;
+    struct packet parsed;
+    struct decide_outcome walked;
+    struct decide_input input;
+
+    packet_parse(packet->bytes, packet->captured, packet->original, &explain->packet);
+    input = input_of(explain, packet, &parsed);
+    explain->status = input.status;
+    trace_clear(&explain->trace);
+    decide_packet(&settings, daemon->compiled, &daemon->flow, &daemon->counters, &input,
+                  &explain->outcome);
+    decide_trace(&settings, linear->compiled, &linear->flow, &linear->counters, &input, &walked,
+                 &recorder);
+    if (explain->trace.failed) {
+        failure_set_start(failure, "realloc", ENOMEM);
+        return -ENOMEM;
+    }
+    if (!agree(explain, &explain->outcome, &walked))
+        return fail_disagreement(explain, failure);
+    explain->is_answered = is_answered(explain, &parsed);
+    add_verdict(&explain->sums, explain->outcome.verdict);
+    return 0;
+}
+
+static int explain_packet(struct explain *explain, const struct pcap_packet *packet,
+                          struct failure *failure) {
+    int result;
+
+    explain->number = packet->number;
+    if (explain->sums.packets == 0)
+        explain->first_ns = explain->now_ns = packet->time_ns;
+    if (packet->time_ns > explain->now_ns)
+        explain->now_ns = packet->time_ns;
+    explain->time_ns = (int64_t)(packet->time_ns - explain->first_ns);
+    result = decide_both(explain, packet, failure);
+    if (result < 0)
+        return result;
+    if (explain->options->json)
+        explain_json_packet(stdout, explain);
+    else
+        explain_text_packet(stdout, explain);
+    return 0;
+}
+
+static int explain_capture(struct explain *explain, struct failure *failure) {
+    struct pcap_packet packet;
+    struct pcap pcap;
+    int result = pcap_open(&pcap, explain->options->explain.capture, failure);
+
+    if (result < 0)
+        return result;
+    while ((result = pcap_next(&pcap, &packet, failure)) > 0) {
+        result = explain_packet(explain, &packet, failure);
+        if (result < 0)
+            break;
+    }
+    explain->skipped = pcap.skipped;
+    pcap_close(&pcap);
+    if (result == 0 && !counters_agree(explain))
+        result = fail_disagreement(explain, failure);
+    if (result < 0)
+        return result;
+    if (explain->options->json)
+        explain_json_end(stdout, explain);
+    else
+        explain_text_end(stdout, explain);
+    return 0;
+}
+
+int explain_run(const struct options *options) {
+    struct explain explain = {.options = options};
+    struct failure failure;
+    int result = parse_file(options->policy, &explain.policy, &failure);
+
+    if (result < 0)
+        return log_fail(&failure);
+    explain.hook = options->explain.has_hook ? options->explain.hook : first_hook(&explain.policy);
+    result = engine_make(&explain.daemon, &explain, false, &failure);
+    if (result == 0)
+        result = engine_make(&explain.linear, &explain, true, &failure);
+    if (result == 0)
+        result = explain_capture(&explain, &failure);
+    fflush(stdout); // what was explained stands before what went wrong
+    trace_free(&explain.trace);
+    engine_free(&explain.linear);
+    engine_free(&explain.daemon);
+    policy_free(&explain.policy);
+    return result < 0 ? log_fail(&failure) : LOG_EXIT_STOPPED;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What packets are explained by, and the one at hand, for the walk and for those who print it.
+#ifndef EXPLAIN_TYPES_H
+#define EXPLAIN_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/decide.h"
+#include "explain/trace.h"
+#include "options/options.h"
+#include "packet/packet.h"
+#include "policy/policy.h"
+
+enum {
+    EXPLAIN_INDEX_IIF = 1, // the interfaces' indexes here
+    EXPLAIN_INDEX_OIF = 2,
+};
+
+/// The sums over all packets.
+struct explain_sums {
+    uint64_t packets;
+    uint64_t accepted;
+    uint64_t dropped;
+    uint64_t rejected;
+};
+
+/// A policy compiled, with its state.
+struct explain_engine {
+    struct compiled *compiled;
+    struct flow flow;
+    struct flow_counters counters;
+};
+
+/// What packets are explained by, and the one at hand.
+struct explain {
+    const struct options *options;
+    struct policy policy;
+    enum policy_hook hook;
+    struct explain_engine daemon; // as the daemon has it
+    struct explain_engine linear; // rule by rule
+    struct explain_sums sums;
+    uint64_t skipped;  // frames that are not IP
+    uint64_t first_ns; // when the first packet came
+    uint64_t now_ns;   // the time of the latest packet so far
+    uint64_t number;   // of the packet's frame, from 1
+    int64_t time_ns;   // of the packet, since the first
+    struct packet packet;
+    enum packet_status status;
+    struct decide_outcome outcome;
+    struct trace trace;
+    bool is_answered; // a reject whose answer is due
+};
+
+/// The name of the interface that has this index here; "" = none. context: the struct explain.
+const char *explain_interface(void *context, uint32_t index);
+
+/// Where a counter stands, and its figures.
+struct compile_place explain_counter(const struct explain *explain, uint32_t counter,
+                                     struct flow_counter *figures);
+
+#endif

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: getpid kill
+#include "handover/give.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "handover/counted.h"
+#include "handover/rules.h"
+#include "handover/state.h"
+#include "worker/wait.h"
+
+enum {
+    FD_LINE_BYTES = 64, // {"fd":"queue:65535"} with its end
+};
+
+/// Fills in why memory could not be had. error: -errno. Returns it.
+static int fail_memory(int error, struct failure *failure) {
+    failure_set_running(failure, "memfd_create", -error);
+    return error;
+}
+
+void handover_give_stay(const struct failure *failure) {
+    counts_add(COUNT_UPGRADES_FAILED, 1);
+    log_warn("upgrade: this firewall goes on: %s", failure->text);
+}
+
+/// How many statements of each kind a policy has.
+static void count_totals(const struct compiled *compiled, uint32_t totals[CARRY_KIND_COUNT]) {
+    totals[CARRY_COUNTERS] = compile_counters(compiled);
+    totals[CARRY_LOGS] = compile_logs(compiled);
+    totals[CARRY_LIMITS] = compiled->limit_count;
+    totals[CARRY_QUOTAS] = compiled->quota_count;
+}
+
+/// Fills in what is told before anything has stopped. Returns 0 or -ENOMEM.
+static int describe(const struct state *state, struct handover *given) {
+    const struct workers *workers = &state->workers;
+    int result;
+
+    given->pid = getpid();
+    given->generation = state->loaded->generation;
+    given->options[HANDOVER_CONTROL] = (char *)state->options->control;
+    given->options[HANDOVER_METRICS] = (char *)state->options->metrics;
+    given->options[HANDOVER_EVENTS] = (char *)state->options->events;
+    if (state->loaded->compiled)
+        count_totals(state->loaded->compiled, given->side.totals);
+    result = handover_state_make(given, workers->count);
+    for (uint32_t i = 0; result == 0 && i < workers->count; i++) {
+        given->queues[i].number = workers->all[i].settings.number;
+        given->queues[i].given = workers->all[i].given;
+    }
+    return result;
+}
+
+/// Frees what is its own: the rest is borrowed.
+static void forget(struct handover *given) {
+    for (uint32_t i = 0; i < given->queue_count; i++)
+        given->queues[i].given.fd = -1;
+    memset(given->options, 0, sizeof given->options);
+    handover_free(given);
+}
+
+/// Makes memory with room for so many bytes. Returns 0 or -errno.
+static int make_room(struct handover_memory *memory, uint64_t bytes) {
+    const int result = handover_memory_make(memory);
+
+    return result < 0 ? result : handover_memory_reserve(memory, bytes);
+}
+
+static int send_fd(struct handover_channel *channel, const char *name, int fd,
+                   struct failure *failure) {
+    char line[FD_LINE_BYTES];
+    const int length = snprintf(line, sizeof line, "{\"fd\":\"%s\"}\n", name);
+
+    return handover_channel_send(channel, line, (size_t)length, fd, failure);
+}
+
+/// Tells what is known before anything has stopped. Returns 0, or -errno with failure filled in.
+static int tell(const struct handover *given, struct handover_giving *giving,
+                const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
+    static const char end[] = "{\"fd\":null}\n";
+    struct handover_channel *const channel = &giving->channel;
+    const uint64_t due_ns = channel->due_ns;
+    char name[FD_LINE_BYTES];
+    char *line = handover_state_print(given);
+    int result = line ? 0 : fail_memory(-ENOMEM, failure);
+
+    // Who does not read keeps the main thread for no longer than in the pause.
+    handover_channel_extend(channel, HANDOVER_PAUSE_MS);
+    if (result == 0)
+        result = handover_channel_send(channel, line, strlen(line), -1, failure);
+    free(line);
+    for (uint32_t i = 0; result == 0 && i < given->queue_count; i++) {
+        snprintf(name, sizeof name, "queue:%u", given->queues[i].number);
+        result = send_fd(channel, name, given->queues[i].given.fd, failure);
+    }
+    for (int i = 0; result == 0 && i < HANDOVER_FD_COUNT; i++)
+        if (fds[i] >= 0)
+            result = send_fd(channel, handover_state_fd_name((enum handover_fd)i), fds[i], failure);
+    if (result == 0)
+        result = send_fd(channel, HANDOVER_RULES, giving->rules.memory.fd, failure);
+    if (result == 0)
+        result = handover_channel_send(channel, end, sizeof end - 1, -1, failure);
+    handover_channel_until(channel, due_ns);
+    giving->told = result == 0;
+    return result;
+}
+
+/// One in which all is closed. NULL = no memory.
+static struct handover_giving *make_giving(void) {
+    struct handover_giving *made = calloc(1, sizeof *made);
+
+    if (made)
+        made->channel.fd = made->rules.memory.fd = made->states.fd = made->sums.fd = -1;
+    return made;
+}
+
+int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
+                          struct handover_giving **giving, struct failure *failure) {
+    struct handover_giving *made;
+    struct handover given;
+    int result;
+
+    *giving = NULL;
+    if (!queue_can_adopt(kind))
+        return handover_fail_classic(failure);
+    made = make_giving();
+    handover_init(&given);
+    result = made ? describe(state, &given) : -ENOMEM;
+    if (result == 0)
+        result = handover_rules_begin(&made->rules, state->loaded);
+    if (result == 0)
+        result = make_room(&made->states, handover_counted_states_bytes(&given));
+    if (result == 0)
+        result = make_room(&made->sums, handover_counted_sums_bytes(&given));
+    forget(&given);
+    if (result < 0) {
+        handover_give_end(made);
+        return fail_memory(result, failure);
+    }
+    handover_channel_open(&made->channel, client_fd, "new", HANDOVER_PREPARE_MS);
+    *giving = made;
+    return 0;
+}
+
+int handover_give_fd(const struct handover_giving *giving) { return giving->channel.fd; }
+
+uint64_t handover_give_due_ns(const struct handover_giving *giving) {
+    return giving->told ? giving->channel.due_ns : 0;
+}
+
+/// Writes some of the rules; behind the last, tells all. Returns 0, or -errno with failure filled
+/// in.
+static int tell_more(const struct state *state, struct handover_giving *giving,
+                     const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
+    struct handover given;
+    int result = handover_rules_write(&giving->rules, state->loaded);
+
+    if (result != 0)
+        return result < 0 ? fail_memory(result, failure) : 0;
+    handover_init(&given);
+    result = describe(state, &given);
+    result = result < 0 ? fail_memory(result, failure) : tell(&given, giving, fds, failure);
+    forget(&given);
+    return result;
+}
+
+int handover_give_go_on(const struct state *state, struct handover_giving *giving,
+                        const int fds[HANDOVER_FD_COUNT], bool *ready, struct failure *failure) {
+    char *line;
+    int result;
+
+    *ready = false;
+    if (!giving->told)
+        return tell_more(state, giving, fds, failure);
+    result = handover_channel_line_if_any(&giving->channel, &line, failure);
+    *ready = result == 0 && line;
+    if (*ready && !handover_says(line, "command", HANDOVER_COMMIT))
+        return handover_fail_line("new", failure);
+    return result;
+}
+
+/// Stops the workers between two batches. Returns 0, or -errno with failure filled in: one had
+/// ended by itself.
+static int pause_workers(struct workers *workers, struct failure *failure) {
+    int result = 0;
+
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_stop(&workers->all[i], true);
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_join(&workers->all[i]);
+    for (uint32_t i = 0; i < workers->count; i++) {
+        const struct worker *worker = &workers->all[i];
+
+        queue_give(&workers->all[i].queue);
+        if (result == 0 && worker->error != 0) {
+            failure_set_running(failure, worker->failed_call, worker->error);
+            result = -worker->error;
+        }
+    }
+    return result;
+}
+
+/// Starts them again. What can't be started ends the process, as a worker does that fails.
+static void start_workers(struct workers *workers) {
+    struct failure failure;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        if (worker_start(&workers->all[i], &failure) == 0)
+            continue;
+        log_error("%s", failure.text);
+        kill(getpid(), SIGTERM);
+    }
+}
+
+/// Seals what was written, and passes it on.
+/// - written: 0 or -errno.
+/// - Returns 0, or -errno with failure filled in.
+static int pass_on(struct handover_channel *channel, const char *name,
+                   struct handover_memory *memory, int written, struct failure *failure) {
+    const int result = written < 0 ? written : handover_memory_seal(memory);
+
+    if (result < 0)
+        return fail_memory(result, failure);
+    return send_fd(channel, name, memory->fd, failure);
+}
+
+/// Passes on what was counted, and waits until the new one has taken it. Returns 0, or -errno with
+/// failure filled in.
+static int hand_over(struct state *state, struct handover_giving *giving, struct failure *failure) {
+    char *line;
+    int result = pause_workers(&state->workers, failure);
+
+    if (result == 0)
+        result =
+            pass_on(&giving->channel, HANDOVER_STATES, &giving->states,
+                    handover_counted_write_states(&giving->states, state, wait_clock()), failure);
+    // By now the new one starts its workers.
+    if (result == 0)
+        result = pass_on(&giving->channel, HANDOVER_SUMS, &giving->sums,
+                         handover_counted_write_sums(&giving->sums, state), failure);
+    if (result == 0)
+        result = handover_channel_line(&giving->channel, &line, failure);
+    if (result == 0 && !handover_says(line, "command", HANDOVER_TAKEN))
+        result = handover_fail_line("new", failure);
+    // The last that can fail: from here on the new one alone filters.
+    if (result == 0)
+        result = handover_channel_send(&giving->channel, HANDOVER_HEARD, sizeof HANDOVER_HEARD - 1,
+                                       -1, failure);
+    return result;
+}
+
+bool handover_give_commit(struct state *state, struct handover_giving *giving) {
+    struct failure failure;
+    int result;
+
+    state_lock(state);
+    handover_channel_extend(&giving->channel, HANDOVER_PAUSE_MS);
+    result = hand_over(state, giving, &failure);
+    if (result == 0) {
+        for (uint32_t i = 0; i < state->workers.count; i++)
+            queue_release(&state->workers.all[i].queue);
+        log_info("upgrade: the new firewall filters, this one ends");
+    } else {
+        start_workers(&state->workers);
+        handover_give_stay(&failure);
+    }
+    state_unlock(state);
+    handover_give_end(giving);
+    return result == 0;
+}
+
+void handover_give_end(struct handover_giving *giving) {
+    if (!giving)
+        return;
+    handover_channel_close(&giving->channel);
+    handover_memory_close(&giving->rules.memory);
+    handover_memory_close(&giving->states);
+    handover_memory_close(&giving->sums);
+    free(giving);
+}

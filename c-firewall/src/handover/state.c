@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "handover/state.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/request.h"
+#include "packet/packet.h"
+#include "packet/verdict.h"
+#include "worker/reject.h"
+
+enum {
+    NAME_BYTES = 64,  // of a counter
+    NAMES_MAX = 1024, // of counts, or of a queue's counters, that another may have
+};
+
+const char *handover_state_fd_name(enum handover_fd fd) {
+    static const char *const names[] = {
+        [HANDOVER_CONTROL] = "control",
+        [HANDOVER_METRICS] = "metrics",
+        [HANDOVER_EVENTS] = "events",
+    };
+
+    return names[fd];
+}
+
+/// The name of a counter of struct stats, by its place.
+static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
+    static const char *const first[] = {"received", "without_id", "netlink", "bytes"};
+    static const char *const then[] = {"cut",     "truncated",   "overruns",
+                                       "refused", "undecidable", "without_ct_state",
+                                       "gaps",    "send_retries"};
+    static const char *const answers[REJECT_RESULT_COUNT] = {
+        [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not-due", [REJECT_FAILED] = "failed"};
+
+    if (word < sizeof first / sizeof *first)
+        return first[word];
+    word -= sizeof first / sizeof *first;
+    if (word < VERDICT_COUNT) {
+        snprintf(name, NAME_BYTES, "verdict-%s", verdict_name((enum verdict)word));
+        return name;
+    }
+    word -= VERDICT_COUNT;
+    if (word < PACKET_STATUS_COUNT) {
+        snprintf(name, NAME_BYTES, "malformed-%s", packet_status_name((enum packet_status)word));
+        return name;
+    }
+    word -= PACKET_STATUS_COUNT;
+    if (word < sizeof then / sizeof *then)
+        return then[word];
+    word -= sizeof then / sizeof *then;
+    snprintf(name, NAME_BYTES, "answers-%s", answers[word]);
+    return name;
+}
+
+static void put_number(json_t *object, const char *key, uint64_t number) {
+    json_object_set_new_nocheck(object, key, json_integer((json_int_t)number));
+}
+
+static json_t *string_or_null(const char *text) {
+    return text ? json_string_nocheck(text) : json_null();
+}
+
+/// Makes room for queues, zeroed, without sockets. Returns 0 or -ENOMEM.
+static int make_queues(struct handover *state, uint32_t count) {
+    const size_t bytes = count * sizeof *state->queues;
+
+    state->queues = aligned_alloc(STATS_ALIGN, bytes);
+    if (!state->queues)
+        return -ENOMEM;
+    memset(state->queues, 0, bytes);
+    state->queue_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        state->queues[i].given.fd = -1;
+    return 0;
+}
+
+/// Where numbers under our own names go to. Returns 0 or -ENOMEM.
+static int make_own_places(struct handover_places *places, uint32_t count) {
+    places->of = calloc(count, sizeof *places->of);
+    if (!places->of)
+        return -ENOMEM;
+    places->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        places->of[i] = i;
+    return 0;
+}
+
+int handover_state_make(struct handover *state, uint32_t queues) {
+    int result = make_queues(state, queues);
+
+    if (result == 0)
+        result = make_own_places(&state->count_places, COUNT_COUNT);
+    if (result == 0)
+        result = make_own_places(&state->stat_places, STATS_WORDS);
+    return result;
+}
+
+static json_t *queue_object(const struct worker_given *queue) {
+    json_t *object = json_object();
+
+    put_number(object, "queue", queue->number);
+    put_number(object, "copy_bytes", queue->given.copy_bytes);
+    put_number(object, "flags", queue->given.flags);
+    return object;
+}
+
+/// The line's text with its end; NULL = no memory. Gives the object up.
+static char *line_of(json_t *object) {
+    char *text = json_dumps(object, JSON_COMPACT);
+    const size_t length = text ? strlen(text) : 0;
+    char *line = text ? realloc(text, length + 2) : NULL;
+
+    json_decref(object);
+    if (!line) {
+        free(text);
+        return NULL;
+    }
+    line[length] = '\n';
+    line[length + 1] = '\0';
+    return line;
+}
+
+char *handover_state_print(const struct handover *state) {
+    json_t *object = json_object(), *counts = json_array();
+    json_t *stats = json_array(), *queues = json_array();
+    char name[NAME_BYTES];
+
+    for (int i = 0; i < COUNT_COUNT; i++)
+        json_array_append_new(counts, json_string_nocheck(counts_name((enum count)i)));
+    for (size_t i = 0; i < STATS_WORDS; i++)
+        json_array_append_new(stats, json_string_nocheck(stats_word_name(i, name)));
+    for (uint32_t i = 0; i < state->queue_count; i++)
+        json_array_append_new(queues, queue_object(&state->queues[i]));
+    json_object_set_new_nocheck(object, "ok", json_true());
+    put_number(object, "version", CONTROL_VERSION);
+    put_number(object, "pid", (uint64_t)state->pid);
+    put_number(object, "generation", state->generation);
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++)
+        json_object_set_new_nocheck(object, handover_state_fd_name((enum handover_fd)i),
+                                    string_or_null(state->options[i]));
+    json_object_set_new_nocheck(object, "counts", counts);
+    json_object_set_new_nocheck(object, "stats", stats);
+    json_object_set_new_nocheck(object, "queues", queues);
+    return line_of(object);
+}
+
+int handover_state_fail_part(const char *part, struct failure *failure) {
+    failure_set(failure, LOG_EXIT_CALL,
+                "the old firewall's state has no good \"%s\": is it a firewall of this kind?",
+                part);
+    return -EPROTO;
+}
+
+/// Reads a number that must be there. Returns 0, or -EPROTO with failure filled in.
+static int read_number(const json_t *object, const char *key, uint64_t max, uint64_t *number,
+                       struct failure *failure) {
+    const json_t *value = json_object_get(object, key);
+
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        (uint64_t)json_integer_value(value) > max)
+        return handover_state_fail_part(key, failure);
+    *number = (uint64_t)json_integer_value(value);
+    return 0;
+}
+
+static int parse_queue(const json_t *object, struct worker_given *queue, struct failure *failure) {
+    uint64_t number = 0, copy_bytes = 0, flags = 0;
+
+    if (read_number(object, "queue", UINT16_MAX, &number, failure) < 0 ||
+        read_number(object, "copy_bytes", UINT32_MAX, &copy_bytes, failure) < 0 ||
+        read_number(object, "flags", UINT32_MAX, &flags, failure) < 0)
+        return -EPROTO;
+    queue->number = (uint16_t)number;
+    queue->given = (struct queue_given){
+        .fd = -1, .copy_bytes = (uint32_t)copy_bytes, .flags = (uint32_t)flags};
+    return 0;
+}
+
+static int parse_queues(const json_t *queues, struct handover *state, struct failure *failure) {
+    const size_t count = json_array_size(queues);
+
+    if (count == 0 || count > OPTIONS_QUEUES_MAX)
+        return handover_state_fail_part("queues", failure);
+    if (make_queues(state, (uint32_t)count) < 0) {
+        failure_set_start(failure, "aligned_alloc", ENOMEM);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (parse_queue(json_array_get(queues, i), &state->queues[i], failure) < 0)
+            return -EPROTO;
+    return 0;
+}
+
+/// A copy of a text; NULL: there is none, or no memory.
+static char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? strdup(text) : NULL;
+}
+
+/// A name among ours, by its place.
+typedef const char *name_at(size_t place, char name[static NAME_BYTES]);
+
+static const char *count_name(size_t place, char name[static NAME_BYTES]) {
+    (void)name;
+    return counts_name((enum count)place);
+}
+
+/// Where a number of a name goes to.
+static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
+    char buffer[NAME_BYTES];
+
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(name, ours(i, buffer)) == 0)
+            return i;
+    return HANDOVER_UNKNOWN;
+}
+
+/// Reads where numbers go to that come in the order of names. Returns 0, or -errno with failure
+/// filled in.
+static int parse_names(const json_t *object, const char *key, name_at *ours, uint32_t count,
+                       struct handover_places *places, struct failure *failure) {
+    const json_t *names = json_object_get(object, key);
+    const size_t named = json_array_size(names);
+
+    if (!json_is_array(names) || named > NAMES_MAX)
+        return handover_state_fail_part(key, failure);
+    places->of = calloc(named + 1U, sizeof *places->of); // one more: none is no failure
+    if (!places->of) {
+        failure_set_start(failure, "calloc", ENOMEM);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < named; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+
+        if (!name)
+            return handover_state_fail_part(key, failure);
+        places->of[places->count++] = place_of(name, ours, count);
+    }
+    return 0;
+}
+
+static int fail_version(struct failure *failure) {
+    failure_set(failure, LOG_EXIT_CALL,
+                "the old firewall hands over in another way than this one: stop it, and start this "
+                "one without --take-over");
+    return -EPROTO;
+}
+
+int handover_state_fail_refused(const json_t *object, struct failure *failure) {
+    const char *error = json_string_value(json_object_get(object, "error"));
+
+    failure_set(failure, LOG_EXIT_CALL, "the old firewall gives nothing away: %s",
+                error ? error : "it does not say why");
+    for (char *at = failure->text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == '\x7f')
+            *at = '?';
+    return -EPERM;
+}
+
+int handover_state_fail_stranger(struct failure *failure) {
+    failure_set(failure, LOG_EXIT_CALL,
+                "what answers there is no firewall: give --take-over the path of a firewall's "
+                "--control");
+    return -EPROTO;
+}
+
+static int parse_object(const json_t *object, struct handover *state, struct failure *failure) {
+    uint64_t version = 0, pid = 0, generation = 0;
+    int result;
+
+    if (json_is_false(json_object_get(object, "ok")))
+        return handover_state_fail_refused(object, failure);
+    if (read_number(object, "version", INT64_MAX, &version, failure) < 0)
+        return -EPROTO;
+    if (version != CONTROL_VERSION)
+        return fail_version(failure);
+    if (read_number(object, "pid", INT32_MAX, &pid, failure) < 0 ||
+        read_number(object, "generation", UINT32_MAX, &generation, failure) < 0)
+        return -EPROTO;
+    state->pid = (int64_t)pid;
+    state->generation = (uint32_t)generation;
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++)
+        state->options[i] = text_of(object, handover_state_fd_name((enum handover_fd)i));
+    result = parse_names(object, "counts", count_name, COUNT_COUNT, &state->count_places, failure);
+    if (result == 0)
+        result = parse_names(object, "stats", stats_word_name, STATS_WORDS, &state->stat_places,
+                             failure);
+    return result < 0 ? result : parse_queues(json_object_get(object, "queues"), state, failure);
+}
+
+int handover_state_parse(const char *line, struct handover *state, struct failure *failure) {
+    json_t *object = json_loads(line, 0, NULL);
+    const int result = json_is_object(object) ? parse_object(object, state, failure)
+                                              : handover_state_fail_stranger(failure);
+
+    json_decref(object);
+    return result;
+}

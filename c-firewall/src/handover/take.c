@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "handover/take.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "control/request.h"
+#include "handover/counted.h"
+#include "handover/memory.h"
+#include "handover/proof.h"
+#include "handover/rules.h"
+#include "handover/state.h"
+#include "worker/wait.h"
+
+#define NS_PER_US UINT64_C(1000)
+
+enum {
+    NAME_BYTES = 64, // of a descriptor
+};
+
+static int fail_memory(struct failure *failure) {
+    failure_set_start(failure, "calloc", ENOMEM);
+    return -ENOMEM;
+}
+
+/// Connects to the old process. Returns the descriptor, or -errno with failure filled in.
+static int connect_to(const char *path, struct failure *failure) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = handover_channel_given();
+
+    if (fd >= 0)
+        return fd;
+    // It fits: options has seen to that.
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        failure_set_start(failure, "socket", errno);
+        return -errno;
+    }
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) < 0) {
+        const int error = errno;
+
+        failure_set(failure, LOG_EXIT_CALL,
+                    "no firewall can be asked at %s: %s: start without --take-over, or give it the "
+                    "path of a running firewall's --control",
+                    path, strerror(error));
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+/// Puts a descriptor to where it belongs by its name. One that is not known is closed.
+static void place_fd(struct handover *taken, const char *name, int fd) {
+    int *place = NULL;
+    char queue[NAME_BYTES];
+
+    for (uint32_t i = 0; !place && i < taken->queue_count; i++) {
+        snprintf(queue, sizeof queue, "queue:%u", taken->queues[i].number);
+        if (strcmp(name, queue) == 0)
+            place = &taken->queues[i].given.fd;
+    }
+    for (int i = 0; !place && i < HANDOVER_FD_COUNT; i++)
+        if (strcmp(name, handover_state_fd_name((enum handover_fd)i)) == 0)
+            place = &taken->fds[i];
+    if (!place && strcmp(name, HANDOVER_RULES) == 0)
+        place = &taken->rules;
+    if (place && *place < 0)
+        *place = fd;
+    else
+        close(fd);
+}
+
+/// Receives a line that names a descriptor, and what came with it.
+/// - name: as much of it as fits.
+/// - fd: -1: the line says that there are no more.
+/// - Returns 0, or -errno with failure filled in.
+static int receive_fd(struct handover_channel *channel, char name[static NAME_BYTES], int *fd,
+                      struct failure *failure) {
+    json_t *object;
+    const json_t *said;
+    char *line;
+    int result = handover_channel_line(channel, &line, failure);
+
+    if (result < 0)
+        return result;
+    object = json_loads(line, 0, NULL);
+    said = json_object_get(object, "fd");
+    *fd = json_is_string(said) ? handover_channel_claim(channel) : -1;
+    if (*fd >= 0)
+        snprintf(name, NAME_BYTES, "%s", json_string_value(said));
+    else if (!json_is_null(said))
+        result = handover_fail_line("old", failure);
+    json_decref(object);
+    return result;
+}
+
+/// Receives descriptors until there are no more.
+static int receive_fds(struct handover *taken, struct failure *failure) {
+    char name[NAME_BYTES];
+    int result, fd;
+
+    do {
+        result = receive_fd(&taken->channel, name, &fd, failure);
+        if (result == 0 && fd >= 0)
+            place_fd(taken, name, fd);
+    } while (result == 0 && fd >= 0);
+    return result;
+}
+
+/// Looks whether the queues are those of our options, and whether their sockets came.
+static int check_queues(const struct options *options, const struct handover *taken,
+                        struct failure *failure) {
+    const uint32_t count = options->queue_last - options->queue_first + 1U;
+    const uint16_t first = taken->queues[0].number;
+    const uint16_t last = taken->queues[taken->queue_count - 1].number;
+
+    for (uint32_t i = 0; i < taken->queue_count; i++)
+        if (taken->queue_count != count || taken->queues[i].number != options->queue_first + i) {
+            failure_set(failure, LOG_EXIT_USAGE,
+                        "the old firewall has the queues %u:%u and not %u:%u: start with --queue "
+                        "%u:%u",
+                        first, last, options->queue_first, options->queue_last, first, last);
+            return -EINVAL;
+        }
+    for (uint32_t i = 0; i < taken->queue_count; i++)
+        if (taken->queues[i].given.fd < 0)
+            return handover_fail_line("old", failure);
+    return 0;
+}
+
+/// Reads the old one's rules.
+static int read_rules(struct handover *taken, struct failure *failure) {
+    struct handover_sealed sealed;
+    uint8_t *bytes = NULL;
+    int result;
+
+    if (taken->rules < 0)
+        return handover_fail_line("old", failure);
+    result = handover_sealed_open(&sealed, taken->rules, HANDOVER_RULES_BYTES_MAX);
+    taken->rules = -1;
+    if (result == 0)
+        result = handover_sealed_read(&sealed, &bytes);
+    if (result == 0)
+        result = handover_rules_parse(bytes, sealed.size, &taken->side);
+    handover_sealed_close(&sealed);
+    free(bytes);
+    if (result == -ENOMEM)
+        return fail_memory(failure);
+    return result < 0 ? handover_state_fail_part(HANDOVER_RULES, failure) : 0;
+}
+
+static bool is_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
+/// Closes what another option of ours makes useless.
+static void drop_others(const struct options *options, struct handover *taken) {
+    const char *const ours[] = {
+        [HANDOVER_CONTROL] = options->control,
+        [HANDOVER_METRICS] = options->metrics,
+        [HANDOVER_EVENTS] = options->events,
+    };
+
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++) {
+        if (taken->fds[i] < 0 || is_same(ours[i], taken->options[i]))
+            continue;
+        close(taken->fds[i]);
+        taken->fds[i] = -1;
+    }
+}
+
+/// Asks, and receives what can be prepared with.
+static int ask(const struct options *options, struct handover *taken, struct failure *failure) {
+    char request[128];
+    char *line;
+    const int length = snprintf(request, sizeof request,
+                                "{\"command\":\"upgrade\",\"version\":%d,\"backend\":\"%s\"}\n",
+                                CONTROL_VERSION, options_backend_name(options->backend));
+    int result = handover_proof_give(&taken->channel, failure);
+
+    if (result == 0)
+        result = handover_channel_send(&taken->channel, request, (size_t)length, -1, failure);
+    if (result == 0)
+        result = handover_channel_line(&taken->channel, &line, failure);
+    if (result == 0)
+        result = handover_state_parse(line, taken, failure);
+    if (result == 0)
+        result = receive_fds(taken, failure);
+    if (result == 0)
+        result = check_queues(options, taken, failure);
+    if (result == 0)
+        result = read_rules(taken, failure);
+    return result;
+}
+
+int handover_take(const struct options *options, struct handover *taken, struct failure *failure) {
+    int fd, result;
+
+    if (!queue_can_adopt(options->backend))
+        return handover_fail_classic(failure);
+    fd = connect_to(options->take_over, failure);
+    if (fd < 0)
+        return fd;
+    handover_channel_open(&taken->channel, fd, "old", HANDOVER_PREPARE_MS);
+    result = ask(options, taken, failure);
+    if (result == 0)
+        drop_others(options, taken);
+    return result;
+}
+
+int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
+                          struct failure *failure) {
+    struct carry_side ours = {0};
+    int result = 0;
+
+    if (loaded->compiled)
+        result = carry_side_make(&ours, loaded);
+    if (result == 0 && loaded->compiled)
+        result = carry_pair(&taken->carry, &taken->side, &ours);
+    carry_side_free(&ours);
+    if (result == 0)
+        result = handover_counted_make_states(taken);
+    return result < 0 ? fail_memory(failure) : 0;
+}
+
+/// Receives a memory of this name, which has to have so many bytes, and reads it, to be freed.
+/// Returns 0, or -errno with failure filled in.
+static int receive_memory(struct handover_channel *channel, const char *expected, uint64_t bytes,
+                          uint8_t **read, struct failure *failure) {
+    struct handover_sealed sealed;
+    char name[NAME_BYTES];
+    int fd;
+    int result = receive_fd(channel, name, &fd, failure);
+
+    if (result < 0)
+        return result;
+    if (fd < 0 || strcmp(name, expected) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return handover_fail_line("old", failure);
+    }
+    result = handover_sealed_open(&sealed, fd, bytes);
+    if (result == 0 && sealed.size != bytes)
+        result = -EPROTO;
+    if (result == 0)
+        result = handover_sealed_read(&sealed, read);
+    handover_sealed_close(&sealed);
+    return result < 0 ? handover_state_fail_part(expected, failure) : 0;
+}
+
+int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure) {
+    static const char commit[] = "{\"command\":\"" HANDOVER_COMMIT "\"}\n";
+    const uint64_t bytes = handover_counted_states_bytes(taken);
+    const char *part = NULL;
+    uint8_t *read = NULL;
+    int result;
+
+    taken->committed_ns = wait_clock();
+    // Longer than the old one waits: it may have to wait for another that hangs.
+    handover_channel_extend(&taken->channel, 2 * HANDOVER_PAUSE_MS);
+    result = handover_channel_send(&taken->channel, commit, sizeof commit - 1, -1, failure);
+    if (result == 0)
+        result = receive_memory(&taken->channel, HANDOVER_STATES, bytes, &read, failure);
+    if (result == 0)
+        part = handover_counted_parse_states(read, taken);
+    free(read);
+    if (part)
+        result = handover_state_fail_part(part, failure);
+    if (result < 0)
+        return result;
+    for (uint32_t i = 0; i < taken->queue_count; i++)
+        worker_go_on(&state->workers.all[i], &taken->queues[i].stats, taken->queues[i].stalled);
+    if (state->loaded->compiled)
+        carry_refill(&taken->carry, taken->side.limit_sizes, &taken->states, state->loaded,
+                     wait_clock());
+    return 0;
+}
+
+int handover_take_running(struct handover *taken, struct state *state, struct failure *failure) {
+    const uint32_t *totals = taken->side.totals;
+    // One more than needed: none is no failure.
+    struct flow_counter *counters = calloc(totals[CARRY_COUNTERS] + 1U, sizeof *counters);
+    uint64_t *logged = calloc(totals[CARRY_LOGS] + 1U, sizeof *logged);
+    const uint64_t bytes = handover_counted_sums_bytes(taken);
+    uint8_t *read = NULL;
+    int result = counters && logged ? 0 : fail_memory(failure);
+
+    taken->waited_ns = wait_clock() - taken->committed_ns;
+    if (result == 0)
+        result = receive_memory(&taken->channel, HANDOVER_SUMS, bytes, &read, failure);
+    if (result == 0) {
+        handover_counted_parse_sums(read, taken, counters, logged);
+        state_lock(state);
+        if (state->loaded->compiled)
+            carry_end(&taken->carry, counters, logged, state->loaded);
+        state_unlock(state);
+    }
+    free(read);
+    free(counters);
+    free(logged);
+    return result;
+}
+
+int handover_taken(struct handover *taken, struct failure *failure) {
+    static const char said[] = "{\"command\":\"" HANDOVER_TAKEN "\"}\n";
+    char *line;
+    int result = handover_channel_send(&taken->channel, said, sizeof said - 1, -1, failure);
+
+    if (result == 0)
+        result = handover_channel_line(&taken->channel, &line, failure);
+    if (result == 0 && !handover_says(line, "ok", NULL))
+        result = handover_fail_line("old", failure);
+    if (result < 0)
+        return result;
+    for (int i = 0; i < COUNT_COUNT; i++)
+        counts_add((enum count)i, taken->counts[i]);
+    counts_add(COUNT_UPGRADES, 1);
+    log_info("upgrade: took over from pid %" PRId64 ", packets waited for %" PRIu64
+             " microseconds at most",
+             taken->pid, taken->waited_ns / NS_PER_US);
+    return 0;
+}

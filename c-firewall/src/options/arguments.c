@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "options/arguments.h"
+
+#include <argp.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    KEY_BASE = 256, // keys of argp from here on have no short form
+    KEY_HELP = 'h',
+    KEY_VERSION = 'V',
+    RUN = 1 << ARGUMENTS_RUN,
+    CHECK = 1 << ARGUMENTS_CHECK,
+    EXPLAIN = 1 << ARGUMENTS_EXPLAIN,
+};
+
+/// The commands that take an option, and whether it has a value.
+static const struct {
+    const char *name;
+    bool has_value;
+    uint8_t commands;
+} options[] = {
+    [OPTION_QUEUE] = {"queue", true, RUN},
+    [OPTION_PIN] = {"pin", false, RUN},
+    [OPTION_BACKEND] = {"backend", true, RUN},
+    [OPTION_PROFILE] = {"profile", true, RUN},
+    [OPTION_COPY_BYTES] = {"copy-bytes", true, RUN},
+    [OPTION_BATCH] = {"batch", true, RUN},
+    [OPTION_RECEIVE_BUFFER] = {"receive-buffer", true, RUN},
+    [OPTION_QUEUE_LENGTH] = {"queue-length", true, RUN},
+    [OPTION_GSO] = {"gso", true, RUN},
+    [OPTION_SPIN] = {"spin", true, RUN},
+    [OPTION_COALESCE] = {"coalesce", true, RUN},
+    [OPTION_POLICY] = {"policy", true, RUN},
+    [OPTION_DEFAULT] = {"default", true, RUN | EXPLAIN},
+    [OPTION_MALFORMED] = {"malformed", true, RUN | EXPLAIN},
+    [OPTION_CONNTRACK] = {"conntrack", true, RUN},
+    [OPTION_FAIL] = {"fail", true, RUN | EXPLAIN},
+    [OPTION_DEADLINE] = {"deadline", true, RUN},
+    [OPTION_STATS] = {"stats", true, RUN},
+    [OPTION_JSON] = {"json", false, RUN | EXPLAIN},
+    [OPTION_METRICS] = {"metrics", true, RUN},
+    [OPTION_EVENTS] = {"events", true, RUN},
+    [OPTION_EVENTS_RATE] = {"events-rate", true, RUN},
+    [OPTION_LOG_LEVEL] = {"log-level", true, RUN},
+    [OPTION_CONTROL] = {"control", true, RUN},
+    [OPTION_CONTROL_MODE] = {"control-mode", true, RUN},
+    [OPTION_CONTROL_OWNER] = {"control-owner", true, RUN},
+    [OPTION_TAKE_OVER] = {"take-over", true, RUN},
+    [OPTION_USER] = {"user", true, RUN},
+    [OPTION_SANDBOX] = {"sandbox", true, RUN},
+    [OPTION_PRINT] = {"print", false, CHECK},
+    [OPTION_HOOK] = {"hook", true, EXPLAIN},
+    [OPTION_IIF] = {"iif", true, EXPLAIN},
+    [OPTION_OIF] = {"oif", true, EXPLAIN},
+    [OPTION_MARK] = {"mark", true, EXPLAIN},
+    [OPTION_UID] = {"uid", true, EXPLAIN},
+    [OPTION_GID] = {"gid", true, EXPLAIN},
+    [OPTION_CT_STATE] = {"ct-state", true, EXPLAIN},
+    [OPTION_CT_MARK] = {"ct-mark", true, EXPLAIN},
+};
+static_assert(sizeof options / sizeof *options == OPTION_COUNT, "all named");
+
+/// A command's word, how many words follow, and what they are.
+static const struct {
+    const char *name;
+    uint32_t words;
+    const char *needs;
+} commands[] = {
+    [ARGUMENTS_RUN] = {"", 0, ""},
+    [ARGUMENTS_CHECK] = {"check", 1, "check needs a policy: see --help"},
+    [ARGUMENTS_EXPLAIN] = {"explain", 2, "explain needs a policy and a capture: see --help"},
+};
+
+const char *arguments_name(enum arguments_option option) { return options[option].name; }
+
+const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTED_BYTES]) {
+    char *at = quoted;
+
+    for (size_t i = 0; i < ARGUMENTS_QUOTE_BYTES && text[i]; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+
+        if (byte < 0x20 || byte > 0x7e || byte == '"' || byte == '\\')
+            at += sprintf(at, "\\x%02x", byte);
+        else
+            *at++ = (char)byte;
+    }
+    sprintf(at, "%s",
+            strnlen(text, ARGUMENTS_QUOTE_BYTES + 1) > ARGUMENTS_QUOTE_BYTES ? "..." : "");
+    return quoted;
+}
+
+/// What is being taken.
+struct taking {
+    struct arguments arguments;
+    struct argp_option table[OPTION_COUNT + 3]; // of the command, with help, version, end
+    uint32_t words;
+    const char *unexpected; // the first word too many
+    int taken;              // arguments that are understood, the first one among them
+};
+
+static void make_table(struct taking *taking) {
+    struct argp_option *at = taking->table;
+
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (options[i].commands & 1 << taking->arguments.command)
+            *at++ = (struct argp_option){
+                .name = options[i].name,
+                .key = KEY_BASE + i,
+                .arg = options[i].has_value ? "VALUE" : NULL,
+            };
+    *at++ = (struct argp_option){.name = "help", .key = KEY_HELP};
+    *at = (struct argp_option){.name = "version", .key = KEY_VERSION};
+}
+
+/// Finds the long option that a name of so many bytes stands for: its own name, or a prefix that no
+/// other option of the command has. NULL if there is none.
+static const struct argp_option *find_option(const struct argp_option *table, const char *name,
+                                             size_t length) {
+    const struct argp_option *found = NULL;
+
+    for (const struct argp_option *option = table; option->name; option++) {
+        if (strncmp(option->name, name, length) != 0)
+            continue;
+        if (strlen(option->name) == length)
+            return option;
+        if (found)
+            return NULL;
+        found = option;
+    }
+    return found;
+}
+
+/// Tells what is wrong with an argument that argp refused.
+static void fail_structure(const struct argp_option *table, const char *token,
+                           struct failure *failure) {
+    const bool is_long = strncmp(token, "--", 2) == 0;
+    const size_t length = is_long ? strcspn(token, "=") : strnlen(token, 2);
+    const struct argp_option *option = is_long ? find_option(table, token + 2, length - 2) : NULL;
+    char named[ARGUMENTS_QUOTE_BYTES + 2];
+    char quoted[ARGUMENTS_QUOTED_BYTES];
+
+    if (option && option->arg) {
+        failure_set(failure, LOG_EXIT_USAGE, "option --%s needs a value: see --help", option->name);
+    } else if (option) {
+        failure_set(failure, LOG_EXIT_USAGE, "option --%s takes no value: see --help",
+                    option->name);
+    } else {
+        snprintf(named, sizeof named, "%.*s", (int)length, token);
+        failure_set(failure, LOG_EXIT_USAGE, "unknown or ambiguous option %s: see --help",
+                    arguments_quote(named, quoted));
+    }
+}
+
+static void fail_unexpected(const char *word, struct failure *failure) {
+    char quoted[ARGUMENTS_QUOTED_BYTES];
+
+    failure_set(failure, LOG_EXIT_USAGE, "unexpected argument \"%s\": see --help",
+                arguments_quote(word, quoted));
+}
+
+/// Takes a word. What is too many ends a command line without a command at once: it is a command
+/// that there is not.
+static error_t take_word(struct taking *taking, const char *word) {
+    if (taking->words < commands[taking->arguments.command].words)
+        taking->arguments.words[taking->words++] = word;
+    else if (!taking->unexpected)
+        taking->unexpected = word;
+    return taking->unexpected && taking->arguments.command == ARGUMENTS_RUN ? EINVAL : 0;
+}
+
+/// Called by argp for each option and word, in order.
+static error_t take_argument(int key, char *value, struct argp_state *state) {
+    struct taking *taking = state->input;
+
+    if (key >= KEY_BASE && key < KEY_BASE + OPTION_COUNT) {
+        taking->arguments.values[key - KEY_BASE] = value ? value : "";
+        taking->taken = state->next;
+        return 0;
+    }
+    switch (key) {
+    case KEY_HELP:
+        taking->arguments.text = ARGUMENTS_HELP;
+        return ECANCELED; // whatever follows is not looked at
+    case KEY_VERSION:
+        taking->arguments.text = ARGUMENTS_VERSION;
+        return ECANCELED;
+    case ARGP_KEY_ARG:
+        taking->taken = state->next;
+        return take_word(taking, value);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static enum arguments_command command_of(int argc, char **argv) {
+    for (int i = ARGUMENTS_CHECK; argc > 1 && i <= ARGUMENTS_EXPLAIN; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return (enum arguments_command)i;
+    return ARGUMENTS_RUN;
+}
+
+int arguments_parse(int argc, char **argv, struct arguments *arguments, struct failure *failure) {
+    struct taking taking = {.arguments.command = command_of(argc, argv), .taken = 1};
+    const struct argp argp = {.options = taking.table, .parser = take_argument};
+    const unsigned int flags = ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT | ARGP_IN_ORDER;
+    const int skipped = taking.arguments.command == ARGUMENTS_RUN ? 0 : 1;
+    error_t error;
+
+    make_table(&taking);
+    error = argp_parse(&argp, argc - skipped, argv + skipped, flags, NULL, &taking);
+    if (taking.arguments.text == ARGUMENTS_NO_TEXT) {
+        if (taking.unexpected && (error == 0 || taking.arguments.command == ARGUMENTS_RUN)) {
+            fail_unexpected(taking.unexpected, failure);
+            return -EINVAL;
+        }
+        if (error != 0) {
+            fail_structure(taking.table, argv[skipped + taking.taken], failure);
+            return -EINVAL;
+        }
+        if (taking.words < commands[taking.arguments.command].words) {
+            failure_set(failure, LOG_EXIT_USAGE, "%s", commands[taking.arguments.command].needs);
+            return -EINVAL;
+        }
+    }
+    *arguments = taking.arguments;
+    return 0;
+}

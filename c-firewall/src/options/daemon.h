@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The options of a daemon: what fails how, where it reports, who may operate it, which privileges
+// it keeps. In the order of the help text.
+#ifndef OPTIONS_DAEMON_H
+#define OPTIONS_DAEMON_H
+
+#include "options/given.h"
+#include "options/types.h"
+
+enum {
+    OPTIONS_FAIL_BYTES = 96, // of options_fail_text with its final NUL
+};
+
+/// The name of a situation, a mode, as on the command line.
+const char *options_situation_name(enum options_situation situation);
+const char *options_mode_name(bool open);
+
+/// The modes as --fail takes them: open, closed, or those that are open. Returns text.
+const char *options_fail_text(const struct options *options, char text[static OPTIONS_FAIL_BYTES]);
+
+// Each returns 0, or -EINVAL with failure filled in.
+
+/// The values of --default and --malformed, which `explain` takes too.
+int options_daemon_decision(const struct given *given, struct options *options);
+
+/// --fail.
+int options_daemon_fail(const struct given *given, struct options *options);
+
+/// The values of --deadline to --sandbox.
+int options_daemon_values(const struct given *given, struct options *options);
+
+/// Looks for what the profile paper does without: it is the published program.
+int options_daemon_paper(const struct given *given);
+
+/// Looks for what has no meaning without another option.
+int options_daemon_alone(const struct given *given);
+
+#endif

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "options/explain.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/daemon.h"
+
+static int check_hook(const struct given *given, struct options_explain *explain) {
+    const char *value = given_value(given, OPTION_HOOK);
+
+    if (!value)
+        return 0;
+    explain->has_hook = true;
+    for (int hook = 0; hook < POLICY_HOOK_COUNT; hook++) {
+        if (strcmp(value, policy_hook_name((enum policy_hook)hook)) == 0) {
+            explain->hook = (enum policy_hook)hook;
+            return 0;
+        }
+    }
+    return given_fail(given, OPTION_HOOK, "input, output, forward, prerouting or postrouting");
+}
+
+static int check_interface(const struct given *given, enum arguments_option option,
+                           const char **name) {
+    const char *value = given_value(given, option);
+
+    if (!value)
+        return 0;
+    if (*value == '\0' || strlen(value) >= IF_NAMESIZE)
+        return given_fail(given, option, "an interface name of 1 to 15 bytes");
+    *name = value;
+    return 0;
+}
+
+/// Reads hexadecimal digits, and nothing else, to the end.
+static bool read_hexadecimal(const char *text, uint32_t *number) {
+    uint64_t read = 0;
+
+    if (*text == '\0' || text[strspn(text, "0123456789abcdefABCDEF")] != '\0')
+        return false;
+    for (; *text; text++) {
+        const char digit[] = {*text, '\0'};
+
+        read = read * 16 + strtoul(digit, NULL, 16);
+        if (read > UINT32_MAX)
+            return false;
+    }
+    *number = (uint32_t)read;
+    return true;
+}
+
+static int check_mark(const struct given *given, enum arguments_option option, bool *has,
+                      uint32_t *mark) {
+    const char *value = given_value(given, option);
+    bool good;
+
+    if (!value)
+        return 0;
+    if (strncmp(value, "0x", 2) == 0)
+        good = read_hexadecimal(value + 2, mark);
+    else
+        good = given_read_number(value, value + strlen(value), UINT32_MAX, mark);
+    if (!good)
+        return given_fail(given, option,
+                          "a number from 0 to 4294967295, decimal or 0x hexadecimal");
+    *has = true;
+    return 0;
+}
+
+static int check_id(const struct given *given, enum arguments_option option, bool *has,
+                    uint32_t *id) {
+    *has = given_value(given, option);
+    return given_number(given, option, 0, UINT32_MAX - 1, id);
+}
+
+static const struct {
+    const char *name;
+    uint32_t bit; // as POLICY_CT_STATE
+} ct_states[] = {{"invalid", 1}, {"established", 2}, {"related", 4}, {"new", 8}, {"untracked", 64}};
+
+/// The bit of a state's name of so many bytes, 0 if there is none.
+static uint32_t ct_state_of(const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof ct_states / sizeof *ct_states; i++)
+        if (strlen(ct_states[i].name) == length && strncmp(ct_states[i].name, name, length) == 0)
+            return ct_states[i].bit;
+    return 0;
+}
+
+static int check_ct_state(const struct given *given, struct options_explain *explain) {
+    const char *at = given_value(given, OPTION_CT_STATE);
+
+    if (!at)
+        return 0;
+    explain->has_ct_state = true;
+    for (;; at++) {
+        const size_t length = strcspn(at, ",");
+        const uint32_t bit = ct_state_of(at, length);
+
+        if (bit == 0)
+            return given_fail(given, OPTION_CT_STATE,
+                              "new, established, related, invalid or untracked");
+        explain->ct_state |= bit;
+        at += length;
+        if (*at == '\0')
+            return 0;
+    }
+}
+
+int options_explain_values(const struct given *given, struct options *options) {
+    struct options_explain *explain = &options->explain;
+    bool has_mark;
+
+    if (options_daemon_decision(given, options) < 0 || options_daemon_fail(given, options) < 0 ||
+        check_hook(given, explain) < 0 || check_interface(given, OPTION_IIF, &explain->iif) < 0 ||
+        check_interface(given, OPTION_OIF, &explain->oif) < 0 ||
+        check_mark(given, OPTION_MARK, &has_mark, &explain->mark) < 0 ||
+        check_id(given, OPTION_UID, &explain->has_uid, &explain->uid) < 0 ||
+        check_id(given, OPTION_GID, &explain->has_gid, &explain->gid) < 0 ||
+        check_ct_state(given, explain) < 0 ||
+        check_mark(given, OPTION_CT_MARK, &explain->has_ct_mark, &explain->ct_mark) < 0 ||
+        given_path(given, given->arguments->words[0]) < 0 ||
+        given_path(given, given->arguments->words[1]) < 0)
+        return -EINVAL;
+    options->json = given_value(given, OPTION_JSON);
+    options->policy = given->arguments->words[0];
+    explain->capture = given->arguments->words[1];
+    return 0;
+}

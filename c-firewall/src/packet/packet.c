@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "packet/packet.h"
+
+#include <netinet/in.h>
+#include <stddef.h>
+
+enum {
+    IPV4_MORE_FRAGMENTS = 0x2000, // in the 16 bits of flags and offset
+    IPV4_OFFSET_MASK = 0x1fff,    // in units of 8 bytes
+    IPV6_MORE_FRAGMENTS = 0x0001, // in the 16 bits of offset and flags
+    IPV6_OFFSET_MASK = 0xfff8,    // in bytes
+    PORTS_BYTES = 4,              // at the start of TCP and UDP headers
+    ICMP_TYPE_CODE_BYTES = 2,     // at the start of ICMP headers
+};
+
+static uint16_t be16(const uint8_t *bytes) { return (uint16_t)(bytes[0] << 8 | bytes[1]); }
+
+/// Whether a header of so many bytes fits before the end that the IP header claims.
+static bool fits(const struct packet *packet, uint32_t offset, uint32_t bytes) {
+    return offset <= packet->end && bytes <= packet->end - offset;
+}
+
+/// The header at offset if so many bytes of it were captured, else NULL.
+static const uint8_t *header_at(const struct packet *packet, uint32_t offset, uint32_t bytes) {
+    if (offset > packet->captured || bytes > packet->captured - offset)
+        return NULL;
+    return packet->bytes + offset;
+}
+
+/// Reads the ports if their bytes are there, however short the header is otherwise.
+static void read_ports(struct packet *packet) {
+    const uint8_t *ports = header_at(packet, packet->l4_offset, PORTS_BYTES);
+
+    if (!ports || !fits(packet, packet->l4_offset, PORTS_BYTES))
+        return;
+    packet->has_ports = true;
+    packet->source_port = be16(ports);
+    packet->destination_port = be16(ports + 2);
+}
+
+static enum packet_status parse_tcp(struct packet *packet) {
+    const uint32_t available = packet->end - packet->l4_offset;
+    const uint8_t *tcp = header_at(packet, packet->l4_offset, PACKET_TCP_HEADER_BYTES);
+    uint32_t header_bytes;
+
+    read_ports(packet);
+    if (available < PACKET_TCP_HEADER_BYTES)
+        return PACKET_TCP_SHORT;
+    if (!tcp)
+        return PACKET_CUT;
+    packet->has_tcp_flags = true;
+    packet->tcp_flags = tcp[13];
+    header_bytes = (tcp[12] >> 4) * 4U;
+    if (header_bytes < PACKET_TCP_HEADER_BYTES || header_bytes > available)
+        return PACKET_TCP_DATA_OFFSET;
+    return PACKET_OK;
+}
+
+static enum packet_status parse_udp(struct packet *packet) {
+    const uint32_t available = packet->end - packet->l4_offset;
+    const uint8_t *udp = header_at(packet, packet->l4_offset, PACKET_UDP_HEADER_BYTES);
+    uint32_t length;
+
+    read_ports(packet);
+    if (available < PACKET_UDP_HEADER_BYTES)
+        return PACKET_UDP_SHORT;
+    if (!udp)
+        return PACKET_CUT;
+    length = be16(udp + 4);
+    if (length == 0 && available > PACKET_LENGTH_MAX)
+        return PACKET_OK; // a GSO packet or a jumbogram: too long for the field
+    if (length < PACKET_UDP_HEADER_BYTES)
+        return PACKET_UDP_LENGTH;
+    if (length > available && !packet->fragment)
+        return PACKET_UDP_LENGTH;
+    return PACKET_OK;
+}
+
+/// ICMP and ICMPv6, which begin alike. short_status: what to call a header that is not whole.
+static enum packet_status parse_icmp(struct packet *packet, enum packet_status short_status) {
+    const uint32_t available = packet->end - packet->l4_offset;
+    const uint8_t *icmp = header_at(packet, packet->l4_offset, ICMP_TYPE_CODE_BYTES);
+
+    if (icmp && available >= ICMP_TYPE_CODE_BYTES) {
+        packet->has_icmp = true;
+        packet->icmp_type = icmp[0];
+        packet->icmp_code = icmp[1];
+    }
+    if (available < PACKET_ICMP_HEADER_BYTES)
+        return short_status;
+    if (!header_at(packet, packet->l4_offset, PACKET_ICMP_HEADER_BYTES))
+        return PACKET_CUT;
+    return PACKET_OK;
+}
+
+/// Notes what stands behind the network header, unless AH stood there before.
+static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offset) {
+    if (packet->has_transport)
+        return;
+    packet->has_transport = true;
+    packet->transport_protocol = protocol;
+    packet->transport_offset = offset;
+}
+
+/// A protocol that is not parsed: policies read where most have their ports.
+static enum packet_status parse_other(const struct packet *packet) {
+    const uint32_t available = packet->end - packet->l4_offset;
+    const uint32_t bytes = available < PORTS_BYTES ? available : PORTS_BYTES;
+
+    return header_at(packet, packet->l4_offset, bytes) ? PACKET_OK : PACKET_CUT;
+}
+
+/// Parses the layer 4 header, which begins at offset <= packet->end.
+static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
+    packet->l4_offset = offset;
+    if (packet->protocol == IPPROTO_TCP)
+        return parse_tcp(packet);
+    if (packet->protocol == IPPROTO_UDP)
+        return parse_udp(packet);
+    if (packet->version == 4 && packet->protocol == IPPROTO_ICMP)
+        return parse_icmp(packet, PACKET_ICMP_SHORT);
+    if (packet->version == 6 && packet->protocol == IPPROTO_ICMPV6)
+        return parse_icmp(packet, PACKET_ICMPV6_SHORT);
+    return parse_other(packet);
+}
+
+/// Notes that the way to the transport header is cut.
+static enum packet_status cut_headers(struct packet *packet) {
+    packet->headers_beyond = true;
+    return PACKET_CUT;
+}
+
+static enum packet_status parse_ipv4(struct packet *packet) {
+    const uint8_t *ip = header_at(packet, 0, PACKET_IPV4_HEADER_BYTES);
+    uint32_t header_bytes, total_bytes, flags_offset, fragment_offset;
+
+    if (packet->original < PACKET_IPV4_HEADER_BYTES)
+        return PACKET_IPV4_SHORT;
+    if (!ip)
+        return cut_headers(packet);
+
+    header_bytes = (ip[0] & 0x0f) * 4U;
+    if (header_bytes < PACKET_IPV4_HEADER_BYTES || header_bytes > packet->original)
+        return PACKET_IPV4_HEADER_LENGTH;
+    total_bytes = be16(ip + 2);
+    if (total_bytes == 0 && packet->original > PACKET_LENGTH_MAX)
+        total_bytes = packet->original; // a GSO packet: too long for the field
+    if (total_bytes < header_bytes || total_bytes > packet->original)
+        return PACKET_IPV4_TOTAL_LENGTH;
+    packet->end = total_bytes;
+    packet->protocol = ip[9];
+
+    flags_offset = be16(ip + 6);
+    fragment_offset = (flags_offset & IPV4_OFFSET_MASK) * 8;
+    set_transport(packet, packet->protocol, fragment_offset > 0 ? 0 : header_bytes);
+    if (fragment_offset > 0 && packet->end - header_bytes > PACKET_LENGTH_MAX - fragment_offset)
+        return PACKET_IPV4_FRAGMENT_OVERFLOW;
+    packet->fragment = fragment_offset > 0 || (flags_offset & IPV4_MORE_FRAGMENTS);
+    packet->later_fragment = fragment_offset > 0;
+    if (packet->later_fragment)
+        return PACKET_OK;
+    if (!header_at(packet, 0, header_bytes))
+        return PACKET_CUT;
+    return parse_l4(packet, header_bytes);
+}
+
+static bool is_extension(uint8_t next_header) {
+    return next_header == IPPROTO_HOPOPTS || next_header == IPPROTO_ROUTING ||
+           next_header == IPPROTO_FRAGMENT || next_header == IPPROTO_AH ||
+           next_header == IPPROTO_DSTOPTS;
+}
+
+/// The bit of an extension header in packet.extensions; 0 = it has none.
+static uint8_t extension_bit(uint8_t next_header) {
+    switch (next_header) {
+    case IPPROTO_HOPOPTS:
+        return PACKET_HBH;
+    case IPPROTO_ROUTING:
+        return PACKET_RT;
+    case IPPROTO_FRAGMENT:
+        return PACKET_FRAG;
+    case IPPROTO_DSTOPTS:
+        return PACKET_DST;
+    case IPPROTO_MH:
+        return PACKET_MH;
+    default:
+        return 0;
+    }
+}
+
+/// The length of an extension header from its second byte (RFC 8200 section 4, RFC 4302
+/// section 2.2).
+static uint32_t extension_bytes(uint8_t type, uint8_t length) {
+    if (type == IPPROTO_FRAGMENT)
+        return PACKET_IPV6_EXTENSION_BYTES;
+    if (type == IPPROTO_AH)
+        return (length + 2U) * 4;
+    return (length + 1U) * 8;
+}
+
+/// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
+/// the chain follows in a later fragment.
+static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t offset) {
+    const uint8_t *extension = packet->bytes + offset;
+    const uint32_t offset_flags = be16(extension + 2);
+    const uint32_t fragment_offset = offset_flags & IPV6_OFFSET_MASK;
+    const uint32_t fragment_bytes = packet->end - offset - PACKET_IPV6_EXTENSION_BYTES;
+
+    // An atomic fragment (RFC 6946) is whole.
+    if (fragment_offset > 0 || (offset_flags & IPV6_MORE_FRAGMENTS))
+        packet->fragment = true;
+    if (fragment_offset == 0)
+        return PACKET_OK;
+    if (fragment_bytes > PACKET_LENGTH_MAX - fragment_offset)
+        return PACKET_IPV6_FRAGMENT_OVERFLOW;
+    packet->later_fragment = true;
+    packet->protocol = extension[0];
+    return PACKET_OK;
+}
+
+/// Walks the extension headers. Ends at *offset with PACKET_OK at what is none, at "no next header"
+/// or at a later fragment.
+static enum packet_status walk_extensions(struct packet *packet, uint32_t *offset) {
+    for (int extensions = 0; is_extension(packet->protocol); extensions++) {
+        const uint8_t *extension = header_at(packet, *offset, PACKET_IPV6_EXTENSION_BYTES);
+        uint32_t bytes;
+
+        // A chain that is cut is cut first: its end isn't known.
+        if (!extension && fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))
+            return PACKET_CUT;
+        if (extensions == PACKET_IPV6_EXTENSIONS_MAX)
+            return PACKET_IPV6_EXTENSION_LIMIT;
+        if (!extension || !fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))
+            return PACKET_IPV6_EXTENSION_SHORT;
+        bytes = extension_bytes(packet->protocol, extension[1]);
+        if (!fits(packet, *offset, bytes))
+            return PACKET_IPV6_EXTENSION_SHORT;
+        if (packet->protocol == IPPROTO_FRAGMENT) {
+            const enum packet_status status = parse_ipv6_fragment(packet, *offset);
+
+            if (status != PACKET_OK || packet->later_fragment)
+                return status;
+        }
+        packet->protocol = extension[0];
+        *offset += bytes;
+    }
+    return PACKET_OK;
+}
+
+/// Bytes of an extension header that ipv6_find_hdr reads.
+static uint32_t extension_read_bytes(uint8_t type) {
+    return type == IPPROTO_ROUTING || type == IPPROTO_FRAGMENT ? 4 : 2;
+}
+
+/// Walks the extension headers as ipv6_find_hdr of the kernel does, which takes them as they come:
+/// any number, and lengths beyond the end. Ends early where bytes are missing; sets headers_beyond
+/// if they are the copy's.
+static void find_transport(struct packet *packet, uint8_t next_header) {
+    uint32_t offset = PACKET_IPV6_HEADER_BYTES;
+
+    while (is_extension(next_header)) {
+        const uint32_t bytes = extension_read_bytes(next_header);
+        const uint8_t *extension = header_at(packet, offset, bytes);
+
+        if (!fits(packet, offset, bytes))
+            return;
+        if (!extension) {
+            packet->headers_beyond = true;
+            return;
+        }
+        packet->extensions |= extension_bit(next_header);
+        if (next_header == IPPROTO_AH)
+            set_transport(packet, IPPROTO_AH, offset);
+        if (next_header == IPPROTO_FRAGMENT && (be16(extension + 2) & IPV6_OFFSET_MASK)) {
+            if (!is_extension(extension[0]))
+                set_transport(packet, extension[0], 0);
+            return;
+        }
+        offset += extension_bytes(next_header, extension[1]);
+        next_header = extension[0];
+    }
+    packet->extensions |= extension_bit(next_header);
+    set_transport(packet, next_header, offset);
+}
+
+static enum packet_status parse_ipv6(struct packet *packet) {
+    const uint8_t *ip = header_at(packet, 0, PACKET_IPV6_HEADER_BYTES);
+    uint32_t offset = PACKET_IPV6_HEADER_BYTES;
+    enum packet_status status;
+    uint32_t payload_bytes;
+
+    if (packet->original < PACKET_IPV6_HEADER_BYTES)
+        return PACKET_IPV6_SHORT;
+    if (!ip)
+        return cut_headers(packet);
+
+    payload_bytes = be16(ip + 4);
+    if (payload_bytes == 0 && packet->original > PACKET_IPV6_HEADER_BYTES + PACKET_LENGTH_MAX)
+        payload_bytes = packet->original - PACKET_IPV6_HEADER_BYTES; // a jumbogram or BIG TCP
+    if (payload_bytes > packet->original - PACKET_IPV6_HEADER_BYTES)
+        return PACKET_IPV6_PAYLOAD_LENGTH;
+    packet->end = PACKET_IPV6_HEADER_BYTES + payload_bytes;
+    packet->protocol = ip[6];
+
+    find_transport(packet, ip[6]);
+    status = walk_extensions(packet, &offset);
+    if (status != PACKET_OK || packet->later_fragment || packet->protocol == IPPROTO_NONE)
+        return status;
+    return parse_l4(packet, offset);
+}
+
+enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_t original,
+                                struct packet *packet) {
+    *packet = (struct packet){
+        .bytes = bytes,
+        .captured = captured,
+        .original = original > captured ? original : captured,
+    };
+    if (captured == 0)
+        return packet->original == 0 ? PACKET_EMPTY : cut_headers(packet);
+    packet->version = bytes[0] >> 4;
+    if (packet->version == 4)
+        return parse_ipv4(packet);
+    if (packet->version == 6)
+        return parse_ipv6(packet);
+    packet->version = 0;
+    return PACKET_VERSION;
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "packet/pcap.h"
+
+#include <byteswap.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "packet/pcap_link.h"
+
+enum {
+    MAGIC_US = 0xa1b2c3d4,
+    MAGIC_NS = 0xa1b23c4d,
+    MAGIC_NG = 0x0a0d0d0a,       // the type of a section header, the same in both byte orders
+    MAGIC_NG_ORDER = 0x1a2b3c4d, // in a section header
+    HEAD_BYTES = 24,             // of a pcap file
+    RECORD_BYTES = 16,           // before each packet of a pcap file
+    BLOCK_HEAD_BYTES = 8,        // type and length of a pcapng block
+    BLOCK_LEAST = 12,            // with the length once more behind it
+    SECTION_BYTES = 16,          // of a section header's body
+    INTERFACE_BYTES = 8,         // of an interface description's body, without options
+    PACKET_BYTES = 20,           // of an enhanced packet's body, without the packet
+    SIMPLE_BYTES = 4,            // of a simple packet's body, without the packet
+    BLOCK_INTERFACE = 1,         // Interface Description Block
+    BLOCK_SIMPLE = 3,            // Simple Packet Block
+    BLOCK_PACKET = 6,            // Enhanced Packet Block
+    OPTION_RESOLUTION = 9,       // if_tsresol
+    OPTION_OFFSET = 14,          // if_tsoffset
+    RESOLUTION_US = 6,           // 10^-6
+    RESOLUTION_NS = 9,           // 10^-9
+    RESOLUTION_BINARY = 0x80,    // 2^-n
+    RESOLUTION_MAX = 19,         // 10^19 is the highest power of ten in 64 bits
+    RESOLUTION_BINARY_MAX = 63,
+};
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static uint16_t u16_at(const struct pcap *pcap, const uint8_t *bytes) {
+    uint16_t value;
+
+    memcpy(&value, bytes, sizeof value);
+    return pcap->swapped ? bswap_16(value) : value;
+}
+
+static uint32_t u32_at(const struct pcap *pcap, const uint8_t *bytes) {
+    uint32_t value;
+
+    memcpy(&value, bytes, sizeof value);
+    return pcap->swapped ? bswap_32(value) : value;
+}
+
+static uint64_t u64_at(const struct pcap *pcap, const uint8_t *bytes) {
+    uint64_t value;
+
+    memcpy(&value, bytes, sizeof value);
+    return pcap->swapped ? bswap_64(value) : value;
+}
+
+/// The capture is wrong at a byte. Returns -EINVAL.
+static int fail_at(const struct pcap *pcap, uint64_t at, const char *cause,
+                   struct failure *failure) {
+    failure_set(failure, LOG_EXIT_USAGE, "%s: the capture is damaged at byte %" PRIu64 ": %s",
+                pcap->name, at, cause);
+    return -EINVAL;
+}
+
+static int fail_reading(const struct pcap *pcap, int error, struct failure *failure) {
+    failure_set(failure, LOG_EXIT_USAGE, "%s: cannot read the capture: %s", pcap->name,
+                strerror(error));
+    return -error;
+}
+
+/// Reads so many bytes. Returns 1, 0 at the end of the file if `may_end` and nothing is left, or
+/// -errno with failure filled in.
+static int read_bytes(struct pcap *pcap, uint8_t *bytes, size_t count, bool may_end,
+                      struct failure *failure) {
+    const size_t got = fread(bytes, 1, count, pcap->file);
+
+    if (got == count) {
+        pcap->at += count;
+        return 1;
+    }
+    if (ferror(pcap->file))
+        return fail_reading(pcap, errno, failure);
+    return got == 0 && may_end ? 0 : fail_at(pcap, pcap->at, "it ends here", failure);
+}
+
+/// Reads so many bytes into the block. Returns 1, or -errno with failure filled in.
+static int read_block(struct pcap *pcap, size_t count, struct failure *failure) {
+    if (count > PCAP_BLOCK_MAX)
+        return fail_at(pcap, pcap->at, "a packet or block of more than 16 MiB", failure);
+    if (count > pcap->block_room) {
+        uint8_t *block = realloc(pcap->block, count);
+
+        if (!block)
+            return fail_reading(pcap, ENOMEM, failure);
+        pcap->block = block;
+        pcap->block_room = count;
+    }
+    return read_bytes(pcap, pcap->block, count, false, failure);
+}
+
+static int add_interface(struct pcap *pcap, const struct pcap_interface *interface,
+                         struct failure *failure) {
+    const uint32_t count = pcap->interface_count;
+    struct pcap_interface *interfaces;
+
+    if (count == PCAP_INTERFACES_MAX)
+        return fail_at(pcap, pcap->at, "more than 4096 interfaces", failure);
+    if (!pcap_link_is_known(interface->link)) {
+        failure_set(failure, LOG_EXIT_USAGE,
+                    "%s: packets of link type %u are not understood: capture Ethernet, Linux "
+                    "cooked or raw IP",
+                    pcap->name, interface->link);
+        return -EINVAL;
+    }
+    interfaces = realloc(pcap->interfaces, (count + 1) * sizeof *interfaces);
+    if (!interfaces)
+        return fail_reading(pcap, ENOMEM, failure);
+    pcap->interfaces = interfaces;
+    pcap->interfaces[pcap->interface_count++] = *interface;
+    return 1;
+}
+
+/// Reads the rest of a pcap file's head. begin: its first 4 bytes. Returns 1 or -errno.
+static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure) {
+    struct pcap_interface interface = {.resolution =
+                                           magic == MAGIC_NS ? RESOLUTION_NS : RESOLUTION_US};
+    const int result = read_block(pcap, HEAD_BYTES - sizeof magic, failure);
+
+    if (result < 0)
+        return result;
+    // Behind version, zone and accuracy: the snap length, which nothing depends on.
+    interface.link = (uint16_t)u32_at(pcap, pcap->block + 16);
+    return add_interface(pcap, &interface, failure);
+}
+
+/// Reads the body of a section header, behind its type. Returns 1 or -errno.
+static int open_section(struct pcap *pcap, struct failure *failure) {
+    const uint64_t at = pcap->at - sizeof(uint32_t);
+    uint8_t head[8]; // its length, and its byte order
+    uint32_t order, length;
+    int result = read_bytes(pcap, head, sizeof head, false, failure);
+
+    if (result < 0)
+        return result;
+    memcpy(&order, head + 4, sizeof order);
+    pcap->swapped = order == bswap_32(MAGIC_NG_ORDER);
+    if (order != MAGIC_NG_ORDER && !pcap->swapped)
+        return fail_at(pcap, at, "a section of no known byte order", failure);
+    pcap->interface_count = 0;
+    length = u32_at(pcap, head);
+    if (length % 4 != 0 || length < BLOCK_LEAST + SECTION_BYTES)
+        return fail_at(pcap, at, "a block of an impossible length", failure);
+    result = read_block(pcap, length - sizeof order - sizeof head, failure);
+    if (result < 0)
+        return result;
+    if (u16_at(pcap, pcap->block) != 1)
+        return fail_at(pcap, at, "a section of an unknown version", failure);
+    if (u32_at(pcap, pcap->block + length - BLOCK_LEAST - 4) != length)
+        return fail_at(pcap, at, "a block whose two lengths differ", failure);
+    return 1;
+}
+
+static int open_head(struct pcap *pcap, struct failure *failure) {
+    uint8_t begin[4];
+    uint32_t magic;
+    const int result = read_bytes(pcap, begin, sizeof begin, false, failure);
+
+    if (result < 0)
+        return result;
+    memcpy(&magic, begin, sizeof magic);
+    pcap->is_ng = magic == MAGIC_NG;
+    if (pcap->is_ng)
+        return open_section(pcap, failure);
+    pcap->swapped = magic == bswap_32(MAGIC_US) || magic == bswap_32(MAGIC_NS);
+    magic = u32_at(pcap, begin);
+    if (magic != MAGIC_US && magic != MAGIC_NS)
+        return fail_at(pcap, 0, "it is neither pcap nor pcapng", failure);
+    return open_pcap(pcap, magic, failure);
+}
+
+int pcap_open(struct pcap *pcap, const char *path, struct failure *failure) {
+    int result;
+
+    *pcap = (struct pcap){.name = path};
+    pcap->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (!pcap->file)
+        return fail_reading(pcap, errno, failure);
+    result = open_head(pcap, failure);
+    if (result < 0) {
+        pcap_close(pcap);
+        return result;
+    }
+    return 0;
+}
+
+void pcap_close(struct pcap *pcap) {
+    if (pcap->file && pcap->file != stdin)
+        fclose(pcap->file);
+    free(pcap->block);
+    free(pcap->interfaces);
+    *pcap = (struct pcap){0};
+}
+
+/// A time stamp in nanoseconds since 1970.
+static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) {
+    const uint8_t power = interface->resolution & (uint8_t)~RESOLUTION_BINARY;
+    const uint64_t offset_ns = (uint64_t)interface->offset_s * NS_PER_SECOND;
+    uint64_t scale = 1;
+
+    if (interface->resolution & RESOLUTION_BINARY)
+        return (uint64_t)(((unsigned __int128)stamp * NS_PER_SECOND) >> power) + offset_ns;
+    for (int i = power; i < RESOLUTION_NS; i++)
+        scale *= 10;
+    if (power <= RESOLUTION_NS)
+        return stamp * scale + offset_ns;
+    for (int i = RESOLUTION_NS; i < power; i++)
+        scale *= 10;
+    return stamp / scale + offset_ns;
+}
+
+/// A frame as it was captured.
+struct frame {
+    uint16_t link;
+    uint64_t time_ns;
+    const uint8_t *bytes;
+    uint32_t captured;
+    uint32_t original;
+};
+
+/// Reads the next record of a pcap file. Returns 1, 0 at the end, or -errno.
+static int next_record(struct pcap *pcap, struct frame *frame, struct failure *failure) {
+    const struct pcap_interface *interface = pcap->interfaces;
+    uint8_t head[RECORD_BYTES];
+    int result = read_bytes(pcap, head, sizeof head, true, failure);
+
+    if (result <= 0)
+        return result;
+    *frame = (struct frame){
+        .link = interface->link,
+        .time_ns = u32_at(pcap, head) * NS_PER_SECOND + time_of(interface, u32_at(pcap, head + 4)),
+        .captured = u32_at(pcap, head + 8),
+        .original = u32_at(pcap, head + 12),
+    };
+    result = read_block(pcap, frame->captured, failure);
+    frame->bytes = pcap->block;
+    return result;
+}
+
+/// Takes an interface description's options. Returns whether they are sound.
+static bool take_options(const struct pcap *pcap, const uint8_t *at, size_t left,
+                         struct pcap_interface *interface) {
+    while (left >= 4) {
+        const uint16_t code = u16_at(pcap, at);
+        const uint16_t bytes = u16_at(pcap, at + 2);
+        const size_t padded = (bytes + (size_t)3) / 4 * 4;
+
+        if (code == 0)
+            return true;
+        if (padded > left - 4)
+            return false;
+        if (code == OPTION_RESOLUTION && bytes == 1)
+            interface->resolution = at[4];
+        if (code == OPTION_OFFSET && bytes == 8)
+            interface->offset_s = (int64_t)u64_at(pcap, at + 4);
+        at += 4 + padded;
+        left -= 4 + padded;
+    }
+    return true;
+}
+
+static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct failure *failure) {
+    struct pcap_interface interface = {.resolution = RESOLUTION_US};
+    uint8_t power;
+
+    if (bytes < INTERFACE_BYTES)
+        return fail_at(pcap, at, "an interface that is too short", failure);
+    interface.link = u16_at(pcap, pcap->block);
+    interface.snap_bytes = u32_at(pcap, pcap->block + 4);
+    if (!take_options(pcap, pcap->block + INTERFACE_BYTES, bytes - INTERFACE_BYTES, &interface))
+        return fail_at(pcap, at, "an interface with a damaged option", failure);
+    power = interface.resolution & (uint8_t)~RESOLUTION_BINARY;
+    if (power > (interface.resolution & RESOLUTION_BINARY ? RESOLUTION_BINARY_MAX : RESOLUTION_MAX))
+        return fail_at(pcap, at, "an interface with an impossible time resolution", failure);
+    return add_interface(pcap, &interface, failure);
+}
+
+/// Takes the packet of an Enhanced Packet Block. Returns 1 or -EINVAL.
+static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
+                       struct failure *failure) {
+    const uint8_t *body = pcap->block;
+    const struct pcap_interface *interface;
+    uint32_t index;
+
+    if (bytes < PACKET_BYTES)
+        return fail_at(pcap, at, "a packet that is too short", failure);
+    index = u32_at(pcap, body);
+    if (index >= pcap->interface_count)
+        return fail_at(pcap, at, "a packet of an interface that is not described", failure);
+    interface = &pcap->interfaces[index];
+    *frame = (struct frame){
+        .link = interface->link,
+        .time_ns =
+            time_of(interface, (uint64_t)u32_at(pcap, body + 4) << 32 | u32_at(pcap, body + 8)),
+        .bytes = body + PACKET_BYTES,
+        .captured = u32_at(pcap, body + 12),
+        .original = u32_at(pcap, body + 16),
+    };
+    if (frame->captured > bytes - PACKET_BYTES)
+        return fail_at(pcap, at, "a packet that is longer than its block", failure);
+    return 1;
+}
+
+/// Takes the packet of a Simple Packet Block, which has no time. Returns 1 or -EINVAL.
+static int take_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
+                       struct failure *failure) {
+    const struct pcap_interface *interface = pcap->interfaces;
+
+    if (bytes < SIMPLE_BYTES)
+        return fail_at(pcap, at, "a packet that is too short", failure);
+    if (pcap->interface_count == 0)
+        return fail_at(pcap, at, "a packet of an interface that is not described", failure);
+    *frame = (struct frame){
+        .link = interface->link,
+        .time_ns = pcap->last_ns,
+        .bytes = pcap->block + SIMPLE_BYTES,
+        .original = u32_at(pcap, pcap->block),
+    };
+    frame->captured = frame->original;
+    if (interface->snap_bytes > 0 && frame->captured > interface->snap_bytes)
+        frame->captured = interface->snap_bytes;
+    if (frame->captured > bytes - SIMPLE_BYTES)
+        return fail_at(pcap, at, "a packet that is longer than its block", failure);
+    return 1;
+}
+
+/// Reads the next block of a pcapng file. Returns 2 if it is none with a packet, 1, 0 at the end,
+/// or -errno.
+static int next_block(struct pcap *pcap, struct frame *frame, struct failure *failure) {
+    const uint64_t at = pcap->at;
+    uint8_t head[BLOCK_HEAD_BYTES];
+    uint32_t type, length;
+    size_t bytes;
+    int result = read_bytes(pcap, head, sizeof type, true, failure);
+
+    if (result <= 0)
+        return result;
+    type = u32_at(pcap, head);
+    if (type == MAGIC_NG) {
+        result = open_section(pcap, failure);
+        return result < 0 ? result : 2;
+    }
+    result = read_bytes(pcap, head + 4, sizeof length, false, failure);
+    if (result < 0)
+        return result;
+    length = u32_at(pcap, head + 4);
+    if (length % 4 != 0 || length < BLOCK_LEAST)
+        return fail_at(pcap, at, "a block of an impossible length", failure);
+    result = read_block(pcap, length - BLOCK_HEAD_BYTES, failure);
+    if (result < 0)
+        return result;
+    bytes = length - BLOCK_LEAST;
+    if (u32_at(pcap, pcap->block + bytes) != length)
+        return fail_at(pcap, at, "a block whose two lengths differ", failure);
+    if (type == BLOCK_PACKET)
+        return take_packet(pcap, at, bytes, frame, failure);
+    if (type == BLOCK_SIMPLE)
+        return take_simple(pcap, at, bytes, frame, failure);
+    result = type == BLOCK_INTERFACE ? take_interface(pcap, at, bytes, failure) : 1;
+    return result < 0 ? result : 2;
+}
+
+int pcap_next(struct pcap *pcap, struct pcap_packet *packet, struct failure *failure) {
+    for (;;) {
+        struct frame frame = {0};
+        const int result =
+            pcap->is_ng ? next_block(pcap, &frame, failure) : next_record(pcap, &frame, failure);
+
+        if (result <= 0)
+            return result;
+        if (result == 2)
+            continue;
+        pcap->frames++;
+        pcap->last_ns = frame.time_ns;
+        *packet = (struct pcap_packet){.number = pcap->frames, .time_ns = frame.time_ns};
+        if (pcap_link_find_ip(frame.link, frame.bytes, frame.captured, frame.original, packet))
+            return 1;
+        pcap->skipped++;
+    }
+}

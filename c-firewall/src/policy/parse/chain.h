@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Chains: what they are, and their rules.
+#ifndef POLICY_PARSE_CHAIN_H
+#define POLICY_PARSE_CHAIN_H
+
+#include "policy/parse/state.h"
+
+/// A chain that a block goes on with, and what the block has said so far.
+struct parse_chain {
+    struct policy_chain *chain;
+    enum policy_family family;
+    bool before; // declared not by this block
+    bool head, policy, comment;
+};
+
+/// Takes the name of a chain, and declares it if it is new.
+/// - Returns 0, -EINVAL or -ENOMEM, as the next.
+int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chain *block);
+
+/// Takes the items of a chain and the `}`, after the `{`.
+/// - with_rules: rules may stand there, and not only what a chain is.
+int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules);
+
+#endif

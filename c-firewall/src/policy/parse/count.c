@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/parse/count.h"
+
+#include <string.h>
+
+#include "policy/parse/refuse.h"
+#include "policy/value.h"
+
+#define SIZE_EXPECTED "bytes, kbytes or mbytes"
+#define UNIT_EXPECTED "second, minute, hour, day or week"
+#define NANOSECONDS UINT64_C(1000000000)
+
+/// A word for a number of bytes, or 0.
+static uint64_t find_size(const char *text, size_t length) {
+    static const struct {
+        const char *word;
+        uint64_t bytes;
+    } sizes[] = {{"bytes", 1}, {"kbytes", 1 << 10}, {"mbytes", 1 << 20}};
+
+    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (strlen(sizes[i].word) == length && memcmp(sizes[i].word, text, length) == 0)
+            return sizes[i].bytes;
+    return 0;
+}
+
+/// A number of bytes as a number and a size's unit.
+static int sized(struct parser *parser, const struct token *number, uint64_t size,
+                 uint64_t *bytes) {
+    if (__builtin_mul_overflow(number->number, size, bytes))
+        return lexer_wrong(&parser->lexer, number, "too many bytes");
+    return 0;
+}
+
+/// Takes bytes, kbytes or mbytes.
+static int read_size(struct parser *parser, uint64_t *size) {
+    const struct token token = lexer_take(&parser->lexer);
+
+    *size = token.kind == TOKEN_WORD ? find_size(token.text, token.length) : 0;
+    return *size ? 0 : lexer_unexpected(&parser->lexer, &token, SIZE_EXPECTED);
+}
+
+/// Takes a number and a size.
+static int read_bytes(struct parser *parser, struct token *number, uint64_t *bytes) {
+    uint64_t size = 0;
+    int status = parse_number(parser, number);
+
+    if (status == 0)
+        status = read_size(parser, &size);
+    return status != 0 ? status : sized(parser, number, size, bytes);
+}
+
+int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
+    const struct token next = *lexer_peek(&parser->lexer, 0);
+    int status = parse_refuse_check(&parser->lexer, PARSE_AT_NAMED, &next);
+    struct token number;
+
+    if (status != 0 || !lexer_take_word(&parser->lexer, "packets"))
+        return status;
+    status = parse_number(parser, &number);
+    if (status != 0)
+        return status;
+    counter->packets = number.number;
+    status = parse_word(parser, "bytes", "bytes");
+    if (status == 0)
+        status = parse_number(parser, &number);
+    if (status == 0)
+        counter->bytes = number.number;
+    return status;
+}
+
+/// Takes a unit of time behind a `/`.
+static int read_unit(struct parser *parser, uint64_t *seconds) {
+    const struct token token = lexer_take(&parser->lexer);
+
+    *seconds = token.kind == TOKEN_WORD ? value_find_unit(token.text, token.length) : 0;
+    return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, UNIT_EXPECTED);
+}
+
+/// Takes `/unit`, or `size/unit`, which is one word where no blank divides it. The bytes of the
+/// size (0 = packets are counted) and the seconds of the unit.
+static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
+    static const char expected[] = "\"/\", bytes, kbytes or mbytes";
+    const struct token token = lexer_take(&parser->lexer);
+    const char *slash = token.kind == TOKEN_WORD ? memchr(token.text, '/', token.length) : NULL;
+    const size_t length = slash ? (size_t)(slash - token.text) : token.length;
+
+    *size = 0;
+    if (token.sign == SIGN_SLASH)
+        return read_unit(parser, seconds);
+    if (token.kind == TOKEN_WORD)
+        *size = find_size(token.text, length);
+    if (*size == 0)
+        return lexer_unexpected(&parser->lexer, &token, expected);
+    if (!slash) {
+        const int status = parse_sign(parser, SIGN_SLASH, "\"/\" and a unit of time");
+
+        return status != 0 ? status : read_unit(parser, seconds);
+    }
+    *seconds = value_find_unit(slash + 1, token.length - length - 1);
+    return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
+}
+
+/// Takes `N packets` or `N size` behind `burst`.
+static int read_burst(struct parser *parser, struct policy_limit *limit) {
+    struct token number;
+    int status;
+
+    if (limit->of_bytes) {
+        status = read_bytes(parser, &number, &limit->burst);
+        if (status != 0)
+            return status;
+    } else {
+        status = parse_number(parser, &number);
+        if (status == 0)
+            status = parse_word(parser, "packets", "packets");
+        if (status != 0)
+            return status;
+        if (number.number == 0)
+            return lexer_wrong(&parser->lexer, &number, "a burst is at least 1 packet");
+        limit->burst = number.number;
+    }
+    if (limit->burst > UINT32_MAX)
+        return lexer_wrong(&parser->lexer, &number, "a burst is at most 4294967295");
+    return 0;
+}
+
+/// Whether nf_tables can count a limit's tokens in 64 bits (nft_limit_init in
+/// net/netfilter/nft_limit.c).
+static bool limit_fits(const struct policy_limit *limit) {
+    const uint64_t time = limit->unit_s * NANOSECONDS;
+    uint64_t both, tokens;
+
+    if (__builtin_add_overflow(limit->rate, limit->burst, &both))
+        return false;
+    return limit->of_bytes ? !__builtin_mul_overflow(time, both, &tokens)
+                           : !__builtin_mul_overflow(time / limit->rate, limit->burst, &tokens);
+}
+
+int parse_count_limit(struct parser *parser, struct policy_limit *limit) {
+    const struct token next = *lexer_peek(&parser->lexer, 0);
+    struct token number;
+    uint64_t size = 0;
+    int status;
+
+    if (!lexer_take_word(&parser->lexer, "rate"))
+        return parse_refuse_unexpected(&parser->lexer, PARSE_AT_NAMED, &next, "rate");
+    limit->over = lexer_take_word(&parser->lexer, "over");
+    status = parse_number(parser, &number);
+    if (status == 0)
+        status = read_rate_unit(parser, &size, &limit->unit_s);
+    if (status != 0)
+        return status;
+    limit->of_bytes = size > 0;
+    limit->burst = limit->of_bytes ? 0 : POLICY_LIMIT_BURST_PACKETS;
+    status = sized(parser, &number, limit->of_bytes ? size : 1, &limit->rate);
+    if (status == 0 && lexer_take_word(&parser->lexer, "burst"))
+        status = read_burst(parser, limit);
+    if (status != 0)
+        return status;
+    if (limit->rate == 0)
+        return lexer_wrong(&parser->lexer, &number, "a rate is at least 1");
+    if (!limit_fits(limit))
+        return lexer_wrong(&parser->lexer, &number,
+                           "rate and burst are more than the kernel can count");
+    return 0;
+}
+
+int parse_count_quota(struct parser *parser, struct policy_quota *quota) {
+    const struct token next = *lexer_peek(&parser->lexer, 0);
+    int status = parse_refuse_check(&parser->lexer, PARSE_AT_NAMED, &next);
+    struct token number;
+
+    if (status != 0)
+        return status;
+    quota->over = lexer_take_word(&parser->lexer, "over");
+    if (!quota->over)
+        lexer_take_word(&parser->lexer, "until");
+    status = read_bytes(parser, &number, &quota->bytes);
+    if (status != 0)
+        return status;
+    if (quota->bytes > INT64_MAX)
+        return lexer_wrong(&parser->lexer, &number, "too many bytes");
+    if (!lexer_take_word(&parser->lexer, "used"))
+        return 0;
+    status = read_bytes(parser, &number, &quota->used);
+    if (status == 0 && quota->used > quota->bytes)
+        return lexer_wrong(&parser->lexer, &number, "more than the quota");
+    return status;
+}
+
+/// Takes what stands behind `level`.
+static int read_level(struct parser *parser, struct policy_log *log) {
+    const struct token word = lexer_take(&parser->lexer);
+    const int level = value_find_level(&word);
+
+    if (level < 0)
+        return lexer_unexpected(&parser->lexer, &word,
+                                "emerg, alert, crit, err, warn, notice, info or debug");
+    log->level = (uint8_t)level;
+    return 0;
+}
+
+/// Takes a prefix. nft takes a $ in it for a variable.
+static int read_prefix(struct parser *parser, struct policy_log *log) {
+    const struct token token = *lexer_peek(&parser->lexer, 0);
+    const int status = parse_string(parser, log->prefix);
+
+    if (status == 0 && strchr(log->prefix, '$'))
+        return lexer_wrong(&parser->lexer, &token,
+                           "no $ in a prefix, as nft looks for a name there");
+    return status;
+}
+
+int parse_count_log(struct parser *parser, struct policy_log *log) {
+    bool has_prefix = false, has_level = false;
+    int status = 0;
+
+    log->level = 4;
+    while (status == 0) {
+        const struct token token = *lexer_peek(&parser->lexer, 0);
+        const bool is_prefix = token_is(&token, "prefix"), is_level = token_is(&token, "level");
+
+        if (!is_prefix && !is_level)
+            return parse_refuse_check(&parser->lexer, PARSE_AT_LOG, &token);
+        if (is_prefix ? has_prefix : has_level)
+            return lexer_wrong(&parser->lexer, &token, "given twice");
+        lexer_take(&parser->lexer);
+        has_prefix |= is_prefix;
+        has_level |= is_level;
+        status = is_prefix ? read_prefix(parser, log) : read_level(parser, log);
+    }
+    return status;
+}

@@ -1,0 +1,662 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/parse/lexer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/parse/source.h"
+
+#define TOO_LARGE "the policy is larger than 32 MiB with its includes"
+#define UNDEFINED "not defined before this"
+
+enum {
+    FILES_FIRST = 4, // room for the first files
+};
+
+/// Takes back what vsnprintf cut in the middle of a character.
+static void cut_to_characters(char *text, size_t written, size_t room) {
+    size_t end = room - 1;
+
+    if (written < room)
+        return;
+    while (end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80)
+        end--;
+    // text[end - 1] begins the last character, which is whole if as many bytes follow as it says.
+    if (end > 0 && (unsigned char)text[end - 1] >= 0xc0) {
+        const unsigned char lead = (unsigned char)text[end - 1];
+        const size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+
+        if (end - 1 + bytes > room - 1)
+            text[end - 1] = '\0';
+    }
+}
+
+static int fail_text(struct failure *failure, const char *format, va_list arguments) {
+    const int written = vsnprintf(failure->text, sizeof failure->text, format, arguments);
+
+    failure->code = LOG_EXIT_USAGE;
+    cut_to_characters(failure->text, (size_t)written, sizeof failure->text);
+    return -EINVAL;
+}
+
+static int __attribute__((format(printf, 2, 3)))
+fail(struct failure *failure, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    fail_text(failure, format, arguments);
+    va_end(arguments);
+    return -EINVAL;
+}
+
+static int fail_memory(struct lexer *lexer) {
+    fail(lexer->failure, "%s", strerror(ENOMEM));
+    return -ENOMEM;
+}
+
+/// Makes room for one file more.
+static int grow_files(struct lexer *lexer) {
+    const uint32_t room = lexer->room ? 2 * lexer->room : FILES_FIRST;
+    struct lexer_file *files;
+    char **names;
+
+    if (lexer->file_count < lexer->room)
+        return 0;
+    names = realloc(lexer->names, room * sizeof *names);
+    if (!names)
+        return fail_memory(lexer);
+    lexer->names = names;
+    files = realloc(lexer->files, room * sizeof *files);
+    if (!files)
+        return fail_memory(lexer);
+    lexer->files = files;
+    lexer->room = room;
+    return 0;
+}
+
+/// Makes a text the next to be read, once it is known to be one. Takes name and source->text,
+/// which are freed if it fails before they are the lexer's.
+static int push_file(struct lexer *lexer, char *name, const struct source *source) {
+    const uint32_t file = lexer->file_count;
+    const int error = grow_files(lexer);
+    size_t valid;
+
+    if (error) {
+        free(name);
+        free(source->text);
+        return error;
+    }
+    lexer->names[file] = name;
+    lexer->files[file] =
+        (struct lexer_file){.text = source->text, .device = source->device, .inode = source->inode};
+    lexer->file_count++;
+    lexer->bytes += source->bytes;
+    valid = source_check((const uint8_t *)source->text, source->bytes);
+    if (valid < source->bytes) {
+        const struct policy_place place = source_place(file, source->text, valid);
+
+        if (source->text[valid] == '\0')
+            return lexer_fail(lexer, place, "a NUL byte: this is not a text");
+        return lexer_fail(lexer, place, "byte 0x%02x is not UTF-8",
+                          (unsigned char)source->text[valid]);
+    }
+    lexer->frames[lexer->depth++] = (struct lexer_frame){.at = source->text,
+                                                         .end = source->text + source->bytes,
+                                                         .line_start = source->text,
+                                                         .file = file,
+                                                         .line = 1};
+    return 0;
+}
+
+static void open_empty(struct lexer *lexer, struct failure *failure) {
+    *lexer = (struct lexer){.failure = failure, .line_ended = true};
+}
+
+int lexer_open_file(struct lexer *lexer, const char *path, struct failure *failure) {
+    struct source source;
+    char *name;
+    int error;
+
+    open_empty(lexer, failure);
+    error = source_read(path, POLICY_TEXT_MAX, &source);
+    if (error) {
+        fail(failure, "%s: cannot read the policy: %s", path, strerror(-error));
+        return error;
+    }
+    if (source.bytes > POLICY_TEXT_MAX) {
+        free(source.text);
+        return fail(failure, "%s: " TOO_LARGE, path);
+    }
+    name = strdup(path);
+    if (!name) {
+        free(source.text);
+        return fail_memory(lexer);
+    }
+    return push_file(lexer, name, &source);
+}
+
+int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, size_t bytes,
+                    struct failure *failure) {
+    struct source source = {.bytes = bytes};
+    char *copied;
+
+    open_empty(lexer, failure);
+    if (bytes > POLICY_TEXT_MAX)
+        return fail(failure, "%s: " TOO_LARGE, name);
+    copied = strdup(name);
+    source.text = malloc(bytes + 1); // + 1: of nothing, something else than NULL
+    if (!copied || !source.text) {
+        free(copied);
+        free(source.text);
+        return fail_memory(lexer);
+    }
+    if (bytes > 0)
+        memcpy(source.text, text, bytes);
+    return push_file(lexer, copied, &source);
+}
+
+void lexer_close(struct lexer *lexer) {
+    for (uint32_t i = 0; i < lexer->file_count; i++) {
+        if (lexer->names)
+            free(lexer->names[i]);
+        free(lexer->files[i].text);
+    }
+    free(lexer->names);
+    free(lexer->files);
+    tdestroy(lexer->defines, free);
+    *lexer = (struct lexer){0};
+}
+
+void lexer_take_names(struct lexer *lexer, struct policy *policy) {
+    policy->files = lexer->names;
+    policy->file_count = lexer->file_count;
+    lexer->names = NULL;
+}
+
+static struct lexer_frame *top(struct lexer *lexer) { return &lexer->frames[lexer->depth - 1]; }
+
+/// How many frames are of defines, or of files.
+static uint32_t count_frames(const struct lexer *lexer, bool of_defines) {
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < lexer->depth; i++)
+        count += lexer->frames[i].is_define == of_defines;
+    return count;
+}
+
+/// Makes a token a TOKEN_BAD. Nothing is read after it.
+static struct token __attribute__((format(printf, 3, 4)))
+bad(struct lexer *lexer, const struct token *token, const char *format, ...) {
+    struct failure *const failure = lexer->failure;
+    char cause[LOG_TEXT_BYTES];
+    struct token marked = *token;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(cause, sizeof cause, format, arguments);
+    va_end(arguments);
+    lexer->failure = &lexer->told;
+    lexer_wrong(lexer, token, "%s", cause);
+    lexer->failure = failure;
+    lexer->bad = true;
+    marked.kind = TOKEN_BAD;
+    return marked;
+}
+
+/// Goes over blanks, comments, joined lines, and in a define over line ends.
+static void skip_blanks(struct lexer_frame *frame) {
+    while (frame->at < frame->end) {
+        const char *at = frame->at;
+        const size_t left = (size_t)(frame->end - at);
+        size_t joined = 0;
+
+        if (*at == ' ' || *at == '\t' || *at == '\r') {
+            frame->at++;
+            continue;
+        }
+        if (*at == '#') {
+            const char *line_end = memchr(at, '\n', left);
+
+            frame->at = line_end ? line_end : frame->end;
+            continue;
+        }
+        if (*at == '\n' && frame->is_define)
+            joined = 1;
+        else if (left >= 2 && at[0] == '\\' && at[1] == '\n')
+            joined = 2;
+        else if (left >= 3 && at[0] == '\\' && at[1] == '\r' && at[2] == '\n')
+            joined = 3;
+        if (joined == 0)
+            return;
+        frame->at += joined;
+        frame->line++;
+        frame->line_start = frame->at;
+    }
+}
+
+/// Scans one token of the frame on top; its end is a TOKEN_END_OF_TEXT.
+static struct token scan(struct lexer *lexer) {
+    struct lexer_frame *frame = top(lexer);
+    struct token_scanned found;
+    struct token token;
+
+    skip_blanks(frame);
+    found = token_scan(frame->at, frame->end);
+    token = (struct token){
+        .kind = found.kind,
+        .sign = found.sign,
+        .length = (uint32_t)found.length,
+        .text = frame->at,
+        .number = found.number,
+        .place = {.file = frame->file,
+                  .line = frame->line,
+                  .column = (uint32_t)(frame->at - frame->line_start) + 1},
+    };
+    frame->at += found.length;
+    if (found.kind == TOKEN_LINE_END) {
+        frame->line++;
+        frame->line_start = frame->at;
+    }
+    if (found.length > 0 && *token.text == '"') {
+        const bool closed = found.length > 1 && frame->at[-1] == '"';
+
+        token.text++;
+        token.length -= closed ? 2 : 1;
+    }
+    return found.cause ? bad(lexer, &token, "%s", found.cause) : token;
+}
+
+static int compare_defines(const void *a, const void *b) {
+    const struct token *one = &((const struct lexer_define *)a)->name;
+    const struct token *other = &((const struct lexer_define *)b)->name;
+
+    if (one->length != other->length)
+        return one->length < other->length ? -1 : 1;
+    return memcmp(one->text, other->text, one->length);
+}
+
+/// What is defined by a name, or NULL. Of a TOKEN_VARIABLE without its `$`.
+static const struct lexer_define *find_define(const struct lexer *lexer, const struct token *name) {
+    struct lexer_define wanted = {.name = *name};
+    void *found;
+
+    if (name->kind == TOKEN_VARIABLE) {
+        wanted.name.text++;
+        wanted.name.length--;
+    }
+    found = tfind(&wanted, &lexer->defines, compare_defines);
+    return found ? *(const struct lexer_define *const *)found : NULL;
+}
+
+/// Makes what a $NAME stands for the next to be read. Whether it could be: else token is a
+/// TOKEN_BAD.
+static bool push_define(struct lexer *lexer, struct token *token) {
+    const struct lexer_define *define = find_define(lexer, token);
+
+    if (!define) {
+        *token = bad(lexer, token, UNDEFINED);
+        return false;
+    }
+    if (count_frames(lexer, true) >= POLICY_DEFINE_DEPTH_MAX) {
+        *token = bad(lexer, token, "more than %d $NAME in one another", POLICY_DEFINE_DEPTH_MAX);
+        return false;
+    }
+    lexer->frames[lexer->depth++] = define->value;
+    return true;
+}
+
+/// Counts a token. Whether the limit is kept.
+static bool count_token(struct lexer *lexer, const struct token *token, bool in_define,
+                        const char *before) {
+    const char *start = token->text - (token->kind == TOKEN_STRING);
+
+    lexer->tokens += 1 + (in_define ? (uint64_t)(start - before) / LEXER_BLANKS : 0);
+    return lexer->tokens <= POLICY_TOKENS_MAX;
+}
+
+/// Reads a token, with frames taken off and put on the stack as it needs.
+static struct token read_token(struct lexer *lexer) {
+    while (!lexer->bad) {
+        const bool in_define = top(lexer)->is_define;
+        const char *before = top(lexer)->at;
+        struct token token = scan(lexer);
+
+        switch (token.kind) {
+        case TOKEN_BAD:
+            return token;
+        case TOKEN_END_OF_TEXT:
+            if (!in_define && lexer->depth == 1)
+                return token;
+            if (in_define || lexer->line_ended) {
+                lexer->depth--;
+                continue;
+            }
+            lexer->line_ended = true;
+            token.kind = TOKEN_LINE_END;
+            return token;
+        case TOKEN_VARIABLE:
+            if (!push_define(lexer, &token))
+                return token;
+            continue;
+        case TOKEN_LINE_END:
+            if (lexer->line_ended)
+                continue;
+            break;
+        default:
+            break;
+        }
+        if (!count_token(lexer, &token, in_define, before))
+            return bad(lexer, &token, "more than %d tokens when $NAME is replaced",
+                       POLICY_TOKENS_MAX);
+        lexer->line_ended = token.kind == TOKEN_LINE_END;
+        return token;
+    }
+    return (struct token){.kind = TOKEN_BAD, .text = ""};
+}
+
+static void drop_first(struct lexer *lexer) {
+    lexer->held--;
+    memmove(lexer->ahead, lexer->ahead + 1, lexer->held * sizeof *lexer->ahead);
+}
+
+const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead) {
+    uint32_t index = 0, wanted = ahead;
+
+    assert(ahead < LEXER_AHEAD);
+    for (;;) {
+        const struct token *token = &lexer->ahead[index];
+        bool blank;
+
+        if (index == lexer->held) {
+            lexer->ahead[index] = read_token(lexer);
+            lexer->held++;
+        }
+        blank = lexer->braces > 0 && token->kind == TOKEN_LINE_END;
+        if (blank && index == 0) {
+            drop_first(lexer);
+        } else if (blank) {
+            index++;
+        } else if (wanted == 0) {
+            return token;
+        } else {
+            wanted--;
+            index++;
+        }
+    }
+}
+
+struct token lexer_take(struct lexer *lexer) {
+    const struct token token = *lexer_peek(lexer, 0);
+
+    drop_first(lexer);
+    return token;
+}
+
+bool lexer_take_sign(struct lexer *lexer, enum token_sign sign) {
+    const bool found = lexer_peek(lexer, 0)->sign == sign;
+
+    if (found)
+        lexer_take(lexer);
+    return found;
+}
+
+bool lexer_take_word(struct lexer *lexer, const char *word) {
+    const bool found = token_is(lexer_peek(lexer, 0), word);
+
+    if (found)
+        lexer_take(lexer);
+    return found;
+}
+
+void lexer_braces(struct lexer *lexer, bool enter) {
+    if (enter)
+        lexer->braces++;
+    else
+        lexer->braces--;
+}
+
+int lexer_take_end(struct lexer *lexer) {
+    const struct token *token = lexer_peek(lexer, 0);
+
+    if (token->kind == TOKEN_LINE_END || token->kind == TOKEN_SEMICOLON) {
+        lexer_take(lexer);
+        return 0;
+    }
+    if (token->kind == TOKEN_END_OF_TEXT)
+        return 0;
+    return lexer_unexpected(lexer, token, "the end of the line or \";\"");
+}
+
+/// Keeps the end of a define's value for the parser.
+static void leave_end(struct lexer *lexer, const struct token *token) {
+    if (token->kind == TOKEN_END_OF_TEXT)
+        return;
+    lexer->line_ended = token->kind == TOKEN_LINE_END;
+    lexer->ahead[lexer->held++] = *token;
+}
+
+/// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
+/// left.
+static int skip_value(struct lexer *lexer, const char **end) {
+    uint32_t depth = 0;
+    bool empty = true;
+
+    for (;; empty = false) {
+        const struct token token = scan(lexer);
+
+        if (token.kind == TOKEN_LINE_END && depth > 0)
+            continue;
+        if (token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON ||
+            token.kind == TOKEN_END_OF_TEXT) {
+            if (depth > 0)
+                return lexer_unexpected(lexer, &token, "\"}\"");
+            if (empty)
+                return lexer_unexpected(lexer, &token, "a value");
+            leave_end(lexer, &token);
+            *end = token.text;
+            return 0;
+        }
+        if (token.sign == SIGN_BRACE_CLOSE && depth == 0)
+            return lexer_unexpected(lexer, &token, "a value");
+        if (token.kind == TOKEN_VARIABLE && !find_define(lexer, &token))
+            return lexer_wrong(lexer, &token, UNDEFINED);
+        if (token.kind == TOKEN_BAD)
+            return lexer_unexpected(lexer, &token, "");
+        depth += token.sign == SIGN_BRACE_OPEN;
+        depth -= token.sign == SIGN_BRACE_CLOSE;
+    }
+}
+
+/// Makes a define known.
+static int keep_define(struct lexer *lexer, const struct lexer_define *define) {
+    struct lexer_define *kept = malloc(sizeof *kept);
+
+    if (!kept)
+        return fail_memory(lexer);
+    *kept = *define;
+    if (!tsearch(kept, &lexer->defines, compare_defines)) {
+        free(kept);
+        return fail_memory(lexer);
+    }
+    return 0;
+}
+
+int lexer_define(struct lexer *lexer) {
+    struct lexer_define define = {.name = lexer_take(lexer)};
+    const struct lexer_define *known;
+    struct token sign;
+    int error;
+
+    if (define.name.kind != TOKEN_WORD || token_is_reserved(define.name.text, define.name.length))
+        return lexer_unexpected(lexer, &define.name, "a name");
+    known = find_define(lexer, &define.name);
+    if (known) {
+        const struct policy_place place = known->name.place;
+
+        return lexer_wrong(lexer, &define.name, "already defined at %s:%" PRIu32 ":%" PRIu32,
+                           lexer->names[place.file], place.line, place.column);
+    }
+    sign = lexer_take(lexer);
+    if (sign.sign != SIGN_ASSIGN)
+        return lexer_unexpected(lexer, &sign, "\"=\"");
+    define.value = *top(lexer);
+    define.value.is_define = true;
+    error = skip_value(lexer, &define.value.end);
+    return error ? error : keep_define(lexer, &define);
+}
+
+/// The name of an included file: relative to the file that it stands in. To be freed.
+static char *include_name(const char *from, const struct token *path) {
+    const char *slash = strrchr(from, '/');
+    const bool absolute = path->length > 0 && path->text[0] == '/';
+    const int directory = slash && !absolute ? (int)(slash - from) + 1 : 0;
+    char *name;
+
+    if (asprintf(&name, "%.*s%.*s", directory, from, (int)path->length, path->text) < 0)
+        return NULL;
+    return name;
+}
+
+static bool has_wildcard(const struct token *path) {
+    return memchr(path->text, '*', path->length) || memchr(path->text, '?', path->length) ||
+           memchr(path->text, '[', path->length);
+}
+
+/// Whether a file is being read, so that its include would never end.
+static bool is_open(const struct lexer *lexer, const struct source *source) {
+    for (uint32_t i = 0; i < lexer->depth; i++) {
+        const struct lexer_file *file = &lexer->files[lexer->frames[i].file];
+
+        if (!lexer->frames[i].is_define && file->inode == source->inode &&
+            file->device == source->device)
+            return true;
+    }
+    return false;
+}
+
+/// Whether a file that was read may be included here.
+static int check_include(struct lexer *lexer, const struct token *path,
+                         const struct source *source) {
+    if (is_open(lexer, source))
+        return lexer_wrong(lexer, path, "this file includes itself");
+    if (count_frames(lexer, false) >= POLICY_INCLUDE_DEPTH_MAX)
+        return lexer_wrong(lexer, path, "more than %d files in one another",
+                           POLICY_INCLUDE_DEPTH_MAX);
+    if (source->bytes > POLICY_TEXT_MAX - lexer->bytes)
+        return lexer_wrong(lexer, path, TOO_LARGE);
+    return 0;
+}
+
+int lexer_include(struct lexer *lexer) {
+    const struct token path = lexer_take(lexer);
+    struct source source;
+    char *name;
+    int error;
+
+    if (path.kind != TOKEN_STRING)
+        return lexer_unexpected(lexer, &path, "the name of a file in quotes");
+    error = lexer_take_end(lexer);
+    if (error)
+        return error;
+    // The end of the text was only looked at; it comes again after the included one.
+    lexer->held = 0;
+    if (has_wildcard(&path))
+        return lexer_wrong(lexer, &path, "no wildcards: include each file by its name");
+    name = include_name(lexer->names[path.place.file], &path);
+    if (!name)
+        return fail_memory(lexer);
+    error = source_read(name, POLICY_TEXT_MAX - lexer->bytes, &source);
+    if (error) {
+        free(name);
+        lexer_wrong(lexer, &path, "cannot read it: %s", strerror(-error));
+        return error;
+    }
+    error = check_include(lexer, &path, &source);
+    if (error) {
+        free(name);
+        free(source.text);
+        return error;
+    }
+    return push_file(lexer, name, &source);
+}
+
+static int fail_at(struct lexer *lexer, struct policy_place place, const char *format,
+                   va_list arguments) {
+    char text[LOG_TEXT_BYTES];
+
+    vsnprintf(text, sizeof text, format, arguments);
+    return fail(lexer->failure, "%s:%" PRIu32 ":%" PRIu32 ": %s", lexer->names[place.file],
+                place.line, place.column, text);
+}
+
+int lexer_fail(struct lexer *lexer, struct policy_place place, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    fail_at(lexer, place, format, arguments);
+    va_end(arguments);
+    return -EINVAL;
+}
+
+/// How an error shows a token.
+static const char *quote(const struct token *token, char quoted[static TOKEN_QUOTED_BYTES]) {
+    switch (token->kind) {
+    case TOKEN_END_OF_TEXT:
+        return "end of text";
+    case TOKEN_LINE_END:
+        return "end of line";
+    default:
+        return token_quote(token->text, token->length, quoted);
+    }
+}
+
+/// Fails with what was told if the token is a TOKEN_BAD. Whether it was.
+static bool fail_bad(struct lexer *lexer, const struct token *token) {
+    if (token->kind != TOKEN_BAD)
+        return false;
+    *lexer->failure = lexer->told;
+    return true;
+}
+
+int lexer_unexpected(struct lexer *lexer, const struct token *token, const char *expected) {
+    char quoted[TOKEN_QUOTED_BYTES];
+
+    if (fail_bad(lexer, token))
+        return -EINVAL;
+    return lexer_fail(lexer, token->place, "found %s, expected %s", quote(token, quoted), expected);
+}
+
+int lexer_refuse(struct lexer *lexer, const struct token *token, const char *hint) {
+    char quoted[TOKEN_QUOTED_BYTES];
+
+    if (fail_bad(lexer, token))
+        return -EINVAL;
+    return lexer_fail(lexer, token->place, "%s is not supported here: %s", quote(token, quoted),
+                      hint);
+}
+
+int lexer_wrong(struct lexer *lexer, const struct token *token, const char *format, ...) {
+    char quoted[TOKEN_QUOTED_BYTES];
+    char cause[LOG_TEXT_BYTES];
+    va_list arguments;
+
+    if (fail_bad(lexer, token))
+        return -EINVAL;
+    va_start(arguments, format);
+    vsnprintf(cause, sizeof cause, format, arguments);
+    va_end(arguments);
+    return lexer_fail(lexer, token->place, "%s: %s", quote(token, quoted), cause);
+}
+
+const char *lexer_place_name(const struct lexer *lexer, struct policy_place place, char *buffer,
+                             size_t bytes) {
+    snprintf(buffer, bytes, "%s:%" PRIu32 ":%" PRIu32, lexer->names[place.file], place.line,
+             place.column);
+    return buffer;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Fields and keys, and what they are compared with or looked up in.
+#ifndef POLICY_PARSE_MATCHES_H
+#define POLICY_PARSE_MATCHES_H
+
+#include "policy/parse/elements.h"
+#include "policy/parse/state.h"
+
+enum {
+    // Of a key, each field filled up to a multiple of 4: what nf_tables has registers for
+    // (NFT_REG32_COUNT).
+    PARSE_KEY_BYTES_MAX = 64,
+};
+
+/// Whether a token can begin a field.
+bool parse_matches_begins(const struct token *token);
+
+/// Takes a key, and takes note of what it tests.
+/// - Returns 0 or -EINVAL, as all that take something here; or -ENOMEM.
+int parse_matches_key(struct parser *parser, struct policy_key *key);
+
+/// Takes what a key is looked up in, after `map` or `vmap`. match->key is filled in; the rest of
+/// match is zeroed.
+int parse_matches_lookup(struct parser *parser, struct policy_match *match,
+                         enum policy_maps_to maps_to);
+
+/// Takes what a key is compared with, and perhaps the comparison. match as above.
+int parse_matches_compared(struct parser *parser, struct policy_match *match);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/parse/refuse.h"
+
+#include <string.h>
+
+/// Whether a text is one of words between blanks.
+static bool is_among(const char *words, const char *text, size_t length) {
+    for (const char *word = words; *word;) {
+        const size_t bytes = strcspn(word, " ");
+
+        if (bytes == length && memcmp(word, text, length) == 0)
+            return true;
+        word += bytes + (word[bytes] == ' ');
+    }
+    return false;
+}
+
+/// The hint for a word that is met somewhere, if nft knows it there and the language does not; or
+/// NULL.
+static const char *find_word(enum parse_where at, const char *text, size_t length) {
+    for (size_t i = 0; i < REFUSED_COUNT; i++)
+        if (refused_words[i].at == at && is_among(refused_words[i].words, text, length))
+            return refused_words[i].hint;
+    return NULL;
+}
+
+/// The hint for a token that is met somewhere, or NULL.
+static const char *find_hint(enum parse_where at, const struct token *token) {
+    if (token->kind == TOKEN_WORD)
+        return find_word(at, token->text, token->length);
+    if (token->sign == SIGN_AT && at == PARSE_AT_STATEMENT)
+        return "write the field by its name";
+    if (token->kind == TOKEN_OTHER && at == PARSE_AT_ELEMENT && token->length == 1 &&
+        *token->text == '*')
+        return "write a rule behind this one for the rest";
+    return NULL;
+}
+
+int parse_refuse_check(struct lexer *lexer, enum parse_where at, const struct token *token) {
+    const char *hint = find_hint(at, token);
+
+    return hint ? lexer_refuse(lexer, token, hint) : 0;
+}
+
+int parse_refuse_unexpected(struct lexer *lexer, enum parse_where at, const struct token *token,
+                            const char *expected) {
+    const char *hint = find_hint(at, token);
+
+    return hint ? lexer_refuse(lexer, token, hint) : lexer_unexpected(lexer, token, expected);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Words of nft that are not in the language, with what to do instead. rules/policy/GRAMMAR.md,
+// "What is refused, and why".
+#ifndef POLICY_PARSE_REFUSE_H
+#define POLICY_PARSE_REFUSE_H
+
+#include "policy/parse/lexer.h"
+#include "policy/token.h"
+#include "spec/refused.h"
+
+/// Fails with the hint for a token, if there is one. Returns 0 or -EINVAL.
+int parse_refuse_check(struct lexer *lexer, enum parse_where at, const struct token *token);
+
+/// Fails with the hint for a token, or with what was expected if there is none. Returns -EINVAL.
+int parse_refuse_unexpected(struct lexer *lexer, enum parse_where at, const struct token *token,
+                            const char *expected);
+
+#endif

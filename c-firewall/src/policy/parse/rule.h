@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Rules and their statements.
+#ifndef POLICY_PARSE_RULE_H
+#define POLICY_PARSE_RULE_H
+
+#include "policy/parse/state.h"
+
+/// Takes a rule with its end, into a chain.
+/// - expected: for the error if none begins here.
+/// - Returns 0, -EINVAL or -ENOMEM.
+int parse_rule_read(struct parser *parser, enum policy_family family, struct policy_chain *chain,
+                    const char *expected);
+
+#endif

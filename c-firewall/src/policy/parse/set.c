@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/parse/set.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "policy/parse/matches.h"
+#include "policy/parse/refuse.h"
+#include "policy/value.h"
+
+#define TYPE_FIRST "type or typeof"
+
+/// What a block says of a set.
+struct block {
+    bool is_map;
+    struct token name;
+    bool commented, typed, has_flags, has_elements;
+    bool ranged;               // an element is a range or prefix
+    struct policy_place range; // of the first such
+    uint32_t fields;           // in set.types
+    struct policy_set set;
+};
+
+/// The shape of the elements of a set with so many fields.
+static struct parse_shape shape_of(const struct policy_set *set, uint32_t fields) {
+    struct parse_shape shape = {.count = fields, .maps_to = set->maps_to};
+
+    if (set->is_typeof)
+        return parse_elements_shape(&set->key, set->maps_to, false);
+    for (uint32_t i = 0; i < fields; i++) {
+        shape.types[i] = set->types[i];
+        shape.bits[i] = value_bits(set->types[i]);
+    }
+    return shape;
+}
+
+struct parse_shape parse_set_shape(const struct policy_set *set) {
+    return shape_of(set, set->elements.fields);
+}
+
+/// Takes the types behind `type`.
+static int read_types(struct parser *parser, struct block *block) {
+    do {
+        const struct token token = lexer_take(&parser->lexer);
+        enum policy_type type;
+
+        if (!value_find_type(&token, &type))
+            return parse_refuse_unexpected(&parser->lexer, PARSE_AT_SET_TYPE, &token,
+                                           "a type such as ipv4_addr or inet_service");
+        if (block->fields == POLICY_KEY_FIELDS_MAX)
+            return lexer_wrong(&parser->lexer, &token, "more than %d fields in a key",
+                               POLICY_KEY_FIELDS_MAX);
+        block->set.types[block->fields++] = type;
+    } while (lexer_take_sign(&parser->lexer, SIGN_DOT));
+    return 0;
+}
+
+/// Takes the fields behind `typeof`.
+static int read_fields(struct parser *parser, struct block *block, enum policy_family family) {
+    const struct token first = *lexer_peek(&parser->lexer, 0);
+    struct policy_key *key = &block->set.key;
+    int status;
+
+    parser->tested = parse_tested(family);
+    status = parse_matches_key(parser, key);
+    if (status != 0)
+        return status;
+    for (uint32_t i = 0; i < key->count; i++) {
+        const enum policy_type type = policy_field_facts(key->fields[i])->type;
+
+        if (type == POLICY_BOOLEAN)
+            return lexer_wrong(&parser->lexer, &first, "a set does not hold what exthdr tells");
+        block->set.types[block->fields++] = type;
+    }
+    block->set.is_typeof = true;
+    return 0;
+}
+
+/// Takes `: verdict` or `: mark` of a map.
+static int read_maps_to(struct parser *parser, struct policy_set *set) {
+    const int status = parse_sign(parser, SIGN_COLON, "\":\" and verdict or mark");
+
+    if (status != 0)
+        return status;
+    if (lexer_take_word(&parser->lexer, "verdict")) {
+        set->maps_to = POLICY_VERDICT_MAP;
+        return 0;
+    }
+    if (set->is_typeof)
+        lexer_take_word(&parser->lexer, "meta");
+    set->maps_to = POLICY_MARK_MAP;
+    return parse_word(parser, "mark", "verdict or mark");
+}
+
+/// Takes what stands behind `type` or `typeof`.
+static int read_type(struct parser *parser, struct block *block, const struct token *word,
+                     enum policy_family family) {
+    uint32_t bytes = 0;
+    int status;
+
+    if (block->typed)
+        return lexer_wrong(&parser->lexer, word, "given twice");
+    block->typed = true;
+    status =
+        token_is(word, "typeof") ? read_fields(parser, block, family) : read_types(parser, block);
+    if (status != 0)
+        return status;
+    for (uint32_t i = 0; i < block->fields; i++)
+        bytes += (value_bits(block->set.types[i]) + 31U) / 32 * 4;
+    if (block->fields > 1 && bytes > PARSE_KEY_BYTES_MAX)
+        return lexer_wrong(&parser->lexer, word, "a key of more than %d bytes",
+                           PARSE_KEY_BYTES_MAX);
+    if (block->is_map)
+        status = read_maps_to(parser, &block->set);
+    return status != 0 ? status : lexer_take_end(&parser->lexer);
+}
+
+/// Takes what stands behind `flags`.
+static int read_flags(struct parser *parser, struct block *block, const struct token *word) {
+    if (block->has_flags)
+        return lexer_wrong(&parser->lexer, word, "given twice");
+    block->has_flags = true;
+    do {
+        const struct token token = lexer_take(&parser->lexer);
+
+        if (token_is(&token, "interval"))
+            block->set.interval = true;
+        else if (token_is(&token, "constant"))
+            block->set.constant = true;
+        else
+            return parse_refuse_unexpected(&parser->lexer, PARSE_AT_SET_FLAG, &token,
+                                           "interval or constant");
+    } while (lexer_take_sign(&parser->lexer, SIGN_COMMA));
+    return lexer_take_end(&parser->lexer);
+}
+
+/// Takes `auto-merge`'s end.
+static int read_auto_merge(struct parser *parser, struct block *block, const struct token *word) {
+    if (block->set.auto_merge)
+        return lexer_wrong(&parser->lexer, word, "given twice");
+    if (block->is_map || block->fields > 1)
+        return lexer_wrong(&parser->lexer, word, "for sets of one field only");
+    block->set.auto_merge = true;
+    return lexer_take_end(&parser->lexer);
+}
+
+/// Takes what stands behind `elements`.
+static int read_elements(struct parser *parser, struct block *block, const struct token *word) {
+    const struct parse_shape shape = shape_of(&block->set, block->fields);
+    int status;
+
+    if (block->has_elements)
+        return lexer_wrong(&parser->lexer, word, "given twice");
+    block->has_elements = true;
+    status = parse_sign(parser, SIGN_ASSIGN, "\"=\"");
+    if (status == 0)
+        status = parse_elements_read(parser, &shape, &block->set.elements, &block->ranged,
+                                     &block->range);
+    if (status != 0 || lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE)
+        return status; // as nft has it, `elements = { … } }` needs no END
+    return lexer_take_end(&parser->lexer);
+}
+
+/// Takes an item of a set's block that begins with a word, taken already.
+static int read_item(struct parser *parser, struct block *block, const struct token *word,
+                     enum policy_family family) {
+    const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
+
+    if (token_is(word, "comment")) {
+        int status;
+
+        if (block->commented)
+            return lexer_wrong(&parser->lexer, word, "given twice");
+        block->commented = true;
+        status = parse_string(parser, block->set.comment);
+        return status != 0 ? status : lexer_take_end(&parser->lexer);
+    }
+    if (token_is(word, "type") || token_is(word, "typeof"))
+        return read_type(parser, block, word, family);
+    if (!is_flags && !is_merge && !token_is(word, "elements"))
+        return parse_refuse_unexpected(
+            &parser->lexer, PARSE_AT_SET, word,
+            "type, typeof, flags, auto-merge, elements, comment or \"}\"");
+    if (!block->typed)
+        return lexer_unexpected(&parser->lexer, word, TYPE_FIRST);
+    if (is_flags)
+        return read_flags(parser, block, word);
+    return is_merge ? read_auto_merge(parser, block, word) : read_elements(parser, block, word);
+}
+
+/// Fails of an element that a set without `flags interval` can't have.
+static int fail_ranged(struct parser *parser, const char *name, struct policy_place place) {
+    return lexer_fail(&parser->lexer, place, "\"%s\": ranges and prefixes need flags interval",
+                      name);
+}
+
+/// What is wrong with a block by itself.
+static int check(struct parser *parser, const struct block *block, const struct token *end) {
+    const struct policy_set *set = &block->set;
+
+    if (!block->typed)
+        return lexer_unexpected(&parser->lexer, end, TYPE_FIRST);
+    if (set->auto_merge && !set->interval)
+        return lexer_fail(&parser->lexer, set->place, "\"%s\": auto-merge needs flags interval",
+                          set->name);
+    if (block->ranged && !set->interval)
+        return fail_ranged(parser, set->name, block->range);
+    return 0;
+}
+
+/// Appends elements to those that a set has.
+static int append(struct parser *parser, struct policy_set *set,
+                  const struct policy_elements *more) {
+    struct policy_elements *elements = &set->elements;
+    const size_t fields = elements->fields;
+
+    for (uint32_t i = 0; i < more->count; i++) {
+        const int status = parse_elements_room(parser, set->maps_to, elements);
+
+        if (status != 0)
+            return status;
+        memcpy(&elements->ranges[elements->count * fields], &more->ranges[i * fields],
+               fields * sizeof *more->ranges);
+        if (more->targets)
+            elements->targets[elements->count] = more->targets[i];
+        if (more->marks)
+            elements->marks[elements->count] = more->marks[i];
+        elements->places[elements->count++] = more->places[i];
+    }
+    return 0;
+}
+
+static bool same_key(const struct policy_key *a, const struct policy_key *b) {
+    return a->count == b->count && memcmp(a->fields, b->fields, a->count * sizeof *a->fields) == 0;
+}
+
+/// Whether a block says the same of a set as its declaration.
+static bool is_same(const struct policy_set *set, const struct block *block) {
+    const struct policy_set *other = &block->set;
+
+    return set->maps_to == other->maps_to && set->is_typeof == other->is_typeof &&
+           (!set->is_typeof || same_key(&set->key, &other->key)) &&
+           set->elements.fields == block->fields &&
+           memcmp(set->types, other->types, block->fields * sizeof *set->types) == 0 &&
+           set->interval == other->interval && set->constant == other->constant &&
+           set->auto_merge == other->auto_merge;
+}
+
+/// Goes on with a set that has this name.
+static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
+    const bool same = is_same(set, block);
+
+    if (!same || (set->constant && block->set.elements.count > 0)) {
+        char at[LOG_TEXT_BYTES];
+
+        lexer_place_name(&parser->lexer, set->place, at, sizeof at);
+        return lexer_fail(&parser->lexer, block->set.place, "\"%s\": %s %s", set->name,
+                          same ? "constant since" : "declared otherwise at", at);
+    }
+    if (block->commented)
+        memcpy(set->comment, block->set.comment, sizeof set->comment);
+    return append(parser, set, &block->set.elements);
+}
+
+/// Declares a set, or goes on with the one that has this name. Of a new one, its elements are the
+/// table's then.
+static int declare(struct parser *parser, uint32_t table, struct block *block) {
+    struct policy_table *owner = &parser->policy.tables[table];
+    const int64_t known =
+        parse_find_name(parser, PARSE_SET, table, block->name.text, block->name.length);
+    struct policy_set *sets;
+    int status;
+
+    if (known != PARSE_NO_NAME)
+        return go_on(parser, &owner->sets[known], block);
+    sets = parse_room(parser, owner->sets, owner->set_count, sizeof *owner->sets);
+    if (!sets)
+        return -ENOMEM;
+    owner->sets = sets;
+    status = parse_add_name(parser, PARSE_SET, table, &block->name, owner->set_count);
+    if (status != 0)
+        return status;
+    block->set.elements.fields = block->fields;
+    sets[owner->set_count++] = block->set;
+    block->set.elements = (struct policy_elements){0};
+    return 0;
+}
+
+/// Takes the items of a block and its `}`, after the `{`.
+static int read_block(struct parser *parser, uint32_t table, struct block *block) {
+    const enum policy_family family = parser->policy.tables[table].family;
+    int status;
+
+    do {
+        const struct token token = lexer_take(&parser->lexer);
+
+        if (token.sign == SIGN_BRACE_CLOSE) {
+            status = check(parser, block, &token);
+            return status != 0 ? status : declare(parser, table, block);
+        }
+        status = token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON
+                     ? 0
+                     : read_item(parser, block, &token, family);
+    } while (status == 0);
+    return status;
+}
+
+int parse_set_block(struct parser *parser, uint32_t table, bool is_map) {
+    struct block block = {.is_map = is_map};
+    int status =
+        parse_name(parser, is_map ? "the name of a map" : "the name of a set", &block.name);
+
+    if (status == 0)
+        status = parse_sign(parser, SIGN_BRACE_OPEN, "\"{\"");
+    if (status != 0)
+        return status;
+    parse_copy(block.set.name, &block.name);
+    block.set.place = block.name.place;
+    status = read_block(parser, table, &block);
+    policy_free_elements(&block.set.elements);
+    return status;
+}
+
+int parse_set_add(struct parser *parser, uint32_t table) {
+    struct policy_elements more = {0};
+    struct policy_place place;
+    struct parse_shape shape;
+    struct policy_set *set;
+    struct token name;
+    bool ranged;
+    int64_t known;
+    int status = parse_name(parser, "the name of a set or map", &name);
+
+    if (status != 0)
+        return status;
+    known = parse_find_name(parser, PARSE_SET, table, name.text, name.length);
+    if (known == PARSE_NO_NAME)
+        return lexer_wrong(&parser->lexer, &name, "no set or map of this name before this");
+    set = &parser->policy.tables[table].sets[known];
+    if (set->constant) {
+        char at[LOG_TEXT_BYTES];
+
+        return lexer_wrong(&parser->lexer, &name, "constant since %s",
+                           lexer_place_name(&parser->lexer, set->place, at, sizeof at));
+    }
+    shape = parse_set_shape(set);
+    status = parse_elements_read(parser, &shape, &more, &ranged, &place);
+    if (status == 0 && ranged && !set->interval)
+        status = fail_ranged(parser, set->name, place);
+    if (status == 0)
+        status = append(parser, set, &more);
+    policy_free_elements(&more);
+    return status;
+}

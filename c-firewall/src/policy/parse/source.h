@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Files as texts: reading them, and whether they are texts.
+#ifndef POLICY_PARSE_SOURCE_H
+#define POLICY_PARSE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+
+/// What a file was read into.
+struct source {
+    char *text;
+    size_t bytes; // limit + 1 if there is more
+    uint64_t device, inode;
+};
+
+/// Reads at most limit bytes of a file, and one more if there is more.
+/// - Returns 0 with source filled in, its text to be freed; or -errno.
+int source_read(const char *path, size_t limit, struct source *source);
+
+/// Finds where a text is none: a byte that is not UTF-8 (RFC 3629), or NUL. Its length if it is
+/// one.
+size_t source_check(const uint8_t *text, size_t bytes);
+
+/// The place of a byte in a text.
+struct policy_place source_place(uint32_t file, const char *text, size_t at);
+
+#endif

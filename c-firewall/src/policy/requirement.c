@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/requirement.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/// Looks at the chains of a table that packets of one family can come to.
+struct search {
+    const struct policy_table *table;
+    bool ipv6;
+    uint32_t found_count;
+    uint32_t *found; // chains still to be looked at and looked at, in the order of finding
+    bool *known;     // of a chain: it is in found
+    struct requirement requirement;
+};
+
+static void require(struct search *search, uint32_t copy_bytes) {
+    if (copy_bytes > search->requirement.copy_bytes)
+        search->requirement.copy_bytes = copy_bytes;
+}
+
+/// Layer 4, or what has to be walked to on the way there.
+static void require_layer4(struct search *search) {
+    require(search, search->ipv6 ? REQUIREMENT_ALL_BYTES : REQUIREMENT_IPV4_L4_BYTES);
+    search->requirement.layer4 = true;
+}
+
+static void require_field(struct search *search, enum policy_field field) {
+    switch (field) {
+    case POLICY_IP_SADDR:
+    case POLICY_IP_DADDR:
+    case POLICY_IP_PROTOCOL:
+    case POLICY_IP_TTL:
+    case POLICY_IP_DSCP:
+    case POLICY_IP_LENGTH:
+    case POLICY_IP_FRAG_OFF:
+        if (!search->ipv6)
+            require(search, REQUIREMENT_IPV4_BYTES);
+        break;
+    case POLICY_IP6_SADDR:
+    case POLICY_IP6_DADDR:
+    case POLICY_IP6_NEXTHDR:
+    case POLICY_IP6_HOPLIMIT:
+        if (search->ipv6)
+            require(search, REQUIREMENT_IPV6_BYTES);
+        break;
+    case POLICY_TCP_SPORT:
+    case POLICY_TCP_DPORT:
+    case POLICY_TCP_FLAGS:
+    case POLICY_UDP_SPORT:
+    case POLICY_UDP_DPORT:
+    case POLICY_TH_SPORT:
+    case POLICY_TH_DPORT:
+        require_layer4(search);
+        break;
+    case POLICY_ICMP_TYPE_FIELD:
+    case POLICY_ICMP_CODE_FIELD:
+        if (!search->ipv6)
+            require_layer4(search);
+        break;
+    case POLICY_ICMPV6_TYPE_FIELD:
+    case POLICY_ICMPV6_CODE_FIELD:
+    case POLICY_EXTHDR_HBH:
+    case POLICY_EXTHDR_RT:
+    case POLICY_EXTHDR_FRAG:
+    case POLICY_EXTHDR_DST:
+    case POLICY_EXTHDR_MH:
+        if (search->ipv6)
+            require_layer4(search);
+        break;
+    case POLICY_META_L4PROTO:
+        if (search->ipv6)
+            require_layer4(search);
+        else
+            require(search, REQUIREMENT_IPV4_BYTES);
+        break;
+    case POLICY_META_LENGTH:
+        require(search, REQUIREMENT_LENGTH_BYTES);
+        break;
+    case POLICY_META_IIFNAME:
+    case POLICY_META_OIFNAME:
+        search->requirement.interface_names = true;
+        break;
+    case POLICY_META_SKUID:
+    case POLICY_META_SKGID:
+        search->requirement.uid_gid = true;
+        break;
+    case POLICY_CT_STATE_FIELD:
+        search->requirement.conntrack_state = true;
+        break;
+    case POLICY_CT_MARK:
+        search->requirement.conntrack_mark = true;
+        break;
+    case POLICY_META_NFPROTO:
+    case POLICY_META_MARK:
+    case POLICY_META_IIF:
+    case POLICY_META_OIF:
+    case POLICY_FIELD_COUNT:
+        break;
+    }
+}
+
+static void find(struct search *search, uint32_t chain) {
+    if (search->known[chain])
+        return;
+    search->known[chain] = true;
+    search->found[search->found_count++] = chain;
+}
+
+static void find_target(struct search *search, const struct policy_target *target) {
+    if (target->verdict == POLICY_JUMP || target->verdict == POLICY_GOTO)
+        find(search, target->chain_index);
+}
+
+static void require_match(struct search *search, const struct policy_match *match) {
+    const struct policy_elements *elements = NULL;
+
+    for (uint32_t i = 0; i < match->key.count; i++)
+        require_field(search, match->key.fields[i]);
+    if (match->right == POLICY_RIGHT_NAMED)
+        elements = &search->table->sets[match->set].elements;
+    else if (match->right == POLICY_RIGHT_LITERAL)
+        elements = &match->elements;
+    if (elements && elements->targets)
+        for (uint32_t i = 0; i < elements->count; i++)
+            find_target(search, &elements->targets[i]);
+}
+
+static void require_statement(struct search *search, const struct policy_statement *statement) {
+    switch (statement->kind) {
+    case POLICY_MATCH:
+    case POLICY_VMAP:
+        require_match(search, statement->match);
+        break;
+    case POLICY_LIMIT:
+        if (statement->limit.of_bytes)
+            require(search, REQUIREMENT_LENGTH_BYTES);
+        break;
+    case POLICY_COUNTER:
+    case POLICY_QUOTA:
+        require(search, REQUIREMENT_LENGTH_BYTES);
+        break;
+    case POLICY_MARK_SET:
+        if (statement->mark_set->has_map)
+            require_match(search, &statement->mark_set->map);
+        break;
+    case POLICY_VERDICT:
+        find_target(search, statement->target);
+        break;
+    case POLICY_REJECT:
+        require(search, REQUIREMENT_ALL_BYTES);
+        search->requirement.reject = true;
+        if (statement->reject.kind == POLICY_REJECT_TCP_RESET)
+            require_layer4(search);
+        break;
+    case POLICY_LOG:
+        break;
+    }
+}
+
+static void require_chain(struct search *search, const struct policy_chain *chain) {
+    for (uint32_t i = 0; i < chain->count; i++)
+        for (uint32_t j = 0; j < chain->rules[i].count; j++)
+            require_statement(search, &chain->rules[i].statements[j]);
+}
+
+/// Adds what a table requires.
+static int require_table(struct search *search, const struct policy_table *table) {
+    search->table = table;
+    search->found_count = 0;
+    search->found = malloc((table->chain_count + 1ULL) * sizeof *search->found);
+    search->known = calloc(table->chain_count + 1ULL, sizeof *search->known);
+    if (search->found && search->known) {
+        for (uint32_t i = 0; i < table->chain_count; i++)
+            if (table->chains[i].is_base)
+                find(search, i);
+        for (uint32_t i = 0; i < search->found_count; i++)
+            require_chain(search, &table->chains[search->found[i]]);
+    }
+    const bool done = search->found && search->known;
+    free(search->found);
+    free(search->known);
+    return done ? 0 : -ENOMEM;
+}
+
+int requirement_of(const struct policy *policy, bool ipv6, struct requirement *requirement) {
+    struct search search = {.ipv6 = ipv6};
+
+    for (uint32_t i = 0; i < policy->table_count; i++) {
+        const struct policy_table *table = &policy->tables[i];
+
+        if (table->family == (ipv6 ? POLICY_IP : POLICY_IP6))
+            continue;
+        if (require_table(&search, table) < 0)
+            return -ENOMEM;
+    }
+    *requirement = search.requirement;
+    return 0;
+}
+
+void requirement_join(struct requirement *requirement, const struct requirement *other) {
+    if (other->copy_bytes > requirement->copy_bytes)
+        requirement->copy_bytes = other->copy_bytes;
+    requirement->layer4 |= other->layer4;
+    requirement->uid_gid |= other->uid_gid;
+    requirement->conntrack_state |= other->conntrack_state;
+    requirement->conntrack_mark |= other->conntrack_mark;
+    requirement->interface_names |= other->interface_names;
+    requirement->reject |= other->reject;
+}

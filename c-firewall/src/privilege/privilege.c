@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "privilege/privilege.h"
+
+#include <cap-ng.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "options/given.h"
+#include "privilege/landlock.h"
+#include "privilege/seccomp.h"
+
+/// Who to be, if root may choose and --user says nothing.
+#define USER_OWN "twinwall"
+
+enum { USER_BYTES = 64 }; // of a user's name with its final NUL, as it is told
+
+/// What is kept, and for whom.
+struct kept {
+    const char *user; // as --user; NULL = the default
+    bool sandbox;
+    bool raw; // CAP_NET_RAW, too
+    enum privilege_list list;
+    const struct options *options; // whose files are needed later; NULL = none
+    const struct policy *policy;   // likewise
+};
+
+/// Whom root becomes.
+struct user {
+    uid_t uid;
+    gid_t gid;
+    const char *name; // as it is told
+};
+
+/// The number of LENGTH bytes, if it is one of a user or a group.
+static bool read_id(const char *text, size_t length, uint32_t *id) {
+    return given_read_number(text, text + length, UINT32_MAX - 1, id);
+}
+
+/// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the
+/// same number. Returns false if it is no such text.
+static bool take_numbers(const char *text, struct user *user) {
+    const size_t length = strcspn(text, ":");
+    const struct passwd *known;
+    uint32_t uid, gid;
+
+    if (!read_id(text, length, &uid))
+        return false;
+    known = text[length] ? NULL : getpwuid(uid);
+    gid = known ? known->pw_gid : uid;
+    if (text[length] && !read_id(text + length + 1, strlen(text + length + 1), &gid))
+        return false;
+    *user = (struct user){.uid = uid, .gid = gid, .name = text};
+    return true;
+}
+
+/// The user to become. Returns 0, or -EINVAL with failure filled in if there is none.
+static int find_user(const char *name, struct user *user, struct failure *failure) {
+    const struct passwd *known = getpwnam(name ? name : USER_OWN);
+
+    if (known) {
+        *user = (struct user){
+            .uid = known->pw_uid, .gid = known->pw_gid, .name = name ? name : USER_OWN};
+        return 0;
+    }
+    if (name && take_numbers(name, user))
+        return 0;
+    if (name)
+        failure_set(failure, LOG_EXIT_USAGE, "there is no user \"%s\": choose another with --user",
+                    name);
+    else
+        failure_set(failure, LOG_EXIT_USAGE,
+                    "there is no user \"" USER_OWN "\" for the firewall to become: make it (in a "
+                    "checkout sudo make user; the packages do by systemd-sysusers), or choose "
+                    "another with --user NAME");
+    return -EINVAL;
+}
+
+int privilege_check(const struct options *options, struct failure *failure) {
+    struct user user;
+
+    return geteuid() == 0 ? find_user(options->user, &user, failure) : 0;
+}
+
+/// Fills in a failure to become a user. Returns -EPERM.
+static int fail_become(const struct user *user, struct failure *failure) {
+    failure_set(failure, LOG_EXIT_CAPABILITY,
+                "can't become user \"%s\": leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for "
+                "the start, or say --user root",
+                user->name);
+    return -EPERM;
+}
+
+/// The signal that the parent's end sends, which the kernel forgets when the user changes.
+static struct privilege_end parents_end(void) {
+    struct privilege_end end = {.parent = getppid()};
+
+    prctl(PR_GET_PDEATHSIG, &end.signal);
+    return end;
+}
+
+static void restore_parents_end(const struct privilege_end *end) {
+    prctl(PR_SET_PDEATHSIG, (unsigned long)end->signal);
+    if (end->signal != 0 && getppid() != end->parent)
+        raise(end->signal); // it ended between the two
+}
+
+int privilege_lower(const struct options *options, struct privilege_lowered *lowered,
+                    struct failure *failure) {
+    struct user user = {.uid = geteuid(), .gid = getegid()};
+
+    if (geteuid() == 0 && find_user(options->user, &user, failure) < 0)
+        return -EINVAL;
+    capng_get_caps_process();
+    lowered->capabilities = capng_save_state();
+    lowered->end = parents_end();
+    // The groups are not needed any more: privilege_drop gives them up.
+    if (user.uid != geteuid() && setgroups(0, NULL) < 0)
+        goto failed;
+    setfsgid(user.gid);
+    setfsuid(user.uid);
+    for (unsigned capability = 0; capability <= CAP_LAST_CAP; capability++)
+        capng_update(CAPNG_DROP, CAPNG_EFFECTIVE, capability);
+    // Neither call tells whether it went well, but with a number that nobody has both tell what is.
+    if (capng_apply(CAPNG_SELECT_CAPS) == 0 && (uid_t)setfsuid((uid_t)-1) == user.uid &&
+        (gid_t)setfsgid((gid_t)-1) == user.gid)
+        return 0;
+failed:
+    privilege_raise(lowered);
+    return fail_become(&user, failure);
+}
+
+void privilege_raise(struct privilege_lowered *lowered) {
+    setfsuid(geteuid());
+    setfsgid(getegid());
+    capng_restore_state(&lowered->capabilities);
+    capng_apply(CAPNG_SELECT_CAPS);
+    restore_parents_end(&lowered->end);
+}
+
+int privilege_none(struct failure *failure) {
+    const uid_t user = getuid();
+    const gid_t group = getgid();
+
+    if (user == 0)
+        return 0;
+    capng_clear(CAPNG_SELECT_ALL);
+    if (setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0 &&
+        capng_apply(CAPNG_SELECT_CAPS) == 0 && capng_apply(CAPNG_SELECT_AMBIENT) == 0)
+        return 0;
+    failure_set_start(failure, "capset", errno);
+    return -EPERM;
+}
+
+/// Fills in the capabilities that shall be left, of those that there are.
+static void choose_capabilities(const struct kept *kept) {
+    const bool raw = kept->raw && capng_have_capability(CAPNG_PERMITTED, CAP_NET_RAW);
+
+    if (!kept->sandbox)
+        return;
+    capng_clear(CAPNG_SELECT_ALL);
+    capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_NET_ADMIN);
+    if (raw)
+        capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_NET_RAW);
+}
+
+/// Changes to the user and its group, without any other. Returns 0 or -1.
+static int change_ids(const struct user *user) {
+    if (setresgid(user->gid, user->gid, user->gid) < 0 || setgroups(0, NULL) < 0)
+        return -1;
+    return setresuid(user->uid, user->uid, user->uid);
+}
+
+/// Becomes the user, with the capabilities that were chosen.
+/// - bounds: whether the bounding set can be changed; libcap-ng complains to who tries and can't.
+static int become_user(const struct user *user, const struct kept *kept, bool bounds,
+                       struct failure *failure) {
+    if ((!kept->sandbox || (bounds && capng_apply(CAPNG_SELECT_BOUNDS) == 0)) &&
+        prctl(PR_SET_KEEPCAPS, 1UL) == 0 && change_ids(user) == 0 &&
+        capng_apply(CAPNG_SELECT_CAPS) == 0 &&
+        (!kept->sandbox || capng_apply(CAPNG_SELECT_AMBIENT) == 0) &&
+        prctl(PR_SET_KEEPCAPS, 0UL) == 0)
+        return 0;
+    return fail_become(user, failure);
+}
+
+/// Stays who it is, with the capabilities that were chosen.
+static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
+    if (!kept->sandbox)
+        return 0;
+    // Where it can't be changed, it means nothing any more without new privileges.
+    if (bounds)
+        (void)capng_apply(CAPNG_SELECT_BOUNDS);
+    if (capng_apply(CAPNG_SELECT_CAPS) == 0 && capng_apply(CAPNG_SELECT_AMBIENT) == 0)
+        return 0;
+    failure_set_start(failure, "capset", errno);
+    return -EPERM;
+}
+
+/// Changes user and capabilities.
+static int change_rights(const struct kept *kept, struct failure *failure) {
+    const struct privilege_end end = parents_end();
+    struct user user = {.uid = 0};
+    int result;
+    bool bounds;
+
+    if (geteuid() == 0) {
+        result = find_user(kept->user, &user, failure);
+        if (result < 0)
+            return result;
+    }
+    capng_get_caps_process();
+    bounds = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP);
+    choose_capabilities(kept);
+    result =
+        user.uid != 0 ? become_user(&user, kept, bounds, failure) : stay(kept, bounds, failure);
+    if (result < 0)
+        return result;
+    restore_parents_end(&end);
+    return 0;
+}
+
+/// Says which files can't be opened again, as a reload or SIGUSR2 would.
+static void warn_of_files(const struct kept *kept) {
+    const struct passwd *user = getpwuid(geteuid());
+    char name[USER_BYTES];
+
+    if (user)
+        snprintf(name, sizeof name, "%s", user->pw_name);
+    else
+        snprintf(name, sizeof name, "%u", geteuid());
+    for (uint32_t i = 0; kept->policy && i < kept->policy->file_count; i++)
+        if (access(kept->policy->files[i], R_OK) < 0)
+            log_warn("%s: %s for user %s: a reload will fail: let that user read it, or choose "
+                     "another with --user",
+                     kept->policy->files[i], strerror(errno), name);
+}
+
+/// What is executed later gets no more rights than the program has.
+static int set_no_new_privs(struct failure *failure) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) == 0)
+        return 0;
+    failure_set_start(failure, "prctl", errno);
+    return -errno;
+}
+
+static int drop_to(const struct kept *kept, struct failure *failure) {
+    int result = change_rights(kept, failure);
+    const uid_t user = geteuid();
+    int version, calls;
+
+    if (result < 0)
+        return result;
+    warn_of_files(kept);
+    if (!kept->sandbox)
+        return 0;
+    result = set_no_new_privs(failure);
+    if (result < 0)
+        return result;
+    version = privilege_landlock(kept->options, kept->policy, failure);
+    if (version < 0)
+        return version;
+    calls = privilege_seccomp(kept->list, failure);
+    if (calls < 0)
+        return calls;
+    log_debug("sandbox: user %u, %d system calls, Landlock %d", user, calls, version);
+    return 0;
+}
+
+int privilege_drop(const struct options *options, const struct loaded *loaded,
+                   struct failure *failure) {
+    const struct requirement *requirement = load_requirement(loaded);
+
+    return drop_to(
+        &(struct kept){
+            .user = options->user,
+            .sandbox = options->sandbox,
+            .raw = requirement && requirement->reject,
+            .list = PRIVILEGE_FIREWALL,
+            .options = options,
+            .policy = requirement ? &loaded->policy : NULL,
+        },
+        failure);
+}
+
+int privilege_drop_guard(const char *user, bool sandbox, struct failure *failure) {
+    return drop_to(&(struct kept){.user = user, .sandbox = sandbox, .list = PRIVILEGE_GUARD},
+                   failure);
+}

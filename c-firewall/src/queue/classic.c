@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendmsg recvfrom close
+#include "queue/classic.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libnfnetlink/libnfnetlink.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+// After the kernel's header, which knows more attributes than the copy it would include.
+#include <libnetfilter_queue/libnetfilter_queue.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue/attribute.h"
+#include "queue/frame.h"
+#include "queue/raw.h"
+
+enum {
+    CALLBACK_FAIL = -1, // makes nfq_handle_packet fail
+    CALLBACK_STOP = 0, // ends nfnl_catch, which waits for an acknowledgement, and nfq_handle_packet
+    // Room for the largest message that can come before the acknowledgement of QUEUE_MODE: the
+    // library puts it on the stack. The kernel copies at most 65531 bytes.
+    CATCH_BYTES = 65536 + QUEUE_OVERHEAD_BYTES + QUEUE_CONNTRACK_BYTES,
+};
+
+/// Keeps a message that came while the library waited for an acknowledgement: in the first slot, as
+/// if it had been received there. nfnl_process has seen that it lies wholly in the library's
+/// buffer.
+static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
+    const uint8_t *bytes = (const uint8_t *)message - NLMSG_HDRLEN;
+    struct nlmsghdr header;
+
+    memcpy(&header, bytes, sizeof header);
+    queue_socket_keep(&queue->socket, bytes, header.nlmsg_len);
+    queue->pending = 1;
+}
+
+/// Fills in queue->filling; what the library has no function for is left to classic_parse.
+static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, struct nfq_data *data,
+                     void *context) {
+    struct queue *queue = context;
+    struct queue_packet *packet = queue->filling;
+    const struct nfqnl_msg_packet_hdr *packet_hdr;
+    unsigned char *payload;
+    int payload_bytes;
+
+    (void)handle;
+    if (!packet) {
+        keep_pending(queue, message);
+        return CALLBACK_STOP;
+    }
+    packet_hdr = nfq_get_msg_packet_hdr(data);
+    if (!packet_hdr)
+        return CALLBACK_FAIL; // it has a flag that the library doesn't know and the kernel doesn't
+                              // set
+    *packet = (struct queue_packet){
+        .id = ntohl(packet_hdr->packet_id),
+        .ethertype = ntohs(packet_hdr->hw_protocol),
+        .hook = packet_hdr->hook,
+        .mark = nfq_get_nfmark(data),
+        .indev = nfq_get_indev(data),
+        .outdev = nfq_get_outdev(data),
+        .uid = QUEUE_UNKNOWN,
+        .gid = QUEUE_UNKNOWN,
+        .ct_info = QUEUE_UNKNOWN,
+        .skb_info = nfq_get_skbinfo(data),
+    };
+    nfq_get_uid(data, &packet->uid);
+    nfq_get_gid(data, &packet->gid);
+    payload_bytes = nfq_get_payload(data, &payload);
+    if (payload_bytes >= 0) {
+        packet->payload = payload;
+        packet->payload_bytes = (uint32_t)payload_bytes;
+    }
+    return CALLBACK_STOP;
+}
+
+static int classic_parse(struct queue *queue, const uint8_t *bytes, size_t received,
+                         struct queue_packet *packet) {
+    const int framed = queue_frame(bytes, received, packet);
+    struct queue_extras extras;
+    struct nlmsghdr header;
+    int result;
+
+    if (framed != QUEUE_PARSED_PACKET || packet->truncated)
+        return framed;
+    if (queue_check_attributes(bytes, &extras) < 0)
+        return QUEUE_PARSED_MALFORMED;
+    memcpy(&header, bytes, sizeof header);
+    queue->filling = packet;
+    result = nfq_handle_packet(queue->library, (char *)bytes, (int)header.nlmsg_len);
+    queue->filling = NULL;
+    if (result < 0)
+        return QUEUE_PARSED_MALFORMED; // no callback for this queue number, or CALLBACK_FAIL
+    packet->original_bytes = extras.cap_len < 0 ? packet->payload_bytes : (uint32_t)extras.cap_len;
+    packet->ct_info = extras.ct_info;
+    packet->has_ct_mark = extras.has_ct_mark;
+    packet->ct_mark = extras.ct_mark;
+    return QUEUE_PARSED_PACKET;
+}
+
+static int classic_open(struct queue *queue) {
+    struct nfq_handle *handle = nfq_open();
+
+    if (!handle)
+        return -errno;
+    queue->library = handle; // closed by classic_close
+    queue->socket.fd = nfq_fd(handle);
+    queue->portid = nfnl_portid(nfq_nfnlh(handle));
+    nfnl_set_rcv_buffer_size(nfq_nfnlh(handle), CATCH_BYTES);
+    return 0;
+}
+
+static int bind_queue(struct queue *queue) {
+    queue->library_queue =
+        nfq_create_queue(queue->library, queue->settings.number, on_packet, queue);
+    return queue->library_queue ? 0 : -1;
+}
+
+static int set_mode(struct queue *queue) {
+    const uint32_t copy_bytes = queue->settings.copy_bytes;
+    const int result = nfq_set_mode(
+        queue->library_queue, copy_bytes > 0 ? NFQNL_COPY_PACKET : NFQNL_COPY_META, copy_bytes);
+
+    if (result < 0 && errno == ENOBUFS) {
+        // As in queue_await_answer: only packets can have filled the buffer, so the request was
+        // taken.
+        queue->pending_overruns++;
+        return 0;
+    }
+    return result;
+}
+
+/// The functions of the library wait for the acknowledgement themselves.
+static int classic_request(struct queue *queue, enum queue_request request) {
+    int result = 0;
+
+    switch (request) {
+    case QUEUE_BIND:
+        result = bind_queue(queue);
+        break;
+    case QUEUE_LENGTH:
+        result = nfq_set_queue_maxlen(queue->library_queue, queue->settings.queue_length);
+        break;
+    case QUEUE_FLAGS:
+        result = nfq_set_queue_flags(queue->library_queue, QUEUE_FLAGS_ALL, queue->flags);
+        break;
+    case QUEUE_MODE:
+        result = set_mode(queue);
+        break;
+    case QUEUE_UNBIND:
+        result = nfq_destroy_queue(queue->library_queue);
+        queue->library_queue = NULL;
+        break;
+    }
+    if (result >= 0)
+        return 0;
+    return errno == EAGAIN ? -ETIMEDOUT : -errno;
+}
+
+/// Answers a run; the library gives -1 with errno of sendmsg.
+static int answer_run(struct nfq_q_handle *handle, const struct verdict_run *run) {
+    if (run->count > 1)
+        return run->has_mark ? nfq_set_verdict_batch2(handle, run->last_id, run->kernel, run->mark)
+                             : nfq_set_verdict_batch(handle, run->last_id, run->kernel);
+    return run->has_mark ? nfq_set_verdict2(handle, run->last_id, run->kernel, run->mark, 0, NULL)
+                         : nfq_set_verdict(handle, run->last_id, run->kernel, 0, NULL);
+}
+
+/// Sends the first of the runs. A gap's verdict has a sequence number, which the library can't set.
+static int classic_verdict(struct queue *queue, const struct verdict_run *runs, size_t count) {
+    int result;
+
+    (void)count;
+    if (runs->gap)
+        return queue_raw_verdict(queue, runs, 1);
+    do
+        result = answer_run(queue->library_queue, runs);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : 1;
+}
+
+static void classic_close(struct queue *queue) {
+    if (queue->library)
+        nfq_close(queue->library);
+    free(queue->library_queue); // of a queue that stays bound, which nfq_destroy_queue would unbind
+}
+
+const struct queue_backend queue_classic = {
+    .verdict_call = "sendmsg",
+    .open = classic_open,
+    .adopt = NULL, // nfq_open and nfnl_open make sockets of their own only
+    .request = classic_request,
+    .parse = classic_parse,
+    .verdict = classic_verdict,
+    .close = classic_close,
+};

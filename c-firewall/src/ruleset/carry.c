@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ruleset/carry.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/print.h"
+
+#define NOBODY UINT32_MAX
+
+/// The rule's text without its comment, counters at 0. NULL = no memory.
+static char *text_of(const struct policy_table *table, const struct policy_rule *rule) {
+    struct policy_rule bare = {
+        .count = rule->count,
+        .statements = malloc((rule->count + 1U) * sizeof *bare.statements),
+    };
+    char *text;
+
+    if (!bare.statements)
+        return NULL;
+    for (uint32_t i = 0; i < rule->count; i++) {
+        bare.statements[i] = rule->statements[i];
+        if (bare.statements[i].kind == POLICY_COUNTER)
+            bare.statements[i].counter = (struct policy_counter){0};
+    }
+    text = print_rule(table, &bare);
+    free(bare.statements);
+    return text;
+}
+
+static char *chain_of(const struct policy_table *table, const struct policy_chain *chain) {
+    char *text = NULL;
+
+    if (asprintf(&text, "%s %s %s", policy_family_name(table->family), table->name, chain->name) <
+        0)
+        return NULL;
+    return text;
+}
+
+/// Counts the statements with state: a rule has no more than PARSE_STATEMENTS_MAX.
+static void count_statements(const struct policy_rule *rule, struct carry_rule *made) {
+    for (uint32_t i = 0; i < rule->count; i++) {
+        switch (rule->statements[i].kind) {
+        case POLICY_COUNTER:
+            made->count[CARRY_COUNTERS]++;
+            break;
+        case POLICY_LOG:
+            made->count[CARRY_LOGS]++;
+            break;
+        case POLICY_LIMIT:
+            made->count[CARRY_LIMITS]++;
+            break;
+        case POLICY_QUOTA:
+            made->count[CARRY_QUOTAS]++;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+void carry_rule_free(struct carry_rule *rule) {
+    free(rule->chain);
+    free(rule->comment);
+    free(rule->text);
+    *rule = (struct carry_rule){0};
+}
+
+int carry_next_rule(const struct loaded *loaded, struct carry_place *at, struct carry_rule *rule) {
+    const struct policy *policy = &loaded->policy;
+
+    *rule = (struct carry_rule){0};
+    while (at->table < policy->table_count) {
+        const struct policy_table *table = &policy->tables[at->table];
+        const struct policy_chain *chain;
+        const struct policy_rule *next;
+
+        if (at->chain == table->chain_count) {
+            *at = (struct carry_place){.table = at->table + 1};
+            continue;
+        }
+        chain = &table->chains[at->chain];
+        if (at->rule == chain->count) {
+            *at = (struct carry_place){.table = at->table, .chain = at->chain + 1};
+            continue;
+        }
+        next = &chain->rules[at->rule++];
+        count_statements(next, rule);
+        rule->chain = chain_of(table, chain);
+        rule->comment = next->comment ? strdup(next->comment) : NULL;
+        rule->text = text_of(table, next);
+        if (rule->chain && rule->text && (!next->comment || rule->comment))
+            return 1;
+        carry_rule_free(rule);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int carry_side_make(struct carry_side *side, const struct loaded *loaded) {
+    struct carry_place at = {0};
+    int result;
+
+    // One more than needed: none is no failure.
+    *side = (struct carry_side){.rules =
+                                    calloc(loaded->compiled->rule_count + 1U, sizeof *side->rules)};
+    if (!side->rules)
+        return -ENOMEM;
+    while ((result = carry_next_rule(loaded, &at, &side->rules[side->rule_count])) > 0) {
+        for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+            side->totals[kind] += side->rules[side->rule_count].count[kind];
+        side->rule_count++;
+    }
+    if (result < 0)
+        carry_side_free(side);
+    return result;
+}
+
+void carry_side_free(struct carry_side *side) {
+    for (uint32_t i = 0; i < side->rule_count; i++)
+        carry_rule_free(&side->rules[i]);
+    free(side->rules);
+    free(side->limit_sizes);
+    *side = (struct carry_side){0};
+}
+
+/// A rule by what it is looked for.
+struct name {
+    const char *chain;
+    const char *word; // its comment, its text
+    uint32_t rule;
+};
+
+static int compare_words(const struct name *a, const struct name *b) {
+    const int chain = strcmp(a->chain, b->chain);
+
+    return chain != 0 ? chain : strcmp(a->word, b->word);
+}
+
+/// By words; equals in the order of the rules.
+static int compare_names(const void *left, const void *right) {
+    const struct name *a = left, *b = right;
+    const int words = compare_words(a, b);
+
+    return words != 0 ? words : (a->rule > b->rule) - (a->rule < b->rule);
+}
+
+/// Names, sorted.
+struct names {
+    uint32_t count;
+    struct name *all;
+};
+
+/// Names the rules that have no partner yet: by their comments, if they have one, or by their
+/// texts.
+/// - partners: of each rule, NOBODY if it has none.
+/// - Returns 0 or -ENOMEM with *names zeroed.
+static int make_names(const struct carry_side *side, const uint32_t *partners, bool by_comment,
+                      struct names *names) {
+    *names = (struct names){.all = calloc(side->rule_count + 1U, sizeof *names->all)};
+    if (!names->all)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < side->rule_count; i++) {
+        const struct carry_rule *rule = &side->rules[i];
+        const char *word = by_comment ? rule->comment : rule->text;
+
+        if (partners[i] == NOBODY && word)
+            names->all[names->count++] = (struct name){rule->chain, word, i};
+    }
+    qsort(names->all, names->count, sizeof *names->all, compare_names);
+    return 0;
+}
+
+/// How many from a place on have the same words.
+static uint32_t equals_at(const struct names *names, uint32_t at) {
+    uint32_t end = at + 1;
+
+    while (end < names->count && compare_words(&names->all[at], &names->all[end]) == 0)
+        end++;
+    return end - at;
+}
+
+/// Makes partners of the rules with the same words, the n-th of the n-th.
+/// - only_unique: of those only that no other rule of the same side shares.
+static void join(const struct names *from, const struct names *to, bool only_unique,
+                 uint32_t *from_partners, uint32_t *to_partners) {
+    uint32_t i = 0, j = 0;
+
+    while (i < from->count && j < to->count) {
+        const int order = compare_words(&from->all[i], &to->all[j]);
+        const uint32_t olds = equals_at(from, i), news = equals_at(to, j);
+        const uint32_t both = olds < news ? olds : news;
+
+        for (uint32_t n = 0; order == 0 && n < both && (!only_unique || (olds == 1 && news == 1));
+             n++) {
+            from_partners[from->all[i + n].rule] = to->all[j + n].rule;
+            to_partners[to->all[j + n].rule] = from->all[i + n].rule;
+        }
+        i += order <= 0 ? olds : 0;
+        j += order >= 0 ? news : 0;
+    }
+}
+
+/// Pairs rules by comments or by texts.
+/// - partners, origins: of the rules of `from` and `to`; those that were found are filled in.
+/// - Returns 0 or -ENOMEM.
+static int pair_by(const struct carry_side *from, const struct carry_side *to, bool by_comment,
+                   uint32_t *partners, uint32_t *origins) {
+    struct names olds = {0}, news = {0};
+    int result = make_names(from, partners, by_comment, &olds);
+
+    if (result == 0)
+        result = make_names(to, origins, by_comment, &news);
+    if (result == 0)
+        join(&olds, &news, by_comment, partners, origins);
+    free(olds.all);
+    free(news.all);
+    return result;
+}
+
+/// Partners of rules that have none. NULL = no memory.
+static uint32_t *make_partners(uint32_t rules) {
+    const size_t bytes = (rules + 1U) * sizeof(uint32_t);
+    uint32_t *partners = malloc(bytes);
+
+    static_assert(NOBODY == UINT32_MAX, "all bits");
+    return partners ? memset(partners, 0xff, bytes) : NULL;
+}
+
+/// The rules of `from` that those of `to` are. NULL = no memory.
+static uint32_t *make_origins(const struct carry_side *from, const struct carry_side *to) {
+    uint32_t *partners = make_partners(from->rule_count);
+    uint32_t *origins = make_partners(to->rule_count);
+    int result = partners && origins ? 0 : -ENOMEM;
+
+    if (result == 0)
+        result = pair_by(from, to, true, partners, origins);
+    if (result == 0)
+        result = pair_by(from, to, false, partners, origins);
+    free(partners);
+    if (result == 0)
+        return origins;
+    free(origins);
+    return NULL;
+}
+
+/// The numbers of a rule's first statements, by kind.
+struct first {
+    uint32_t of[CARRY_KIND_COUNT];
+};
+
+/// Of each rule. NULL = no memory.
+static struct first *make_firsts(const struct carry_side *side) {
+    struct first *firsts = calloc(side->rule_count + 1U, sizeof *firsts);
+
+    for (uint32_t i = 0; firsts && i < side->rule_count; i++)
+        for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+            firsts[i + 1].of[kind] = firsts[i].of[kind] + side->rules[i].count[kind];
+    return firsts;
+}
+
+/// Adds the statements of a rule that stays.
+static void add_pairs(struct carry *carry, const struct carry_rule *old, const struct first *olds,
+                      const struct carry_rule *new, const struct first *news) {
+    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++) {
+        struct carry_pairs *const pairs = &carry->pairs[kind];
+
+        for (uint32_t n = 0; n < old->count[kind] && n < new->count[kind]; n++) {
+            pairs->all[pairs->count].old = olds->of[kind] + n;
+            pairs->all[pairs->count++].new = news->of[kind] + n;
+        }
+    }
+}
+
+/// Makes room for all pairs that there can be. Returns 0 or -ENOMEM.
+static int make_room(struct carry *carry, const struct carry_side *to) {
+    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++) {
+        struct carry_pairs *const pairs = &carry->pairs[kind];
+
+        pairs->all = calloc(to->totals[kind] + 1U, sizeof *pairs->all);
+        if (!pairs->all)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int carry_pair(struct carry *carry, const struct carry_side *from, const struct carry_side *to) {
+    uint32_t *origins = make_origins(from, to);
+    struct first *olds = make_firsts(from), *news = make_firsts(to);
+    int result = origins && olds && news ? 0 : -ENOMEM;
+
+    *carry = (struct carry){0};
+    if (result == 0)
+        result = make_room(carry, to);
+    for (uint32_t i = 0; result == 0 && i < to->rule_count; i++) {
+        const uint32_t origin = origins[i];
+
+        if (origin == NOBODY)
+            continue;
+        carry->kept++;
+        add_pairs(carry, &from->rules[origin], &olds[origin], &to->rules[i], &news[i]);
+    }
+    carry->added = to->rule_count - carry->kept;
+    carry->removed = from->rule_count - carry->kept;
+    free(origins);
+    free(olds);
+    free(news);
+    if (result < 0)
+        carry_free(carry);
+    return result;
+}
+
+static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b) {
+    return a->nsecs == b->nsecs && a->rate == b->rate && a->size == b->size &&
+           a->of_bytes == b->of_bytes;
+}
+
+/// Gives a policy, which nobody uses yet, the limits and quotas of rules that stay.
+static void share_words(const struct carry *carry, const struct loaded *from, struct loaded *to,
+                        uint64_t now_ns) {
+    const struct carry_pairs *limits = &carry->pairs[CARRY_LIMITS];
+    const struct carry_pairs *quotas = &carry->pairs[CARRY_QUOTAS];
+
+    for (uint32_t i = 0; i < limits->count; i++) {
+        struct flow_word *const word = from->flow.limit[limits->all[i].old];
+        struct flow_word **const place = &to->flow.limit[limits->all[i].new];
+        const struct flow_limit *of = &from->compiled->limits[limits->all[i].old];
+        const struct flow_limit *limit = &to->compiled->limits[limits->all[i].new];
+
+        if (limits_equal(of, limit))
+            flow_share(place, word);
+        else
+            flow_limit_fill(*place, limit, flow_limit_tokens(word, of, now_ns), of->size, now_ns);
+    }
+    for (uint32_t i = 0; i < quotas->count; i++)
+        flow_share(&to->flow.quota[quotas->all[i].new], from->flow.quota[quotas->all[i].old]);
+}
+
+int carry_begin(struct carry *carry, const struct loaded *from, struct loaded *to,
+                uint64_t now_ns) {
+    struct carry_side olds = {0}, news = {0};
+    int result = carry_side_make(&olds, from);
+
+    *carry = (struct carry){0};
+    if (result == 0)
+        result = carry_side_make(&news, to);
+    if (result == 0)
+        result = carry_pair(carry, &olds, &news);
+    if (result == 0)
+        share_words(carry, from, to, now_ns);
+    carry_side_free(&olds);
+    carry_side_free(&news);
+    return result;
+}
+
+void carry_refill(const struct carry *carry, const int64_t *sizes,
+                  const struct carry_states *states, struct loaded *to, uint64_t now_ns) {
+    const struct carry_pairs *limits = &carry->pairs[CARRY_LIMITS];
+    const struct carry_pairs *quotas = &carry->pairs[CARRY_QUOTAS];
+
+    for (uint32_t i = 0; i < limits->count; i++) {
+        const uint32_t old = limits->all[i].old, new = limits->all[i].new;
+
+        if (states->tokens[old] < sizes[old]) // a full one is as it begins
+            flow_limit_fill(to->flow.limit[new], &to->compiled->limits[new], states->tokens[old],
+                            sizes[old], now_ns);
+    }
+    for (uint32_t i = 0; i < quotas->count; i++)
+        __atomic_store_n(&to->flow.quota[quotas->all[i].new]->used,
+                         states->used[quotas->all[i].old], __ATOMIC_RELAXED);
+}
+
+void carry_end(const struct carry *carry, const struct flow_counter *counters,
+               const uint64_t *logged, struct loaded *to) {
+    const struct carry_pairs *pairs = &carry->pairs[CARRY_COUNTERS];
+    const struct carry_pairs *logs = &carry->pairs[CARRY_LOGS];
+
+    for (uint32_t i = 0; i < pairs->count; i++)
+        to->counted[pairs->all[i].new] = counters[pairs->all[i].old];
+    for (uint32_t i = 0; i < logs->count; i++)
+        to->logged[logs->all[i].new] = logged[logs->all[i].old];
+}
+
+void carry_free(struct carry *carry) {
+    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+        free(carry->pairs[kind].all);
+    *carry = (struct carry){0};
+}

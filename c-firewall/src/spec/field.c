@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Made by spec/generate from spec/fields.toml.
+#include "spec/field.h"
+
+#include <assert.h>
+#include <netinet/in.h>
+
+static const struct policy_field_facts facts[] = {
+    [POLICY_IP_SADDR] = {"ip saddr", POLICY_IPV4_ADDR, 32, POLICY_PART_IPV4, POLICY_NEEDS_IPV4, 0},
+    [POLICY_IP_DADDR] = {"ip daddr", POLICY_IPV4_ADDR, 32, POLICY_PART_IPV4, POLICY_NEEDS_IPV4, 0},
+    [POLICY_IP_PROTOCOL] = {"ip protocol", POLICY_INET_PROTO, 8, POLICY_PART_IPV4,
+                            POLICY_NEEDS_IPV4, 0},
+    [POLICY_IP_TTL] = {"ip ttl", POLICY_INTEGER, 8, POLICY_PART_IPV4, POLICY_NEEDS_IPV4, 0},
+    [POLICY_IP_DSCP] = {"ip dscp", POLICY_DSCP, 6, POLICY_PART_IPV4, POLICY_NEEDS_IPV4, 0},
+    [POLICY_IP_LENGTH] = {"ip length", POLICY_INTEGER, 16, POLICY_PART_IPV4, POLICY_NEEDS_IPV4, 0},
+    [POLICY_IP_FRAG_OFF] = {"ip frag-off", POLICY_INTEGER, 16, POLICY_PART_IPV4, POLICY_NEEDS_IPV4,
+                            0},
+    [POLICY_IP6_SADDR] = {"ip6 saddr", POLICY_IPV6_ADDR, 128, POLICY_PART_IPV6, POLICY_NEEDS_IPV6,
+                          0},
+    [POLICY_IP6_DADDR] = {"ip6 daddr", POLICY_IPV6_ADDR, 128, POLICY_PART_IPV6, POLICY_NEEDS_IPV6,
+                          0},
+    [POLICY_IP6_NEXTHDR] = {"ip6 nexthdr", POLICY_INET_PROTO, 8, POLICY_PART_IPV6,
+                            POLICY_NEEDS_IPV6, 0},
+    [POLICY_IP6_HOPLIMIT] = {"ip6 hoplimit", POLICY_INTEGER, 8, POLICY_PART_IPV6, POLICY_NEEDS_IPV6,
+                             0},
+    [POLICY_TCP_SPORT] = {"tcp sport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT,
+                          POLICY_ANY_L3, IPPROTO_TCP},
+    [POLICY_TCP_DPORT] = {"tcp dport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT,
+                          POLICY_ANY_L3, IPPROTO_TCP},
+    [POLICY_TCP_FLAGS] = {"tcp flags", POLICY_TCP_FLAG, 8, POLICY_PART_TRANSPORT, POLICY_ANY_L3,
+                          IPPROTO_TCP},
+    [POLICY_UDP_SPORT] = {"udp sport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT,
+                          POLICY_ANY_L3, IPPROTO_UDP},
+    [POLICY_UDP_DPORT] = {"udp dport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT,
+                          POLICY_ANY_L3, IPPROTO_UDP},
+    [POLICY_TH_SPORT] = {"th sport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT, POLICY_ANY_L3,
+                         0},
+    [POLICY_TH_DPORT] = {"th dport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT, POLICY_ANY_L3,
+                         0},
+    [POLICY_ICMP_TYPE_FIELD] = {"icmp type", POLICY_ICMP_TYPE, 8, POLICY_PART_TRANSPORT,
+                                POLICY_NEEDS_IPV4, IPPROTO_ICMP},
+    [POLICY_ICMP_CODE_FIELD] = {"icmp code", POLICY_ICMP_CODE, 8, POLICY_PART_TRANSPORT,
+                                POLICY_NEEDS_IPV4, IPPROTO_ICMP},
+    [POLICY_ICMPV6_TYPE_FIELD] = {"icmpv6 type", POLICY_ICMPV6_TYPE, 8, POLICY_PART_TRANSPORT,
+                                  POLICY_NEEDS_IPV6, IPPROTO_ICMPV6},
+    [POLICY_ICMPV6_CODE_FIELD] = {"icmpv6 code", POLICY_ICMPV6_CODE, 8, POLICY_PART_TRANSPORT,
+                                  POLICY_NEEDS_IPV6, IPPROTO_ICMPV6},
+    [POLICY_EXTHDR_HBH] = {"exthdr hbh", POLICY_BOOLEAN, 1, POLICY_PART_EXTENSION,
+                           POLICY_NEEDS_IPV6, 0},
+    [POLICY_EXTHDR_RT] = {"exthdr rt", POLICY_BOOLEAN, 1, POLICY_PART_EXTENSION, POLICY_NEEDS_IPV6,
+                          0},
+    [POLICY_EXTHDR_FRAG] = {"exthdr frag", POLICY_BOOLEAN, 1, POLICY_PART_EXTENSION,
+                            POLICY_NEEDS_IPV6, 0},
+    [POLICY_EXTHDR_DST] = {"exthdr dst", POLICY_BOOLEAN, 1, POLICY_PART_EXTENSION,
+                           POLICY_NEEDS_IPV6, 0},
+    [POLICY_EXTHDR_MH] = {"exthdr mh", POLICY_BOOLEAN, 1, POLICY_PART_EXTENSION, POLICY_NEEDS_IPV6,
+                          0},
+    [POLICY_META_L4PROTO] = {"meta l4proto", POLICY_INET_PROTO, 8, POLICY_PART_PROTOCOL,
+                             POLICY_ANY_L3, 0},
+    [POLICY_META_NFPROTO] = {"meta nfproto", POLICY_NF_PROTO, 8, POLICY_PART_META, POLICY_ANY_L3,
+                             0},
+    [POLICY_META_MARK] = {"meta mark", POLICY_MARK, 32, POLICY_PART_META, POLICY_ANY_L3, 0},
+    [POLICY_META_LENGTH] = {"meta length", POLICY_INTEGER, 32, POLICY_PART_LENGTH, POLICY_ANY_L3,
+                            0},
+    [POLICY_META_IIF] = {"iif", POLICY_IFACE_INDEX, 32, POLICY_PART_META, POLICY_ANY_L3, 0},
+    [POLICY_META_OIF] = {"oif", POLICY_IFACE_INDEX, 32, POLICY_PART_META, POLICY_ANY_L3, 0},
+    [POLICY_META_IIFNAME] = {"iifname", POLICY_IFNAME, 128, POLICY_PART_INTERFACE_NAME,
+                             POLICY_ANY_L3, 0},
+    [POLICY_META_OIFNAME] = {"oifname", POLICY_IFNAME, 128, POLICY_PART_INTERFACE_NAME,
+                             POLICY_ANY_L3, 0},
+    [POLICY_META_SKUID] = {"meta skuid", POLICY_UID, 32, POLICY_PART_OWNER, POLICY_ANY_L3, 0},
+    [POLICY_META_SKGID] = {"meta skgid", POLICY_GID, 32, POLICY_PART_OWNER, POLICY_ANY_L3, 0},
+    [POLICY_CT_STATE_FIELD] = {"ct state", POLICY_CT_STATE, 32, POLICY_PART_CT_STATE, POLICY_ANY_L3,
+                               0},
+    [POLICY_CT_MARK] = {"ct mark", POLICY_MARK, 32, POLICY_PART_CT_MARK, POLICY_ANY_L3, 0},
+};
+static_assert(sizeof facts / sizeof *facts == POLICY_FIELD_COUNT, "every field has its facts");
+
+static const char *const type_names[] = {
+    [POLICY_IPV4_ADDR] = "ipv4_addr",
+    [POLICY_IPV6_ADDR] = "ipv6_addr",
+    [POLICY_INET_PROTO] = "inet_proto",
+    [POLICY_INET_SERVICE] = "inet_service",
+    [POLICY_TCP_FLAG] = "tcp_flag",
+    [POLICY_ICMP_TYPE] = "icmp_type",
+    [POLICY_ICMP_CODE] = "icmp_code",
+    [POLICY_ICMPV6_TYPE] = "icmpv6_type",
+    [POLICY_ICMPV6_CODE] = "icmpv6_code",
+    [POLICY_DSCP] = "dscp",
+    [POLICY_MARK] = "mark",
+    [POLICY_IFNAME] = "ifname",
+    [POLICY_IFACE_INDEX] = "iface_index",
+    [POLICY_UID] = "uid",
+    [POLICY_GID] = "gid",
+    [POLICY_CT_STATE] = "ct_state",
+    [POLICY_NF_PROTO] = "nf_proto",
+    [POLICY_INTEGER] = "integer",
+    [POLICY_BOOLEAN] = "boolean",
+};
+static_assert(sizeof type_names / sizeof *type_names == POLICY_TYPE_COUNT, "all named");
+
+const struct policy_field_facts *policy_field_facts(enum policy_field field) {
+    return &facts[field];
+}
+
+const char *policy_type_name(enum policy_type type) { return type_names[type]; }

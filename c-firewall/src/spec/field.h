@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Made by spec/generate from spec/fields.toml: the types and fields of the language.
+#ifndef SPEC_FIELD_H
+#define SPEC_FIELD_H
+
+#include <stdint.h>
+
+/// The types of values.
+enum policy_type {
+    POLICY_IPV4_ADDR,
+    POLICY_IPV6_ADDR,
+    POLICY_INET_PROTO,
+    POLICY_INET_SERVICE,
+    POLICY_TCP_FLAG,
+    POLICY_ICMP_TYPE,
+    POLICY_ICMP_CODE,
+    POLICY_ICMPV6_TYPE,
+    POLICY_ICMPV6_CODE,
+    POLICY_DSCP,
+    POLICY_MARK,
+    POLICY_IFNAME,
+    POLICY_IFACE_INDEX, // its value in a policy is the name, as of ifname; an index later
+    POLICY_UID,
+    POLICY_GID,
+    POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
+    POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
+    POLICY_INTEGER,
+    POLICY_BOOLEAN, // of exthdr: exists 1, missing 0
+    POLICY_TYPE_COUNT
+};
+
+/// Where a field is read from.
+enum policy_part {
+    POLICY_PART_IPV4,           // the IPv4 header
+    POLICY_PART_IPV6,           // the IPv6 header
+    POLICY_PART_EXTENSION,      // the IPv6 extension headers
+    POLICY_PART_TRANSPORT,      // what stands behind the network header
+    POLICY_PART_PROTOCOL,       // the number of the protocol that stands behind the network header
+    POLICY_PART_LENGTH,         // the packet, of which the kernel tells the length
+    POLICY_PART_META,           // what comes with every packet
+    POLICY_PART_INTERFACE_NAME, // the interfaces, which are looked up by their numbers
+    POLICY_PART_OWNER,          // the socket that sends, which the kernel tells if it is asked
+    POLICY_PART_CT_STATE, // the connection, which the kernel tells if it is asked, or marks do
+    POLICY_PART_CT_MARK,  // the connection, which the kernel tells if it is asked
+};
+
+/// The fields.
+enum policy_field {
+    POLICY_IP_SADDR,
+    POLICY_IP_DADDR,
+    POLICY_IP_PROTOCOL,
+    POLICY_IP_TTL,
+    POLICY_IP_DSCP,
+    POLICY_IP_LENGTH,
+    POLICY_IP_FRAG_OFF,
+    POLICY_IP6_SADDR,
+    POLICY_IP6_DADDR,
+    POLICY_IP6_NEXTHDR,
+    POLICY_IP6_HOPLIMIT,
+    POLICY_TCP_SPORT,
+    POLICY_TCP_DPORT,
+    POLICY_TCP_FLAGS,
+    POLICY_UDP_SPORT,
+    POLICY_UDP_DPORT,
+    POLICY_TH_SPORT,
+    POLICY_TH_DPORT,
+    POLICY_ICMP_TYPE_FIELD,
+    POLICY_ICMP_CODE_FIELD,
+    POLICY_ICMPV6_TYPE_FIELD,
+    POLICY_ICMPV6_CODE_FIELD,
+    POLICY_EXTHDR_HBH,
+    POLICY_EXTHDR_RT,
+    POLICY_EXTHDR_FRAG,
+    POLICY_EXTHDR_DST,
+    POLICY_EXTHDR_MH,
+    POLICY_META_L4PROTO,
+    POLICY_META_NFPROTO,
+    POLICY_META_MARK,
+    POLICY_META_LENGTH,
+    POLICY_META_IIF,
+    POLICY_META_OIF,
+    POLICY_META_IIFNAME,
+    POLICY_META_OIFNAME,
+    POLICY_META_SKUID,
+    POLICY_META_SKGID,
+    POLICY_CT_STATE_FIELD,
+    POLICY_CT_MARK,
+    POLICY_FIELD_COUNT
+};
+
+/// What a field demands of a packet before it is looked at.
+enum policy_layer3 { POLICY_ANY_L3, POLICY_NEEDS_IPV4, POLICY_NEEDS_IPV6 };
+
+/// What is known of a field.
+struct policy_field_facts {
+    const char *text; // canonical, e.g. "tcp dport"
+    enum policy_type type;
+    uint8_t bits;
+    enum policy_part part;
+    enum policy_layer3 layer3;
+    uint8_t protocol; // IPPROTO_* that it needs, 0 = any
+};
+
+/// The fields of each part, as bits 1 << enum policy_field.
+#define POLICY_FIELDS_OF_IPV4                                                                      \
+    (UINT64_C(1) << POLICY_IP_SADDR | UINT64_C(1) << POLICY_IP_DADDR |                             \
+     UINT64_C(1) << POLICY_IP_PROTOCOL | UINT64_C(1) << POLICY_IP_TTL |                            \
+     UINT64_C(1) << POLICY_IP_DSCP | UINT64_C(1) << POLICY_IP_LENGTH |                             \
+     UINT64_C(1) << POLICY_IP_FRAG_OFF)
+#define POLICY_FIELDS_OF_IPV6                                                                      \
+    (UINT64_C(1) << POLICY_IP6_SADDR | UINT64_C(1) << POLICY_IP6_DADDR |                           \
+     UINT64_C(1) << POLICY_IP6_NEXTHDR | UINT64_C(1) << POLICY_IP6_HOPLIMIT)
+#define POLICY_FIELDS_OF_EXTENSION                                                                 \
+    (UINT64_C(1) << POLICY_EXTHDR_HBH | UINT64_C(1) << POLICY_EXTHDR_RT |                          \
+     UINT64_C(1) << POLICY_EXTHDR_FRAG | UINT64_C(1) << POLICY_EXTHDR_DST |                        \
+     UINT64_C(1) << POLICY_EXTHDR_MH)
+#define POLICY_FIELDS_OF_TRANSPORT                                                                 \
+    (UINT64_C(1) << POLICY_TCP_SPORT | UINT64_C(1) << POLICY_TCP_DPORT |                           \
+     UINT64_C(1) << POLICY_TCP_FLAGS | UINT64_C(1) << POLICY_UDP_SPORT |                           \
+     UINT64_C(1) << POLICY_UDP_DPORT | UINT64_C(1) << POLICY_TH_SPORT |                            \
+     UINT64_C(1) << POLICY_TH_DPORT | UINT64_C(1) << POLICY_ICMP_TYPE_FIELD |                      \
+     UINT64_C(1) << POLICY_ICMP_CODE_FIELD | UINT64_C(1) << POLICY_ICMPV6_TYPE_FIELD |             \
+     UINT64_C(1) << POLICY_ICMPV6_CODE_FIELD)
+#define POLICY_FIELDS_OF_PROTOCOL (UINT64_C(1) << POLICY_META_L4PROTO)
+#define POLICY_FIELDS_OF_LENGTH (UINT64_C(1) << POLICY_META_LENGTH)
+#define POLICY_FIELDS_OF_META                                                                      \
+    (UINT64_C(1) << POLICY_META_NFPROTO | UINT64_C(1) << POLICY_META_MARK |                        \
+     UINT64_C(1) << POLICY_META_IIF | UINT64_C(1) << POLICY_META_OIF)
+#define POLICY_FIELDS_OF_INTERFACE_NAME                                                            \
+    (UINT64_C(1) << POLICY_META_IIFNAME | UINT64_C(1) << POLICY_META_OIFNAME)
+#define POLICY_FIELDS_OF_OWNER (UINT64_C(1) << POLICY_META_SKUID | UINT64_C(1) << POLICY_META_SKGID)
+#define POLICY_FIELDS_OF_CT_STATE (UINT64_C(1) << POLICY_CT_STATE_FIELD)
+#define POLICY_FIELDS_OF_CT_MARK (UINT64_C(1) << POLICY_CT_MARK)
+
+/// The facts of a field; a constant table.
+const struct policy_field_facts *policy_field_facts(enum policy_field field);
+
+/// The name of a type in the language, e.g. "ipv4_addr".
+const char *policy_type_name(enum policy_type type);
+
+#endif

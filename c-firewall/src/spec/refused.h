@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Made by spec/generate from spec/refused.toml: words of nft that are not in the language.
+#ifndef SPEC_REFUSED_H
+#define SPEC_REFUSED_H
+
+#include <stddef.h>
+
+/// Where a word is met.
+enum parse_where {
+    PARSE_AT_FILE,
+    PARSE_AT_ADD,
+    PARSE_AT_FAMILY,
+    PARSE_AT_TABLE,
+    PARSE_AT_STATEMENT,
+    PARSE_AT_CHAIN_TYPE,
+    PARSE_AT_HOOK,
+    PARSE_AT_SET,
+    PARSE_AT_SET_FLAG,
+    PARSE_AT_SET_TYPE,
+    PARSE_AT_ELEMENT,
+    PARSE_AT_IP,
+    PARSE_AT_IP6,
+    PARSE_AT_TCP,
+    PARSE_AT_UDP,
+    PARSE_AT_ICMP,
+    PARSE_AT_ICMPV6,
+    PARSE_AT_EXTHDR,
+    PARSE_AT_META,
+    PARSE_AT_CT,
+    PARSE_AT_NAMED,
+    PARSE_AT_LOG,
+    PARSE_AT_ASSIGNED,
+};
+
+/// The words of a place, between blanks, and what to do instead.
+struct refused {
+    enum parse_where at;
+    const char *words, *hint;
+};
+
+enum { REFUSED_COUNT = 43 };
+
+extern const struct refused refused_words[REFUSED_COUNT];
+
+#endif

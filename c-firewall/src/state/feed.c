@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "state/feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "worker/wait.h"
+
+enum {
+    READ_STEP_BYTES = 65536, // by which a tool's output grows
+    OUTPUT_BYTES_MAX = 1 << 26,
+    WORD_BYTES = 64, // of a word of a rule; longer ones are none that we look for
+    NS_PER_MS = 1000000,
+};
+
+void feed_begin(struct feed *feed, uint16_t first, uint16_t last) {
+    *feed = (struct feed){.first = first, .last = last};
+}
+
+/// A rule leads packets to queues.
+static void add_rule(struct feed *feed, uint32_t first, uint32_t last, bool bypass) {
+    if (last < feed->first || first > feed->last)
+        return;
+    for (uint32_t number = feed->first; number <= feed->last; number++)
+        if (number >= first && number <= last)
+            feed->fed[number - feed->first] = true;
+    if (bypass)
+        feed->bypass = true;
+    else
+        feed->plain = true;
+}
+
+/// What could not be asked; the first of it is kept.
+static void set_unknown(struct feed *feed, const char *tool, const char *why) {
+    if (feed->unknown[0] == '\0')
+        snprintf(feed->unknown, sizeof feed->unknown, "%s %s", tool, why);
+}
+
+/// Takes a word off a line, which ends at a blank; what stands in quotes is one. Returns false at
+/// the line's end.
+static bool take_word(const char **at, char word[static WORD_BYTES]) {
+    size_t length = 0;
+    bool quoted = false;
+
+    *at += strspn(*at, " ");
+    if (**at == '\0' || **at == '\n')
+        return false;
+    for (; **at != '\0' && **at != '\n' && (quoted || **at != ' '); (*at)++) {
+        if (quoted && **at == '\\' && (*at)[1] != '\0' && (*at)[1] != '\n')
+            (*at)++;
+        else if (**at == '"')
+            quoted = !quoted;
+        // A quote stays, so that a quoted word is none that we look for.
+        if (length < WORD_BYTES - 1)
+            word[length++] = **at;
+    }
+    word[length] = '\0';
+    return true;
+}
+
+/// Takes the rule of a line "-A CHAIN …", if its target is NFQUEUE.
+static void take_save_line(struct feed *feed, const char *at) {
+    char word[WORD_BYTES], before[WORD_BYTES] = "";
+    unsigned int first = 0, last = 0;
+    bool queue = false, bypass = false;
+
+    while (take_word(&at, word)) {
+        if (strcmp(before, "-j") == 0)
+            queue = strcmp(word, "NFQUEUE") == 0;
+        if (strcmp(before, "--queue-num") == 0 && sscanf(word, "%u", &first) == 1)
+            last = first;
+        if (strcmp(before, "--queue-balance") == 0 && sscanf(word, "%u:%u", &first, &last) != 2)
+            last = first;
+        bypass = bypass || strcmp(word, "--queue-bypass") == 0;
+        memcpy(before, word, sizeof before);
+    }
+    if (queue)
+        add_rule(feed, first, last, bypass);
+}
+
+void feed_take_save(struct feed *feed, const char *text) {
+    while (*text != '\0') {
+        if (strncmp(text, "-A ", 3) == 0)
+            take_save_line(feed, text);
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+}
+
+static bool is_bypass(const json_t *flag) {
+    return json_is_string(flag) && strcmp(json_string_value(flag), "bypass") == 0;
+}
+
+/// Whether the flags of a queue statement, a string or an array of them, have the bypass.
+static bool has_bypass(const json_t *flags) {
+    for (size_t i = 0; i < json_array_size(flags); i++)
+        if (is_bypass(json_array_get(flags, i)))
+            return true;
+    return is_bypass(flags);
+}
+
+/// Takes a queue statement. An expression may lead to any queue.
+static void take_queue(struct feed *feed, const json_t *queue) {
+    const json_t *num = json_object_get(queue, "num");
+    const json_t *range = json_object_get(num, "range");
+    const bool bypass = has_bypass(json_object_get(queue, "flags"));
+
+    if (json_is_integer(num))
+        add_rule(feed, (uint32_t)json_integer_value(num), (uint32_t)json_integer_value(num),
+                 bypass);
+    else if (json_array_size(range) == 2)
+        add_rule(feed, (uint32_t)json_integer_value(json_array_get(range, 0)),
+                 (uint32_t)json_integer_value(json_array_get(range, 1)), bypass);
+    else if (num)
+        add_rule(feed, 0, UINT16_MAX, bypass);
+    else
+        add_rule(feed, 0, 0, bypass);
+}
+
+int feed_take_nft(struct feed *feed, const char *text) {
+    json_t *root = json_loads(text, 0, NULL);
+    const json_t *items = json_object_get(root, "nftables"), *item, *statement;
+    size_t i, j;
+
+    if (!json_is_array(items)) {
+        json_decref(root);
+        return -EBADMSG;
+    }
+    json_array_foreach(items, i, item) {
+        const json_t *expressions = json_object_get(json_object_get(item, "rule"), "expr");
+
+        json_array_foreach(expressions, j, statement) {
+            const json_t *queue = json_object_get(statement, "queue");
+
+            if (queue)
+                take_queue(feed, queue);
+        }
+    }
+    json_decref(root);
+    return 0;
+}
+
+/// Starts a tool whose output can be read from *fd. Returns 0 or -errno.
+static int start_tool(const char *const *argv, pid_t *pid, int *fd) {
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    int error;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error != 0) {
+        close(ends[0]);
+        return -error;
+    }
+    *fd = ends[0];
+    return 0;
+}
+
+/// Reads a tool's output to its end, as a string that the caller frees. Returns NULL if there is
+/// too much of it, it comes too late, or there is no memory.
+static char *read_output(int fd, uint64_t due_ns) {
+    char *text = NULL;
+    size_t length = 0;
+
+    for (;;) {
+        const uint64_t now_ns = wait_clock();
+        struct pollfd readable = {.fd = fd, .events = POLLIN};
+        char *grown = realloc(text, length + READ_STEP_BYTES + 1);
+        ssize_t got;
+
+        if (!grown)
+            break;
+        text = grown;
+        if (now_ns >= due_ns || poll(&readable, 1, (int)((due_ns - now_ns) / NS_PER_MS) + 1) != 1)
+            break;
+        got = read(fd, text + length, READ_STEP_BYTES);
+        if (got < 0 || length + (size_t)got > OUTPUT_BYTES_MAX)
+            break;
+        if (got == 0) {
+            text[length] = '\0';
+            return text;
+        }
+        length += (size_t)got;
+    }
+    free(text);
+    return NULL;
+}
+
+/// What a tool prints, as a string that the caller frees; NULL if it could not be asked, which is
+/// noted.
+static char *ask_tool(struct feed *feed, const char *const *argv, uint64_t due_ns) {
+    char *text;
+    pid_t pid = -1;
+    int status = 0, fd = -1;
+    const int started = start_tool(argv, &pid, &fd);
+    pid_t ended;
+
+    if (started < 0) {
+        set_unknown(feed, argv[0], started == -ENOENT ? "is not there" : "can't be started");
+        return NULL;
+    }
+    text = read_output(fd, due_ns);
+    close(fd);
+    if (!text)
+        kill(pid, SIGKILL);
+    do
+        ended = waitpid(pid, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    if (!text) {
+        set_unknown(feed, argv[0], "did not end in time");
+        return NULL;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        set_unknown(feed, argv[0], "failed");
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static void ask_save(struct feed *feed, const char *tool, uint64_t due_ns) {
+    const char *const argv[] = {tool, NULL};
+    char *text = ask_tool(feed, argv, due_ns);
+
+    if (text)
+        feed_take_save(feed, text);
+    free(text);
+}
+
+static void ask_nft(struct feed *feed, uint64_t due_ns) {
+    const char *const argv[] = {"nft", "-j", "list", "ruleset", NULL};
+    char *text = ask_tool(feed, argv, due_ns);
+
+    if (text && feed_take_nft(feed, text) < 0)
+        set_unknown(feed, argv[0], "failed");
+    free(text);
+}
+
+/// Whether a file says anything: the kernel's list of tables of the old iptables. Asking the tool
+/// without any would load its modules.
+static bool has_text(const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char byte;
+    bool found;
+
+    if (fd < 0)
+        return false;
+    found = read(fd, &byte, 1) == 1;
+    close(fd);
+    return found;
+}
+
+void feed_read(struct feed *feed, const struct options *options) {
+    const uint64_t due_ns = wait_clock() + (uint64_t)FEED_MS_MAX * NS_PER_MS;
+
+    feed_begin(feed, options->queue_first, options->queue_last);
+    ask_nft(feed, due_ns);
+    ask_save(feed, "iptables-save", due_ns);
+    ask_save(feed, "ip6tables-save", due_ns);
+    if (has_text("/proc/net/ip_tables_names"))
+        ask_save(feed, "iptables-legacy-save", due_ns);
+    if (has_text("/proc/net/ip6_tables_names"))
+        ask_save(feed, "ip6tables-legacy-save", due_ns);
+}
+
+/// Puts numbers of queues behind others: "3" or "3-5".
+static void put_run(FILE *out, uint32_t first, uint32_t last) {
+    fprintf(out, ftell(out) > 0 ? ", %u" : "%u", first);
+    if (last > first)
+        fprintf(out, "-%u", last);
+}
+
+void feed_warn(const struct feed *feed) {
+    const uint32_t count = feed->last - (uint32_t)feed->first + 1;
+    char numbers[OPTIONS_QUEUES_MAX * sizeof "65535, "] = "";
+    FILE *out = *feed->unknown == '\0' ? fmemopen(numbers, sizeof numbers, "w") : NULL;
+
+    if (!out)
+        return;
+    for (uint32_t i = 0, end; i < count; i = end + 1) {
+        for (end = i; end < count && !feed->fed[end]; end++)
+            ;
+        if (end > i)
+            put_run(out, feed->first + i, feed->first + end - 1);
+    }
+    fclose(out);
+    if (*numbers)
+        log_warn("no rule leads packets to queue %s: until one does the firewall sees none of them "
+                 "(`fwctl doctor` names one)",
+                 numbers);
+}

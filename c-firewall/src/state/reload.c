@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "state/reload.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/counts.h"
+#include "events/events.h"
+#include "ruleset/carry.h"
+#include "state/report.h"
+#include "state/state.h"
+#include "worker/wait.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define CURE "`fwctl upgrade` starts anew without losing a packet"
+
+/// Fails if the policy asks for what the queues were not opened for, or needs a right that is gone.
+static int check(const struct state *state, const struct requirement *requirement,
+                 struct failure *failure) {
+    const struct queue_settings *queue = &state->workers.all[0].settings;
+    const bool by_mark = state->options->conntrack == OPTIONS_CONNTRACK_MARK;
+
+    if (requirement->uid_gid && !queue->uid_gid)
+        failure_set(
+            failure, LOG_EXIT_USAGE,
+            "the policy uses meta skuid or meta skgid, which the queues do not give: " CURE);
+    else if ((requirement->conntrack_state || requirement->conntrack_mark) && !by_mark &&
+             !queue->conntrack)
+        failure_set(failure, LOG_EXIT_USAGE,
+                    "the policy uses ct state or ct mark, which the queues do not give: " CURE);
+    else if (requirement->reject && state->reject.raw4 < 0)
+        failure_set(failure, LOG_EXIT_CAPABILITY,
+                    "the policy rejects, for which CAP_NET_RAW was missing at the start: add "
+                    "it, and " CURE);
+    else
+        return 0;
+    return -EINVAL;
+}
+
+/// Loads the next policy aside. Returns 0, or -errno with failure filled in and *next zeroed.
+static int load_next(const struct state *state, struct loaded *next, struct failure *failure) {
+    int result;
+
+    *next = (struct loaded){0};
+    if (!state->options->policy) {
+        failure_set(failure, LOG_EXIT_USAGE, "there is no policy to read: start with --policy");
+        return -EINVAL;
+    }
+    result = load(next, state->options, failure);
+    if (result == 0)
+        result = check(state, load_requirement(next), failure);
+    if (result < 0)
+        load_free(next);
+    next->generation = state->loaded->generation + 1;
+    return result;
+}
+
+static void free_sources(struct ask_source **sources, uint32_t count) {
+    for (uint32_t i = 0; sources && i < count; i++)
+        ask_source_free(sources[i]);
+    free(sources);
+}
+
+/// What the workers will ask. NULL = no memory.
+static struct ask_source **make_sources(struct loaded *loaded, uint32_t count) {
+    struct ask_source **sources = calloc(count, sizeof(struct ask_source *));
+
+    for (uint32_t i = 0; sources && i < count; i++) {
+        sources[i] = ask_source_make(loaded);
+        if (!sources[i]) {
+            free_sources(sources, count);
+            return NULL;
+        }
+    }
+    return sources;
+}
+
+/// Has all workers ask the next policy, and counters go on. What was asked is put to where the new
+/// was.
+static void swap(struct state *state, struct loaded **next, const struct carry *carry,
+                 struct tally *tally, struct ask_source **sources) {
+    struct loaded *const old = state->loaded;
+
+    events_policy(state->events, (*next)->generation, &(*next)->policy, (*next)->compiled);
+    state_lock(state);
+    workers_turn(&state->workers, sources);
+    // Nobody counts for the old policy any more: what it counted goes over whole.
+    for (uint32_t i = 0; i < state->workers.count; i++)
+        tally_add(tally, &sources[i]->counters);
+    carry_end(carry, tally->counters, tally->logged, *next);
+    state->loaded = *next;
+    state->reload_error[0] = '\0';
+    *next = old;
+    state_unlock(state);
+}
+
+/// What a reload makes and frees.
+struct turn {
+    struct loaded *next; // then the old one
+    struct carry carry;
+    struct tally tally;
+    struct ask_source **sources;
+};
+
+static int prepare(struct state *state, struct turn *turn, struct failure *failure) {
+    int result;
+
+    turn->next = calloc(1, sizeof *turn->next);
+    result = turn->next ? load_next(state, turn->next, failure) : -ENOMEM;
+    if (result < 0 && turn->next)
+        return result;
+    if (result == 0)
+        result = carry_begin(&turn->carry, state->loaded, turn->next, wait_clock());
+    if (result == 0)
+        result = tally_make(&turn->tally, state->loaded);
+    if (result == 0)
+        turn->sources = make_sources(turn->next, state->workers.count);
+    if (result == 0 && !turn->sources)
+        result = -ENOMEM;
+    if (result < 0)
+        failure_set_start(failure, "calloc", -result);
+    return result;
+}
+
+static void release(struct state *state, struct turn *turn) {
+    free_sources(turn->sources, state->workers.count);
+    tally_free(&turn->tally);
+    carry_free(&turn->carry);
+    if (turn->next)
+        load_free(turn->next);
+    free(turn->next);
+}
+
+void reload_refuse(struct state *state, const struct failure *failure) {
+    const struct events_facts facts = {.text = failure->text};
+
+    state_lock(state);
+    memcpy(state->reload_error, failure->text, sizeof state->reload_error);
+    state_unlock(state);
+    counts_add(COUNT_RELOADS_FAILED, 1);
+    events_tell(state->events, EVENTS_RELOAD_FAILED, &facts);
+    log_error("reload: %s: the policy stays as it was", failure->text);
+}
+
+static void tell(struct state *state, const struct reload_result *result) {
+    const struct events_facts facts = {
+        .count = 5,
+        .figures = {{"generation", result->generation},
+                    {"rules", result->rules},
+                    {"kept", result->kept},
+                    {"added", result->added},
+                    {"removed", result->removed}},
+    };
+
+    events_tell(state->events, EVENTS_RELOAD, &facts);
+}
+
+int reload(struct state *state, struct reload_result *result, struct failure *failure) {
+    const uint64_t began_ns = wait_clock();
+    struct turn turn = {0};
+    const int prepared = prepare(state, &turn, failure);
+
+    if (prepared != 0) {
+        reload_refuse(state, failure);
+        release(state, &turn);
+        return prepared;
+    }
+    swap(state, &turn.next, &turn.carry, &turn.tally, turn.sources);
+    *result = (struct reload_result){
+        .generation = state->loaded->generation,
+        .rules = state->loaded->compiled->rule_count,
+        .kept = turn.carry.kept,
+        .added = turn.carry.added,
+        .removed = turn.carry.removed,
+        .milliseconds = (wait_clock() - began_ns) / NS_PER_MS,
+    };
+    events_drain(state->events); // after which no event tells of the old policy
+    release(state, &turn);
+    counts_add(COUNT_RELOADS, 1);
+    tell(state, result);
+    log_info("reload: policy %u: %u rules, %u kept, %u added, %u removed", result->generation,
+             result->rules, result->kept, result->added, result->removed);
+    return 0;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "state/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "options/daemon.h"
+#include "queue/proc.h"
+#include "state/report_policy.h"
+
+static const char *const reason_names[] = {[REPORT_INTERVAL] = "interval",
+                                           [REPORT_SIGNAL] = "signal",
+                                           [REPORT_CONTROL] = "control",
+                                           [REPORT_EXIT] = "exit"};
+
+static void print_start(FILE *out, const struct options *options,
+                        const struct requirement *requirement, uint32_t receive_buffer) {
+    char fail[OPTIONS_FAIL_BYTES];
+
+    fprintf(out, "ready: queue %u", options->queue_first);
+    if (options->queue_last > options->queue_first)
+        fprintf(out, ":%u", options->queue_last);
+    fprintf(out,
+            ", backend %s, profile %s, copy %u bytes, batch %u, receive buffer %u bytes, "
+            "queue length %u, gso %s, spin ",
+            options_backend_name(options->backend), options_profile_name(options->profile),
+            options->copy_bytes, options->batch, receive_buffer, options->queue_length,
+            options->gso ? "on" : "off");
+    if (options->profile == OPTIONS_PAPER)
+        fprintf(out, "always");
+    else
+        fprintf(out, "%u us", options->spin_us);
+    fprintf(out, ", coalesce %u us, fail %s, default %s", options->coalesce_us,
+            options_fail_text(options, fail), verdict_name(options->default_verdict));
+    if (requirement)
+        report_policy_print_start(out, options, requirement);
+    fprintf(out, "\n");
+}
+
+/// The reasons with a count, in the order of the enum, messages without a packet last.
+static void print_malformed(FILE *out, const struct stats *stats) {
+    const char *separator = "";
+
+    fprintf(out, "  malformed: ");
+    for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++) {
+        if (stats->malformed[i] == 0)
+            continue;
+        fprintf(out, "%s%s %" PRIu64, separator, packet_status_name((enum packet_status)i),
+                stats->malformed[i]);
+        separator = ", ";
+    }
+    if (stats->netlink > 0)
+        fprintf(out, "%snetlink %" PRIu64, separator, stats->netlink);
+    else if (*separator == '\0')
+        fprintf(out, "none");
+    fprintf(out, "\n");
+}
+
+/// What follows the name of the queue, or "total".
+static void print_ledger(FILE *out, const struct ledger *ledger) {
+    const struct stats *stats = &ledger->stats;
+
+    fprintf(out, ": received %" PRIu64 " packets, %" PRIu64 " bytes\n  verdicts: ", stats->received,
+            stats->bytes);
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        fprintf(out, "%s%s %" PRIu64, i > 0 ? ", " : "", verdict_name((enum verdict)i),
+                stats->verdicts[i]);
+    fprintf(out, "; refused by the kernel %" PRIu64 "\n", stats->refused);
+    print_malformed(out, stats);
+    fprintf(out,
+            "  cut %" PRIu64 ", truncated %" PRIu64 ", without id %" PRIu64 ", gaps %" PRIu64
+            ", overruns %" PRIu64 ", send retries %" PRIu64 ", stalled %" PRIu64 "\n",
+            stats->cut, stats->truncated, stats->without_id, stats->gaps, stats->overruns,
+            stats->send_retries, ledger->stalled);
+    if (!ledger->known) {
+        fprintf(out, "  kernel: unknown, " QUEUE_PROC_QUEUES " can't be read\n"
+                     "  ledger: NOT RECONCILED, nobody can tell what was lost\n");
+        return;
+    }
+    fprintf(out,
+            "  kernel: offered %" PRIu64 ", waiting %" PRIu64 ", queue full %" PRIu64
+            ", user drop %" PRIu64 ", unseen %" PRIu64 "\n",
+            ledger->offered, ledger->waiting, ledger->queue_full, ledger->user_drop,
+            ledger->unseen);
+    if (ledger->reconciled)
+        fprintf(out, "  ledger: reconciled, lost %" PRIu64 " in the queue\n", ledger->lost);
+    else
+        fprintf(out,
+                "  ledger: NOT RECONCILED, difference %" PRIu64 ", lost %" PRIu64 " in the queue\n",
+                ledger->difference, ledger->lost);
+}
+
+static struct ledger sum_of(const struct ledger *ledgers, size_t count) {
+    struct ledger sum = {.known = true, .reconciled = true};
+
+    for (size_t i = 0; i < count; i++)
+        ledger_add(&sum, &ledgers[i]);
+    return sum;
+}
+
+static void print_ledgers(FILE *out, const struct ledger *ledgers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "queue %u", ledgers[i].number);
+        print_ledger(out, &ledgers[i]);
+    }
+    if (count > 1) {
+        const struct ledger sum = sum_of(ledgers, count);
+
+        fprintf(out, "total");
+        print_ledger(out, &sum);
+    }
+}
+
+static void put_number(json_t *object, const char *key, uint64_t value) {
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void put_string(json_t *object, const char *key, const char *value) {
+    json_object_set_new(object, key, json_string(value));
+}
+
+static json_t *start_object(const struct options *options, const struct requirement *requirement,
+                            uint32_t receive_buffer, const struct contract *contract,
+                            uint64_t time_ms) {
+    json_t *object = json_object();
+    json_t *queues = json_array();
+    char fail[OPTIONS_FAIL_BYTES];
+
+    for (unsigned int number = options->queue_first; number <= options->queue_last; number++)
+        json_array_append_new(queues, json_integer(number));
+    put_string(object, "event", "start");
+    put_string(object, "program", OPTIONS_PROGRAM);
+    put_string(object, "version", OPTIONS_VERSION);
+    put_number(object, "time_ms", time_ms);
+    json_object_set_new(object, "queues", queues);
+    put_string(object, "backend", options_backend_name(options->backend));
+    put_string(object, "profile", options_profile_name(options->profile));
+    put_number(object, "copy_bytes", options->copy_bytes);
+    put_number(object, "batch", options->batch);
+    put_number(object, "receive_buffer", receive_buffer);
+    put_number(object, "queue_length", options->queue_length);
+    json_object_set_new(object, "gso", json_boolean(options->gso));
+    json_object_set_new(object, "spin_us",
+                        options->profile == OPTIONS_PAPER ? json_null()
+                                                          : json_integer(options->spin_us));
+    put_number(object, "coalesce_us", options->coalesce_us);
+    put_string(object, "fail", options_fail_text(options, fail));
+    put_number(object, "deadline_ms", options->deadline_ms);
+    put_string(object, "default", verdict_name(options->default_verdict));
+    if (requirement)
+        report_policy_put_start_object(object, options, requirement);
+    json_object_set_new(object, "contract", contract_array(contract));
+    return object;
+}
+
+static json_t *verdicts_object(const struct stats *stats) {
+    json_t *object = json_object();
+
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        put_number(object, verdict_name((enum verdict)i), stats->verdicts[i]);
+    return object;
+}
+
+static json_t *malformed_object(const struct stats *stats) {
+    json_t *object = json_object();
+
+    for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++)
+        put_number(object, packet_status_name((enum packet_status)i), stats->malformed[i]);
+    put_number(object, "netlink", stats->netlink);
+    return object;
+}
+
+static json_t *kernel_object(const struct ledger *ledger) {
+    json_t *object = json_object();
+
+    put_number(object, "offered", ledger->offered);
+    put_number(object, "waiting", ledger->waiting);
+    put_number(object, "queue_full", ledger->queue_full);
+    put_number(object, "user_drop", ledger->user_drop);
+    put_number(object, "unseen", ledger->unseen);
+    return object;
+}
+
+/// object: as it begins, with the number of the queue or empty.
+static json_t *put_queue_object(json_t *object, const struct ledger *ledger) {
+    const struct stats *stats = &ledger->stats;
+
+    put_number(object, "received", stats->received);
+    put_number(object, "bytes", stats->bytes);
+    json_object_set_new(object, "verdicts", verdicts_object(stats));
+    put_number(object, "refused", stats->refused);
+    json_object_set_new(object, "malformed", malformed_object(stats));
+    put_number(object, "cut", stats->cut);
+    put_number(object, "truncated", stats->truncated);
+    put_number(object, "without_id", stats->without_id);
+    put_number(object, "gaps", stats->gaps);
+    put_number(object, "overruns", stats->overruns);
+    put_number(object, "send_retries", stats->send_retries);
+    put_number(object, "stalled", ledger->stalled);
+    json_object_set_new(object, "kernel", ledger->known ? kernel_object(ledger) : json_null());
+    json_object_set_new(object, "lost",
+                        ledger->known ? json_integer((json_int_t)ledger->lost) : json_null());
+    put_number(object, "difference", ledger->difference);
+    json_object_set_new(object, "reconciled", json_boolean(ledger->reconciled));
+    return object;
+}
+
+static json_t *ledger_object(const struct options *options, enum report_reason reason,
+                             uint64_t time_ms, const struct ledger *ledgers, size_t count,
+                             const struct tally *tally) {
+    const struct ledger sum = sum_of(ledgers, count);
+    json_t *object = json_object();
+    json_t *queues = json_array();
+
+    for (size_t i = 0; i < count; i++) {
+        json_t *queue = json_object();
+
+        put_number(queue, "queue", ledgers[i].number);
+        json_array_append_new(queues, put_queue_object(queue, &ledgers[i]));
+    }
+    put_string(object, "event", "stats");
+    put_string(object, "program", OPTIONS_PROGRAM);
+    put_number(object, "time_ms", time_ms);
+    put_string(object, "reason", reason_names[reason]);
+    json_object_set_new(object, "queues", queues);
+    json_object_set_new(object, "total", put_queue_object(json_object(), &sum));
+    json_object_set_new(object, "reconciled", json_boolean(sum.reconciled));
+    if (tally->compiled)
+        json_object_set_new(object, "policy",
+                            report_policy_ledger_object(options, &sum.stats, tally));
+    return object;
+}
+
+/// One line of JSON. Takes the object over, which is incomplete at worst if there was no memory.
+static char *line_of(json_t *object) {
+    char *text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char *line = NULL;
+
+    json_decref(object);
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    free(text);
+    return line;
+}
+
+char *report_start(const struct options *options, const struct requirement *requirement,
+                   uint32_t receive_buffer, const struct contract *contract, uint64_t time_ms) {
+    char *report = NULL;
+    size_t length;
+    FILE *out;
+
+    if (options->json)
+        return line_of(start_object(options, requirement, receive_buffer, contract, time_ms));
+    out = open_memstream(&report, &length);
+    if (!out)
+        return NULL;
+    print_start(out, options, requirement, receive_buffer);
+    contract_print(out, contract);
+    fclose(out);
+    return report;
+}
+
+char *report_ledger(const struct options *options, enum report_reason reason, uint64_t time_ms,
+                    const struct ledger *ledgers, size_t count, const struct tally *tally) {
+    char *report = NULL;
+    size_t length;
+    FILE *out;
+
+    if (options->json)
+        return line_of(ledger_object(options, reason, time_ms, ledgers, count, tally));
+    out = open_memstream(&report, &length);
+    if (!out)
+        return NULL;
+    print_ledgers(out, ledgers, count);
+    if (tally->compiled) {
+        const struct ledger sum = sum_of(ledgers, count);
+
+        report_policy_print_ledger(out, options, &sum.stats, tally);
+    }
+    fclose(out);
+    return report;
+}

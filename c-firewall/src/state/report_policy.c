@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "state/report_policy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "explain/describe.h"
+
+static const char *malformed_name(const struct options *options) {
+    return options->malformed_by_policy ? "policy" : "fail";
+}
+
+/// Where ct state comes from in the end.
+static const char *conntrack_name(const struct options *options) {
+    return options_conntrack_name(options->conntrack == OPTIONS_CONNTRACK_MARK
+                                      ? OPTIONS_CONNTRACK_MARK
+                                      : OPTIONS_CONNTRACK_ATTRIBUTE);
+}
+
+void report_policy_print_start(FILE *out, const struct options *options,
+                               const struct requirement *requirement) {
+    fprintf(out, ", malformed %s, policy %s: reads %u bytes", malformed_name(options),
+            options->policy, requirement->copy_bytes);
+    if (requirement->uid_gid)
+        fprintf(out, ", uid and gid");
+    if (requirement->conntrack_state)
+        fprintf(out, ", ct state by %s", conntrack_name(options));
+    if (requirement->conntrack_mark)
+        fprintf(out, ", ct mark");
+    if (requirement->interface_names)
+        fprintf(out, ", interface names");
+    if (requirement->reject)
+        fprintf(out, "; rejects");
+}
+
+/// How wide the places of rules are together with those before.
+static int widest(const struct tally *tally, struct compile_place place, int before) {
+    const int own = describe_place_width(tally->policy, place);
+
+    return own > before ? own : before;
+}
+
+/// Prints the rules that count and log, with their figures.
+static void print_rules(FILE *out, const struct tally *tally) {
+    const uint32_t counters = compile_counters(tally->compiled);
+    const uint32_t logs = compile_logs(tally->compiled);
+    int width = 0;
+
+    for (uint32_t i = 0; i < counters; i++)
+        width = widest(tally, compile_counter_at(tally->compiled, i), width);
+    for (uint32_t i = 0; i < logs; i++)
+        width = widest(tally, compile_log_at(tally->compiled, i), width);
+    for (uint32_t i = 0; i < counters; i++) {
+        const struct compile_place place = compile_counter_at(tally->compiled, i);
+
+        fprintf(out, "  ");
+        describe_place_padded(out, tally->policy, place, width);
+        fprintf(out, "  packets %" PRIu64 " bytes %" PRIu64 "  ", tally->counters[i].packets,
+                tally->counters[i].bytes);
+        describe_rule_text(out, tally->policy, place);
+        fprintf(out, "\n");
+    }
+    for (uint32_t i = 0; i < logs; i++) {
+        const struct compile_place place = compile_log_at(tally->compiled, i);
+
+        fprintf(out, "  ");
+        describe_place_padded(out, tally->policy, place, width);
+        fprintf(out, "  logged %" PRIu64 "  ", tally->logged[i]);
+        describe_rule_text(out, tally->policy, place);
+        fprintf(out, "\n");
+    }
+}
+
+void report_policy_print_ledger(FILE *out, const struct options *options, const struct stats *stats,
+                                const struct tally *tally) {
+    fprintf(out,
+            "policy %s: undecidable %" PRIu64 ", without ct state %" PRIu64
+            "; answers: sent %" PRIu64 ", not due %" PRIu64 ", failed %" PRIu64 "\n",
+            options->policy, stats->undecidable, stats->without_ct_state,
+            stats->answers[REJECT_SENT], stats->answers[REJECT_NOT_DUE],
+            stats->answers[REJECT_FAILED]);
+    print_rules(out, tally);
+}
+
+static void put_number(json_t *object, const char *key, uint64_t value) {
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void put_string(json_t *object, const char *key, const char *value) {
+    json_object_set_new(object, key, json_string(value));
+}
+
+static void put_bool(json_t *object, const char *key, bool value) {
+    json_object_set_new(object, key, json_boolean(value));
+}
+
+json_t *report_policy_requirement_object(const struct requirement *requirement) {
+    json_t *object = json_object();
+
+    put_number(object, "copy_bytes", requirement->copy_bytes);
+    put_bool(object, "layer4", requirement->layer4);
+    put_bool(object, "uid_gid", requirement->uid_gid);
+    put_bool(object, "conntrack_state", requirement->conntrack_state);
+    put_bool(object, "conntrack_mark", requirement->conntrack_mark);
+    put_bool(object, "interface_names", requirement->interface_names);
+    put_bool(object, "reject", requirement->reject);
+    return object;
+}
+
+void report_policy_put_start_object(json_t *object, const struct options *options,
+                                    const struct requirement *requirement) {
+    put_string(object, "malformed", malformed_name(options));
+    json_object_set_new(object, "conntrack",
+                        requirement->conntrack_state || requirement->conntrack_mark
+                            ? json_string(conntrack_name(options))
+                            : json_null());
+    put_string(object, "policy", options->policy);
+    json_object_set_new(object, "requirement", report_policy_requirement_object(requirement));
+}
+
+/// {"rule":…,"statement":…}, of which more can be said.
+static json_t *place_object(const struct tally *tally, struct compile_place place) {
+    json_t *object = json_object();
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (out) {
+        describe_place(out, tally->policy, place);
+        fclose(out);
+    }
+    put_string(object, "rule", text ? text : "");
+    put_number(object, "statement", place.statement);
+    free(text);
+    return object;
+}
+
+static json_t *counters_array(const struct tally *tally) {
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < compile_counters(tally->compiled); i++) {
+        json_t *object = place_object(tally, compile_counter_at(tally->compiled, i));
+
+        put_number(object, "packets", tally->counters[i].packets);
+        put_number(object, "bytes", tally->counters[i].bytes);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *logs_array(const struct tally *tally) {
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < compile_logs(tally->compiled); i++) {
+        json_t *object = place_object(tally, compile_log_at(tally->compiled, i));
+
+        put_number(object, "packets", tally->logged[i]);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+json_t *report_policy_ledger_object(const struct options *options, const struct stats *stats,
+                                    const struct tally *tally) {
+    json_t *object = json_object();
+    json_t *answers = json_object();
+
+    put_number(answers, "sent", stats->answers[REJECT_SENT]);
+    put_number(answers, "not_due", stats->answers[REJECT_NOT_DUE]);
+    put_number(answers, "failed", stats->answers[REJECT_FAILED]);
+    put_string(object, "file", options->policy);
+    put_number(object, "undecidable", stats->undecidable);
+    put_number(object, "without_ct_state", stats->without_ct_state);
+    json_object_set_new(object, "answers", answers);
+    json_object_set_new(object, "counters", counters_array(tally));
+    json_object_set_new(object, "logs", logs_array(tally));
+    return object;
+}

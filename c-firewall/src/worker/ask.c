@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "worker/ask.h"
+
+#include <linux/if_ether.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <stdlib.h>
+
+#include "engine/fields.h"
+
+enum {
+    // Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
+    // NF_CT_STATE_UNTRACKED_BIT, moved up.
+    ASK_CT_STATE_SHIFT = 24,
+    ASK_CT_STATES = 0x4f,
+};
+
+struct ask_source *ask_source_make(struct loaded *loaded) {
+    struct ask_source *source = calloc(1, sizeof *source);
+
+    if (!source)
+        return NULL;
+    source->loaded = loaded;
+    if (!loaded->compiled)
+        return source;
+    source->requirement = *load_requirement(loaded);
+    if (flow_counters_make(&source->counters, loaded->compiled) < 0) {
+        free(source);
+        return NULL;
+    }
+    return source;
+}
+
+void ask_source_free(struct ask_source *source) {
+    if (source)
+        flow_counters_free(&source->counters);
+    free(source);
+}
+
+void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
+              const struct reject *reject, struct event_ring *ring) {
+    *ask = (struct ask){
+        .source = source,
+        .reject = reject,
+        .ring = ring,
+        .decide = {.default_verdict = options->default_verdict,
+                   .malformed_open = options->fail_open[OPTIONS_MALFORMED],
+                   .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
+                   .malformed_by_policy = options->malformed_by_policy},
+        .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
+    };
+}
+
+bool ask_has_policy(const struct ask *ask) { return ask->source->loaded->compiled; }
+
+/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into
+/// the mark, and hides those bits from it.
+static void take_ct_state_of_mark(struct decide_input *input) {
+    const uint32_t state = input->mark >> ASK_CT_STATE_SHIFT & ASK_CT_STATES;
+
+    input->mark &= ~(uint32_t)(ASK_CT_STATES << ASK_CT_STATE_SHIFT);
+    input->has_ct_state = state != 0;
+    input->ct_state = state;
+}
+
+/// Tells the policy the state of the packet's connection, as the kernel gives it. A packet of none,
+/// be it invalid or untracked, comes without.
+static void take_ct_info(uint32_t ct_info, struct decide_input *input) {
+    input->has_ct_state = ct_info < IP_CT_NUMBER;
+    if (input->has_ct_state)
+        input->ct_state = NF_CT_STATE_BIT(ct_info);
+}
+
+static uint8_t nfproto_of(uint16_t ethertype) {
+    if (ethertype == ETH_P_IP)
+        return FIELDS_IPV4;
+    return ethertype == ETH_P_IPV6 ? FIELDS_IPV6 : 0;
+}
+
+/// What the policy knows of a packet.
+static struct decide_input input_of(struct ask *ask, const struct queue_packet *packet,
+                                    const struct packet *parsed, enum packet_status status) {
+    struct decide_input input = {
+        .packet = parsed,
+        .status = status,
+        .truncated = packet->truncated,
+        .hook = packet->hook,
+        .nfproto = nfproto_of(packet->ethertype),
+        .length = packet->original_bytes,
+        .mark = packet->mark,
+        .iif = packet->indev,
+        .oif = packet->outdev,
+        .has_uid = packet->uid != QUEUE_UNKNOWN,
+        .has_gid = packet->gid != QUEUE_UNKNOWN,
+        .uid = packet->uid,
+        .gid = packet->gid,
+        .has_ct_mark = packet->has_ct_mark,
+        .ct_mark = packet->ct_mark,
+        .now_ns = ask->now_ns,
+    };
+
+    if (ask->ct_state_by_mark)
+        take_ct_state_of_mark(&input);
+    else
+        take_ct_info(packet->ct_info, &input);
+    if (ask->source->requirement.interface_names) {
+        input.iifname = interface_name(&ask->interfaces, packet->indev, ask->now_ns);
+        input.oifname = interface_name(&ask->interfaces, packet->outdev, ask->now_ns);
+    }
+    return input;
+}
+
+/// The answer to a rejected packet, if one is due.
+static enum reject_result answer(const struct ask *ask, const struct queue_packet *packet,
+                                 const struct packet *parsed, enum packet_status status,
+                                 const struct policy_reject *how) {
+    const uint32_t interface = packet->indev != 0 ? packet->indev : packet->outdev;
+
+    if (packet_is_malformed(status))
+        return REJECT_NOT_DUE;
+    return reject_answer(ask->reject, how, parsed, interface);
+}
+
+void ask_packet(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
+                const struct packet *parsed, enum packet_status status,
+                struct decide_outcome *outcome) {
+    struct ask_source *source = ask->source;
+    struct loaded *loaded = source->loaded;
+    const struct decide_input input = input_of(ask, packet, parsed, status);
+
+    decide_packet(&ask->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
+                  outcome);
+    if (source->requirement.conntrack_state && !input.has_ct_state)
+        stats_add(&stats->without_ct_state, 1);
+    if (outcome->undecidable)
+        stats_add(&stats->undecidable, 1);
+    if (outcome->verdict == VERDICT_REJECT)
+        stats_add(&stats->answers[answer(ask, packet, parsed, status, &outcome->reject)], 1);
+    if (event_wanted(ask->ring, status, packet->truncated, outcome))
+        event_note(ask->ring, loaded->generation, packet->ethertype, &input, outcome);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "worker/stats.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+static_assert(sizeof(struct stats) % STATS_ALIGN == 0, "no other data shares the last cache line");
+static_assert(STATS_WORDS == 4 + VERDICT_COUNT + PACKET_STATUS_COUNT + 8 + REJECT_RESULT_COUNT,
+              "only 64-bit words");
+static_assert(offsetof(struct stats, without_id) < offsetof(struct stats, verdicts),
+              "received is read before verdicts");
+
+uint64_t stats_get(const uint64_t *counter) { return __atomic_load_n(counter, __ATOMIC_RELAXED); }
+
+uint64_t stats_received(const struct stats *live) {
+    return stats_get(&live->received) + stats_get(&live->without_id);
+}
+
+uint64_t stats_answered(const struct stats *live) {
+    uint64_t sum = 0;
+
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        sum += stats_get(&live->verdicts[i]);
+    return sum;
+}
+
+void stats_snapshot(const struct stats *live, struct stats *snapshot) {
+    const uint64_t *from = (const uint64_t *)live;
+    uint64_t *to = (uint64_t *)snapshot;
+
+    for (size_t i = 0; i < STATS_WORDS; i++)
+        to[i] = stats_get(&from[i]);
+}
+
+/// How far a 32-bit count is ahead of a 64-bit one that is known to be near. Negative: behind, by
+/// at most STATS_BEHIND_MAX; anything else is ahead, so that fail-open may leave most of 2^32
+/// packets unseen.
+static int64_t ahead_of(uint32_t count, uint64_t near) {
+    return (int64_t)(uint32_t)(count - (uint32_t)near + STATS_BEHIND_MAX) - STATS_BEHIND_MAX;
+}
+
+static uint64_t sum_verdicts(const struct stats *stats) {
+    uint64_t sum = 0;
+
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        sum += stats->verdicts[i];
+    return sum;
+}
+
+/// Packets that were taken and not answered, or answered and not taken.
+static uint64_t difference_of_verdicts(const struct stats *stats, uint64_t in_flight) {
+    const uint64_t verdicts = sum_verdicts(stats);
+
+    if (stats->received > verdicts + in_flight)
+        return stats->received - verdicts - in_flight;
+    // A running worker may have answered more since received was read, an ended one can't.
+    return verdicts > stats->received && in_flight == 0 ? verdicts - stats->received : 0;
+}
+
+/// Adds what the kernel's figures tell.
+static void add_figures(const struct stats_reading *reading, bool fail_open,
+                        struct ledger *ledger) {
+    const struct queue_figures *kernel = &reading->figures;
+    const uint64_t received = stats_received(&reading->after);
+    const uint32_t meant = kernel->offered - kernel->user_drop; // for our socket, and not dropped
+    const int64_t ahead = ahead_of(meant, received);
+    const int64_t ahead_before = ahead_of(meant, reading->received_before);
+    const uint64_t known = received + kernel->user_drop;
+    const uint64_t missed =
+        ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0;
+    const uint64_t excused = reading->unreceived ? reading->stalled : 0;
+
+    // A count that is further behind than all we know is no wrap but a defect: shown as it is.
+    ledger->offered =
+        ahead < 0 && (uint64_t)-ahead > known ? kernel->offered : known + (uint64_t)ahead;
+    ledger->waiting = kernel->waiting;
+    ledger->queue_full = kernel->queue_full;
+    ledger->user_drop = kernel->user_drop;
+    ledger->unseen = missed > excused ? missed - excused : 0;
+    ledger->lost = (uint64_t)kernel->queue_full + kernel->user_drop;
+    if (!fail_open)
+        ledger->difference += ledger->unseen;
+    if (ahead_before < 0)
+        ledger->difference += (uint64_t)-ahead_before;
+}
+
+void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
+                 bool fail_open, struct ledger *ledger) {
+    *ledger = (struct ledger){
+        .number = number,
+        .stats = reading->after,
+        .known = reading->known,
+        .stalled = reading->stalled,
+        .difference = difference_of_verdicts(&reading->after, in_flight),
+    };
+    if (reading->known)
+        add_figures(reading, fail_open, ledger);
+    ledger->reconciled = ledger->known && ledger->difference == 0;
+}
+
+void ledger_add(struct ledger *sum, const struct ledger *ledger) {
+    const uint64_t *from = (const uint64_t *)&ledger->stats;
+    uint64_t *to = (uint64_t *)&sum->stats;
+
+    for (size_t i = 0; i < STATS_WORDS; i++)
+        to[i] += from[i];
+    sum->known = sum->known && ledger->known;
+    sum->offered += ledger->offered;
+    sum->waiting += ledger->waiting;
+    sum->queue_full += ledger->queue_full;
+    sum->user_drop += ledger->user_drop;
+    sum->unseen += ledger->unseen;
+    sum->stalled += ledger->stalled;
+    sum->lost += ledger->lost;
+    sum->difference += ledger->difference;
+    sum->reconciled = sum->reconciled && ledger->reconciled;
+}

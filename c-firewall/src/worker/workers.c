@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "worker/workers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    TURN_PAUSE_NS = 20000, // between looks whether a worker has another policy
+};
+
+int workers_open(struct workers *workers, const struct worker_setup *setup,
+                 struct failure *failure) {
+    const struct options *options = setup->options;
+    const uint32_t count = options->queue_last - options->queue_first + 1U;
+    int result = 0;
+
+    *workers = (struct workers){
+        .all = aligned_alloc(STATS_ALIGN, count * sizeof *workers->all),
+        .ledgers = aligned_alloc(STATS_ALIGN, count * sizeof *workers->ledgers),
+    };
+    if (!workers->all || !workers->ledgers) {
+        failure_set_start(failure, "malloc", ENOMEM);
+        result = -ENOMEM;
+    }
+    while (result == 0 && workers->count < count) {
+        result = worker_open(&workers->all[workers->count], setup, workers->count, failure);
+        if (result == 0)
+            workers->count++;
+    }
+    if (result < 0)
+        workers_free(workers);
+    return result;
+}
+
+int workers_start(struct workers *workers, struct failure *failure) {
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < workers->count; i++)
+        result = worker_start(&workers->all[i], failure);
+    if (result < 0)
+        workers_stop(workers);
+    return result;
+}
+
+void workers_turn(struct workers *workers, struct ask_source **sources) {
+    const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
+
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_turn(&workers->all[i], sources[i]);
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct ask_source *const old = workers->all[i].source;
+
+        while (!worker_has_turned(&workers->all[i]))
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        workers->all[i].source = sources[i];
+        sources[i] = old;
+    }
+}
+
+const struct worker *workers_stop(struct workers *workers) {
+    const struct worker *failed = NULL;
+
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_stop(&workers->all[i], false);
+    for (uint32_t i = 0; i < workers->count; i++) {
+        worker_join(&workers->all[i]);
+        if (!failed && workers->all[i].error != 0)
+            failed = &workers->all[i];
+    }
+    return failed;
+}
+
+void workers_ledgers(struct workers *workers) {
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_ledger(&workers->all[i], &workers->ledgers[i]);
+}
+
+void workers_free(struct workers *workers) {
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_close(&workers->all[i]);
+    free(workers->all);
+    free(workers->ledgers);
+    *workers = (struct workers){0};
+}

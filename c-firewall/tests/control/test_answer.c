@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "control/answer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "snapshots.h"
+#include "test.h"
+
+/// Prints an answer with its name before it, and frees it.
+static void put(FILE *out, const char *name, char *answer) {
+    assert_non_null(answer);
+    fprintf(out, "%s %s", name, answer);
+    free(answer);
+}
+
+/// Every answer, as the vectors tell them.
+static void says_what_the_vectors_say(void **state) {
+    const struct reload_result reload = {3, 12, 9, 3, 1, 4};
+    char *expected = snapshots_vector("control-answers.txt");
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    (void)state;
+    put(out, "error", control_answer_error("web.nft:6:2: found \"tcpp\", expected \\ or \x7fä"));
+    put(out, "status",
+        control_answer_status(snapshots_self(), snapshots_full(), LOG_DEBUG, snapshots_counts()));
+    put(out, "idle",
+        control_answer_status(snapshots_self(), snapshots_idle(), LOG_ERROR, snapshots_counts()));
+    put(out, "stats", control_answer_stats("{\"event\":\"stats\"}\n"));
+    put(out, "rules", control_answer_rules(snapshots_full()));
+    put(out, "no-rules", control_answer_rules(snapshots_idle()));
+    put(out, "reload", control_answer_reload(&reload));
+    put(out, "log", control_answer_log(LOG_WARNING, LOG_INFO));
+    put(out, "proof", control_answer_proof(4712, 7));
+    put(out, "drain", control_answer_drain(10, 4711));
+    fclose(out);
+    assert_string_equal(text, expected);
+    free(text);
+    free(expected);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_the_vectors_say)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What is passed in memory in an upgrade: what the shared vectors say of it, and that it is sealed.
+#include "handover/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "handover/counted.h"
+#include "handover/handover.h"
+#include "handover/rules.h"
+#include "test.h"
+#include "vectors.h"
+
+enum {
+    FOUND_BYTES = 128,
+    MUCH = 200000, // bytes: more than is written at a time
+    LIMITS_MAX = 8,
+};
+
+static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
+    const size_t length = strlen(hex) / 2;
+    uint8_t *bytes = malloc(length + 1);
+    struct carry_side side;
+
+    for (size_t i = 0; i < length; i++) {
+        const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+
+        bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    // Room of exactly this size, so that the sanitizer sees who reads beyond.
+    bytes = realloc(bytes, length > 0 ? length : 1);
+    if (handover_rules_parse(bytes, length, &side) < 0)
+        snprintf(found, FOUND_BYTES, "refused");
+    else
+        snprintf(found, FOUND_BYTES, "%u %u %u %u %u", side.rule_count, side.totals[CARRY_COUNTERS],
+                 side.totals[CARRY_LOGS], side.totals[CARRY_LIMITS], side.totals[CARRY_QUOTAS]);
+    carry_side_free(&side);
+    free(bytes);
+}
+
+/// Places of numbers that all are ours.
+static void make_places(struct handover_places *places, uint32_t count) {
+    places->of = calloc(count + 1U, sizeof *places->of);
+    places->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        places->of[i] = i;
+}
+
+/// Makes what knows how many states there are.
+static void make_taken(struct handover *taken, const unsigned int shape[4], const char *sizes) {
+    char copy[FOUND_BYTES];
+    const size_t queues = shape[2] * sizeof *taken->queues;
+
+    handover_init(taken);
+    make_places(&taken->count_places, shape[0]);
+    make_places(&taken->stat_places, shape[1]);
+    taken->queues = aligned_alloc(STATS_ALIGN, queues);
+    memset(taken->queues, 0, queues);
+    taken->queue_count = shape[2];
+    for (uint32_t i = 0; i < shape[2]; i++)
+        taken->queues[i].given.fd = -1;
+    taken->side.totals[CARRY_QUOTAS] = shape[3];
+    taken->side.limit_sizes = calloc(LIMITS_MAX, sizeof *taken->side.limit_sizes);
+    snprintf(copy, sizeof copy, "%s", sizes);
+    for (char *at = strtok(copy, ",-"); at; at = strtok(NULL, ",-"))
+        taken->side.limit_sizes[taken->side.totals[CARRY_LIMITS]++] = strtoll(at, NULL, 10);
+}
+
+static void judge_states(const char *line, char found[static FOUND_BYTES]) {
+    struct handover taken;
+    unsigned int shape[4];
+    char sizes[FOUND_BYTES];
+    int at = 0;
+    uint64_t bytes, *words;
+    const char *part;
+
+    assert_int_equal(sscanf(line, "%u %u %u %127s %u:%n", &shape[0], &shape[1], &shape[2], sizes,
+                            &shape[3], &at),
+                     5);
+    make_taken(&taken, shape, sizes);
+    bytes = handover_counted_states_bytes(&taken);
+    words = malloc(bytes);
+    line += at;
+    for (uint64_t i = 0; i < bytes / sizeof *words; i++) {
+        char *end;
+
+        words[i] = strtoull(line, &end, 10);
+        assert_ptr_not_equal(line, end);
+        line = end;
+    }
+    assert_string_equal(line, "");
+    assert_int_equal(handover_counted_make_states(&taken), 0);
+    part = handover_counted_parse_states((const uint8_t *)words, &taken);
+    snprintf(found, FOUND_BYTES, "%s", part ? part : "ok");
+    free(words);
+    handover_free(&taken);
+}
+
+static void memory_is_taken_as_the_vectors_say(void **state) {
+    static const char rules[] = "rules ", states[] = "states ", expect[] = "expect ";
+    FILE *file = vectors_open("handover-memory.txt");
+    char found[FOUND_BYTES] = "", *line = NULL;
+    size_t room = 0;
+    int vectors = 0;
+
+    (void)state;
+    while (getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, rules, sizeof rules - 1) == 0) {
+            judge_rules(line + sizeof rules - 1, found);
+        } else if (strncmp(line, states, sizeof states - 1) == 0) {
+            judge_states(line + sizeof states - 1, found);
+        } else if (strncmp(line, expect, sizeof expect - 1) == 0) {
+            assert_string_equal(found, line + sizeof expect - 1);
+            vectors++;
+        }
+    }
+    assert_true(vectors > 30);
+    free(line);
+    fclose(file);
+}
+
+static void what_is_sealed_comes_over_and_stays(void **state) {
+    struct handover_memory *memory = calloc(1, sizeof *memory);
+    uint8_t *much = malloc(MUCH), *read;
+    struct handover_sealed sealed;
+
+    (void)state;
+    memset(much, 7, MUCH);
+    assert_int_equal(handover_memory_make(memory), 0);
+    assert_int_equal(handover_memory_reserve(memory, MUCH + 8), 0);
+    assert_int_equal(handover_memory_put(memory, much, MUCH), 0);
+    assert_int_equal(handover_memory_put_number(memory, 0x0807060504030201), 0);
+    assert_int_equal(handover_memory_seal(memory), 0);
+    assert_int_equal(handover_sealed_open(&sealed, dup(memory->fd), MUCH + 8), 0);
+    assert_int_equal(sealed.size, MUCH + 8);
+    assert_int_equal(handover_sealed_read(&sealed, &read), 0);
+    assert_memory_equal(read, much, MUCH);
+    assert_memory_equal(read + MUCH, "\1\2\3\4\5\6\7\10", 8);
+    assert_int_equal(pwrite(memory->fd, "x", 1, 0), -1);
+    assert_int_equal(ftruncate(memory->fd, 0), -1);
+    assert_int_equal(ftruncate(memory->fd, 2 * MUCH), -1);
+    handover_sealed_close(&sealed);
+    handover_memory_close(memory);
+    free(memory);
+    free(much);
+    free(read);
+}
+
+static int refused(int fd) {
+    struct handover_sealed sealed;
+    const int result = handover_sealed_open(&sealed, fd, 8);
+
+    handover_sealed_close(&sealed);
+    return result;
+}
+
+static void what_is_not_sealed_or_too_large_is_refused(void **state) {
+    struct handover_memory *memory = calloc(1, sizeof *memory);
+    struct handover_sealed sealed;
+    FILE *file = tmpfile();
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(handover_memory_make(memory), 0);
+    assert_int_equal(handover_memory_put_number(memory, 1), 0);
+    assert_int_equal(refused(dup(memory->fd)), -EPROTO);
+    assert_int_equal(handover_memory_seal(memory), 0);
+    assert_int_equal(refused(dup(memory->fd)), 0);
+    assert_int_equal(handover_sealed_open(&sealed, dup(memory->fd), 7), -EPROTO);
+    assert_int_equal(refused(dup(fileno(file))), -EPROTO);
+    assert_int_equal(refused(open("/dev/zero", O_RDONLY)), -EPROTO);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(refused(ends[0]), -EPROTO);
+    close(ends[1]);
+    fclose(file);
+    handover_memory_close(memory);
+    free(memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_taken_as_the_vectors_say),
+        cmocka_unit_test(what_is_sealed_comes_over_and_stays),
+        cmocka_unit_test(what_is_not_sealed_or_too_large_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What of a policy goes over to the one that takes its place.
+#include "ruleset/carry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test.h"
+
+#define SECOND UINT64_C(1000000000)
+#define NOW_NS (1000 * SECOND)
+
+enum {
+    COUNTERS_MAX = 16,
+    TEXT_BYTES = 1024,
+};
+
+/// Loads a text as the firewall does: from a file.
+static struct loaded *load_text(const char *text) {
+    char path[] = "/tmp/twinwall-carry-XXXXXX";
+    struct loaded *loaded = calloc(1, sizeof *loaded);
+    struct options options = {.policy = path};
+    struct failure failure;
+    const int fd = mkstemp(path);
+
+    assert_non_null(loaded);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    if (load(loaded, &options, &failure) < 0)
+        fail_msg("%s", failure.text);
+    unlink(path);
+    return loaded;
+}
+
+static void unload(struct loaded *loaded) {
+    load_free(loaded);
+    free(loaded);
+}
+
+/// A table with one chain.
+static void print_chain(char text[static TEXT_BYTES], const char *rules) {
+    snprintf(text, TEXT_BYTES, "table inet t {\n chain c {\n%s }\n}\n", rules);
+}
+
+static struct loaded *load_rules(const char *rules) {
+    char text[TEXT_BYTES];
+
+    print_chain(text, rules);
+    return load_text(text);
+}
+
+/// What came of an exchange.
+struct figures {
+    uint32_t kept, added, removed;
+};
+
+/// Lets a policy take the place of another whose counters stand at 1, 2, 3, …, and its logs too.
+static struct figures exchange(const struct loaded *old, struct loaded *new) {
+    struct flow_counter counters[COUNTERS_MAX];
+    uint64_t logged[COUNTERS_MAX];
+    struct figures figures;
+    struct carry carry;
+
+    for (uint64_t i = 0; i < COUNTERS_MAX; i++) {
+        counters[i] = (struct flow_counter){.packets = i + 1, .bytes = 10 * (i + 1)};
+        logged[i] = i + 1;
+    }
+    assert_int_equal(carry_begin(&carry, old, new, NOW_NS), 0);
+    carry_end(&carry, counters, logged, new);
+    figures = (struct figures){carry.kept, carry.added, carry.removed};
+    carry_free(&carry);
+    return figures;
+}
+
+/// Asserts what the counters of `new` begin at: the number of the counter of `old` that goes on, or
+/// what its text says.
+static void assert_texts(const char *old_text, const char *new_text, uint32_t count,
+                         const uint64_t *expected) {
+    struct loaded *old = load_text(old_text), *new = load_text(new_text);
+
+    exchange(old, new);
+    assert_int_equal(compile_counters(new->compiled), count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(new->counted[i].packets, expected[i]);
+        if (expected[i] < 10)
+            assert_int_equal(new->counted[i].bytes, 10 * expected[i]);
+    }
+    unload(old);
+    unload(new);
+}
+
+/// The same of rules of one chain.
+static void assert_rules(const char *old, const char *new, uint32_t count,
+                         const uint64_t *expected) {
+    char old_text[TEXT_BYTES], new_text[TEXT_BYTES];
+
+    print_chain(old_text, old);
+    print_chain(new_text, new);
+    assert_texts(old_text, new_text, count, expected);
+}
+
+#define COUNTERS(...)                                                                              \
+    sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (const uint64_t[]) { __VA_ARGS__ }
+
+static void the_same_text_stays_wherever_it_stands(void **state) {
+    (void)state;
+    assert_rules("tcp dport 1 counter\n tcp dport 2 counter accept\n",
+                 "tcp dport 2 counter accept\n tcp dport 3 counter\n tcp dport 1 counter\n",
+                 COUNTERS(2, 0, 1));
+}
+
+static void numbers_that_counters_start_with_are_no_part_of_the_text(void **state) {
+    (void)state;
+    assert_rules("tcp dport 1 counter packets 5 bytes 6\n",
+                 "tcp dport 1 counter packets 70 bytes 80\n"
+                 " tcp dport 2 counter packets 90 bytes 91\n",
+                 COUNTERS(1, 90));
+}
+
+static void a_comment_is_no_part_of_the_text(void **state) {
+    (void)state;
+    assert_rules("tcp dport 1 counter\n tcp dport 2 counter comment \"b\"\n",
+                 "tcp dport 1 counter comment \"a\"\n tcp dport 2 counter\n", COUNTERS(1, 2));
+}
+
+static void a_rule_with_the_same_comment_stays_whatever_it_says(void **state) {
+    (void)state;
+    // The comment is looked for first; then the text of the second is not taken any more.
+    assert_rules("tcp dport 1 counter comment \"web\"\n tcp dport 2 counter\n",
+                 "tcp dport 2 counter comment \"web\"\n tcp dport 1 counter\n", COUNTERS(1, 0));
+}
+
+static void a_comment_that_is_there_twice_tells_no_rule(void **state) {
+    static const char twice[] =
+        "tcp dport 1 counter comment \"a\"\n tcp dport 2 counter comment \"a\"\n";
+    static const char once[] = "tcp dport 2 counter comment \"a\"\n tcp dport 3 counter\n";
+
+    (void)state;
+    assert_rules(twice, once, COUNTERS(2, 0));
+    assert_rules(once, twice, COUNTERS(0, 1));
+}
+
+static void the_nth_of_equals_is_the_nth(void **state) {
+    static const char old[] = "counter\n tcp dport 1 accept\n counter\n counter\n";
+
+    (void)state;
+    assert_rules(old, "counter\n counter\n", COUNTERS(1, 2));
+    assert_rules(old, "counter\n counter\n counter\n counter\n", COUNTERS(1, 2, 3, 0));
+}
+
+static void rules_are_looked_for_in_their_own_chain(void **state) {
+#define RULE "tcp dport 1 counter comment \"a\"\n"
+    static const char same[] = "table inet t {\n chain c {\n" RULE " }\n}\n";
+
+    (void)state;
+    assert_texts(same, same, COUNTERS(1));
+    assert_texts(same, "table inet t {\n chain d {\n" RULE " }\n}\n", COUNTERS(0));
+    assert_texts(same, "table inet u {\n chain c {\n" RULE " }\n}\n", COUNTERS(0));
+    assert_texts(same, "table ip t {\n chain c {\n" RULE " }\n}\n", COUNTERS(0));
+#undef RULE
+}
+
+static void the_nth_counter_of_a_rule_is_the_nth(void **state) {
+    (void)state;
+    assert_rules("counter\n counter tcp dport 1 counter comment \"a\"\n",
+                 "counter tcp dport 2 counter tcp sport 3 counter comment \"a\"\n",
+                 COUNTERS(2, 3, 0));
+}
+
+static void logs_go_on_too(void **state) {
+    struct loaded *old = load_rules("log\n tcp dport 1 log\n");
+    struct loaded *new = load_rules("tcp dport 1 log\n tcp dport 2 log\n log\n");
+
+    (void)state;
+    exchange(old, new);
+    assert_int_equal(new->logged[0], 2);
+    assert_int_equal(new->logged[1], 0);
+    assert_int_equal(new->logged[2], 1);
+    unload(old);
+    unload(new);
+}
+
+static void rules_are_counted(void **state) {
+    struct loaded *old = load_rules("tcp dport 1 accept\n tcp dport 2 accept\n drop\n");
+    struct loaded *new =
+        load_rules("drop\n tcp dport 2 accept\n tcp dport 3 drop\n udp dport 4 drop\n");
+    const struct figures figures = exchange(old, new);
+
+    (void)state;
+    assert_int_equal(figures.kept, 2);
+    assert_int_equal(figures.added, 2);
+    assert_int_equal(figures.removed, 1);
+    unload(old);
+    unload(new);
+}
+
+static bool quota_holds(struct loaded *loaded, uint32_t index, uint32_t bytes) {
+    return flow_quota_holds(&loaded->flow, index, &loaded->compiled->quotas[index], bytes);
+}
+
+static void a_quota_goes_on_while_both_policies_decide(void **state) {
+    struct loaded *old = load_rules("quota 100 bytes counter\n");
+    struct loaded *new = load_rules("quota 100 bytes counter\n quota 100 bytes used 90 bytes\n");
+
+    (void)state;
+    exchange(old, new);
+    assert_true(quota_holds(new, 0, 60));
+    assert_true(quota_holds(old, 0, 40));
+    assert_false(quota_holds(new, 0, 1));  // what the old policy let through counts
+    assert_false(quota_holds(new, 1, 11)); // a new rule is as its text says
+    unload(old);
+    unload(new);
+}
+
+/// How many of so many packets a policy's limit holds for.
+static uint32_t limit_holds(struct loaded *loaded, uint32_t packets) {
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < packets; i++)
+        held += flow_limit_holds(&loaded->flow, 0, &loaded->compiled->limits[0], 60, NOW_NS);
+    return held;
+}
+
+static void a_limit_goes_on_while_both_policies_decide(void **state) {
+    struct loaded *old = load_rules("limit rate 1/hour burst 2 packets accept\n");
+    struct loaded *new = load_rules("limit rate 1/hour burst 2 packets accept\n");
+
+    (void)state;
+    exchange(old, new);
+    assert_int_equal(limit_holds(old, 1), 1);
+    assert_int_equal(limit_holds(new, 1), 1);
+    assert_int_equal(limit_holds(old, 1), 0); // two packets, for both together
+    assert_int_equal(limit_holds(new, 1), 0);
+    unload(old);
+    unload(new);
+}
+
+static void a_limit_with_other_figures_is_as_full_as_it_was(void **state) {
+    struct loaded *old = load_rules("limit rate 1/hour burst 4 packets comment \"a\"\n");
+    struct loaded *new = load_rules("limit rate 1/day burst 40 packets comment \"a\"\n");
+
+    (void)state;
+    assert_int_equal(limit_holds(old, 3), 3); // a quarter is left
+    exchange(old, new);
+    assert_int_equal(limit_holds(new, 40), 10);
+    unload(old);
+    unload(new);
+}
+
+static void a_full_limit_stays_full(void **state) {
+    struct loaded *old = load_rules("limit rate 1/hour burst 4 packets comment \"a\"\n");
+    struct loaded *new = load_rules("limit rate 1/hour burst 7 packets comment \"a\"\n");
+
+    (void)state;
+    exchange(old, new);
+    assert_int_equal(limit_holds(new, 40), 7);
+    unload(old);
+    unload(new);
+}
+
+static void what_goes_over_outlives_the_old_policy(void **state) {
+    struct loaded *old = load_rules("quota 100 bytes\n");
+    struct loaded *new = load_rules("quota 100 bytes\n");
+
+    (void)state;
+    exchange(old, new);
+    assert_int_equal(new->flow.quota[0]->users, 2);
+    unload(old);
+    assert_int_equal(new->flow.quota[0]->users, 1);
+    assert_true(quota_holds(new, 0, 100));
+    unload(new);
+}
+
+/// Lets a policy take the place of another process' of which a limit has so many tokens.
+static void refill(const struct loaded *old, struct loaded *new, int64_t tokens, uint64_t used) {
+    const struct carry_states states = {&tokens, &used};
+    struct carry_side olds, news;
+    struct carry carry;
+
+    assert_int_equal(carry_side_make(&olds, old), 0);
+    assert_int_equal(carry_side_make(&news, new), 0);
+    assert_int_equal(carry_pair(&carry, &olds, &news), 0);
+    carry_refill(&carry, &old->compiled->limits[0].size, &states, new, NOW_NS);
+    carry_free(&carry);
+    carry_side_free(&olds);
+    carry_side_free(&news);
+}
+
+static void states_of_another_process_go_on(void **state) {
+    static const char text[] =
+        "limit rate 1/hour burst 4 packets comment \"a\"\n quota 100 bytes\n";
+    static const char other[] =
+        "limit rate 1/day burst 40 packets comment \"a\"\n quota 100 bytes\n";
+    struct loaded *old = load_rules(text), *same = load_rules(text), *new = load_rules(other);
+    const int64_t size = old->compiled->limits[0].size;
+
+    (void)state;
+    refill(old, same, size / 4, 60);
+    assert_int_equal(limit_holds(same, 40), 1);
+    assert_true(quota_holds(same, 0, 40));
+    assert_false(quota_holds(same, 0, 1));
+    refill(old, new, size / 4, 0);
+    assert_int_equal(limit_holds(new, 40), 10);
+    unload(new);
+    new = load_rules(other);
+    refill(old, new, size, 0);
+    assert_int_equal(limit_holds(new, 50), 40);
+    unload(new);
+    new = load_rules(other);
+    refill(old, new, 0, 0);
+    assert_int_equal(limit_holds(new, 50), 0);
+    unload(old);
+    unload(same);
+    unload(new);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_text_stays_wherever_it_stands),
+        cmocka_unit_test(numbers_that_counters_start_with_are_no_part_of_the_text),
+        cmocka_unit_test(a_comment_is_no_part_of_the_text),
+        cmocka_unit_test(a_rule_with_the_same_comment_stays_whatever_it_says),
+        cmocka_unit_test(a_comment_that_is_there_twice_tells_no_rule),
+        cmocka_unit_test(the_nth_of_equals_is_the_nth),
+        cmocka_unit_test(rules_are_looked_for_in_their_own_chain),
+        cmocka_unit_test(the_nth_counter_of_a_rule_is_the_nth),
+        cmocka_unit_test(logs_go_on_too),
+        cmocka_unit_test(rules_are_counted),
+        cmocka_unit_test(a_quota_goes_on_while_both_policies_decide),
+        cmocka_unit_test(a_limit_goes_on_while_both_policies_decide),
+        cmocka_unit_test(a_limit_with_other_figures_is_as_full_as_it_was),
+        cmocka_unit_test(a_full_limit_stays_full),
+        cmocka_unit_test(what_goes_over_outlives_the_old_policy),
+        cmocka_unit_test(states_of_another_process_go_on),
+    };
+
+    return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
+}

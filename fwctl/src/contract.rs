@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The failure contract against what is so now: a firewall makes it at its start, and can't ask for the rules any more
+//! once it has given up its rights.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use rust_firewall::options::Options;
+use rust_firewall::state::contract::{self, ContractFacts};
+use rust_firewall::state::feed;
+
+use crate::answer::{Contract, Status};
+use crate::doctor::rights;
+
+/// The situation that the rules decide about.
+const BY_RULES: &str = "crash";
+/// In the rows of a firewall whose guard has ended.
+const GUARD_ENDED: &str = "the guard has ended";
+
+/// Whether the firewall had a guard that has ended.
+pub fn guard_has_ended(status: &Status) -> bool {
+    let mut rows = status.contract.iter();
+    rows.any(|row| row.really.contains(GUARD_ENDED))
+}
+
+/// Whether the rules that can be asked here are those that lead packets to the firewall.
+fn has_same_rules(status: &Status) -> bool {
+    let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
+    match (of("self"), of(&status.pid.to_string())) {
+        (Ok(own), Ok(other)) => own == other,
+        _ => false,
+    }
+}
+
+/// The row about a crash as the rules are now, if they say something else than at the start. None as well if they can't
+/// be asked.
+/// - options: of the firewall.
+pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
+    if !rights::has_net_admin() || !has_same_rules(status) {
+        return None;
+    }
+    let facts = ContractFacts {
+        receive_buffer: 0,
+        figures: true,
+        guard: !guard_has_ended(status),
+    };
+    let made = contract::make(options, &feed::read(options), &facts);
+    let now = made
+        .rows
+        .into_iter()
+        .find(|row| row.situation == BY_RULES)?;
+    let told = status
+        .contract
+        .iter()
+        .find(|row| row.situation == BY_RULES)?;
+    (now.really != told.really).then(|| Contract {
+        really: now.really,
+        ..told.clone()
+    })
+}

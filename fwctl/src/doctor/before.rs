@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets that met a rule which leads to a queue, and that the kernel dropped before they had an id:
+//! the ledger of a firewall begins with the id. The rules' counters and the queues' are read twice.
+
+use std::thread;
+use std::time::Duration;
+
+use rust_firewall::queue;
+
+use super::finding::Findings;
+use super::ruleset::Lead;
+use super::tools;
+use super::Patient;
+use crate::units::{count, thousands};
+
+/// Between the two readings.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Packets that met the rules that lead to these queues. None if one of the rules has no counter.
+fn met(leads: &[Lead], queues: &[u16]) -> Option<u64> {
+    let ours = |lead: &&Lead| {
+        let mut queues = queues.iter();
+        queues.any(|queue| (lead.first..=lead.last).contains(queue))
+    };
+    let ours = leads.iter().filter(ours);
+    ours.map(|lead| lead.packets).sum()
+}
+
+/// Packets that the queues were offered, or had no room for. The kernel's counts wrap.
+fn offered(queues: &[u16]) -> Option<u32> {
+    let mut sum = 0_u32;
+    for queue in queues {
+        let figures = queue::proc::figures(*queue).ok()?;
+        sum = sum
+            .wrapping_add(figures.offered)
+            .wrapping_add(figures.queue_full);
+    }
+    Some(sum)
+}
+
+/// Reads twice, the queues around the rules: so what is on its way is no loss.
+pub fn check(patient: &Patient, leads: &[Lead], findings: &mut Findings) {
+    let queues = &patient.queues;
+    let before = (offered(queues), met(&tools::leads(), queues));
+    let (Some(offered_before), Some(met_before)) = before else {
+        if !leads.is_empty() {
+            findings.unseen(
+                "whether packets are lost between the rules and the queues: a rule has no counter",
+            );
+        }
+        return;
+    };
+    thread::sleep(INTERVAL);
+    let after = (met(&tools::leads(), queues), offered(queues));
+    let (Some(met_after), Some(offered_after)) = after else {
+        return;
+    };
+    // Rules that are exchanged meanwhile begin anew.
+    let met = met_after.saturating_sub(met_before);
+    let offered = u64::from(offered_after.wrapping_sub(offered_before));
+    if met > offered {
+        findings.warning(
+            format!(
+                "{} of {} that met the queue rules within a second got no id: the kernel dropped \
+                 them before (or let them pass by a bypass), and no ledger knows of them",
+                thousands(met - offered),
+                count(met, "packet")
+            ),
+            "sudo iptables -t mangle -S POSTROUTING  # queue new connections in OUTPUT or INPUT",
+        );
+    } else if met > 0 {
+        findings.ok(format!(
+            "{} that met the queue rules within a second were all offered to a queue",
+            count(met, "packet")
+        ));
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the tools print of the rules that there are.
+
+use std::process::{Command, Stdio};
+
+use super::ruleset::{self, Lead, Table};
+use super::{iptables, nft};
+
+/// The tools, and where the kernel lists the tables that the old ones have made: asking them where
+/// there is none would load their modules.
+const SAVES: [(&str, &str, Option<&str>); 4] = [
+    ("iptables", "iptables-nft-save", None),
+    ("ip6tables", "ip6tables-nft-save", None),
+    (
+        "iptables-legacy",
+        "iptables-legacy-save",
+        Some("/proc/net/ip_tables_names"),
+    ),
+    (
+        "ip6tables-legacy",
+        "ip6tables-legacy-save",
+        Some("/proc/net/ip6_tables_names"),
+    ),
+];
+/// Tables that iptables makes in nf_tables.
+const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
+
+/// What a program prints; nothing if it is not there or fails.
+pub fn printed(program: &str, arguments: &[&str]) -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new(program)
+        .args(arguments)
+        // A plain user's lacks their folders.
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}
+
+fn is_of_iptables(table: &Table, others: &[Table]) -> bool {
+    let Some((family, name)) = table.name.split_once(' ') else {
+        return false;
+    };
+    let tool = match family {
+        "ip" => "iptables",
+        "ip6" => "ip6tables",
+        _ => return false,
+    };
+    let mut same = others.iter().filter(|other| other.tool == tool);
+    OF_IPTABLES.contains(&name) && same.any(|other| other.name == name)
+}
+
+/// All rules, and the tools that could not be asked.
+pub fn gather() -> (Vec<Table>, Vec<&'static str>) {
+    let mut tables = Vec::new();
+    let mut missing = Vec::new();
+    for (tool, program, made) in SAVES {
+        let names = made.map(|path| std::fs::read_to_string(path).unwrap_or_default());
+        if names.is_some_and(|names| names.is_empty()) {
+            continue;
+        }
+        match printed(program, &["--counters"]) {
+            Some(text) => tables.extend(iptables::parse(tool, &text)),
+            None => missing.push(program),
+        }
+    }
+    match printed("nft", &["--json", "list", "ruleset"]).and_then(|text| nft::parse(&text)) {
+        Some(mut own) => {
+            own.retain(|table| !is_of_iptables(table, &tables));
+            tables.extend(own);
+        }
+        None => missing.push("nft"),
+    }
+    (tables, missing)
+}
+
+/// The rules that lead to queues, as they are now.
+pub fn leads() -> Vec<Lead> {
+    gather().0.iter().flat_map(ruleset::leads).collect()
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `drops`: who dropped packets meanwhile, and why: the kernel's own word, beside the firewall's ledger.
+
+mod drop;
+mod monitor;
+mod tracepoint;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::arguments::{Arguments, Drops as Asked};
+use crate::failure::{tell, words, Exit, Failure};
+use crate::output;
+use crate::table::{self, Side};
+use crate::units;
+
+use drop::{Culprit, Drops};
+use monitor::{Monitor, Refusal};
+use tracepoint::Trace;
+
+/// How long a source is left alone at most, so that a signal or the end is heeded.
+const LOOK: Duration = Duration::from_millis(50);
+const SIDES: [Side; 6] = [
+    Side::Right,
+    Side::Left,
+    Side::Left,
+    Side::Left,
+    Side::Left,
+    Side::Left,
+];
+
+enum Source {
+    Monitor(Monitor),
+    Trace(Trace),
+}
+
+impl Source {
+    fn name(&self) -> &'static str {
+        match self {
+            Source::Monitor(_) => "drop monitor",
+            Source::Trace(_) => "tracepoint skb:kfree_skb",
+        }
+    }
+
+    /// The monitor if the kernel has one: it tells interface and flow, too.
+    fn start(asked: &Asked) -> Result<Source, Failure> {
+        match Monitor::start(asked.take) {
+            Ok(monitor) => return Ok(Source::Monitor(monitor)),
+            Err(Refusal::Absent) => {}
+            Err(Refusal::Busy) => {
+                let text =
+                    "the kernel's drop monitor is in use: end who uses it (dropwatch, another \
+                            fwctl drops), or if nobody does any more: fwctl drops --take";
+                return Err(Failure::new(Exit::Refused, text));
+            }
+            Err(Refusal::Failed(what, error)) => return Err(refused(what, error)),
+        }
+        let trace = Trace::start().map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => refused("the tracepoint skb:kfree_skb", Errno::EPERM),
+            _ => {
+                let text = format!(
+                    "the kernel tells of no dropped packets (no drop monitor; tracepoint skb:kfree_skb: {}): \
+                     sudo modprobe drop_monitor, or a kernel with CONFIG_NET_DROP_MONITOR",
+                    words(&error)
+                );
+                Failure::new(Exit::Refused, text)
+            }
+        })?;
+        Ok(Source::Trace(trace))
+    }
+
+    /// Adds what was dropped since; returns within LOOK.
+    fn read(&mut self, drops: &mut Drops) -> Result<(), Failure> {
+        match self {
+            Source::Monitor(monitor) => {
+                let waited = monitor.wait(LOOK, |drop| drops.add(drop));
+                drops.untold = monitor.overruns;
+                waited.map_err(|error| refused("the drop monitor", error))
+            }
+            Source::Trace(trace) => {
+                thread::sleep(LOOK);
+                drops.untold += trace.read(|drop| drops.add(drop));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn refused(what: &str, error: Errno) -> Failure {
+    let cure = match error {
+        Errno::EPERM | Errno::EACCES => "be root in the machine's own network namespace",
+        _ => "uname -r says which kernel this is",
+    };
+    Failure::new(Exit::Refused, format!("{what}: {}: {cure}", error.desc()))
+}
+
+/// The name of the source that `drops` would use; None if there is none. Starts nothing.
+pub fn source() -> Option<&'static str> {
+    if monitor::exists() {
+        return Some("drop monitor");
+    }
+    let folders = ["/sys/kernel/tracing", "/sys/kernel/debug"];
+    let has_tracing = folders
+        .iter()
+        .any(|folder| std::path::Path::new(folder).is_dir());
+    has_tracing.then_some("tracepoint skb:kfree_skb")
+}
+
+pub fn run(arguments: &Arguments, asked: &Asked) -> Result<Exit, Failure> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))
+            .map_err(|error| Failure::new(Exit::Refused, format!("signals: {}", words(&error))))?;
+    }
+    let mut source = Source::start(asked)?;
+    let mut drops = Drops::default();
+    let start = Instant::now();
+    let limit = Duration::from_secs(asked.seconds.into());
+    let span = units::span(limit.as_secs());
+    tell("note", format!("watching for {span} by {}", source.name()));
+    while start.elapsed() < limit && !ended.load(Ordering::Relaxed) {
+        source.read(&mut drops)?;
+    }
+    let name = source.name();
+    // Stopped before anything is printed: who reads that may be slow.
+    std::mem::drop(source);
+    output::print(&match arguments.json {
+        true => objects(&drops, name, start.elapsed()),
+        false => text(&drops),
+    });
+    Ok(Exit::Fine)
+}
+
+fn objects(drops: &Drops, source: &str, took: Duration) -> String {
+    let mut lines: Vec<String> = drops.objects().iter().map(|row| row.to_string()).collect();
+    let sum = |culprit| drops.packets(culprit);
+    let total = json!({
+        "source": source, "seconds": took.as_secs_f64(), "untold": drops.untold,
+        "rule": sum(Culprit::Rule), "queue": sum(Culprit::Queue),
+        "verdict": sum(Culprit::Verdict), "kernel": sum(Culprit::Kernel),
+    });
+    lines.push(total.to_string());
+    lines.join("\n") + "\n"
+}
+
+fn text(drops: &Drops) -> String {
+    let mut rows =
+        vec![["packets", "by", "place", "reason", "interface", "last flow"].map(str::to_owned)];
+    rows.extend(drops.cells());
+    let mut text = match rows.len() {
+        1 => "no packet was dropped\n".to_owned(),
+        _ => table::lines(SIDES, &rows).join("\n") + "\n",
+    };
+    if drops.untold > 0 {
+        text += &format!(
+            "more were dropped than could be told of: {} times\n",
+            units::thousands(drops.untold)
+        );
+    }
+    text
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel's drop monitor: generic netlink, family NET_DM (net/core/drop_monitor.c). It tells of each dropped packet with
+//! its interface and first bytes. One user at a time has it, in the initial network namespace, with CAP_SYS_ADMIN.
+//!
+//! By hand, like the doctor's netlink: three requests and one kind of answer need no library.
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::net::if_::if_indextoname;
+use nix::sys::socket::{
+    bind, recv, send, setsockopt, socket, sockopt, AddressFamily, MsgFlags, NetlinkAddr, SockFlag,
+    SockProtocol, SockType,
+};
+use nix::sys::time::TimeVal;
+
+use super::drop::{flow_of, function_of, is_ip, Drop};
+
+const FAMILY: &CStr = c"NET_DM";
+/// linux/net_dropmon.h
+const VERSION: u8 = 2;
+const COMMAND_CONFIG: u8 = 2;
+const COMMAND_START: u8 = 3;
+const COMMAND_STOP: u8 = 4;
+const COMMAND_PACKET: u8 = 5;
+const GROUP_ALERT: u32 = 1;
+const ALERT_MODE: u16 = 1;
+const SYMBOL: u16 = 3;
+const IN_PORT: u16 = 4;
+const PROTO: u16 = 6;
+const PAYLOAD: u16 = 7;
+const TRUNC_LEN: u16 = 9;
+const QUEUE_LEN: u16 = 11;
+const REASON: u16 = 23;
+const PORT_INDEX: u16 = 0;
+const PORT_NAME: u16 = 1;
+const MODE_PACKET: u8 = 1;
+/// linux/genetlink.h
+const CONTROL: u16 = 16;
+const GETFAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+const NLMSG_ERROR: u16 = 2;
+
+const HEAD_BYTES: usize = 16 + 4;
+const ATTRIBUTE_BYTES: usize = 4;
+/// An Ethernet header with a tag or two, and the headers that tell a flow.
+const COPY_BYTES: u32 = 128;
+/// Packets that may wait in the kernel on each processor.
+const WAITING_PACKETS: u32 = 10_000;
+const BUFFER_BYTES: usize = 1 << 16;
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
+/// Why there is no monitor.
+pub enum Refusal {
+    /// The kernel has none.
+    Absent,
+    /// Somebody else has it.
+    Busy,
+    Failed(&'static str, Errno),
+}
+
+/// The monitor, running. It is stopped when this goes.
+pub struct Monitor {
+    fd: OwnedFd,
+    family: u16,
+    /// Drops that the socket had no room for are lost without a number.
+    pub overruns: u64,
+}
+
+/// The attributes of a message from `at`: number and value.
+fn attributes(bytes: &[u8], mut at: usize) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let head = bytes.get(at..at + ATTRIBUTE_BYTES)?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        // The two high bits are flags.
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
+        let value = bytes.get(at + ATTRIBUTE_BYTES..at + length)?;
+        at += length.next_multiple_of(4);
+        Some((kind, value))
+    })
+}
+
+fn find(bytes: &[u8], at: usize, wanted: u16) -> Option<&[u8]> {
+    attributes(bytes, at)
+        .find(|row| row.0 == wanted)
+        .map(|row| row.1)
+}
+
+fn text(value: &[u8]) -> String {
+    let end = value
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(value.len());
+    String::from_utf8_lossy(&value[..end]).into_owned()
+}
+
+fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = (ATTRIBUTE_BYTES + value.len()) as u16;
+    message.extend(length.to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+    message.resize(message.len().next_multiple_of(4), 0);
+}
+
+fn message(family: u16, command: u8, version: u8) -> Vec<u8> {
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    let mut message = vec![0; 4];
+    message.extend(family.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend([command, version, 0, 0]);
+    message
+}
+
+/// What one message of the group says; None if it tells of no packet.
+fn drop_of(message: &[u8]) -> Option<Drop> {
+    if message.get(16) != Some(&COMMAND_PACKET) {
+        return None;
+    }
+    let value = |kind| find(message, HEAD_BYTES, kind);
+    let protocol = value(PROTO)?.try_into().ok().map(u16::from_ne_bytes)?;
+    if !is_ip(protocol.into()) {
+        return None;
+    }
+    Some(Drop {
+        place: function_of(&value(SYMBOL).map(text).unwrap_or_default()).to_owned(),
+        reason: value(REASON).map(text).unwrap_or_default(),
+        interface: value(IN_PORT).map(interface).unwrap_or_default(),
+        flow: flow_of(network_header(value(PAYLOAD).unwrap_or_default())),
+    })
+}
+
+/// The name of an interface that the kernel gives by name or by number.
+fn interface(port: &[u8]) -> String {
+    if let Some(name) = find(port, 0, PORT_NAME) {
+        return text(name);
+    }
+    let index = find(port, 0, PORT_INDEX).and_then(|value| value.try_into().ok());
+    let name = index.and_then(|index| if_indextoname(u32::from_ne_bytes(index)).ok());
+    name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Where the IP header begins: a payload may have its link layer's header in front.
+fn network_header(payload: &[u8]) -> &[u8] {
+    const ETHERNET_BYTES: usize = 14;
+    let kind = payload.get(12..ETHERNET_BYTES);
+    match kind {
+        Some([0x08, 0x00] | [0x86, 0xdd]) => &payload[ETHERNET_BYTES..],
+        _ => payload,
+    }
+}
+
+impl Monitor {
+    /// Begins. With `take`, a monitor that somebody left running is stopped first.
+    pub fn start(take: bool) -> Result<Monitor, Refusal> {
+        let failed = |what| move |error| Refusal::Failed(what, error);
+        let control = open(0).map_err(failed("a netlink socket"))?;
+        let family = family(&control).map_err(|error| match error {
+            Errno::ENOENT => Refusal::Absent,
+            error => Refusal::Failed("the family NET_DM", error),
+        })?;
+        let fd = open(GROUP_ALERT).map_err(failed("the monitor's group"))?;
+        let _ = setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
+        if take {
+            // Nobody may have it: then there is nothing to stop.
+            let _ = ask(&control, message(family, COMMAND_STOP, VERSION));
+        }
+        let mut config = message(family, COMMAND_CONFIG, VERSION);
+        put(&mut config, ALERT_MODE, &[MODE_PACKET]);
+        put(&mut config, TRUNC_LEN, &COPY_BYTES.to_ne_bytes());
+        put(&mut config, QUEUE_LEN, &WAITING_PACKETS.to_ne_bytes());
+        ask(&control, config).map_err(|error| match error {
+            Errno::EBUSY => Refusal::Busy,
+            error => Refusal::Failed("the monitor's configuration", error),
+        })?;
+        ask(&control, message(family, COMMAND_START, VERSION)).map_err(|error| match error {
+            Errno::EAGAIN | Errno::EBUSY => Refusal::Busy,
+            error => Refusal::Failed("the monitor's start", error),
+        })?;
+        Ok(Monitor {
+            fd,
+            family,
+            overruns: 0,
+        })
+    }
+
+    /// Waits for the next drops, at most for so long, and gives each to `told`.
+    pub fn wait(&mut self, at_most: Duration, mut told: impl FnMut(Drop)) -> Result<(), Errno> {
+        let patience = TimeVal::new(
+            at_most.as_secs() as i64,
+            i64::from(at_most.subsec_micros()).max(1),
+        );
+        setsockopt(&self.fd, sockopt::ReceiveTimeout, &patience)?;
+        let mut bytes = [0; BUFFER_BYTES];
+        match recv(self.fd.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
+            Ok(length) => drop_of(&bytes[..length]).into_iter().for_each(&mut told),
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(Errno::ENOBUFS) => self.overruns += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Drop for Monitor {
+    fn drop(&mut self) {
+        if let Ok(control) = open(0) {
+            let _ = ask(&control, message(self.family, COMMAND_STOP, VERSION));
+        }
+    }
+}
+
+fn open(groups: u32) -> Result<OwnedFd, Errno> {
+    let fd = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkGeneric,
+    )?;
+    bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+    Ok(fd)
+}
+
+/// Sends a request; what was answered before its acknowledgement.
+fn ask(fd: &OwnedFd, mut request: Vec<u8>) -> Result<Vec<u8>, Errno> {
+    let length = (request.len() as u32).to_ne_bytes();
+    request[..length.len()].copy_from_slice(&length);
+    send(fd.as_raw_fd(), &request, MsgFlags::empty())?;
+    let mut answer = Vec::new();
+    loop {
+        let mut bytes = vec![0; BUFFER_BYTES];
+        let received = recv(fd.as_raw_fd(), &mut bytes, MsgFlags::empty())?;
+        bytes.truncate(received);
+        if received < HEAD_BYTES {
+            return Err(Errno::EBADMSG);
+        }
+        if u16::from_ne_bytes([bytes[4], bytes[5]]) != NLMSG_ERROR {
+            answer = bytes;
+            continue;
+        }
+        return match i32::from_ne_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]) {
+            0 => Ok(answer),
+            error => Err(Errno::from_raw(-error)),
+        };
+    }
+}
+
+fn family(fd: &OwnedFd) -> Result<u16, Errno> {
+    let mut request = message(CONTROL, GETFAMILY, 1);
+    put(&mut request, FAMILY_NAME, FAMILY.to_bytes_with_nul());
+    let answer = ask(fd, request)?;
+    let number = find(&answer, HEAD_BYTES, FAMILY_ID).ok_or(Errno::EBADMSG)?;
+    let number = number.try_into().map_err(|_| Errno::EBADMSG)?;
+    Ok(u16::from_ne_bytes(number))
+}
+
+/// Whether the kernel has the monitor now; asking makes it load the module.
+pub fn exists() -> bool {
+    open(0).is_ok_and(|fd| family(&fd).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_alert_is_read() {
+        let mut alert = message(30, COMMAND_PACKET, VERSION);
+        put(&mut alert, PROTO, &0x0800u16.to_ne_bytes());
+        put(&mut alert, SYMBOL, b"nf_queue+0x1/0x2\0");
+        let mut port = Vec::new();
+        put(&mut port, PORT_NAME, b"lo\0");
+        put(&mut alert, IN_PORT | 0x8000, &port);
+        let packet = [
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2,
+        ];
+        let ethernet = [&[0; 12][..], &[8, 0], &packet].concat();
+        put(&mut alert, PAYLOAD, &ethernet);
+        put(&mut alert, REASON, b"NOT_SPECIFIED\0");
+        let drop = drop_of(&alert).unwrap();
+        assert_eq!(
+            (drop.place.as_str(), drop.reason.as_str()),
+            ("nf_queue", "NOT_SPECIFIED")
+        );
+        assert_eq!(
+            (drop.interface.as_str(), drop.flow.as_str()),
+            ("lo", "udp 1.2.3.4:1 > 5.6.7.8:2")
+        );
+        // Cut anywhere, it is read as far as it goes.
+        for end in 0..alert.len() {
+            let _ = drop_of(&alert[..end]);
+        }
+        alert[16] = COMMAND_STOP;
+        assert_eq!(drop_of(&alert), None);
+    }
+}

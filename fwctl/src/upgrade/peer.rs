@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which process answers at a control socket. Only the kernel's word counts: what the process says of
+//! itself may be said by one that was taken over, or by a stand-in.
+//!
+//! Theory of operation: SO_PEERCRED names the process that listens. A pidfd is opened of it, and then
+//! it is asked: the kernel says which process wrote the answer (SCM_CREDENTIALS), and as whom. If that
+//! is the same number, and the pidfd's process still runs, then it is that very process, for its number
+//! can't have been another's meanwhile. So no pidfd of the socket (SO_PEERPIDFD) is needed, which
+//! would name who listened first, as the user he was then.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use rustix::process::{pidfd_open, Pid, PidfdFlags};
+
+use crate::answer::Status;
+use crate::client;
+use crate::failure::{words, Exit, Failure};
+use crate::status;
+
+/// The process of a firewall.
+pub struct Peer {
+    pub pid: i32,
+    /// As it was when it answered.
+    pub uid: u32,
+    pub gid: u32,
+    /// What it says.
+    pub status: Status,
+    process: OwnedFd,
+}
+
+fn refused(text: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Refused, text)
+}
+
+/// A pidfd.
+pub fn open_process(pid: i32) -> Result<OwnedFd, Failure> {
+    let opened = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
+    opened
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        .map_err(|error| refused(format_args!("pid {pid}: {}", words(&error.into()))))
+}
+
+/// Whether a pidfd's process has ended.
+pub fn has_ended(process: BorrowedFd) -> bool {
+    let mut polled = [PollFd::new(process, PollFlags::POLLIN)];
+    !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))
+}
+
+impl Peer {
+    /// Asks who runs.
+    pub fn find(socket: &Path) -> Result<Peer, Failure> {
+        let mut client = client::connect(socket)?;
+        let pid = client.listener().map_or(0, |listener| listener.pid());
+        if pid <= 0 {
+            let shown = socket.display();
+            return Err(refused(format_args!(
+                "{shown}: its process is not to be seen from here: run fwctl where the firewall runs"
+            )));
+        }
+        let process = open_process(pid)?;
+        let status = status::ask(&mut client)?;
+        let Some(writer) = client.writer().filter(|writer| writer.pid() == pid) else {
+            return Err(refused(format_args!(
+                "{}: pid {pid} listens, and another process answers: this is no firewall",
+                socket.display()
+            )));
+        };
+        let peer = Peer {
+            pid,
+            uid: writer.uid(),
+            gid: writer.gid(),
+            status,
+            process,
+        };
+        peer.check()?;
+        Ok(peer)
+    }
+
+    /// Its pidfd.
+    pub fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// Fails if it has ended: what was read of /proc by its number may have been another's.
+    pub fn check(&self) -> Result<(), Failure> {
+        match has_ended(self.process()) {
+            true => Err(refused(format_args!(
+                "the firewall (pid {}) has ended",
+                self.pid
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// A file of it in /proc.
+    pub fn file(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid.to_string()).join(name)
+    }
+
+    /// The text of a file of it in /proc, which is its own for sure.
+    pub fn read(&self, name: &str) -> Result<String, Failure> {
+        let path = self.file(name);
+        let text = fs::read_to_string(&path);
+        self.check()?;
+        text.map_err(|error| refused(format_args!("{}: {}", path.display(), words(&error))))
+    }
+
+    /// Fails if it is in another namespace of a kind, as far as this process may look.
+    fn check_namespace(&self, kind: &str, what: &str) -> Result<(), Failure> {
+        let theirs = fs::metadata(self.file(&format!("ns/{kind}")));
+        let ours = fs::metadata(Path::new("/proc/self/ns").join(kind));
+        self.check()?;
+        let (Ok(theirs), Ok(ours)) = (theirs, ours) else {
+            return Ok(());
+        };
+        if (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()) {
+            return Ok(());
+        }
+        let pid = self.pid;
+        Err(refused(format_args!(
+            "the firewall (pid {pid}) is in another {what} namespace, which fwctl does not enter by \
+             itself: run it there, by ip netns exec NAME or nsenter --target {pid} --{kind}"
+        )))
+    }
+
+    /// Fails if it is not where this process is: what user and capabilities mean would be another
+    /// thing, or the new firewall would be elsewhere.
+    pub fn check_namespaces(&self) -> Result<(), Failure> {
+        self.check_namespace("user", "user")?;
+        self.check_namespace("net", "network")
+    }
+
+    /// What /proc/PID/status says of a key.
+    pub fn status_line(&self, key: &str) -> Result<String, Failure> {
+        let text = self.read("status")?;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        value
+            .map(|value| value.trim().to_owned())
+            .ok_or_else(|| refused(format_args!("pid {}: its {key} is not known", self.pid)))
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall that is a service of systemd. systemd itself starts the new one, so that it is born in
+//! the unit, with its user, limits, filters and mounts, by its command line, as systemd's child.
+//!
+//! Theory of operation: `upgrade` opens the program, listens in a folder that is root's alone, and has
+//! systemd reload the unit, whose ExecReload is `fwctl ... unit-reload %n -- COMMAND`, COMMAND being
+//! that of ExecStart. Started so in the unit, fwctl finds that somebody listens, is given the program,
+//! and starts it in an orphan: init, which is systemd, takes it over before it says anything. Then the
+//! old firewall tells systemd of its new main process (MAINPID), and ends. If nobody listens, it is a
+//! reload of the policy.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{chown, DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt};
+
+use super::orders::{self, Orders};
+use super::peer::Peer;
+use super::program::Program;
+use super::rehearsal;
+use super::started::{Output, Started};
+use crate::arguments::Arguments;
+use crate::failure::{words, Exit, Failure};
+use crate::reload;
+
+/// Where `upgrade` listens, by the unit's name.
+const FOLDER: &str = "/run/twinwall-upgrade";
+/// Variables that systemd gives a process of a unit and that are the new firewall's as well.
+const PASSED_ON: [&str; 3] = ["NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID"];
+const STEP: Duration = Duration::from_millis(20);
+/// What the process in the unit says if all is well.
+const DONE: &str = "done";
+
+/// What systemd knows of a service.
+pub struct Unit {
+    pub name: String,
+    /// Of ExecStart.
+    pub program: PathBuf,
+    /// In microseconds; 0 = none.
+    watchdog_us: u64,
+}
+
+fn refused(text: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Refused, text)
+}
+
+/// The service in whose control group a process is: "0::/system.slice/a.service".
+fn service_of(cgroups: &str) -> Option<&str> {
+    let mut paths = cgroups
+        .lines()
+        .filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.find_map(|path| path.rsplit('/').find(|part| part.ends_with(".service")))
+}
+
+/// What `systemctl show` says of properties, a line each; none if there is no systemd.
+fn show(unit: &str, properties: &str) -> Option<String> {
+    let mut command = Command::new("systemctl");
+    command.args(["show", "--property", properties, "--", unit]);
+    let output = command.stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then_some(text)
+}
+
+fn property<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = shown.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The part of a command that systemctl shows: "{ path=/a ; argv[]=/a --b ; ignore_errors=no ; ... }".
+fn part<'a>(command: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = command.split_once(begin)?;
+    rest.split_once(end).map(|(part, _)| part)
+}
+
+/// A time as systemctl shows it: "1min 30s", "0", "infinity".
+fn microseconds(span: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 6] = [
+        ("us", 1),
+        ("ms", 1000),
+        ("min", 60_000_000),
+        ("s", 1_000_000),
+        ("h", 3_600_000_000),
+        ("d", 86_400_000_000),
+    ];
+    let of_word = |word: &str| {
+        let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let (_, unit) = UNITS
+            .iter()
+            .find(|(name, _)| *name == &word[digits.len()..])?;
+        digits.parse::<u64>().ok()?.checked_mul(*unit)
+    };
+    span.split_whitespace().map(of_word).sum()
+}
+
+impl Unit {
+    /// The service whose main process a firewall is, if it is one's. Fails if the unit can't upgrade.
+    pub fn of(peer: &Peer) -> Result<Option<Unit>, Failure> {
+        let cgroups = peer.read("cgroup")?;
+        let Some(name) = service_of(&cgroups) else {
+            return Ok(None);
+        };
+        let Some(shown) = show(name, "MainPID,ExecStart,ExecReload,WatchdogUSec") else {
+            return Ok(None);
+        };
+        if property(&shown, "MainPID") != Some(&peer.pid.to_string()) {
+            return Ok(None);
+        }
+        let words = |name| part(property(&shown, name)?, "argv[]=", " ; ignore_errors=");
+        let start = words("ExecStart").unwrap_or_default();
+        let expected = format!(" unit-reload {name} -- {start}");
+        if !words("ExecReload").is_some_and(|reload| reload.ends_with(&expected)) {
+            return Err(refused(format_args!(
+                "{name} can't start another firewall in its place: let its ExecReload be fwctl \
+                 --socket PATH unit-reload %n -- and the words of its ExecStart, as in the unit that \
+                 is shipped"
+            )));
+        }
+        let path = property(&shown, "ExecStart").and_then(|start| part(start, "path=", " ; "));
+        Ok(Some(Unit {
+            name: name.to_owned(),
+            program: PathBuf::from(path.unwrap_or_default()),
+            watchdog_us: property(&shown, "WatchdogUSec")
+                .and_then(microseconds)
+                .unwrap_or(0),
+        }))
+    }
+
+    /// The process that systemd has started for the reload.
+    fn is_control_process(&self, pid: i32) -> bool {
+        let shown = show(&self.name, "ControlPID").unwrap_or_default();
+        property(&shown, "ControlPID") == Some(&pid.to_string())
+    }
+
+    /// Has the program take over in the unit. Fails with what is said there.
+    pub fn take_over(&self, old: &Peer, program: &Program, socket: &Path) -> Result<Peer, Failure> {
+        let stage = Stage::new(&self.name, old.uid)
+            .map_err(|error| refused(format_args!("{FOLDER}/{}: {}", self.name, words(&error))))?;
+        let mut command = Command::new("systemctl");
+        command.args(["reload", "--", &self.name]);
+        let spawned = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut systemctl =
+            spawned.map_err(|error| refused(format_args!("systemctl: {}", words(&error))))?;
+        let said = self.give(&stage, &mut systemctl, program);
+        let output = systemctl.wait_with_output();
+        let complaint = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+        let complaint = complaint.unwrap_or_default();
+        let line = complaint
+            .lines()
+            .next()
+            .unwrap_or("it did not ask for the program");
+        match said.as_deref() {
+            Some(DONE) => {}
+            Some(text) if !text.is_empty() => return Err(refused(text)),
+            _ => {
+                return Err(refused(format_args!(
+                    "{}: {line}: journalctl --unit {} may tell why",
+                    self.name, self.name
+                )))
+            }
+        }
+        let new = Peer::find(socket)?;
+        let shown = show(&self.name, "MainPID").unwrap_or_default();
+        let is_main = property(&shown, "MainPID") == Some(&new.pid.to_string());
+        match is_main && program.runs_as(&new) {
+            true => Ok(new),
+            false => Err(refused(format_args!(
+                "{}: pid {} is not what systemd was to start: journalctl --unit {} may tell why",
+                self.name, new.pid, self.name
+            ))),
+        }
+    }
+
+    /// Gives the program to the process in the unit, and hears what becomes of it.
+    fn give(&self, stage: &Stage, systemctl: &mut Child, program: &Program) -> Option<String> {
+        let environment = match self.watchdog_us {
+            0 => Vec::new(),
+            us => vec![("WATCHDOG_USEC".to_owned(), us.to_string())],
+        };
+        let orders = Orders {
+            name: program.path.clone(),
+            arguments: Vec::new(),
+            environment,
+            connect: None,
+            rights: None,
+            surroundings: None,
+        };
+        let mut stream = loop {
+            match stage.listener.accept() {
+                Ok((stream, _)) => {
+                    let peer = getsockopt(&stream, sockopt::PeerCredentials).ok()?;
+                    if self.is_control_process(peer.pid()) {
+                        break stream;
+                    }
+                }
+                Err(_) if matches!(systemctl.try_wait(), Ok(None)) => thread::sleep(STEP),
+                Err(_) => return None,
+            }
+        };
+        stream.set_nonblocking(false).ok()?;
+        orders::send(&stream, &orders, program.file.as_fd(), None).ok()?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said).ok()?;
+        Some(said)
+    }
+}
+
+/// Where the process in the unit asks for the program. Goes away with the value.
+struct Stage {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Stage {
+    /// The user may connect.
+    fn new(unit: &str, user: u32) -> io::Result<Stage> {
+        let made = DirBuilder::new().mode(0o755).create(FOLDER);
+        let data = fs::symlink_metadata(FOLDER)?;
+        if made.is_err() && (!data.is_dir() || data.uid() != 0 || data.mode() & 0o022 != 0) {
+            return Err(io::Error::other(
+                "the folder is not root's alone: remove it",
+            ));
+        }
+        let path = Path::new(FOLDER).join(unit);
+        let _ = fs::remove_file(&path); // what an upgrade left that was killed
+        let listener = UnixListener::bind(&path)?;
+        let stage = Stage { path, listener };
+        stage.listener.set_nonblocking(true)?;
+        chown(&stage.path, Some(user), None)?;
+        Ok(stage)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The connection to who asks for an upgrade of the unit, if somebody does: root.
+fn asked(unit: &str) -> Option<UnixStream> {
+    let stream = UnixStream::connect(Path::new(FOLDER).join(unit)).ok()?;
+    let listener = getsockopt(&stream, sockopt::PeerCredentials).ok()?;
+    (listener.uid() == 0).then_some(stream)
+}
+
+/// Has the program that root gives take over, with the arguments of the unit.
+fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Result<(), Failure> {
+    let received = orders::receive(stream);
+    let (mut orders, descriptors) = received.map_err(|error| {
+        let gone = error.kind() == ErrorKind::UnexpectedEof;
+        let words = if gone {
+            "fwctl upgrade has ended".to_owned()
+        } else {
+            words(&error)
+        };
+        refused(format_args!("no program is given: {words}"))
+    })?;
+    let program = Program::received(descriptors.program, orders.name.clone());
+    orders.arguments = given.to_vec();
+    let old = Peer::find(&arguments.socket)?;
+    rehearsal::run(&program, &mut orders, &arguments.socket)?;
+    let passed_on = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+    orders
+        .environment
+        .extend(PASSED_ON.into_iter().filter_map(passed_on));
+    let option = format!("--take-over={}", arguments.socket.display());
+    orders.arguments.push(option);
+    let mut started = Started::start(&program, &orders, None, Output::Own, true)?;
+    started.wait_for(&arguments.socket, old.pid).map(drop)
+}
+
+/// What a unit's ExecReload runs. command: that of its ExecStart.
+pub fn run(arguments: &Arguments, unit: &str, command: &[String]) -> Result<Exit, Failure> {
+    let Some(mut stream) = asked(unit) else {
+        return reload::run(arguments);
+    };
+    let done = take_over(arguments, &stream, command.get(1..).unwrap_or_default());
+    let said = done.as_ref().err().map_or(DONE, |failure| &failure.text);
+    let _ = stream.write_all(said.as_bytes()); // who asked may be gone
+    done.map(|()| Exit::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_found_in_either_form_of_control_groups() {
+        let v2 = "0::/system.slice/system-twinwall\\x2dc.slice/twinwall-c@web.service\n";
+        assert_eq!(service_of(v2), Some("twinwall-c@web.service"));
+        let v1 = "2:cpu:/\n1:name=systemd:/system.slice/cron.service\n0::/\n";
+        assert_eq!(service_of(v1), Some("cron.service"));
+        assert_eq!(service_of("0::/user.slice/session-1.scope\n"), None);
+    }
+
+    #[test]
+    fn times_are_read_as_systemctl_shows_them() {
+        for (text, us) in [
+            ("10s", Some(10_000_000)),
+            ("1min 30s", Some(90_000_000)),
+            ("500ms", Some(500_000)),
+            ("0", None),
+            ("infinity", None),
+        ] {
+            assert_eq!(microseconds(text), us, "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_are_read_as_systemctl_shows_them() {
+        let shown =
+            "MainPID=12\nExecStart={ path=/usr/sbin/c-firewall ; argv[]=/usr/sbin/c-firewall \
+                     --control /run/a $OPTIONS ; ignore_errors=no ; start_time=[n/a] ; pid=0 }\n";
+        let start = property(shown, "ExecStart").unwrap();
+        assert_eq!(part(start, "path=", " ; "), Some("/usr/sbin/c-firewall"));
+        assert_eq!(
+            part(start, "argv[]=", " ; ignore_errors="),
+            Some("/usr/sbin/c-firewall --control /run/a $OPTIONS")
+        );
+        assert_eq!(property(shown, "MainPID"), Some("12"));
+    }
+}

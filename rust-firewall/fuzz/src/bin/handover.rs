@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What an old firewall tells in an upgrade.
+//!
+//! Input: a byte that says what follows, a line of state, the memory of rules or that of states; the shape
+//! of states is in five more bytes.
+#![no_main]
+
+use libfuzzer_sys::{fuzz_target, Corpus};
+use rust_firewall::engine::compiled::LIMIT_SIZE_MAX;
+use rust_firewall::handover;
+use rust_firewall::handover::Handover;
+use rust_firewall::ruleset::carry::{self, CarryKind};
+use rust_firewall::worker::WorkerGiven;
+
+const LINE: u8 = 0;
+const RULES: u8 = 1;
+const STATES: u8 = 2;
+const PLACES_MAX: u8 = 4;
+const LIMIT_SIZE: i64 = 1000;
+
+fuzz_target!(|input: &[u8]| -> Corpus {
+    match input.split_first() {
+        Some((&LINE, rest)) => fuzz_line(rest),
+        Some((&RULES, rest)) => fuzz_rules(rest),
+        Some((&STATES, rest)) => fuzz_states(rest),
+        _ => return Corpus::Reject,
+    }
+    Corpus::Keep
+});
+
+/// What is taken is printed, and that is taken again.
+fn fuzz_line(line: &[u8]) {
+    let (mut told, mut again) = (Handover::default(), Handover::default());
+    match handover::state::parse(line, &mut told) {
+        Ok(()) => {
+            let printed = handover::state::print(&told);
+            handover::state::parse(printed.as_bytes(), &mut again).expect("what was printed");
+            assert_eq!(
+                (told.queues.len(), told.pid),
+                (again.queues.len(), again.pid)
+            );
+        }
+        Err(failure) => assert!(!failure.text.contains('\n')),
+    }
+}
+
+/// Totals are those of all rules, and sizes such as limits have. Who has them knows himself again.
+fn fuzz_rules(bytes: &[u8]) {
+    let Some(side) = handover::rules::parse(bytes) else {
+        return;
+    };
+    let mut totals = side.totals.map(|_| 0);
+    for rule in &side.rules {
+        for (total, count) in totals.iter_mut().zip(rule.count) {
+            *total += u32::from(count);
+        }
+    }
+    assert_eq!(totals, side.totals);
+    assert_eq!(
+        side.limit_sizes.len(),
+        totals[CarryKind::Limits as usize] as usize
+    );
+    for size in &side.limit_sizes {
+        assert!((1..=LIMIT_SIZE_MAX).contains(size));
+    }
+    let carry = carry::pair(&side.rules, &side.rules);
+    let figures = (carry.kept as usize, carry.added, carry.removed);
+    assert_eq!(figures, (side.rules.len(), 0, 0));
+}
+
+fn places(count: u8) -> Vec<Option<usize>> {
+    let place = |place: u8| (place % 2 == 1).then_some(place.into());
+    (0..count % PLACES_MAX).map(place).collect()
+}
+
+/// What is taken lies within its bounds.
+fn fuzz_states(input: &[u8]) {
+    let Some(([counts, stats, queues, limits, quotas], rest)) = input.split_first_chunk() else {
+        return;
+    };
+    let mut taken = Handover {
+        count_places: places(*counts),
+        stat_places: places(*stats),
+        queues: (0..1 + queues % 2)
+            .map(|_| WorkerGiven::default())
+            .collect(),
+        ..Handover::default()
+    };
+    taken.side.limit_sizes = vec![LIMIT_SIZE; (limits % PLACES_MAX).into()];
+    taken.side.totals[CarryKind::Limits as usize] = (limits % PLACES_MAX).into();
+    taken.side.totals[CarryKind::Quotas as usize] = (quotas % PLACES_MAX).into();
+    let mut bytes = rest.to_vec();
+    bytes.resize(handover::counted::states_bytes(&taken) as usize, 0);
+    if handover::counted::parse_states(&bytes, &mut taken).is_ok() {
+        let states = &taken.states;
+        assert_eq!(states.tokens.len(), taken.side.limit_sizes.len());
+        assert!(states
+            .tokens
+            .iter()
+            .all(|tokens| (0..=LIMIT_SIZE).contains(tokens)));
+        assert_eq!(states.used.len(), usize::from(quotas % PLACES_MAX));
+        assert!(states.used.iter().all(|used| *used <= i64::MAX as u64));
+    }
+}

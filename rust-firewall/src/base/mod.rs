@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What every other folder uses.
+
+pub mod clock;
+pub mod counts;
+pub mod log;
+pub mod output;

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The answers of the control socket: docs/CONTROL.md. Pure; each is a line with its line end.
+
+use serde::{Serialize, Serializer};
+
+use crate::base::counts;
+use crate::base::log::{self, LogLevel};
+use crate::control::process::ControlSelf;
+use crate::options::{self, PROGRAM, VERSION};
+use crate::state::contract::Contract;
+use crate::state::reload::ReloadResult;
+use crate::state::report_policy::{self, RequirementObject};
+use crate::state::snapshot::{
+    Snapshot, SnapshotCounter, SnapshotLog, SnapshotPolicy, SnapshotRule,
+};
+use crate::worker::stats::{self, Ledger};
+use crate::worker::tracked;
+
+/// One line of JSON.
+fn line_of(object: &impl Serialize) -> String {
+    // It can't fail: all keys are strings, and there is memory or the program ends.
+    serde_json::to_string(object).unwrap_or_default() + "\n"
+}
+
+#[derive(Serialize)]
+struct ErrorAnswer<'a> {
+    ok: bool,
+    error: &'a str,
+}
+
+/// A request failed. text: "CAUSE: CURE".
+pub fn error(text: &str) -> String {
+    line_of(&ErrorAnswer {
+        ok: false,
+        error: text,
+    })
+}
+
+#[derive(Serialize)]
+struct PolicyObject<'a> {
+    file: &'a str,
+    generation: u32,
+    loaded_ms: u64,
+    chains: u32,
+    rules: u32,
+    requirement: RequirementObject,
+    ct_state: Option<&'static str>,
+}
+
+fn policy_object(policy: &SnapshotPolicy) -> PolicyObject<'_> {
+    PolicyObject {
+        file: &policy.file,
+        generation: policy.generation,
+        loaded_ms: policy.loaded_ms,
+        chains: policy.chain_count,
+        rules: policy.rule_count,
+        requirement: report_policy::requirement_object(&policy.requirement),
+        ct_state: tracked::name(policy.tracked),
+    }
+}
+
+#[derive(Serialize)]
+struct QueueObject {
+    queue: u16,
+    waiting: Option<u64>,
+    queue_length: u32,
+    received: u64,
+    queue_full: Option<u64>,
+    user_drop: Option<u64>,
+    unseen: Option<u64>,
+    stalled: u64,
+    reconciled: bool,
+}
+
+/// A figure that comes from the kernel's; none if they are not known.
+fn known(ledger: &Ledger, value: u64) -> Option<u64> {
+    ledger.known.then_some(value)
+}
+
+fn queues_array(snapshot: &Snapshot) -> Vec<QueueObject> {
+    let object = |(ledger, stalled): (&Ledger, &u64)| QueueObject {
+        queue: ledger.number,
+        waiting: known(ledger, ledger.waiting),
+        queue_length: snapshot.options.queue_length,
+        received: ledger.stats.received,
+        queue_full: known(ledger, ledger.queue_full),
+        user_drop: known(ledger, ledger.user_drop),
+        unseen: known(ledger, ledger.unseen),
+        stalled: *stalled,
+        reconciled: ledger.reconciled,
+    };
+    let queues = snapshot.ledgers.iter().zip(&snapshot.stalled);
+    queues.map(object).collect()
+}
+
+#[derive(Serialize)]
+struct LedgerObject {
+    reconciled: bool,
+    difference: u64,
+    lost: Option<u64>,
+}
+
+fn ledger_object(snapshot: &Snapshot) -> LedgerObject {
+    let mut sum = Ledger {
+        known: true,
+        reconciled: true,
+        ..Ledger::default()
+    };
+    for ledger in &snapshot.ledgers {
+        stats::ledger_add(&mut sum, ledger);
+    }
+    LedgerObject {
+        reconciled: sum.reconciled,
+        difference: sum.difference,
+        lost: known(&sum, sum.lost),
+    }
+}
+
+fn counts_object<S: Serializer>(counts: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+    let names = counts::ALL.iter().map(|(_, name)| name);
+    serializer.collect_map(names.zip(counts))
+}
+
+#[derive(Serialize)]
+struct StatusAnswer<'a> {
+    ok: bool,
+    program: &'static str,
+    version: &'static str,
+    pid: i32,
+    uid: u32,
+    executable: &'a str,
+    arguments: &'a [String],
+    time_ms: u64,
+    started_ms: u64,
+    backend: &'static str,
+    policy: Option<PolicyObject<'a>>,
+    queues: Vec<QueueObject>,
+    ledger: LedgerObject,
+    contract: &'a Contract,
+    reload_error: Option<&'a str>,
+    log_level: &'static str,
+    #[serde(serialize_with = "counts_object")]
+    counts: &'a [u64],
+}
+
+/// Who and what runs. counts: in the order of `counts::ALL`.
+pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &[u64]) -> String {
+    line_of(&StatusAnswer {
+        ok: true,
+        program: PROGRAM,
+        version: VERSION,
+        pid: own.pid,
+        uid: own.uid,
+        executable: &own.executable,
+        arguments: &own.arguments,
+        time_ms: snapshot.time_ms,
+        started_ms: snapshot.started_ms,
+        backend: options::backend_name(snapshot.options.backend),
+        policy: snapshot.policy.as_ref().map(policy_object),
+        queues: queues_array(snapshot),
+        ledger: ledger_object(snapshot),
+        contract: &snapshot.contract,
+        reload_error: snapshot.reload_error.as_deref(),
+        log_level: log::level_name(level),
+        counts,
+    })
+}
+
+/// The ledger. report: as report::ledger makes it with --json.
+pub fn stats(report: &str) -> String {
+    // The report is an object of its own, on a line.
+    let rest = report.strip_prefix('{').unwrap_or_default();
+    format!("{{\"ok\":true,{rest}")
+}
+
+#[derive(Serialize)]
+struct CounterObject {
+    statement: u32,
+    packets: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct LogObject {
+    statement: u32,
+    packets: u64,
+}
+
+#[derive(Serialize)]
+struct RuleObject<'a> {
+    rule: &'a str,
+    table: &'a str,
+    chain: &'a str,
+    text: &'a str,
+    comment: Option<&'a str>,
+    counters: Vec<CounterObject>,
+    logs: Vec<LogObject>,
+}
+
+fn counter_object(counter: &SnapshotCounter) -> CounterObject {
+    CounterObject {
+        statement: counter.statement,
+        packets: counter.packets,
+        bytes: counter.bytes,
+    }
+}
+
+fn log_object(log: &SnapshotLog) -> LogObject {
+    LogObject {
+        statement: log.statement,
+        packets: log.packets,
+    }
+}
+
+fn rule_object(rule: &SnapshotRule) -> RuleObject<'_> {
+    RuleObject {
+        rule: &rule.rule,
+        table: &rule.table,
+        chain: &rule.chain,
+        text: &rule.text,
+        comment: rule.comment.as_deref(),
+        counters: rule.counters.iter().map(counter_object).collect(),
+        logs: rule.logs.iter().map(log_object).collect(),
+    }
+}
+
+#[derive(Serialize)]
+struct RulesAnswer<'a> {
+    ok: bool,
+    generation: u32,
+    rules: Vec<RuleObject<'a>>,
+}
+
+/// The rules. snapshot: with them.
+pub fn rules(snapshot: &Snapshot) -> String {
+    let policy = snapshot.policy.as_ref();
+    let rules = policy.map_or(&[][..], |policy| &policy.rules);
+    line_of(&RulesAnswer {
+        ok: true,
+        generation: policy.map_or(0, |policy| policy.generation),
+        rules: rules.iter().map(rule_object).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct ReloadAnswer {
+    ok: bool,
+    generation: u32,
+    rules: u32,
+    kept: u32,
+    added: u32,
+    removed: u32,
+    milliseconds: u64,
+}
+
+pub fn reload(result: &ReloadResult) -> String {
+    line_of(&ReloadAnswer {
+        ok: true,
+        generation: result.generation,
+        rules: result.rules,
+        kept: result.kept,
+        added: result.added,
+        removed: result.removed,
+        milliseconds: result.milliseconds,
+    })
+}
+
+#[derive(Serialize)]
+struct LogAnswer {
+    ok: bool,
+    level: &'static str,
+    was: &'static str,
+}
+
+pub fn log(level: LogLevel, was: LogLevel) -> String {
+    line_of(&LogAnswer {
+        ok: true,
+        level: log::level_name(level),
+        was: log::level_name(was),
+    })
+}
+
+#[derive(Serialize)]
+struct DrainAnswer {
+    ok: bool,
+    seconds: u32,
+    waiting: u64,
+}
+
+#[derive(Serialize)]
+struct ProofAnswer {
+    ok: bool,
+    port: u32,
+    number: u64,
+}
+
+/// Where a proof is to be sent to, and what is to stand in it.
+pub fn proof(port: u32, number: u64) -> String {
+    line_of(&ProofAnswer {
+        ok: true,
+        port,
+        number,
+    })
+}
+
+/// waiting: packets that have no verdict yet.
+pub fn drain(seconds: u32, waiting: u64) -> String {
+    line_of(&DrainAnswer {
+        ok: true,
+        seconds,
+        waiting,
+    })
+}

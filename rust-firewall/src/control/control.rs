@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The control socket: docs/CONTROL.md. It is served within the main thread's poll loop.
+//!
+//! Theory of operation: the loop asks for descriptors and for how long it may sleep, polls, and gives
+//! what poll said back. Nothing here ever waits: a client has one buffer for its requests and at most
+//! one answer, and while that is not read nothing more is taken from it. So memory is bounded by
+//! CLIENTS_MAX, and a client that sends too much or reads too little harms itself only.
+// seccomp: accept4 getuid ioctl
+
+use std::io::ErrorKind;
+use std::iter;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{send, MsgFlags};
+use nix::unistd::getuid;
+
+use crate::base::counts::{self, Count};
+use crate::base::log::{self, failure_set, failure_set_running, Failure, LogExit};
+use crate::control;
+use crate::control::client::{ControlClient, ControlLine};
+use crate::control::process::ControlSelf;
+use crate::control::proof::{ControlProof, Proof};
+use crate::control::request::{ControlCommand, ControlRequest};
+use crate::control::socket::ControlSocket;
+use crate::options::{self, Options};
+use crate::state::reload::ReloadResult;
+use crate::state::snapshot::Snapshot;
+use crate::worker::wait;
+
+/// At a time.
+pub const CLIENTS_MAX: usize = 16;
+
+const NS_PER_MS: u64 = 1000 * 1000;
+/// Without accepting, when the system can give no more descriptors.
+const PAUSE_MS: u64 = 1000;
+
+/// What requests do, supplied by the daemon; all are called by `serve`.
+pub trait ControlActions {
+    /// As snapshot::take.
+    fn snapshot(&mut self, with_rules: bool) -> Snapshot;
+    /// The ledger as report::ledger makes it with --json, "reason":"control".
+    fn stats(&mut self) -> String;
+    /// As reload::reload.
+    fn reload(&mut self) -> Result<ReloadResult, Failure>;
+    /// Ends as by SIGTERM when no packet waits, or after so many seconds. Returns at once.
+    fn drain(&mut self, seconds: u32);
+    /// Begins to hand everything over to who is at the other end of client, whom nothing has been told
+    /// yet, and of whom the control keeps no descriptor unless this fails; the loop goes on with it.
+    fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
+    /// Sends events to a client, who has been told {"ok":true}. verdicts: of the packets that it
+    /// wants, bits 1 << Verdict. EBUSY: there are too many such clients.
+    fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno>;
+}
+
+pub struct Control {
+    socket: ControlSocket,
+    own: ControlSelf,
+    proof: ControlProof,
+    /// Connections so far.
+    connections: u64,
+    /// Until then nobody is accepted; monotonic time.
+    paused_ms: u64,
+    clients: Vec<ControlClient>,
+}
+
+fn now_ms() -> u64 {
+    wait::clock() / NS_PER_MS
+}
+
+/// Opens the socket at a path, options.control, with its mode and owner before anybody can connect.
+/// To be called while the program still has the rights that this needs, and before it has threads.
+/// listener: the listening socket of options.control, if it was taken from another process.
+pub fn open(path: &str, options: &Options, listener: Option<OwnedFd>) -> Result<Control, Failure> {
+    let own = control::process::read();
+    let proof = control::proof::open()?;
+    let socket = control::socket::open(path, options, listener)?;
+    Ok(Control {
+        socket,
+        own,
+        proof,
+        connections: 0,
+        paused_ms: 0,
+        clients: Vec::with_capacity(CLIENTS_MAX),
+    })
+}
+
+/// What to poll, and what for; at most 1 + CLIENTS_MAX.
+pub fn poll(control: &Control) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+    let accepting = match now_ms() < control.paused_ms {
+        true => PollFlags::empty(),
+        false => PollFlags::POLLIN,
+    };
+    let clients = control.clients.iter();
+    let clients =
+        clients.map(|client| (control::client::fd(client), control::client::events(client)));
+    [(listener(control), accepting)]
+        .into_iter()
+        .chain(clients)
+        .collect()
+}
+
+/// For how many milliseconds the loop may sleep; none = for ever.
+pub fn timeout(control: &Control) -> Option<u64> {
+    let now = now_ms();
+    let paused = (now < control.paused_ms).then(|| control.paused_ms - now);
+    let clients = control.clients.iter();
+    let clients = clients.filter_map(|client| control::client::timeout(client, now));
+    clients.chain(paused).min()
+}
+
+/// Tells somebody who is not served why, as far as that goes at once, and closes.
+fn turn_away(fd: OwnedFd, text: &str) {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let answer = control::answer::error(text);
+    let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // who does not read it knows as well
+}
+
+/// Serves a new connection from now on, or tells why not.
+fn welcome(control: &mut Control, fd: OwnedFd) {
+    let peer = control::peer::read(&fd).unwrap_or(control::peer::UNKNOWN);
+    if !control::peer::may_ask(&peer, &control.socket.access, getuid().as_raw()) {
+        counts::add(Count::ControlRefused, 1);
+        let uid = peer.uid;
+        let text =
+            format!("user {uid} may not ask: be root, or see --control-owner and --control-mode");
+        turn_away(fd, &text);
+    } else if control.clients.len() == CLIENTS_MAX {
+        counts::add(Count::ControlTooMany, 1);
+        turn_away(
+            fd,
+            "16 clients are being served: close one, or try again later",
+        );
+    } else {
+        counts::add(Count::ControlClients, 1);
+        control.connections += 1;
+        let proof = Proof {
+            pid: peer.pid,
+            number: control.connections,
+        };
+        let client = control::client::make(fd, peer.uid, proof);
+        control.clients.push(client);
+    }
+}
+
+/// Accepts as many as may be served at a time; others come with the next call.
+fn accept_clients(control: &mut Control) {
+    for _ in 0..CLIENTS_MAX {
+        let accepted = control.socket.listener.accept();
+        let accepted =
+            accepted.and_then(|(stream, _)| stream.set_nonblocking(true).map(|()| stream));
+        match accepted {
+            Ok(stream) => welcome(control, OwnedFd::from(stream)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => {
+                let full = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::ENOBUFS];
+                if Errno::try_from(error).is_ok_and(|error| full.contains(&error)) {
+                    // It stays ready, so the loop would spin.
+                    control.paused_ms = now_ms() + PAUSE_MS;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn answer_status(control: &mut Control, actions: &mut dyn ControlActions) -> String {
+    let snapshot = actions.snapshot(false);
+    let counts = counts::ALL.map(|(count, _)| counts::get(count));
+    control.own.uid = getuid().as_raw();
+    control::answer::status(&control.own, &snapshot, log::level(), &counts)
+}
+
+fn answer_reload(actions: &mut dyn ControlActions) -> String {
+    match actions.reload() {
+        Ok(result) => control::answer::reload(&result),
+        Err(failure) => control::answer::error(&failure.text),
+    }
+}
+
+fn answer_log(request: &ControlRequest) -> String {
+    let was = log::level();
+    if let Some(level) = request.level {
+        log::set_level(level);
+    }
+    control::answer::log(log::level(), was)
+}
+
+fn answer_drain(actions: &mut dyn ControlActions, request: &ControlRequest) -> String {
+    let snapshot = actions.snapshot(false);
+    let waiting = snapshot.ledgers.iter().map(|ledger| ledger.waiting).sum();
+    actions.drain(request.seconds);
+    control::answer::drain(request.seconds, waiting)
+}
+
+/// A second descriptor of a client, to be given away: the client's own is closed when it was taken.
+fn second(client: &ControlClient) -> Result<OwnedFd, Errno> {
+    let fd = control::client::fd(client).try_clone_to_owned();
+    fd.map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
+}
+
+/// Gives a client to the events. Returns the answer why not, unless it is theirs.
+fn hand_to_tail(
+    actions: &mut dyn ControlActions,
+    client: &mut ControlClient,
+    request: &ControlRequest,
+) -> Option<String> {
+    let taken = second(client).and_then(|fd| actions.tail(fd, request.verdicts, request.packets));
+    let error = taken.err()?;
+    client.closing = true;
+    Some(match error {
+        Errno::EBUSY => control::answer::error(
+            "too many clients follow the events: close one, or try again later",
+        ),
+        error => control::answer::error(&failure_set_running("tail", error).text),
+    })
+}
+
+/// Fails if a client may not take over.
+fn check_taker(control: &mut Control, client: &ControlClient) -> Result<(), Failure> {
+    let (uid, pid) = (client.uid, client.proof.pid);
+    if !control::peer::may_take_over(uid, getuid().as_raw()) {
+        return Err(failure_set(
+            LogExit::Capability,
+            format_args!(
+                "user {uid} may not take over: be root, or whom the firewall runs as: the socket's \
+                 group may not"
+            ),
+        ));
+    }
+    if !control::proof::has_come(&mut control.proof, client.proof) {
+        return Err(failure_set(
+            LogExit::Capability,
+            format_args!(
+                "pid {pid} has not shown CAP_NET_ADMIN: start a firewall with --take-over, which does"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Gives a client to the handover. Returns the answer why not, unless it is its.
+fn hand_to_upgrade(
+    control: &mut Control,
+    actions: &mut dyn ControlActions,
+    client: &mut ControlClient,
+    request: &ControlRequest,
+) -> Option<String> {
+    if let Err(failure) = check_taker(control, client) {
+        counts::add(Count::ControlRefused, 1);
+        return Some(control::answer::error(&failure.text));
+    }
+    let backend = options::backend_name(request.backend);
+    let fd = second(client).map_err(|error| failure_set_running("fcntl", error));
+    match fd.and_then(|fd| actions.upgrade(fd, backend)) {
+        Ok(()) => None,
+        Err(failure) => Some(control::answer::error(&failure.text)),
+    }
+}
+
+fn answer_proof(control: &Control, client: &ControlClient) -> String {
+    control::answer::proof(control.proof.port, client.proof.number)
+}
+
+/// Does what a request asks for. Returns the answer; none if the client was given away or is to be
+/// closed.
+fn answer(
+    control: &mut Control,
+    actions: &mut dyn ControlActions,
+    client: &mut ControlClient,
+    request: &ControlRequest,
+) -> Option<String> {
+    match request.command {
+        ControlCommand::Status => Some(answer_status(control, actions)),
+        ControlCommand::Stats => Some(control::answer::stats(&actions.stats())),
+        ControlCommand::Rules => Some(control::answer::rules(&actions.snapshot(true))),
+        ControlCommand::Reload => Some(answer_reload(actions)),
+        ControlCommand::Log => Some(answer_log(request)),
+        ControlCommand::Drain => Some(answer_drain(actions, request)),
+        ControlCommand::Tail => hand_to_tail(actions, client, request),
+        ControlCommand::Proof => Some(answer_proof(control, client)),
+        ControlCommand::Upgrade => hand_to_upgrade(control, actions, client, request),
+    }
+}
+
+fn answer_line(
+    control: &mut Control,
+    actions: &mut dyn ControlActions,
+    client: &mut ControlClient,
+    line: &[u8],
+) -> Option<String> {
+    match control::request::parse(line) {
+        Ok(request) => {
+            counts::add(Count::ControlRequests, 1);
+            answer(control, actions, client, &request)
+        }
+        Err(failure) => {
+            counts::add(Count::ControlBad, 1);
+            Some(control::answer::error(&failure.text))
+        }
+    }
+}
+
+/// Serves the first line of a client to which no answer is due. Returns whether it stays.
+fn serve_line(
+    control: &mut Control,
+    actions: &mut dyn ControlActions,
+    client: &mut ControlClient,
+) -> bool {
+    let reply = match control::client::line(client) {
+        ControlLine::None => return !client.ended,
+        ControlLine::Cut => {
+            counts::add(Count::ControlBad, 1);
+            return false;
+        }
+        ControlLine::TooLong => {
+            counts::add(Count::ControlBad, 1);
+            client.closing = true;
+            let text = "the line has more than 65536 bytes: send a shorter one";
+            Some(control::answer::error(text))
+        }
+        ControlLine::Whole(line) => answer_line(control, actions, client, &line),
+    };
+    let Some(reply) = reply else {
+        return false;
+    };
+    control::client::answer(client, reply, now_ms());
+    true
+}
+
+/// Does what can be done for a client: at most one request, so that none waits for another's. Returns
+/// whether it stays.
+fn serve_client(
+    control: &mut Control,
+    actions: &mut dyn ControlActions,
+    client: &mut ControlClient,
+    ready: PollFlags,
+) -> bool {
+    let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR;
+    if ready.intersects(readable) && control::client::receive(client).is_err() {
+        return false;
+    }
+    if !control::client::is_answered(client) && !serve_line(control, actions, client) {
+        return false;
+    }
+    let result = control::client::send_answer(client, now_ms());
+    if result == Err(Errno::ETIMEDOUT) {
+        counts::add(Count::ControlSlow, 1);
+    }
+    result.is_ok() && (control::client::is_answered(client) || !client.closing)
+}
+
+/// Does what can be done now. To be called after every poll, also if there was nothing. ready: what
+/// poll said of each of what `poll` gave, in the same order.
+pub fn serve(control: &mut Control, ready: &[PollFlags], actions: &mut dyn ControlActions) {
+    let of_clients = ready.iter().skip(1).copied();
+    let of_clients = of_clients.chain(iter::repeat(PollFlags::empty()));
+    let clients = mem::take(&mut control.clients);
+    for (mut client, ready) in clients.into_iter().zip(of_clients) {
+        if serve_client(control, actions, &mut client, ready) {
+            control.clients.push(client);
+        }
+    }
+    let knocks = ready.first();
+    if knocks.is_some_and(|ready| ready.contains(PollFlags::POLLIN)) {
+        accept_clients(control);
+    }
+}
+
+/// The listening socket, to be handed over.
+pub fn listener(control: &Control) -> BorrowedFd<'_> {
+    control.socket.listener.as_fd()
+}
+
+/// Closes all. unlink: removes the socket's file, if it is still this socket's and the rights are
+/// still there.
+pub fn close(control: Control, unlink: bool) {
+    control::socket::close(control.socket, unlink);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A request of the control socket, read and checked. Pure.
+
+use serde_json::{Map, Value};
+
+use crate::base::log::{self, failure_set, Failure, LogExit, LogLevel};
+use crate::options;
+use crate::options::arguments;
+use crate::packet::verdict::{self, Verdict};
+use crate::queue::QueueKind;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlCommand {
+    Status,
+    Stats,
+    Rules,
+    Reload,
+    Log,
+    Drain,
+    Tail,
+    Proof,
+    Upgrade,
+}
+
+/// The version of the request `upgrade`.
+pub const VERSION: u64 = 2;
+/// Seconds of a drain if none are given.
+pub const DRAIN_SECONDS: u32 = 10;
+pub const DRAIN_SECONDS_MAX: u64 = 3600;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlRequest {
+    pub command: ControlCommand,
+    pub level: Option<LogLevel>,
+    /// `drain`: for how long.
+    pub seconds: u32,
+    /// `tail`: bits 1 << Verdict.
+    pub verdicts: u32,
+    /// `tail`: whether packets are sent as well.
+    pub packets: bool,
+    /// `upgrade`: what receives the packets.
+    pub backend: QueueKind,
+}
+
+const EXPECTED: &str = "status, stats, rules, reload, log, drain, tail, proof or upgrade";
+
+/// The commands, and what each takes besides its name.
+const COMMANDS: [(ControlCommand, &str, &[&str]); 9] = [
+    (ControlCommand::Status, "status", &[]),
+    (ControlCommand::Stats, "stats", &[]),
+    (ControlCommand::Rules, "rules", &[]),
+    (ControlCommand::Reload, "reload", &[]),
+    (ControlCommand::Log, "log", &["level"]),
+    (ControlCommand::Drain, "drain", &["seconds"]),
+    (ControlCommand::Tail, "tail", &["verdicts", "packets"]),
+    (ControlCommand::Proof, "proof", &[]),
+    (ControlCommand::Upgrade, "upgrade", &["version", "backend"]),
+];
+
+/// What `tail` calls verdicts: a mark is an accept.
+const TAIL_VERDICTS: [(&str, u32); 3] = [
+    (
+        "accept",
+        1 << Verdict::Accept as u32 | 1 << Verdict::Mark as u32,
+    ),
+    ("drop", 1 << Verdict::Drop as u32),
+    ("reject", 1 << Verdict::Reject as u32),
+];
+
+fn fail(text: impl std::fmt::Display) -> Failure {
+    failure_set(LogExit::Usage, text)
+}
+
+fn fail_key(key: &str, expected: &str) -> Failure {
+    fail(format_args!("\"{key}\": expected {expected}"))
+}
+
+type Command = (ControlCommand, &'static str, &'static [&'static str]);
+
+fn find_command(object: &Map<String, Value>) -> Result<Command, Failure> {
+    let value = object.get("command").and_then(Value::as_str);
+    let name = value.ok_or_else(|| fail_key("command", EXPECTED))?;
+    let found = COMMANDS.into_iter().find(|(_, known, _)| *known == name);
+    found.ok_or_else(|| {
+        let quoted = arguments::quote(name.as_bytes());
+        fail(format_args!(
+            "unknown command \"{quoted}\": expected {EXPECTED}"
+        ))
+    })
+}
+
+/// Looks for keys that the command does not take; the first in the order of bytes is told.
+fn check_keys(object: &Map<String, Value>, (_, name, keys): Command) -> Result<(), Failure> {
+    let takes = |key: &str| key == "command" || keys.contains(&key);
+    match object.keys().filter(|key| !takes(key)).min() {
+        None => Ok(()),
+        Some(unknown) => {
+            let quoted = arguments::quote(unknown.as_bytes());
+            Err(fail(format_args!(
+                "{name} takes no \"{quoted}\": leave it out"
+            )))
+        }
+    }
+}
+
+fn read_level(value: &Value) -> Result<LogLevel, Failure> {
+    let level = log::LEVELS
+        .into_iter()
+        .find(|(_, name)| value.as_str() == Some(name));
+    level
+        .map(|(level, _)| level)
+        .ok_or_else(|| fail_key("level", "error, warning, info or debug"))
+}
+
+fn read_seconds(value: &Value) -> Result<u32, Failure> {
+    let seconds = value
+        .as_u64()
+        .filter(|seconds| *seconds <= DRAIN_SECONDS_MAX);
+    seconds
+        .map(|seconds| seconds as u32)
+        .ok_or_else(|| fail_key("seconds", "a whole number from 0 to 3600"))
+}
+
+/// The verdicts that a name stands for.
+fn verdicts_of(value: &Value) -> Option<u32> {
+    let mut known = TAIL_VERDICTS.into_iter();
+    known
+        .find(|(name, _)| value.as_str() == Some(name))
+        .map(|(_, verdicts)| verdicts)
+}
+
+fn read_verdicts(value: &Value) -> Result<u32, Failure> {
+    let list = value.as_array().filter(|list| !list.is_empty());
+    list.and_then(|list| {
+        list.iter()
+            .try_fold(0, |all, one| Some(all | verdicts_of(one)?))
+    })
+    .ok_or_else(|| fail_key("verdicts", "a list of accept, drop and reject"))
+}
+
+fn read_packets(value: &Value) -> Result<bool, Failure> {
+    value
+        .as_bool()
+        .ok_or_else(|| fail_key("packets", "true or false"))
+}
+
+fn read_upgrade(object: &Map<String, Value>) -> Result<QueueKind, Failure> {
+    if object.get("version").and_then(Value::as_u64) != Some(VERSION) {
+        return Err(fail_key(
+            "version",
+            "2: stop this firewall, and start the new one without --take-over",
+        ));
+    }
+    let name = object.get("backend").and_then(Value::as_str);
+    let kinds = [QueueKind::Classic, QueueKind::Mnl, QueueKind::Raw];
+    kinds
+        .into_iter()
+        .find(|kind| name == Some(options::backend_name(*kind)))
+        .ok_or_else(|| fail_key("backend", "classic, mnl or raw"))
+}
+
+/// Reads a line without its line end.
+pub fn parse(line: &[u8]) -> Result<ControlRequest, Failure> {
+    let Ok(Value::Object(object)) = serde_json::from_slice(line) else {
+        return Err(fail(
+            "the line is no JSON object: send one like {\"command\":\"status\"}",
+        ));
+    };
+    let found = find_command(&object)?;
+    check_keys(&object, found)?;
+    let mut request = ControlRequest {
+        command: found.0,
+        level: None,
+        seconds: DRAIN_SECONDS,
+        verdicts: (1 << verdict::COUNT) - 1,
+        packets: false,
+        backend: QueueKind::Classic,
+    };
+    if let Some(value) = object.get("level") {
+        request.level = Some(read_level(value)?);
+    }
+    if let Some(value) = object.get("seconds") {
+        request.seconds = read_seconds(value)?;
+    }
+    if let Some(value) = object.get("verdicts") {
+        request.verdicts = read_verdicts(value)?;
+    }
+    if let Some(value) = object.get("packets") {
+        request.packets = read_packets(value)?;
+    }
+    if request.command == ControlCommand::Upgrade {
+        request.backend = read_upgrade(&object)?;
+    }
+    Ok(request)
+}

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll read getsockopt close
+//! What the main thread does while the workers filter: it waits for signals, for clients of the
+//! control socket, for the guard and for times, and does what they ask for, one after the other.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
+
+use crate::base::clock;
+use crate::base::counts::{self, Count};
+use crate::base::log::{self, failure_set, Failure, LogExit};
+use crate::base::output;
+use crate::control::{self, Control, ControlActions};
+use crate::daemon::types::Daemon;
+use crate::events::{self, EventsFacts, EventsKind};
+use crate::guard::{self, GuardNote};
+use crate::handover::give::HandoverGiving;
+use crate::handover::{self, HandoverFd};
+use crate::metrics;
+use crate::options::{self, Options, OptionsConntrack};
+use crate::privilege::notify;
+use crate::queue;
+use crate::queue::QueueKind;
+use crate::ruleset::load;
+use crate::state::reload::{self, ReloadResult};
+use crate::state::report::{self, ReportReason};
+use crate::state::snapshot::{self, Snapshot};
+use crate::state::{self, State, StateInner};
+use crate::worker;
+use crate::worker::stats;
+use crate::worker::tracked::{self, Tracked, TrackedWatch};
+use crate::worker::wait;
+use crate::worker::workers::{self, Workers};
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+const NS_PER_MS: u64 = 1_000_000;
+/// Between looks whether packets wait.
+const DRAIN_LOOK_NS: u64 = 10 * NS_PER_MS;
+/// Between looks whether packets were lost.
+const OVERLOAD_LOOK_NS: u64 = NS_PER_SECOND;
+/// Between looks whether packets have a connection state.
+const TRACKED_LOOK_NS: u64 = NS_PER_SECOND;
+const NEVER: u64 = u64::MAX;
+
+/// When something is due, by wait::clock; NEVER.
+struct Times {
+    stats_ns: u64,
+    watchdog_ns: u64,
+    overload_ns: u64,
+    tracked_ns: u64,
+    tracked: TrackedWatch,
+    /// Packets lost in each queue, when it was looked at last.
+    lost: Vec<u32>,
+}
+
+/// Prints the ledgers of all queues. Returns how many packets they leave unaccounted for.
+pub fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
+    let state = &daemon.state;
+    let inner = state::lock(state);
+    let ledgers = workers::ledgers(&inner.workers);
+    let tally = state::tally(&inner);
+    output::print(&report::ledger(
+        &state.options,
+        reason,
+        clock::unix_ms(),
+        &ledgers,
+        tally.as_ref(),
+    ));
+    ledgers.iter().map(|ledger| ledger.difference).sum()
+}
+
+/// What has to wait until an upgrade is over.
+fn fail_giving(cure: &str) -> Failure {
+    failure_set(
+        LogExit::Usage,
+        format_args!(
+            "another firewall is about to take over: {cure} when that is done or has failed"
+        ),
+    )
+}
+
+/// Tells systemd that packets are decided, and by what.
+pub fn tell_ready(state: &State) {
+    let inner = state::lock(state);
+    let file = state.options.policy.as_deref().unwrap_or_default();
+    let mut status = match &inner.loaded {
+        Some(loaded) => format!(
+            "generation {} of {file}, rules: {}",
+            loaded.generation,
+            loaded.compiled.rules.len()
+        ),
+        None => "no policy: --default decides".to_owned(),
+    };
+    if inner.reload_error.is_some() {
+        status.push_str("; the last reload failed");
+    }
+    notify::ready(&status);
+}
+
+fn backend_of(name: &str) -> Option<QueueKind> {
+    let all = [QueueKind::Classic, QueueKind::Mnl, QueueKind::Raw];
+    all.into_iter()
+        .find(|kind| options::backend_name(*kind) == name)
+}
+
+impl ControlActions for Daemon {
+    fn snapshot(&mut self, with_rules: bool) -> Snapshot {
+        snapshot::take(&self.state, with_rules)
+    }
+
+    fn stats(&mut self) -> String {
+        let mut options = (*self.state.options).clone();
+        options.json = true;
+        let inner = state::lock(&self.state);
+        let ledgers = workers::ledgers(&inner.workers);
+        let tally = state::tally(&inner);
+        report::ledger(
+            &options,
+            ReportReason::Control,
+            clock::unix_ms(),
+            &ledgers,
+            tally.as_ref(),
+        )
+    }
+
+    fn reload(&mut self) -> Result<ReloadResult, Failure> {
+        if self.giving.is_some() {
+            let failure = fail_giving("reload");
+            reload::refuse(&self.state, &failure);
+            return Err(failure);
+        }
+        notify::reloading();
+        let result = reload::reload(&self.state);
+        tell_ready(&self.state);
+        result
+    }
+
+    fn drain(&mut self, seconds: u32) {
+        self.drain_end_ns = wait::clock() + u64::from(seconds) * NS_PER_SECOND;
+    }
+
+    fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure> {
+        let Some(kind) = backend_of(backend) else {
+            return Err(failure_set(
+                LogExit::Usage,
+                "there is no backend of this name: say raw or mnl",
+            ));
+        };
+        if self.giving.is_some() {
+            return Err(fail_giving("try again"));
+        }
+        self.giving = Some(handover::give::prepare(&self.state, client, kind)?);
+        Ok(())
+    }
+
+    fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno> {
+        events::tail(&self.state.events, client, verdicts, packets).map_err(|(_, error)| error)
+    }
+}
+
+/// Hands everything over to a firewall that is ready.
+fn give(daemon: &mut Daemon, giving: HandoverGiving) {
+    let peer = getsockopt(&handover::give::fd(&giving), sockopt::PeerCredentials);
+    guard::hold(&daemon.guard, true);
+    daemon.given = handover::give::commit(&daemon.state, giving);
+    if !daemon.given {
+        guard::hold(&daemon.guard, false);
+        return;
+    }
+    if let Ok(peer) = peer {
+        notify::main_pid(Pid::from_raw(peer.pid()));
+    }
+    daemon.stopped = true;
+}
+
+/// Goes on with an upgrade, if there is one.
+fn keep_giving(daemon: &mut Daemon) {
+    let Some(mut giving) = daemon.giving.take() else {
+        return;
+    };
+    let events = events::fd(&daemon.state.events);
+    let mut fds = [None; handover::FD_COUNT];
+    fds[HandoverFd::Control as usize] = daemon.control_listener.as_ref().map(AsFd::as_fd);
+    fds[HandoverFd::Metrics as usize] = daemon.metrics.as_ref().map(metrics::listener);
+    fds[HandoverFd::Events as usize] = events.as_ref().map(AsFd::as_fd);
+    match handover::give::go_on(&daemon.state, &mut giving, &fds) {
+        Ok(true) => give(daemon, giving),
+        Ok(false) => daemon.giving = Some(giving),
+        Err(failure) => handover::give::stay(&failure),
+    }
+}
+
+fn take_signal(daemon: &mut Daemon, signal: u32) {
+    match Signal::try_from(signal as i32) {
+        Ok(Signal::SIGHUP) => {
+            let _ = daemon.reload(); // says itself what came of it
+        }
+        Ok(Signal::SIGUSR1) => {
+            print_ledgers(daemon, ReportReason::Signal);
+        }
+        Ok(Signal::SIGUSR2) => events::rotate(&daemon.state.events),
+        _ => daemon.stopped = true, // SIGINT, SIGTERM
+    }
+}
+
+fn read_signals(daemon: &mut Daemon) {
+    while !daemon.stopped {
+        match daemon.signals.read_signal() {
+            Ok(Some(signal)) => take_signal(daemon, signal.ssi_signo),
+            Ok(None) | Err(_) => break,
+        }
+    }
+}
+
+fn take_note(daemon: &Daemon, note: &GuardNote) {
+    let options = &daemon.state.options;
+    let index = usize::from(note.queue.saturating_sub(options.queue_first));
+    if let Some(worker) = state::lock(&daemon.state).workers.all.get(index) {
+        worker::stalled(&worker.shared, note.packets, note.id);
+    }
+    counts::add(Count::StalledPackets, note.packets.into());
+    if !note.begins {
+        return;
+    }
+    counts::add(Count::Stalls, 1);
+    let facts = EventsFacts {
+        text: None,
+        figures: &[
+            ("queue", note.queue.into()),
+            ("packets", note.packets.into()),
+        ],
+    };
+    events::tell(&daemon.state.events, EventsKind::Stall, &facts);
+}
+
+fn read_guard(daemon: &mut Daemon) {
+    let was_there = guard::fd(&daemon.guard).is_some();
+    while let Some(note) = guard::read(&mut daemon.guard) {
+        take_note(daemon, &note);
+    }
+    if was_there && guard::fd(&daemon.guard).is_none() {
+        let mut inner = state::lock(&daemon.state);
+        inner.contract = Arc::clone(&inner.unguarded);
+    }
+}
+
+/// Packets that the kernel has lost of a queue, if it tells; else as many as before.
+fn lost_of(number: u16, before: u32) -> u32 {
+    queue::proc::figures(number).map_or(before, |figures| {
+        figures.queue_full.wrapping_add(figures.user_drop)
+    })
+}
+
+/// Tells of packets that were lost since it was looked last.
+fn look_for_overload(daemon: &Daemon, times: &mut Times) {
+    let options = &daemon.state.options;
+    for (number, before) in (options.queue_first..).zip(&mut times.lost) {
+        let lost = lost_of(number, *before);
+        let more = lost.wrapping_sub(*before);
+        *before = lost;
+        if more > 0 {
+            let facts = EventsFacts {
+                text: None,
+                figures: &[("queue", number.into()), ("lost", more.into())],
+            };
+            events::tell(&daemon.state.events, EventsKind::Overload, &facts);
+        }
+    }
+}
+
+/// The generation of the policy that decides, and whether it asks for the state of connections.
+fn asks_ct_state(inner: &StateInner) -> (u32, bool) {
+    inner.loaded.as_ref().map_or((0, false), |loaded| {
+        let asks = load::requirement(loaded).conntrack_state;
+        (loaded.generation, asks)
+    })
+}
+
+fn warn_untracked(options: &Options) {
+    if options.conntrack == OptionsConntrack::Mark {
+        log::warn(
+            "the policy asks for ct state, and no packet has one: no rule puts it into marks: \
+             rules/load conntrack-host",
+        );
+    } else {
+        log::warn(
+            "the policy asks for ct state, and no packet has one: the kernel tracks no \
+             connections until a rule of its own asks for them: \
+             iptables -I INPUT -m conntrack --ctstate NEW, or \"ct state new counter\" in a \
+             rule of nft",
+        );
+    }
+}
+
+/// Looks whether packets have the state that the policy asks for, until one has, and tells if none
+/// has.
+fn look_for_tracked(daemon: &Daemon, times: &mut Times, now_ns: u64) {
+    let mut inner = state::lock(&daemon.state);
+    let (generation, asks) = asks_ct_state(&inner);
+    let before = inner.tracked;
+    let workers = inner.workers.all.iter();
+    let stats = workers.map(|worker| &worker.shared.stats);
+    let answered = stats.clone().map(stats::answered).sum();
+    let without = stats.map(|stats| stats::get(&stats.without_ct_state)).sum();
+    let now = tracked::look(&mut times.tracked, generation, asks, answered, without);
+    times.tracked_ns = match asks && now != Tracked::Seen {
+        true => now_ns + TRACKED_LOOK_NS,
+        false => NEVER,
+    };
+    inner.tracked = now;
+    drop(inner);
+    if now == Tracked::Missing && before != Tracked::Missing {
+        warn_untracked(&daemon.state.options);
+    }
+}
+
+fn anything_waits(workers: &Workers) -> bool {
+    workers.all.iter().any(|worker| {
+        let figures = queue::proc::figures(worker.shared.settings.number);
+        figures.is_ok_and(|figures| figures.waiting > 0)
+    })
+}
+
+/// Does what is due.
+fn keep_times(daemon: &mut Daemon, times: &mut Times) {
+    let now_ns = wait::clock();
+    if now_ns >= times.stats_ns {
+        print_ledgers(daemon, ReportReason::Interval);
+        times.stats_ns += u64::from(daemon.state.options.stats_s) * NS_PER_SECOND;
+    }
+    if now_ns >= times.watchdog_ns {
+        notify::watchdog();
+        times.watchdog_ns = now_ns + notify::watchdog_ms() * NS_PER_MS;
+    }
+    if now_ns >= times.overload_ns {
+        look_for_overload(daemon, times);
+        times.overload_ns = now_ns + OVERLOAD_LOOK_NS;
+    }
+    if now_ns >= times.tracked_ns
+        || times.tracked.generation != asks_ct_state(&state::lock(&daemon.state)).0
+    {
+        look_for_tracked(daemon, times, now_ns);
+    }
+    if daemon.drain_end_ns != NEVER
+        && (now_ns >= daemon.drain_end_ns || !anything_waits(&state::lock(&daemon.state).workers))
+    {
+        daemon.stopped = true;
+    }
+}
+
+/// How long until something is due, as poll takes it; never too short.
+fn timeout_of(daemon: &Daemon, control: Option<&Control>, times: &Times) -> PollTimeout {
+    let now_ns = wait::clock();
+    let mut due_ns = times.stats_ns.min(times.watchdog_ns);
+    due_ns = due_ns.min(times.overload_ns).min(times.tracked_ns);
+    if daemon.drain_end_ns != NEVER {
+        due_ns = due_ns.min(now_ns + DRAIN_LOOK_NS);
+    }
+    if let Some(control_ms) = control.and_then(control::timeout) {
+        due_ns = due_ns.min(now_ns + control_ms * NS_PER_MS);
+    }
+    if let Some(giving) = &daemon.giving {
+        due_ns = due_ns.min(handover::give::due_ns(giving));
+    }
+    if due_ns == NEVER {
+        return PollTimeout::NONE;
+    }
+    let left_ms = due_ns.saturating_sub(now_ns).div_ceil(NS_PER_MS);
+    PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
+}
+
+fn begin_times(daemon: &Daemon) -> Times {
+    let now_ns = wait::clock();
+    let options = &daemon.state.options;
+    let due = |wanted: bool, due_ns: u64| if wanted { due_ns } else { NEVER };
+    Times {
+        stats_ns: due(
+            options.stats_s > 0,
+            now_ns + u64::from(options.stats_s) * NS_PER_SECOND,
+        ),
+        watchdog_ns: due(notify::watchdog_ms() > 0, now_ns),
+        overload_ns: due(options.events.is_some(), now_ns + OVERLOAD_LOOK_NS),
+        tracked_ns: now_ns,
+        tracked: TrackedWatch::default(),
+        // Queues that were taken over have lost packets before.
+        lost: (options.queue_first..=options.queue_last)
+            .map(|number| lost_of(number, 0))
+            .collect(),
+    }
+}
+
+/// Waits for what comes. Returns what is ready of the control's.
+fn wait_for(daemon: &Daemon, control: Option<&Control>, times: &Times) -> Vec<PollFlags> {
+    let mut sources = vec![PollFd::new(daemon.signals.as_fd(), PollFlags::POLLIN)];
+    sources.extend(guard::fd(&daemon.guard).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+    sources.extend(
+        daemon
+            .giving
+            .iter()
+            .map(|giving| PollFd::new(handover::give::fd(giving), PollFlags::POLLIN)),
+    );
+    let own = sources.len();
+    let clients = control.map(control::poll).unwrap_or_default();
+    sources.extend(
+        clients
+            .into_iter()
+            .map(|(fd, flags)| PollFd::new(fd, flags)),
+    );
+    let _ = poll(&mut sources, timeout_of(daemon, control, times));
+    let ready = |source: &PollFd| source.revents().unwrap_or(PollFlags::empty());
+    sources.iter().skip(own).map(ready).collect()
+}
+
+/// Does what it is told until daemon.stopped.
+pub fn supervise(daemon: &mut Daemon, control: &mut Option<Control>) {
+    let mut times = begin_times(daemon);
+    while !daemon.stopped {
+        let ready = wait_for(daemon, control.as_ref(), &times);
+        read_signals(daemon);
+        read_guard(daemon);
+        if let Some(control) = control.as_mut().filter(|_| !daemon.stopped) {
+            control::serve(control, &ready, daemon);
+        }
+        if !daemon.stopped {
+            keep_giving(daemon);
+        }
+        if !daemon.stopped {
+            keep_times(daemon, &mut times);
+        }
+    }
+    if daemon.giving.take().is_some() {
+        counts::add(Count::UpgradesFailed, 1);
+        log::warn("upgrade: this firewall was told to end: start the new one without --take-over");
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
+//! asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
+//! unless the table or a match says it anyway.
+
+use crate::engine::fields::{IPV4, IPV6};
+use crate::policy::{
+    self, Family, Field, Key, Layer3, MarkSet, Match, Op, RejectKind, Right, Rule, Statement,
+    StatementKind,
+};
+
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+
+pub const NEEDS_TCP: u32 = 1;
+pub const NEEDS_IPV4: u32 = 2;
+pub const NEEDS_IPV6: u32 = 4;
+
+/// What is said of the packets that come to the end of a rule.
+struct Said {
+    ipv4: bool,
+    ipv6: bool,
+    tcp: bool,
+}
+
+/// Whether a match lets one value of its field through and no other.
+fn is_only(found: &Match, value: u128) -> bool {
+    let ranges = match &found.right {
+        Right::Named { .. } => return false,
+        Right::Range(range) => std::slice::from_ref(range),
+        Right::Literal(elements) => &elements.ranges,
+    };
+    found.op == Op::Eq
+        && found.mask.is_none()
+        && ranges
+            .iter()
+            .all(|range| range.low == value && range.high == value)
+}
+
+fn hear_key(said: &mut Said, key: &Key) {
+    for &field in &key.fields {
+        let facts = policy::field_facts(field);
+        said.ipv4 |= facts.layer3 == Layer3::NeedsIpv4;
+        said.ipv6 |= facts.layer3 == Layer3::NeedsIpv6;
+        said.tcp |= facts.protocol == TCP;
+    }
+}
+
+fn hear_match(said: &mut Said, found: &Match) {
+    hear_key(said, &found.key);
+    let [field] = found.key.fields[..] else {
+        return;
+    };
+    if matches!(
+        field,
+        Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr
+    ) {
+        said.tcp |= is_only(found, u128::from(TCP));
+    }
+    if field == Field::MetaNfproto {
+        said.ipv4 |= is_only(found, u128::from(IPV4));
+        said.ipv6 |= is_only(found, u128::from(IPV6));
+    }
+}
+
+fn hear(said: &mut Said, statement: &Statement) {
+    match &statement.kind {
+        StatementKind::Match(found) => hear_match(said, found),
+        StatementKind::Vmap(map) => hear_key(said, &map.key),
+        StatementKind::MarkSet(set) => {
+            if let MarkSet::Map(map) = &**set {
+                hear_key(said, &map.key);
+            }
+        }
+        _ => (),
+    }
+}
+
+fn is_extension(statement: &Statement) -> bool {
+    let StatementKind::Match(found) = &statement.kind else {
+        return false;
+    };
+    matches!(
+        found.key.fields[0],
+        Field::ExthdrHbh | Field::ExthdrRt | Field::ExthdrFrag | Field::ExthdrDst | Field::ExthdrMh
+    )
+}
+
+/// What a reject asks for, where so much is said.
+fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
+    match kind {
+        RejectKind::TcpReset if !said.tcp => NEEDS_TCP,
+        RejectKind::Icmp if !said.ipv4 => NEEDS_IPV4,
+        RejectKind::Icmpv6 if !said.ipv6 => NEEDS_IPV6,
+        _ => 0,
+    }
+}
+
+/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+pub fn needs(family: Family, rule: &Rule) -> u32 {
+    let mut said = Said {
+        ipv4: family == Family::Ip,
+        ipv6: family == Family::Ip6,
+        tcp: false,
+    };
+    let mut needs = 0;
+    for statement in &rule.statements {
+        if is_extension(statement) && !said.ipv6 {
+            needs |= NEEDS_IPV6;
+        }
+        if let StatementKind::Reject(reject) = &statement.kind {
+            needs |= reject_needs(reject.kind, &said);
+        }
+        hear(&mut said, statement);
+    }
+    needs
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From a value to all that may concern it: rules of a chain that test one field, elements of a set
+//! of several fields. The values are parted into intervals within which the answer is the same.
+
+use crate::engine::lookup::{self, Lookup, LookupRange};
+
+/// Intervals that one item may concern. An item that concerns more is left out, so that the lists
+/// stay in proportion to what is in them.
+pub const INTERVALS_MAX: u32 = 32;
+
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// Gives a list.
+    pub lookup: Lookup,
+    /// List n is ids[starts[n]] to ids[starts[n + 1]].
+    pub starts: Vec<u32>,
+    /// Ascending within a list.
+    pub ids: Vec<u32>,
+}
+
+/// Numbers of intervals.
+type Span = std::ops::Range<usize>;
+
+/// All places where a range begins or the values behind one do: where intervals begin, ascending;
+/// interval n ends where n + 1 begins.
+fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
+    let lows = ranges.iter().map(|range| range.low);
+    let behind = ranges.iter().filter_map(|range| range.high.checked_add(1));
+    let mut bounds: Vec<u128> = lows.chain(behind).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    bounds
+}
+
+/// The interval that begins at a bound.
+fn interval_at(bounds: &[u128], bound: u128) -> usize {
+    bounds.partition_point(|&other| other < bound)
+}
+
+/// The intervals that a range holds.
+fn span(bounds: &[u128], range: &LookupRange) -> Span {
+    let behind = range.high.checked_add(1);
+    interval_at(bounds, range.low)..behind.map_or(bounds.len(), |high| interval_at(bounds, high))
+}
+
+fn leave_out(spans: &[Span], ranges: &[LookupRange], left_out: &mut [bool]) {
+    let mut totals = vec![0; left_out.len()];
+    for (range, span) in ranges.iter().zip(spans) {
+        totals[range.value as usize] += span.len() as u32;
+    }
+    for range in ranges {
+        left_out[range.value as usize] = totals[range.value as usize] > INTERVALS_MAX;
+    }
+}
+
+/// Fills the lists: first counts, then places.
+fn fill_lists(
+    intervals: usize,
+    spans: &[Span],
+    ranges: &[LookupRange],
+    left_out: &[bool],
+) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0; intervals + 1];
+    let all = || ranges.iter().zip(spans);
+    let kept = || all().filter(|(range, _)| !left_out[range.value as usize]);
+    for (_, span) in kept() {
+        for at in span.clone() {
+            starts[at + 1] += 1;
+        }
+    }
+    let mut total = 0;
+    for start in &mut starts {
+        total += *start;
+        *start = total;
+    }
+    let mut fill = starts.clone();
+    let mut ids = vec![0; total as usize];
+    for (range, span) in kept() {
+        for at in span.clone() {
+            ids[fill[at] as usize] = range.value;
+            fill[at] += 1;
+        }
+    }
+    (starts, ids)
+}
+
+/// Makes the lookup from the intervals that have a list, to the list's number.
+fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
+    let mut lists = Vec::with_capacity(bounds.len());
+    for (at, &low) in bounds.iter().enumerate() {
+        if starts[at] < starts[at + 1] {
+            let high = bounds.get(at + 1).map_or(u128::MAX, |next| next - 1);
+            let value = at as u32;
+            lists.push(LookupRange { low, high, value });
+        }
+    }
+    lookup::make(bits, &mut lists)
+}
+
+/// Makes the lists.
+/// - ranges: the value of each is an id below left_out.len(); ids must not descend, and the ranges
+///   of one id must not overlap.
+/// - left_out: one an id; set for those that are in no list since they concern too much. Those of
+///   ids without ranges are not touched.
+pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candidates {
+    let bounds = find_bounds(ranges);
+    let spans: Vec<Span> = ranges.iter().map(|range| span(&bounds, range)).collect();
+    leave_out(&spans, ranges, left_out);
+    let (starts, ids) = fill_lists(bounds.len(), &spans, ranges, left_out);
+    Candidates {
+        lookup: make_lookup(&bounds, &starts, bits),
+        starts,
+        ids,
+    }
+}
+
+/// How many ids a lookup may be expected to give, of a value that is in a list at all: the mean of
+/// the lists' lengths, weighted with their lengths, rounded up.
+pub fn cost(candidates: &Candidates) -> u32 {
+    let (mut total, mut weighted) = (0, 0);
+    for pair in candidates.starts.windows(2) {
+        let length = u64::from(pair[1] - pair[0]);
+        total += length;
+        weighted += length * length;
+    }
+    match total {
+        0 => 0,
+        _ => weighted.div_ceil(total) as u32,
+    }
+}
+
+/// The ids of a list.
+pub fn list(candidates: &Candidates, list: u32) -> &[u32] {
+    let at = |n: usize| candidates.starts.get(n).map(|&start| start as usize);
+    let (Some(start), Some(end)) = (at(list as usize), at(list as usize + 1)) else {
+        return &[];
+    };
+    candidates.ids.get(start..end).unwrap_or_default()
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy to the form that decide walks: constants folded, names and jumps resolved, sets as
+//! lookups, rules that test one field against constants found by its value instead of one by one.
+//! What comes out never changes and is shared by all workers.
+
+use crate::base::log::{failure_set, Failure, LogExit};
+use crate::engine::answer;
+use crate::engine::compiled::{
+    CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileOp, CompileRule, CompileWide,
+    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
+};
+use crate::engine::fields;
+use crate::engine::index;
+use crate::engine::set::{self, Set};
+use crate::engine::types::CompilePlace;
+use crate::policy::requirement::{self, Requirement};
+use crate::policy::{
+    Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet, Match, Op, Place, Policy,
+    Quota, Range, Right, Rule, Statement, StatementKind, Table, Type, Verdict,
+};
+
+/// Nanoseconds of a second.
+const NANOSECONDS: u64 = 1_000_000_000;
+
+pub struct CompileSettings<'a> {
+    /// Every rule is walked, as explain does; verdicts and counters are the same.
+    pub linear: bool,
+    /// The index of a network interface, 0 = there is none of this name.
+    pub interface_index: &'a dyn Fn(&str) -> u32,
+    /// Fail if there is none; else its matches never hold.
+    pub interfaces_must_exist: bool,
+}
+
+/// What compiling works on.
+struct Build<'a> {
+    policy: &'a Policy,
+    settings: &'a CompileSettings<'a>,
+    out: Compiled,
+    table: &'a Table,
+    /// Number of the table's first.
+    first_chain: u32,
+    /// Number of the table's first named set.
+    first_set: u32,
+}
+
+/// Adds an item. Gives its number.
+fn add<T>(array: &mut Vec<T>, item: T) -> u32 {
+    array.push(item);
+    array.len() as u32 - 1
+}
+
+/// A failure with a cause at a place of the text.
+fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
+    let file = &build.policy.files[place.file as usize];
+    let (line, column) = (place.line, place.column);
+    failure_set(
+        LogExit::Usage,
+        format_args!("{file}:{line}:{column}: \"{token}\": {cause}"),
+    )
+}
+
+/// The index of an interface as a range; an empty one if there is none and need not be.
+fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Range, Failure> {
+    let bytes = range.low.to_be_bytes();
+    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
+    let index = (build.settings.interface_index)(&name);
+    if index == 0 && build.settings.interfaces_must_exist {
+        return Err(refuse(
+            build,
+            place,
+            &name,
+            "there is no network interface of this name: create it first, or match its name with \
+             iifname or oifname",
+        ));
+    }
+    Ok(match u128::from(index) {
+        0 => Range { low: 1, high: 0 },
+        index => Range {
+            low: index,
+            high: index,
+        },
+    })
+}
+
+/// The ranges of elements with interfaces resolved. An element with one that is missing gets an
+/// empty first range.
+fn resolve_elements(
+    build: &Build,
+    elements: &Elements,
+    interface: &[bool],
+) -> Result<Vec<Range>, Failure> {
+    let mut ranges = elements.ranges.clone();
+    for (element, place) in ranges
+        .chunks_exact_mut(elements.fields)
+        .zip(&elements.places)
+    {
+        for field in (0..elements.fields).filter(|&field| interface[field]) {
+            element[field] = resolve_interface(build, place, &element[field])?;
+            if element[field].low > element[field].high {
+                element[0] = element[field];
+            }
+        }
+    }
+    Ok(ranges)
+}
+
+fn add_set(
+    build: &mut Build,
+    elements: &Elements,
+    wide: &[bool],
+    interface: &[bool],
+) -> Result<u32, Failure> {
+    let ranges = resolve_elements(build, elements, interface)?;
+    let made = set::make(wide, elements, &ranges, build.first_chain);
+    Ok(add(&mut build.out.sets, made))
+}
+
+fn add_named_set(build: &mut Build, set: &crate::policy::Set) -> Result<u32, Failure> {
+    let is_wide = |kind: &Type| matches!(kind, Type::Ipv6Addr | Type::Ifname);
+    let wide: Vec<bool> = set.types.iter().map(is_wide).collect();
+    let is_interface = |kind: &Type| *kind == Type::IfaceIndex;
+    let interface: Vec<bool> = set.types.iter().map(is_interface).collect();
+    add_set(build, &set.elements, &wide, &interface)
+}
+
+fn is_interface(field: Field) -> bool {
+    matches!(field, Field::MetaIif | Field::MetaOif)
+}
+
+fn add_literal_set(build: &mut Build, key: &Key, elements: &Elements) -> Result<u32, Failure> {
+    let is_wide = |&field: &Field| fields::wide_slot(field).is_some();
+    let wide: Vec<bool> = key.fields.iter().map(is_wide).collect();
+    let interface: Vec<bool> = key
+        .fields
+        .iter()
+        .map(|&field| is_interface(field))
+        .collect();
+    add_set(build, elements, &wide, &interface)
+}
+
+/// How a set is asked for, with the first field of the key masked.
+fn ask_set(build: &mut Build, matched: &Match) -> CompileAsk {
+    let field = matched.key.fields[0];
+    let mask = matched.mask.unwrap_or(u128::MAX);
+    if matched.key.fields.len() > 1 {
+        return CompileAsk::Key(add(&mut build.out.keys, matched.key.clone()));
+    }
+    let Some(slot) = fields::wide_slot(field) else {
+        let mask = mask as u32;
+        return CompileAsk::Narrow { field, mask };
+    };
+    let wide = CompileWide {
+        field,
+        slot,
+        mask,
+        low: 0,
+        span: 0,
+    };
+    CompileAsk::Wide(add(&mut build.out.wides, wide))
+}
+
+/// A match or map that looks in a set.
+fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), Failure> {
+    let ask = ask_set(build, matched);
+    let set = match &matched.right {
+        Right::Named { set, .. } => build.first_set + set,
+        Right::Literal(elements) => add_literal_set(build, &matched.key, elements)?,
+        // Of a comparison that never holds.
+        Right::Range(_) => add(&mut build.out.sets, Set::default()),
+    };
+    Ok((set, ask))
+}
+
+/// The values that make a comparison hold; none if there are none.
+fn fold(op: Op, range: &Range, highest: u128) -> Option<Range> {
+    let value = range.low;
+    let (low, high) = match op {
+        Op::Lt => (0, value.checked_sub(1)?),
+        Op::Le => (0, value),
+        Op::Gt if value < highest => (value + 1, highest),
+        Op::Gt => return None,
+        Op::Ge => (value, highest),
+        Op::BitsAny => (1, highest),
+        Op::Eq | Op::Ne => (range.low, range.high),
+    };
+    Some(Range { low, high })
+}
+
+fn compile_range(
+    build: &mut Build,
+    matched: &Match,
+    right: &Range,
+    place: &Place,
+) -> Result<CompileOp, Failure> {
+    let field = matched.key.fields[0];
+    let negated = matched.op == Op::Ne;
+    let slot = fields::wide_slot(field);
+    let highest = slot.map_or(u32::MAX.into(), |_| u128::MAX);
+    let mask = match matched.op {
+        Op::BitsAny => right.low,
+        _ => matched.mask.unwrap_or(highest),
+    };
+    let mut range = fold(matched.op, right, highest);
+    if is_interface(field) {
+        range = Some(resolve_interface(build, place, right)?);
+    }
+    let Some(Range { low, high }) = range.filter(|range| range.low <= range.high) else {
+        let (set, ask) = compile_set(build, matched)?;
+        return Ok(CompileOp::Set { set, ask, negated });
+    };
+    let span = high - low;
+    if let Some(slot) = slot {
+        let wide = CompileWide {
+            field,
+            slot,
+            mask,
+            low,
+            span,
+        };
+        let wide = add(&mut build.out.wides, wide);
+        return Ok(CompileOp::Wide { wide, negated });
+    }
+    Ok(CompileOp::Narrow {
+        field,
+        negated,
+        mask: mask as u32,
+        low: low as u32,
+        span: span as u32,
+    })
+}
+
+fn want(build: &mut Build, key: &Key) {
+    for &field in &key.fields {
+        build.out.wanted |= fields::bit(field);
+    }
+}
+
+fn compile_match(build: &mut Build, matched: &Match, place: &Place) -> Result<CompileOp, Failure> {
+    want(build, &matched.key);
+    if let Right::Range(range) = &matched.right {
+        return compile_range(build, matched, range, place);
+    }
+    let (set, ask) = compile_set(build, matched)?;
+    let negated = matched.op == Op::Ne;
+    Ok(CompileOp::Set { set, ask, negated })
+}
+
+fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Failure> {
+    want(build, &map.key);
+    compile_set(build, map)
+}
+
+/// A limit in nanoseconds, as nft_limit_init makes it. `parse` has refused what overflows there.
+fn compile_limit(build: &mut Build, limit: &Limit) -> CompileOp {
+    let nsecs = limit.unit_s * NANOSECONDS;
+    let size = if limit.of_bytes {
+        nsecs * (limit.rate + limit.burst) / limit.rate
+    } else {
+        nsecs / limit.rate * limit.burst
+    };
+    let made = FlowLimit {
+        nsecs,
+        rate: limit.rate,
+        size: i64::try_from(size).map_or(LIMIT_SIZE_MAX, |size| size.min(LIMIT_SIZE_MAX)),
+        cost: (nsecs / limit.rate) as i64,
+        of_bytes: limit.of_bytes,
+        over: limit.over,
+    };
+    CompileOp::Limit(add(&mut build.out.limits, made))
+}
+
+fn compile_quota(build: &mut Build, quota: &Quota) -> CompileOp {
+    let &Quota { over, bytes, used } = quota;
+    let made = FlowQuota { bytes, used, over };
+    CompileOp::Quota(add(&mut build.out.quotas, made))
+}
+
+fn compile_mark(build: &mut Build, mark: &MarkSet) -> Result<CompileOp, Failure> {
+    match mark {
+        MarkSet::Map(map) => {
+            let (set, ask) = compile_map(build, map)?;
+            Ok(CompileOp::MarkMap { set, ask })
+        }
+        &MarkSet::Bits { keep, toggle } => Ok(CompileOp::Mark { keep, toggle }),
+    }
+}
+
+fn compile_statement(
+    build: &mut Build,
+    statement: &Statement,
+    place: CompilePlace,
+) -> Result<CompileOp, Failure> {
+    match &statement.kind {
+        StatementKind::Match(matched) => compile_match(build, matched, &statement.place),
+        &StatementKind::Counter(start) => {
+            let made = CompileCounter { place, start };
+            Ok(CompileOp::Counter(add(&mut build.out.counters, made)))
+        }
+        StatementKind::Limit(limit) => Ok(compile_limit(build, limit)),
+        StatementKind::Quota(quota) => Ok(compile_quota(build, quota)),
+        StatementKind::Log(_) => Ok(CompileOp::Log(add(&mut build.out.logs, place))),
+        StatementKind::MarkSet(mark) => compile_mark(build, mark),
+        StatementKind::Verdict(target) => Ok(CompileOp::Verdict {
+            verdict: target.verdict,
+            chain: build.first_chain + target.chain_index,
+        }),
+        &StatementKind::Reject(reject) => Ok(CompileOp::Reject(reject)),
+        StatementKind::Vmap(map) => {
+            let (set, ask) = compile_map(build, map)?;
+            Ok(CompileOp::Vmap { set, ask })
+        }
+    }
+}
+
+fn compile_rule(build: &mut Build, rule: &Rule, place: CompilePlace) -> Result<(), Failure> {
+    let made = CompileRule {
+        first: build.out.ops.len() as u32,
+        count: rule.statements.len() as u32,
+        needs: answer::needs(build.table.family, rule),
+    };
+    build.out.rules.push(made);
+    for (number, statement) in (0..).zip(&rule.statements) {
+        let statement_place = CompilePlace {
+            statement: number,
+            ..place
+        };
+        let op = compile_statement(build, statement, statement_place)?;
+        build.out.ops.push(op);
+    }
+    Ok(())
+}
+
+fn compile_chain(build: &mut Build, chain: &Chain, place: CompilePlace) -> Result<(), Failure> {
+    let made = CompileChain {
+        first_rule: build.out.rules.len() as u32,
+        rule_count: chain.rules.len() as u32,
+        finders: [CompileFinder::default(); REACH_COUNT],
+        policy: chain.base.map_or(Verdict::Accept, |base| base.policy),
+        place,
+    };
+    let number = add(&mut build.out.chains, made) as usize;
+    for (rule_number, rule) in (0..).zip(&chain.rules) {
+        let rule_place = CompilePlace {
+            rule: rule_number,
+            ..place
+        };
+        compile_rule(build, rule, rule_place)?;
+    }
+    if build.settings.linear {
+        index::none(&mut build.out, number);
+    } else {
+        index::chain(&mut build.out, build.table, chain, number);
+    }
+    Ok(())
+}
+
+fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
+    build.first_chain = build.out.chains.len() as u32;
+    build.first_set = build.out.sets.len() as u32;
+    for set in &build.table.sets {
+        add_named_set(build, set)?;
+    }
+    for (chain_number, chain) in (0..).zip(&build.table.chains) {
+        let place = CompilePlace {
+            table: number,
+            chain: chain_number,
+            ..CompilePlace::default()
+        };
+        compile_chain(build, chain, place)?;
+    }
+    Ok(())
+}
+
+/// Adds the base chains to the hooks that they see: by ascending priority; of one priority the one
+/// declared last comes first.
+fn compile_bases(policy: &Policy, out: &mut Compiled) {
+    let chains = policy
+        .tables
+        .iter()
+        .flat_map(|table| table.chains.iter().map(|chain| (table.family, chain.base)));
+    let mut bases: Vec<(Base, Family, u32)> = chains
+        .zip(0..)
+        .filter_map(|((family, base), number)| Some((base?, family, number)))
+        .collect();
+    bases.sort_unstable_by_key(|(base, ..)| (base.priority, std::cmp::Reverse(base.declared)));
+    for (base, family, number) in bases {
+        let [ipv4, ipv6] = &mut out.hooks[base.hook as usize];
+        if family != Family::Ip6 {
+            ipv4.push(number);
+        }
+        if family != Family::Ip {
+            ipv6.push(number);
+        }
+    }
+}
+
+fn compile_requirements(policy: &Policy, out: &mut Compiled) {
+    for ipv6 in [false, true] {
+        requirement::join(&mut out.requirement, &requirement::of(policy, ipv6));
+    }
+}
+
+/// Compiles a policy that `parse` has checked.
+/// Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for an interface that must exist.
+pub fn policy(policy: &Policy, settings: &CompileSettings) -> Result<Compiled, Failure> {
+    let mut out = Compiled::default();
+    for (number, table) in (0..).zip(&policy.tables) {
+        let mut build = Build {
+            policy,
+            settings,
+            out,
+            table,
+            first_chain: 0,
+            first_set: 0,
+        };
+        compile_table(&mut build, number)?;
+        out = build.out;
+    }
+    compile_bases(policy, &mut out);
+    compile_requirements(policy, &mut out);
+    Ok(out)
+}
+
+pub fn requirement(compiled: &Compiled) -> &Requirement {
+    &compiled.requirement
+}
+
+/// How many counter statements the policy has. They are numbered in the policy's order: tables,
+/// chains, rules, statements.
+pub fn counters(compiled: &Compiled) -> u32 {
+    compiled.counters.len() as u32
+}
+
+/// Where a counter stands. counter < `counters`.
+pub fn counter_at(compiled: &Compiled, counter: u32) -> CompilePlace {
+    compiled.counters[counter as usize].place
+}
+
+/// What a counter starts with. counter < `counters`.
+pub fn counter_start(compiled: &Compiled, counter: u32) -> Counter {
+    compiled.counters[counter as usize].start
+}
+
+/// How many log statements the policy has, numbered as counters are.
+pub fn logs(compiled: &Compiled) -> u32 {
+    compiled.logs.len() as u32
+}
+
+/// Where a log statement stands. log < `logs`.
+pub fn log_at(compiled: &Compiled, log: u32) -> CompilePlace {
+    compiled.logs[log as usize]
+}
+
+/// Where a chain stands, as numbered in `DecideOutcome::chain`; rule and statement are 0.
+pub fn chain_at(compiled: &Compiled, chain: u32) -> CompilePlace {
+    compiled.chains[chain as usize].place
+}
+
+/// Where a rule stands, as numbered in `DecideOutcome::rule`; statement is 0.
+pub fn rule_at(compiled: &Compiled, rule: u32) -> CompilePlace {
+    // The last chain that begins at the rule or before; empty ones begin where the next does.
+    let behind = compiled
+        .chains
+        .partition_point(|chain| chain.first_rule <= rule);
+    let chain = &compiled.chains[behind - 1];
+    CompilePlace {
+        rule: rule - chain.first_rule,
+        ..chain.place
+    }
+}

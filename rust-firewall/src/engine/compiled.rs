@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The form of a policy that decide walks. It never changes and is shared by all workers.
+
+use crate::engine::candidates::Candidates;
+use crate::engine::set::Set;
+use crate::engine::types::CompilePlace;
+use crate::policy::requirement::Requirement;
+use crate::policy::{Counter, Field, Key, Reject, Verdict, HOOK_COUNT};
+
+/// Nanoseconds: 73 years.
+pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
+
+/// Indexes of a chain, at most.
+pub const INDEXES_MAX: usize = 3;
+/// Rules that an index must spare a packet.
+pub const INDEX_GAIN_MIN: i64 = 8;
+/// IPv4, IPv6.
+pub const FAMILIES: usize = 2;
+
+/// What a limit is, in the terms of nft_limit.c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowLimit {
+    /// Nanoseconds of its unit.
+    pub nsecs: u64,
+    /// A unit.
+    pub rate: u64,
+    /// tokens_max: nanoseconds that a full bucket is worth.
+    pub size: i64,
+    /// Nanoseconds that a packet costs; unused for limits of bytes.
+    pub cost: i64,
+    pub of_bytes: bool,
+    pub over: bool,
+}
+
+/// What a quota is, in the terms of nft_quota.c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowQuota {
+    pub bytes: u64,
+    /// To begin with.
+    pub used: u64,
+    pub over: bool,
+}
+
+/// What a set is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompileAsk {
+    /// field & mask
+    Narrow { field: Field, mask: u32 },
+    /// wides[n]: its field, masked
+    Wide(u32),
+    /// keys[n]
+    Key(u32),
+}
+
+/// What a statement has become. A rule's stand side by side, in their order, so that the n-th is
+/// the n-th of the policy. negated: holds if it does not hold, unless the field is not present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompileOp {
+    /// Match: (field & mask) - low <= span
+    Narrow {
+        field: Field,
+        negated: bool,
+        mask: u32,
+        low: u32,
+        span: u32,
+    },
+    /// Match: the same with wides[wide]
+    Wide {
+        wide: u32,
+        negated: bool,
+    },
+    /// Match in sets[set]
+    Set {
+        set: u32,
+        ask: CompileAsk,
+        negated: bool,
+    },
+    /// counters[n]
+    Counter(u32),
+    /// limits[n]
+    Limit(u32),
+    /// quotas[n]
+    Quota(u32),
+    /// logs[n]
+    Log(u32),
+    /// (mark & keep) ^ toggle
+    Mark {
+        keep: u32,
+        toggle: u32,
+    },
+    /// What sets[set] gives
+    MarkMap {
+        set: u32,
+        ask: CompileAsk,
+    },
+    /// chain: of jump and goto
+    Verdict {
+        verdict: Verdict,
+        chain: u32,
+    },
+    Reject(Reject),
+    /// Where sets[set] leads
+    Vmap {
+        set: u32,
+        ask: CompileAsk,
+    },
+}
+
+impl CompileOp {
+    /// Whether it does nothing but hold or not.
+    pub fn is_match(&self) -> bool {
+        matches!(
+            self,
+            CompileOp::Narrow { .. } | CompileOp::Wide { .. } | CompileOp::Set { .. }
+        )
+    }
+
+    /// Whether it is a match that holds if it does not hold.
+    pub fn negated(&self) -> bool {
+        match *self {
+            CompileOp::Narrow { negated, .. }
+            | CompileOp::Wide { negated, .. }
+            | CompileOp::Set { negated, .. } => negated,
+            _ => false,
+        }
+    }
+}
+
+/// What a match with a wide field compares.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileWide {
+    pub field: Field,
+    /// `fields::wide_slot`
+    pub slot: usize,
+    pub mask: u128,
+    pub low: u128,
+    pub span: u128,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileRule {
+    /// Into ops.
+    pub first: u32,
+    pub count: u32,
+    /// What a packet must be before the first statement is looked at: `answer::NEEDS_TCP` and so
+    /// on.
+    pub needs: u32,
+}
+
+/// Rules of a chain that can only match if one field has certain values.
+#[derive(Clone, Debug)]
+pub struct CompileIndex {
+    pub field: Field,
+    /// `fields::wide_slot`
+    pub slot: Option<usize>,
+    /// To numbers of rules.
+    pub candidates: Candidates,
+}
+
+/// By which fields of a packet the rules of a chain are found, since a field that is beyond the
+/// captured bytes finds none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompileReach {
+    /// By all.
+    Whole,
+    /// By those that are not behind the IP header.
+    Cut,
+    /// By none: every rule is walked.
+    None,
+}
+
+pub const REACH_COUNT: usize = CompileReach::None as usize + 1;
+
+/// How the rules of a chain are found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompileFinder {
+    /// Into indexes.
+    pub first_index: u32,
+    pub index_count: u32,
+    /// Into always: rules that are in no index.
+    pub first_always: u32,
+    pub always_count: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileChain {
+    /// All rules of all chains are numbered through.
+    pub first_rule: u32,
+    pub rule_count: u32,
+    /// By `CompileReach`.
+    pub finders: [CompileFinder; REACH_COUNT],
+    /// The policy of a base chain.
+    pub policy: Verdict,
+    pub place: CompilePlace,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CompileCounter {
+    pub place: CompilePlace,
+    pub start: Counter,
+}
+
+/// A compiled policy, for decide and flow; others ask the functions below.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    pub(crate) requirement: Requirement,
+    /// `fields::bit` of all fields that are looked at.
+    pub(crate) wanted: u64,
+    pub(crate) ops: Vec<CompileOp>,
+    pub(crate) wides: Vec<CompileWide>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) rules: Vec<CompileRule>,
+    pub(crate) chains: Vec<CompileChain>,
+    pub(crate) indexes: Vec<CompileIndex>,
+    /// Numbers of rules, ascending within a chain.
+    pub(crate) always: Vec<u32>,
+    /// Numbers of the base chains that see a packet, in the order in which they do.
+    pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],
+    pub(crate) counters: Vec<CompileCounter>,
+    pub(crate) logs: Vec<CompilePlace>,
+    pub limits: Vec<FlowLimit>,
+    pub(crate) quotas: Vec<FlowQuota>,
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From what a packet is to what happens with it. No system call, no allocation, no panic; all state
+//! is in flow.
+#![deny(clippy::indexing_slicing)]
+
+use crate::engine::compiled::{Compiled, FAMILIES};
+use crate::engine::fields::{IPV4, IPV6};
+use crate::engine::flow::DecidePolicy;
+use crate::engine::types::{
+    CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideStep,
+    LOGS_MAX,
+};
+use crate::engine::walk;
+use crate::packet::verdict::Verdict;
+use crate::packet::{self, PacketStatus};
+
+/// Nobody does.
+struct Deaf;
+
+impl DecideRecorder for Deaf {
+    const LISTENS: bool = false;
+    fn chain(&mut self, _chain: CompilePlace, _depth: u32) {}
+    fn rule(&mut self, _step: &DecideStep) {}
+}
+
+fn verdict_of(open: bool) -> Verdict {
+    if open {
+        Verdict::Accept
+    } else {
+        Verdict::Drop
+    }
+}
+
+/// The verdict for a packet without a policy: --default for `Ok` and `Cut`, the --fail modes (accept
+/// if open, drop if closed) for malformed and truncated ones.
+/// truncated: the netlink message did not fit its slot; status is not looked at then.
+pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) -> Verdict {
+    if truncated {
+        return verdict_of(settings.truncated_open);
+    }
+    match packet::is_malformed(status) {
+        true => verdict_of(settings.malformed_open),
+        false => settings.default_verdict,
+    }
+}
+
+/// The base chains that see the packet; none if it is of neither family.
+fn bases_of(compiled: &Compiled, hook: u8, nfproto: u8) -> &[u32] {
+    let family = match nfproto {
+        IPV4 => 0,
+        IPV6 => 1,
+        _ => FAMILIES,
+    };
+    let families = compiled.hooks.get(usize::from(hook));
+    families
+        .and_then(|families| families.get(family))
+        .map_or(&[], Vec::as_slice)
+}
+
+fn nfproto_of(input: &DecideInput) -> u8 {
+    match (input.nfproto, input.packet.version) {
+        (0, 4) => IPV4,
+        (0, 6) => IPV6,
+        (nfproto, _) => nfproto,
+    }
+}
+
+fn fail(open: bool, outcome: &mut DecideOutcome) {
+    outcome.verdict = verdict_of(open);
+    outcome.by = DecideBy::Fail;
+}
+
+/// The outcome before anything is decided.
+#[inline]
+fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
+    DecideOutcome {
+        verdict: settings.default_verdict,
+        by: DecideBy::Default,
+        rule: 0,
+        chain: 0,
+        mark_set: false,
+        mark: input.mark,
+        reject: None,
+        undecidable: false,
+        log_count: 0,
+        logs: [0; LOGS_MAX],
+    }
+}
+
+/// Not part of the callers, which are: so the outcome stays where they have it.
+#[inline(never)]
+fn decide_by<R: DecideRecorder>(
+    settings: &DecideSettings,
+    policy: Option<&DecidePolicy>,
+    input: &DecideInput,
+    outcome: &mut DecideOutcome,
+    recorder: &mut R,
+) {
+    let by_policy = settings.malformed_by_policy && policy.is_some();
+    if input.truncated {
+        fail(settings.truncated_open, outcome);
+        return;
+    }
+    let nfproto = nfproto_of(input);
+    if packet::is_malformed(input.status) && !(by_policy && nfproto != 0) {
+        fail(settings.malformed_open, outcome);
+        return;
+    }
+    let Some(&policy) = policy else {
+        return;
+    };
+    let bases = bases_of(policy.compiled, input.hook, nfproto);
+    if bases.is_empty() {
+        return;
+    }
+    walk::policy(&policy, input, bases, nfproto, recorder, outcome);
+    if outcome.undecidable {
+        fail(settings.truncated_open, outcome);
+    }
+}
+
+/// What happens with a packet.
+/// - policy: none = `decide` holds.
+/// - The --fail modes decide about truncated packets, malformed ones unless
+///   settings.malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule reads what
+///   is beyond the captured bytes (undecidable): rules before it have had their effects then.
+#[inline]
+pub fn packet(
+    settings: &DecideSettings,
+    policy: Option<&DecidePolicy>,
+    input: &DecideInput,
+) -> DecideOutcome {
+    let mut outcome = undecided(settings, input);
+    decide_by(settings, policy, input, &mut outcome, &mut Deaf);
+    outcome
+}
+
+/// Does what `packet` does and tells of every rule on the way. policy: compiled with
+/// settings.linear, else rules that can't match are left out.
+pub fn trace(
+    settings: &DecideSettings,
+    policy: Option<&DecidePolicy>,
+    input: &DecideInput,
+    recorder: &mut impl DecideRecorder,
+) -> DecideOutcome {
+    let mut outcome = undecided(settings, input);
+    decide_by(settings, policy, input, &mut outcome, recorder);
+    outcome
+}

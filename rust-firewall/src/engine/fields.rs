@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The fields of a packet as a policy sees them: read once, then matched against by all rules.
+#![deny(clippy::indexing_slicing)]
+
+use crate::engine::types::DecideInput;
+use crate::packet::{self, Packet};
+use crate::policy::{Field, FIELD_COUNT, KEY_FIELDS_MAX};
+
+/// NFPROTO_IPV4 (linux/netfilter.h).
+pub const IPV4: u8 = 2;
+/// NFPROTO_IPV6.
+pub const IPV6: u8 = 10;
+/// ip6 saddr, ip6 daddr, iifname, oifname.
+pub const WIDE_COUNT: usize = 4;
+pub const KEY_WORDS_MAX: usize = 2 * KEY_FIELDS_MAX;
+
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+const ICMP: u8 = libc::IPPROTO_ICMP as u8;
+const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
+/// Within the TCP header.
+const TCP_FLAGS_OFFSET: usize = 13;
+/// Bytes of a transport header that are read, at most.
+const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
+
+/// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
+/// neither mask), or beyond the captured bytes: the packet has it or may have it.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// Bit n: field n has a value.
+    pub present: u64,
+    /// Bit n: field n lies beyond the captured bytes.
+    pub beyond: u64,
+    narrow: Narrow,
+    /// At `wide_slot`.
+    wide: [u128; WIDE_COUNT],
+}
+
+#[derive(Clone, Debug)]
+struct Narrow([u32; FIELD_COUNT]);
+
+impl Default for Narrow {
+    fn default() -> Self {
+        Narrow([0; FIELD_COUNT])
+    }
+}
+
+/// The bit of a field in `Fields::present` and `Fields::beyond`.
+pub const fn bit(field: Field) -> u64 {
+    1 << field as u64
+}
+
+const IPV4_FIELDS: u64 = bit(Field::IpSaddr)
+    | bit(Field::IpDaddr)
+    | bit(Field::IpProtocol)
+    | bit(Field::IpTtl)
+    | bit(Field::IpDscp)
+    | bit(Field::IpLength)
+    | bit(Field::IpFragOff);
+
+const IPV6_FIELDS: u64 =
+    bit(Field::Ip6Saddr) | bit(Field::Ip6Daddr) | bit(Field::Ip6Nexthdr) | bit(Field::Ip6Hoplimit);
+
+const EXTENSION_FIELDS: u64 = bit(Field::ExthdrHbh)
+    | bit(Field::ExthdrRt)
+    | bit(Field::ExthdrFrag)
+    | bit(Field::ExthdrDst)
+    | bit(Field::ExthdrMh);
+
+const TRANSPORT_FIELDS: u64 = bit(Field::TcpSport)
+    | bit(Field::TcpDport)
+    | bit(Field::TcpFlags)
+    | bit(Field::UdpSport)
+    | bit(Field::UdpDport)
+    | bit(Field::ThSport)
+    | bit(Field::ThDport)
+    | bit(Field::IcmpType)
+    | bit(Field::IcmpCode)
+    | bit(Field::Icmpv6Type)
+    | bit(Field::Icmpv6Code)
+    | bit(Field::MetaL4proto);
+
+const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
+
+const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
+
+/// The fields that are behind the IP header, of whatever protocol.
+pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | EXTENSION_FIELDS;
+
+/// Whether a field has a value.
+pub fn is_present(fields: &Fields, field: Field) -> bool {
+    fields.present & bit(field) != 0
+}
+
+/// The value of a narrow field that is present.
+pub fn narrow(fields: &Fields, field: Field) -> u32 {
+    fields
+        .narrow
+        .0
+        .get(field as usize)
+        .map_or(0, |&value| value)
+}
+
+/// The value of a wide field that is present.
+pub fn wide(fields: &Fields, slot: usize) -> u128 {
+    fields.wide.get(slot).map_or(0, |&value| value)
+}
+
+fn be16(high: u8, low: u8) -> u32 {
+    u16::from_be_bytes([high, low]).into()
+}
+
+/// Gives a narrow field a value.
+pub fn set(fields: &mut Fields, field: Field, value: u32) {
+    fields.present |= bit(field);
+    if let Some(narrow) = fields.narrow.0.get_mut(field as usize) {
+        *narrow = value;
+    }
+}
+
+/// Gives a wide field a value.
+pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
+    fields.present |= bit(field);
+    let slot = wide_slot(field).and_then(|slot| fields.wide.get_mut(slot));
+    if let Some(wide) = slot {
+        *wide = value;
+    }
+}
+
+/// Where a wide field stands; none for a narrow one.
+pub fn wide_slot(field: Field) -> Option<usize> {
+    match field {
+        Field::Ip6Saddr => Some(0),
+        Field::Ip6Daddr => Some(1),
+        Field::MetaIifname => Some(2),
+        Field::MetaOifname => Some(3),
+        _ => None,
+    }
+}
+
+fn set_if(fields: &mut Fields, field: Field, value: Option<u32>) {
+    if let Some(value) = value {
+        set(fields, field, value);
+    }
+}
+
+fn read_metadata(fields: &mut Fields, nfproto: u8, input: &DecideInput) {
+    set(fields, Field::MetaNfproto, nfproto.into());
+    set(fields, Field::MetaMark, input.mark);
+    set(fields, Field::MetaLength, input.length);
+    set(fields, Field::MetaIif, input.iif);
+    set(fields, Field::MetaOif, input.oif);
+    set_wide(fields, Field::MetaIifname, input.iifname);
+    set_wide(fields, Field::MetaOifname, input.oifname);
+    set_if(fields, Field::MetaSkuid, input.uid);
+    set_if(fields, Field::MetaSkgid, input.gid);
+    set_if(fields, Field::CtState, input.ct_state);
+    set_if(fields, Field::CtMark, input.ct_mark);
+}
+
+fn read_ipv4(fields: &mut Fields, packet: &Packet) {
+    let ip = packet
+        .bytes
+        .first_chunk::<{ packet::IPV4_HEADER_BYTES as usize }>();
+    let Some(ip) = ip.filter(|_| packet.version == 4) else {
+        if ip.is_none() && packet.headers_beyond {
+            fields.beyond |= IPV4_FIELDS;
+        }
+        return;
+    };
+    let [_, tos, length_high, length_low, _, _, offset_high, offset_low, ttl, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] =
+        *ip;
+    set(fields, Field::IpDscp, u32::from(tos >> 2));
+    set(fields, Field::IpLength, be16(length_high, length_low));
+    set(fields, Field::IpFragOff, be16(offset_high, offset_low));
+    set(fields, Field::IpTtl, ttl.into());
+    set(fields, Field::IpProtocol, protocol.into());
+    let saddr = u32::from_be_bytes([s0, s1, s2, s3]);
+    let daddr = u32::from_be_bytes([d0, d1, d2, d3]);
+    set(fields, Field::IpSaddr, saddr);
+    set(fields, Field::IpDaddr, daddr);
+}
+
+fn read_ipv6(fields: &mut Fields, packet: &Packet) {
+    let ip = packet
+        .bytes
+        .first_chunk::<{ packet::IPV6_HEADER_BYTES as usize }>();
+    let Some((fixed, addresses)) = ip
+        .filter(|_| packet.version == 6)
+        .and_then(|ip| ip.split_first_chunk::<8>())
+    else {
+        if ip.is_none() && packet.headers_beyond {
+            fields.beyond |= IPV6_FIELDS;
+        }
+        return;
+    };
+    let [_, _, _, _, _, _, nexthdr, hoplimit] = *fixed;
+    set(fields, Field::Ip6Nexthdr, nexthdr.into());
+    set(fields, Field::Ip6Hoplimit, hoplimit.into());
+    if let Some((saddr, daddr)) = addresses.split_first_chunk::<16>() {
+        set_wide(fields, Field::Ip6Saddr, u128::from_be_bytes(*saddr));
+        if let Some(daddr) = daddr.first_chunk::<16>() {
+            set_wide(fields, Field::Ip6Daddr, u128::from_be_bytes(*daddr));
+        }
+    }
+}
+
+/// Whether an extension header was met, which is not known of one that may follow beyond the copy.
+fn read_extension(fields: &mut Fields, field: Field, packet: &Packet, extension: u8) {
+    let met = packet.extensions & extension != 0;
+    if packet.headers_beyond && !met {
+        fields.beyond |= bit(field);
+    } else {
+        set(fields, field, met.into());
+    }
+}
+
+fn read_extensions(fields: &mut Fields, packet: &Packet) {
+    let has_header = packet.bytes.len() >= packet::IPV6_HEADER_BYTES as usize;
+    if packet.version != 6 || !has_header {
+        if !has_header && packet.headers_beyond {
+            fields.beyond |= EXTENSION_FIELDS;
+        }
+        return;
+    }
+    read_extension(fields, Field::ExthdrHbh, packet, packet::EXTENSION_HBH);
+    read_extension(fields, Field::ExthdrRt, packet, packet::EXTENSION_RT);
+    read_extension(fields, Field::ExthdrFrag, packet, packet::EXTENSION_FRAG);
+    read_extension(fields, Field::ExthdrDst, packet, packet::EXTENSION_DST);
+    read_extension(fields, Field::ExthdrMh, packet, packet::EXTENSION_MH);
+}
+
+/// The transport header as far as it was captured and as the IP header claims it.
+fn transport_bytes<'a>(packet: &Packet<'a>) -> &'a [u8] {
+    let end = packet.bytes.len().min(packet.end as usize);
+    if packet.transport_offset == 0 {
+        return &[];
+    }
+    let header = packet.bytes.get(packet.transport_offset as usize..end);
+    header.unwrap_or_default()
+}
+
+fn read_ports(fields: &mut Fields, source: Field, destination: Field, header: &[u8]) {
+    if let &[high, low, ..] = header {
+        set(fields, source, be16(high, low));
+    }
+    if let &[_, _, high, low, ..] = header {
+        set(fields, destination, be16(high, low));
+    }
+}
+
+fn read_icmp(fields: &mut Fields, kind: Field, code: Field, header: &[u8]) {
+    set_if(fields, kind, header.first().map(|&byte| byte.into()));
+    set_if(fields, code, header.get(1).map(|&byte| byte.into()));
+}
+
+/// The fields of a protocol that so many bytes of a transport header hold.
+fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
+    let within = |field: Field, end: usize| if bytes >= end { bit(field) } else { 0 };
+    let ports = |source, destination| within(source, 2) | within(destination, 4);
+    let others = match (protocol, nfproto) {
+        (TCP, _) => {
+            ports(Field::TcpSport, Field::TcpDport) | within(Field::TcpFlags, TCP_FLAGS_OFFSET + 1)
+        }
+        (UDP, _) => ports(Field::UdpSport, Field::UdpDport),
+        (ICMP, IPV4) => within(Field::IcmpType, 1) | within(Field::IcmpCode, 2),
+        (ICMPV6, IPV6) => within(Field::Icmpv6Type, 1) | within(Field::Icmpv6Code, 2),
+        _ => 0,
+    };
+    ports(Field::ThSport, Field::ThDport) | others
+}
+
+/// Notes what the packet has of the transport header where so many bytes of it were captured.
+fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) {
+    let protocol = packet.transport_protocol;
+    let there = match packet.transport_offset {
+        0 => 0,
+        offset => packet.end.saturating_sub(offset) as usize,
+    };
+    fields.beyond |=
+        fields_within(protocol, nfproto, there) & !fields_within(protocol, nfproto, bytes);
+}
+
+/// What nft_payload reads behind the network header, field by field: a header that is too short has
+/// those that are in it.
+fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
+    if !packet.has_transport {
+        if packet.headers_beyond {
+            let other = if nfproto == IPV4 {
+                ICMPV6_FIELDS
+            } else {
+                ICMP_FIELDS
+            };
+            fields.beyond |= TRANSPORT_FIELDS & !other;
+        }
+        return;
+    }
+    let header = transport_bytes(packet);
+    set(fields, Field::MetaL4proto, packet.transport_protocol.into());
+    if header.len() < TRANSPORT_READ_BYTES && packet.bytes.len() < packet.end as usize {
+        note_beyond(fields, nfproto, packet, header.len());
+    }
+    if header.is_empty() {
+        return;
+    }
+    read_ports(fields, Field::ThSport, Field::ThDport, header);
+    match (packet.transport_protocol, nfproto) {
+        (TCP, _) => {
+            read_ports(fields, Field::TcpSport, Field::TcpDport, header);
+            let flags = header.get(TCP_FLAGS_OFFSET).map(|&byte| byte.into());
+            set_if(fields, Field::TcpFlags, flags);
+        }
+        (UDP, _) => read_ports(fields, Field::UdpSport, Field::UdpDport, header),
+        (ICMP, IPV4) => read_icmp(fields, Field::IcmpType, Field::IcmpCode, header),
+        (ICMPV6, IPV6) => read_icmp(fields, Field::Icmpv6Type, Field::Icmpv6Code, header),
+        _ => {}
+    }
+}
+
+/// Reads fields. Absent is what the packet does not have, or too few bytes of.
+/// - wanted: bits of the fields that are of interest; others may stay absent.
+/// - nfproto: IPV4 or IPV6.
+pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) {
+    fields.present = 0;
+    fields.beyond = 0;
+    read_metadata(fields, nfproto, input);
+    if wanted & IPV4_FIELDS != 0 && nfproto == IPV4 {
+        read_ipv4(fields, input.packet);
+    }
+    if wanted & IPV6_FIELDS != 0 && nfproto == IPV6 {
+        read_ipv6(fields, input.packet);
+    }
+    if wanted & EXTENSION_FIELDS != 0 && nfproto == IPV6 {
+        read_extensions(fields, input.packet);
+    }
+    if wanted & TRANSPORT_FIELDS != 0 {
+        read_transport(fields, nfproto, input.packet);
+    }
+    fields.beyond &= wanted;
+}
+
+/// The value of a field that is present.
+pub fn value(fields: &Fields, field: Field) -> u128 {
+    match wide_slot(field) {
+        Some(slot) => wide(fields, slot),
+        None => narrow(fields, field).into(),
+    }
+}
+
+/// Puts the values of a key's fields together as a `LookupHash` wants them, two words for a wide
+/// one. Gives how many words, or none if a field is not present.
+pub fn words(fields: &Fields, key: &[Field], words: &mut [u64; KEY_WORDS_MAX]) -> Option<usize> {
+    let mut count = 0;
+    for &field in key {
+        if !is_present(fields, field) {
+            return None;
+        }
+        let value = value(fields, field);
+        if wide_slot(field).is_some() {
+            *words.get_mut(count)? = (value >> 64) as u64;
+            count += 1;
+        }
+        *words.get_mut(count)? = value as u64;
+        count += 1;
+    }
+    Some(count)
+}

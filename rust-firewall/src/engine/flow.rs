@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What outlives one packet: limits and quotas, which all workers share (one atomic word each, no
+//! lock), and counters, which each worker has for itself.
+#![deny(clippy::indexing_slicing)]
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::engine::compiled::{Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX};
+
+/// Counters that share a cache line.
+const LINE_COUNTERS: usize = 4;
+/// Numbers of log statements that do.
+const LINE_LOGS: usize = 8;
+
+/// The state of a limit or a quota, a cache line apart from others. A rule that stays when a policy
+/// takes the place of another has the same word in both, so that no packet is forgotten while
+/// workers pass from one to the other.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct FlowWord<Atomic>(pub Atomic);
+
+/// The state of limits and quotas.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// When its bucket was empty, had it filled since.
+    pub limits: Vec<Arc<FlowWord<AtomicI64>>>,
+    /// Bytes so far.
+    pub quotas: Vec<Arc<FlowWord<AtomicU64>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounter {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct LiveCounter {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct CounterLine([LiveCounter; LINE_COUNTERS]);
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct LogLine([AtomicU64; LINE_LOGS]);
+
+/// The counters of one worker: written by its thread alone, read by any. Numbered as `compile`
+/// numbers them.
+#[derive(Debug, Default)]
+pub struct FlowCounters {
+    /// Whole cache lines, so that workers' counters share none.
+    counters: Vec<CounterLine>,
+    /// Packets.
+    logged: Vec<LogLine>,
+}
+
+/// A policy with what outlives a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct DecidePolicy<'a> {
+    pub compiled: &'a Compiled,
+    pub flow: &'a Flow,
+    /// The counters of the calling thread.
+    pub counters: &'a FlowCounters,
+}
+
+/// Makes the state of a policy: full buckets, quotas as used as the text says.
+pub fn make(compiled: &Compiled) -> Flow {
+    // Empty so long ago that it is full whatever the clock says.
+    let full = |_| Arc::new(FlowWord(AtomicI64::new(i64::MIN / 2)));
+    let used = |quota: &FlowQuota| Arc::new(FlowWord(AtomicU64::new(quota.used)));
+    Flow {
+        limits: compiled.limits.iter().map(full).collect(),
+        quotas: compiled.quotas.iter().map(used).collect(),
+    }
+}
+
+/// Makes counters that stand at 0: what the text gives them comes on top once, see `sum`.
+pub fn counters_make(compiled: &Compiled) -> FlowCounters {
+    let counters = compiled.counters.len().div_ceil(LINE_COUNTERS);
+    let logs = compiled.logs.len().div_ceil(LINE_LOGS);
+    FlowCounters {
+        counters: (0..counters).map(|_| CounterLine::default()).collect(),
+        logged: (0..logs).map(|_| LogLine::default()).collect(),
+    }
+}
+
+/// Adds to a number that this thread alone writes.
+fn add(number: &AtomicU64, more: u64) {
+    number.store(
+        number.load(Ordering::Relaxed).wrapping_add(more),
+        Ordering::Relaxed,
+    );
+}
+
+fn counter_at(counters: &FlowCounters, counter: u32) -> Option<&LiveCounter> {
+    let counter = counter as usize;
+    let line = counters.counters.get(counter / LINE_COUNTERS)?;
+    line.0.get(counter % LINE_COUNTERS)
+}
+
+fn log_at(counters: &FlowCounters, log: u32) -> Option<&AtomicU64> {
+    let log = log as usize;
+    counters.logged.get(log / LINE_LOGS)?.0.get(log % LINE_LOGS)
+}
+
+/// Adds a packet to a counter of the worker's own.
+pub fn count(counters: &FlowCounters, counter: u32, bytes: u32) {
+    if let Some(counter) = counter_at(counters, counter) {
+        add(&counter.packets, 1);
+        add(&counter.bytes, bytes.into());
+    }
+}
+
+/// Adds a packet to a log statement's.
+pub fn log(counters: &FlowCounters, log: u32) {
+    if let Some(logged) = log_at(counters, log) {
+        add(logged, 1);
+    }
+}
+
+/// Adds the worker's counter to sum. Any thread may.
+pub fn sum(counters: &FlowCounters, counter: u32, sum: &mut FlowCounter) {
+    if let Some(counter) = counter_at(counters, counter) {
+        sum.packets = sum
+            .packets
+            .wrapping_add(counter.packets.load(Ordering::Relaxed));
+        sum.bytes = sum
+            .bytes
+            .wrapping_add(counter.bytes.load(Ordering::Relaxed));
+    }
+}
+
+/// The worker's packets of a log statement. Any thread may.
+pub fn logged(counters: &FlowCounters, log: u32) -> u64 {
+    log_at(counters, log).map_or(0, |logged| logged.load(Ordering::Relaxed))
+}
+
+/// The nanoseconds that a packet takes out of a limit's bucket.
+fn limit_cost(limit: &FlowLimit, bytes: u32) -> i64 {
+    if !limit.of_bytes {
+        return limit.cost;
+    }
+    let cost = u128::from(limit.nsecs) * u128::from(bytes);
+    let cost = cost.checked_div(limit.rate.into()).unwrap_or(u128::MAX);
+    i64::try_from(cost).map_or(LIMIT_SIZE_MAX, |cost| cost.min(LIMIT_SIZE_MAX))
+}
+
+/// Whether a limit statement lets a packet through, which takes its tokens.
+pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_ns: u64) -> bool {
+    let Some(FlowWord(empty_ns)) = flow.limits.get(index as usize).map(Arc::as_ref) else {
+        return false;
+    };
+    let cost = limit_cost(limit, bytes);
+    let now = (now_ns & i64::MAX as u64) as i64;
+    let mut seen = empty_ns.load(Ordering::Relaxed);
+    // Tokens are the time since the bucket was empty, up to its size.
+    loop {
+        let empty = seen.max(now.wrapping_sub(limit.size));
+        if now.wrapping_sub(empty) < cost {
+            return limit.over;
+        }
+        let left = empty.wrapping_add(cost);
+        match empty_ns.compare_exchange_weak(seen, left, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return !limit.over,
+            Err(now_seen) => seen = now_seen,
+        }
+    }
+}
+
+/// How full the bucket of a limit is: from 0 to its size.
+pub fn limit_tokens(word: &FlowWord<AtomicI64>, limit: &FlowLimit, now_ns: u64) -> i64 {
+    let now = (now_ns & i64::MAX as u64) as i64;
+    let since = now.wrapping_sub(word.0.load(Ordering::Relaxed));
+    since.min(limit.size).max(0)
+}
+
+/// Has the bucket of a limit be as full as another's is, in parts of its size.
+/// - tokens: the other's, from 0 to size.
+pub fn limit_fill(
+    word: &FlowWord<AtomicI64>,
+    limit: &FlowLimit,
+    tokens: i64,
+    size: i64,
+    now_ns: u64,
+) {
+    let now = (now_ns & i64::MAX as u64) as i64;
+    let mut tokens = tokens;
+    if limit.size != size {
+        let parts = i128::from(tokens) * i128::from(limit.size);
+        tokens = parts.checked_div(size.into()).unwrap_or(0) as i64;
+    }
+    word.0.store(now.wrapping_sub(tokens), Ordering::Relaxed);
+}
+
+/// Whether a quota statement lets a packet through; its bytes count in any case.
+pub fn quota_holds(flow: &Flow, index: u32, quota: &FlowQuota, bytes: u32) -> bool {
+    let Some(FlowWord(used)) = flow.quotas.get(index as usize).map(Arc::as_ref) else {
+        return false;
+    };
+    let bytes = u64::from(bytes);
+    let used = used.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
+    (used > quota.bytes) == quota.over
+}

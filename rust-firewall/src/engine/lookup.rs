@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From a value to what was stored for it: hash tables for exact values, sorted intervals for
+//! ranges. Made once, then only read.
+#![deny(clippy::indexing_slicing)]
+
+use crate::engine::lookup_hash::{self, LookupHash, LookupSlot, LookupTable};
+
+/// Values of up to so many bits are narrow, others wide.
+pub const NARROW_BITS: u32 = 32;
+/// Buckets of intervals, at most.
+pub const BUCKETS_MAX: usize = 1 << 17;
+
+/// What is to be found under all values from low to high.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookupRange {
+    /// At most high.
+    pub low: u128,
+    pub high: u128,
+    pub value: u32,
+}
+
+/// Intervals do not overlap and ascend.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    low: u32,
+    high: u32,
+    value: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WideInterval {
+    low: u128,
+    high: u128,
+    value: u32,
+}
+
+/// Where to search: of the values with the same (value - base) >> shift, the intervals that begin
+/// there are starts[n] to starts[n + 1].
+#[derive(Clone, Debug)]
+struct Buckets {
+    /// The lowest value of all.
+    base: u128,
+    shift: u32,
+    /// One more than there are buckets.
+    starts: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Kind {
+    #[default]
+    Empty,
+    /// Narrow, every range is one value.
+    Exact(LookupTable),
+    /// Narrow.
+    Intervals {
+        buckets: Buckets,
+        intervals: Vec<Interval>,
+    },
+    /// Wide, every range is one value.
+    WideExact(LookupHash),
+    /// Wide.
+    WideIntervals {
+        buckets: Buckets,
+        intervals: Vec<WideInterval>,
+    },
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Lookup {
+    kind: Kind,
+}
+
+/// Sorts ranges, so that none overlaps: where two do, the one that begins first (of those, the one
+/// of the lower value) keeps what they share. Cuts off what is not left.
+pub fn part(ranges: &mut Vec<LookupRange>) {
+    ranges.sort_unstable_by_key(|range| (range.low, range.value));
+    let mut last: Option<u128> = None;
+    ranges.retain_mut(|range| {
+        if let Some(last) = last.filter(|&last| range.low <= last) {
+            if range.high <= last {
+                return false;
+            }
+            range.low = last + 1;
+        }
+        last = Some(range.high);
+        true
+    });
+}
+
+fn all_exact(ranges: &[LookupRange]) -> bool {
+    ranges.iter().all(|range| range.low == range.high)
+}
+
+fn make_exact(ranges: &[LookupRange]) -> Kind {
+    let entries = ranges.iter().map(|range| LookupSlot {
+        tag: range.low as u32,
+        value: range.value,
+    });
+    Kind::Exact(lookup_hash::table_make(&entries.collect::<Vec<_>>()))
+}
+
+/// Makes about as many buckets as there are ranges.
+fn make_buckets(ranges: &[LookupRange]) -> Buckets {
+    let base = ranges.first().map_or(0, |range| range.low);
+    let span = ranges.last().map_or(0, |range| range.low) - base;
+    let mut most = 1;
+    while most < ranges.len() && most < BUCKETS_MAX {
+        most *= 2;
+    }
+    let mut shift = 0;
+    while (span >> shift) >= most as u128 {
+        shift += 1;
+    }
+    let count = (span >> shift) + 1;
+    let mut rest = ranges.iter().peekable();
+    let mut at = 0;
+    let starts = (0..=count).map(|bucket| {
+        while rest
+            .next_if(|range| (range.low - base) >> shift < bucket)
+            .is_some()
+        {
+            at += 1;
+        }
+        at
+    });
+    Buckets {
+        base,
+        shift,
+        starts: starts.collect(),
+    }
+}
+
+fn make_intervals(ranges: &[LookupRange]) -> Kind {
+    let intervals = ranges.iter().map(|range| Interval {
+        low: range.low as u32,
+        high: range.high as u32,
+        value: range.value,
+    });
+    Kind::Intervals {
+        buckets: make_buckets(ranges),
+        intervals: intervals.collect(),
+    }
+}
+
+fn make_wide_intervals(ranges: &[LookupRange]) -> Kind {
+    let intervals = ranges.iter().map(|range| WideInterval {
+        low: range.low,
+        high: range.high,
+        value: range.value,
+    });
+    Kind::WideIntervals {
+        buckets: make_buckets(ranges),
+        intervals: intervals.collect(),
+    }
+}
+
+fn make_wide_exact(ranges: &[LookupRange]) -> Kind {
+    let rows = ranges.iter().flat_map(|range| {
+        [
+            (range.low >> 64) as u64,
+            range.low as u64,
+            range.value.into(),
+        ]
+    });
+    Kind::WideExact(lookup_hash::hash_make(2, rows.collect()))
+}
+
+/// Makes a lookup of values of so many bits.
+/// - ranges: parted as `part` does; what is not left is cut off.
+pub fn make(bits: u32, ranges: &mut Vec<LookupRange>) -> Lookup {
+    let narrow = bits <= NARROW_BITS;
+    part(ranges);
+    let kind = match (narrow, all_exact(ranges)) {
+        _ if ranges.is_empty() => Kind::Empty,
+        (true, true) => make_exact(ranges),
+        (false, true) => make_wide_exact(ranges),
+        (true, false) => make_intervals(ranges),
+        (false, false) => make_wide_intervals(ranges),
+    };
+    Lookup { kind }
+}
+
+fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Option<u32> {
+    let offset = u64::from(value.checked_sub(buckets.base as u32)?);
+    let last = buckets.starts.len().checked_sub(2)?;
+    let bucket = ((offset >> buckets.shift) as usize).min(last);
+    let mut from = *buckets.starts.get(bucket)?;
+    let mut to = *buckets.starts.get(bucket + 1)?;
+    // The first that begins behind the value; the one before it is the only one that can hold.
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if intervals.get(middle as usize)?.low <= value {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    // Not 0: the first begins at the base.
+    let interval = intervals.get(from.checked_sub(1)? as usize)?;
+    (value <= interval.high).then_some(interval.value)
+}
+
+/// What is stored for a value. The lookup must be of narrow values.
+pub fn find(lookup: &Lookup, value: u32) -> Option<u32> {
+    match &lookup.kind {
+        Kind::Exact(table) => lookup_hash::table_find(table, value),
+        Kind::Intervals { buckets, intervals } => find_interval(buckets, intervals, value),
+        _ => None,
+    }
+}
+
+fn find_wide_interval(buckets: &Buckets, intervals: &[WideInterval], value: u128) -> Option<u32> {
+    let offset = value.checked_sub(buckets.base)?;
+    let last = buckets.starts.len().checked_sub(2)?;
+    let bucket = (offset >> buckets.shift).min(last as u128) as usize;
+    let mut from = *buckets.starts.get(bucket)?;
+    let mut to = *buckets.starts.get(bucket + 1)?;
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if intervals.get(middle as usize)?.low <= value {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    let interval = intervals.get(from.checked_sub(1)? as usize)?;
+    (value <= interval.high).then_some(interval.value)
+}
+
+/// What is stored for a value. The lookup must be of wide values.
+pub fn find_wide(lookup: &Lookup, value: u128) -> Option<u32> {
+    match &lookup.kind {
+        Kind::WideExact(hash) => {
+            lookup_hash::hash_find(hash, &[(value >> 64) as u64, value as u64])
+        }
+        Kind::WideIntervals { buckets, intervals } => find_wide_interval(buckets, intervals, value),
+        _ => None,
+    }
+}

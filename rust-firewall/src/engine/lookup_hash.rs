@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Hash tables of exact values. Made once, then only read.
+//!
+//! Theory of operation: who chooses the elements of a set (a blocklist from elsewhere) or the packets
+//! must not choose how long a search takes. A slot is found by SipHash with a key that each table
+//! draws for itself, so values that meet in one table are as seldom as random ones, whoever chose
+//! them. That does not rest on luck either: a table in which a search could look at more than
+//! `PROBES_MAX` slots is thrown away and made with another key and twice the slots.
+// seccomp: getrandom
+#![deny(clippy::indexing_slicing)]
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+/// Slots that are used side by side at most, so that a search looks at one more at most. At half of
+/// the slots used, random values reach it in one of 10^9 tables of 10,000 and one of 10^6 of ten
+/// million (a run of n is as likely as (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+pub const PROBES_MAX: usize = 128;
+
+/// In a slot: it is empty. Never stored as a value.
+pub const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+pub struct LookupSlot {
+    /// The value itself, or the upper half of a key's hash.
+    pub tag: u32,
+    /// What is stored, or where the key's row is; NONE = empty.
+    pub value: u32,
+}
+
+const EMPTY: LookupSlot = LookupSlot {
+    tag: 0,
+    value: NONE,
+};
+
+/// Slots that are searched from where the hash says to the first empty one.
+#[derive(Clone, Debug, Default)]
+pub struct LookupTable {
+    /// With its key, and nothing hashed.
+    hasher: SipHasher13,
+    /// Slots - 1; they are a power of 2 and at least twice as many as are used.
+    mask: u32,
+    pub slots: Vec<LookupSlot>,
+}
+
+/// A hash table of keys of so many words each.
+#[derive(Clone, Debug, Default)]
+pub struct LookupHash {
+    words: usize,
+    count: usize,
+    pub table: LookupTable,
+    /// count of them: the words of the key, then the value.
+    rows: Vec<u64>,
+}
+
+/// Draws a key at random. Ends the program if the kernel gives none, which it always does
+/// (getrandom(2) gives up to 256 bytes whole, and is older than what the firewall needs).
+fn draw() -> SipHasher13 {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).expect("the kernel gives random bytes");
+    SipHasher13::new_with_key(&key)
+}
+
+/// The hash of the four bytes of a value, the lowest first.
+fn hash_narrow(hasher: &SipHasher13, value: u32) -> u64 {
+    let mut hasher = *hasher;
+    hasher.write_u32(value);
+    hasher.finish()
+}
+
+/// The hash of the bytes of words, of each the lowest first.
+fn hash_words(hasher: &SipHasher13, words: &[u64]) -> u64 {
+    let mut hasher = *hasher;
+    for &word in words {
+        hasher.write_u64(word);
+    }
+    hasher.finish()
+}
+
+/// The base 2 logarithm of the smallest power of 2 that is at least twice the count, and at least 2.
+fn slots_log2(count: usize) -> u32 {
+    let mut log2 = 1;
+    while (1_u64 << log2) < 2 * count as u64 {
+        log2 += 1;
+    }
+    log2
+}
+
+/// Empty slots, and a key.
+fn make_slots(log2: u32) -> LookupTable {
+    let count = 1_u64 << log2;
+    LookupTable {
+        hasher: draw(),
+        mask: (count - 1) as u32,
+        slots: vec![EMPTY; count as usize],
+    }
+}
+
+/// Whether no more slots than may be are used side by side. The last is beside the first.
+fn is_bounded(table: &LookupTable) -> bool {
+    let mut used = 0;
+    // Half of the slots are empty, so those at the end and the beginning are not all of them.
+    for slot in table.slots.iter().chain(&table.slots) {
+        used = if slot.value == NONE { 0 } else { used + 1 };
+        if used > PROBES_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+/// The number of the slot that has the value, or of the empty one where it would be.
+fn table_slot(table: &LookupTable, value: u32) -> Option<usize> {
+    let mut slot = hash_narrow(&table.hasher, value) as u32 & table.mask;
+    loop {
+        let row = table.slots.get(slot as usize)?;
+        if row.value == NONE || row.tag == value {
+            return Some(slot as usize);
+        }
+        slot = (slot + 1) & table.mask;
+    }
+}
+
+/// Makes a table of narrow values.
+/// - entries: no tag twice.
+pub fn table_make(entries: &[LookupSlot]) -> LookupTable {
+    let mut log2 = slots_log2(entries.len());
+    loop {
+        let mut table = make_slots(log2);
+        for &entry in entries {
+            let slot = table_slot(&table, entry.tag);
+            if let Some(slot) = slot.and_then(|slot| table.slots.get_mut(slot)) {
+                *slot = entry;
+            }
+        }
+        if is_bounded(&table) {
+            return table;
+        }
+        log2 += 1;
+    }
+}
+
+/// What is stored for a value.
+pub fn table_find(table: &LookupTable, value: u32) -> Option<u32> {
+    let found = table.slots.get(table_slot(table, value)?)?.value;
+    (found != NONE).then_some(found)
+}
+
+/// The number of the slot that has the key, or of the empty one where it would be.
+fn hash_slot(hash: &LookupHash, key: &[u64], hashed: u64) -> Option<usize> {
+    let mut slot = hashed as u32 & hash.table.mask;
+    loop {
+        let row = hash.table.slots.get(slot as usize)?;
+        if row.value == NONE {
+            return Some(slot as usize);
+        }
+        let at = row.value as usize * (hash.words + 1);
+        if row.tag == (hashed >> 32) as u32 && hash.rows.get(at..at + hash.words)? == key {
+            return Some(slot as usize);
+        }
+        slot = (slot + 1) & hash.table.mask;
+    }
+}
+
+fn fill(hash: &mut LookupHash) {
+    for (value, row) in (0..).zip(hash.rows.chunks_exact(hash.words + 1)) {
+        let Some((_, key)) = row.split_last() else {
+            continue;
+        };
+        let hashed = hash_words(&hash.table.hasher, key);
+        let slot = hash_slot(hash, key, hashed).and_then(|slot| hash.table.slots.get_mut(slot));
+        if let Some(slot) = slot.filter(|slot| slot.value == NONE) {
+            let tag = (hashed >> 32) as u32;
+            *slot = LookupSlot { tag, value };
+        }
+    }
+}
+
+/// Makes a hash table.
+/// - rows: words + 1 each, as in `LookupHash`. Of equal keys the first counts.
+pub fn hash_make(words: usize, rows: Vec<u64>) -> LookupHash {
+    let count = rows.len() / (words + 1);
+    let mut log2 = slots_log2(count);
+    let mut hash = LookupHash {
+        words,
+        count,
+        table: make_slots(log2),
+        rows,
+    };
+    loop {
+        fill(&mut hash);
+        if is_bounded(&hash.table) {
+            return hash;
+        }
+        log2 += 1;
+        hash.table = make_slots(log2);
+    }
+}
+
+/// What is stored for a key of as many words as the table's keys.
+pub fn hash_find(hash: &LookupHash, key: &[u64]) -> Option<u32> {
+    if hash.count == 0 {
+        return None;
+    }
+    let slot = hash_slot(hash, key, hash_words(&hash.table.hasher, key))?;
+    let entry = hash.table.slots.get(slot)?.value;
+    if entry == NONE {
+        return None;
+    }
+    let row = entry as usize * (hash.words + 1);
+    hash.rows.get(row + hash.words).map(|&value| value as u32)
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Compiles a policy and decides by it.
+
+pub mod answer;
+pub mod candidates;
+pub mod compile;
+pub mod compiled;
+pub mod decide;
+pub mod fields;
+pub mod flow;
+pub mod index;
+pub mod interface;
+pub mod lookup;
+pub mod lookup_hash;
+pub mod set;
+pub mod types;
+pub mod walk;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sets and maps, named or not, in the form that is looked up.
+
+use crate::engine::candidates::{self, Candidates};
+use crate::engine::fields::{self, Fields};
+use crate::engine::lookup::{self, Lookup, LookupRange};
+use crate::engine::lookup_hash::{self, LookupHash};
+use crate::policy::{Elements, Field, Range, Verdict, KEY_FIELDS_MAX};
+
+/// Where a verdict leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetTarget {
+    pub verdict: Verdict,
+    /// The chain of jump and goto, as `compile` numbers chains.
+    pub chain: u32,
+}
+
+/// What an element stands for is found by its number, in the order written.
+#[derive(Clone, Debug, Default)]
+pub struct Set {
+    /// Fields of a key.
+    fields: usize,
+    /// If fields is 1.
+    pub single: Lookup,
+    /// Otherwise: elements of exact values by their hash; the others by candidates of one field and
+    /// then one by one.
+    exact: LookupHash,
+    /// Numbers of the elements with ranges.
+    ranged: Vec<u32>,
+    /// The ranges of those elements, `fields` each.
+    ranges: Vec<Range>,
+    /// Place in the key of the field that candidates goes by.
+    by: usize,
+    candidates: Candidates,
+    /// Those that candidates left out, into ranged.
+    always: Vec<u32>,
+    /// What a map gives, one an element; else empty.
+    pub marks: Vec<u32>,
+    pub targets: Vec<SetTarget>,
+}
+
+fn bits(wide: bool) -> u32 {
+    if wide {
+        128
+    } else {
+        32
+    }
+}
+
+fn is_left_out(element: &[Range]) -> bool {
+    element.first().is_some_and(|range| range.low > range.high)
+}
+
+fn is_exact(element: &[Range]) -> bool {
+    element.iter().all(|range| range.low == range.high)
+}
+
+fn make_single(wide: bool, ranges: &[Range]) -> Lookup {
+    let mut all: Vec<LookupRange> = (0..)
+        .zip(ranges)
+        .filter(|(_, range)| range.low <= range.high)
+        .map(|(value, &Range { low, high })| LookupRange { low, high, value })
+        .collect();
+    lookup::make(bits(wide), &mut all)
+}
+
+/// Parts elements into those of exact values, which become rows of words, and those with ranges.
+fn make_exact(set: &mut Set, wide: &[bool], ranges: &[Range]) {
+    let words = wide.iter().map(|&wide| if wide { 2 } else { 1 }).sum();
+    let mut rows = Vec::new();
+    for (number, element) in (0..).zip(ranges.chunks_exact(set.fields)) {
+        if is_left_out(element) {
+            continue;
+        }
+        if !is_exact(element) {
+            set.ranged.push(number);
+            continue;
+        }
+        for (range, &wide) in element.iter().zip(wide) {
+            if wide {
+                rows.push((range.low >> 64) as u64);
+            }
+            rows.push(range.low as u64);
+        }
+        rows.push(number.into());
+    }
+    set.exact = lookup_hash::hash_make(words, rows);
+}
+
+/// Candidates by one field of the key.
+fn make_by(set: &Set, by: usize, wide: bool, left_out: &mut [bool]) -> Candidates {
+    let all: Vec<LookupRange> = (0..)
+        .zip(set.ranges.iter().skip(by).step_by(set.fields))
+        .map(|(value, &Range { low, high })| LookupRange { low, high, value })
+        .collect();
+    candidates::make(bits(wide), &all, left_out)
+}
+
+/// How many elements have to be looked at with these candidates.
+fn cost(candidates: &Candidates, left_out: &[bool]) -> u64 {
+    let always = left_out.iter().filter(|&&left_out| left_out).count();
+    always as u64 + u64::from(candidates::cost(candidates))
+}
+
+/// Takes the field by which the fewest elements have to be looked at; of equals the first.
+fn make_candidates(set: &mut Set, wide: &[bool]) {
+    let mut best = u64::MAX;
+    let mut best_out = Vec::new();
+    for (by, &wide) in wide.iter().enumerate() {
+        let mut left_out = vec![false; set.ranged.len()];
+        let made = make_by(set, by, wide, &mut left_out);
+        let cost = cost(&made, &left_out);
+        if cost >= best {
+            continue;
+        }
+        best = cost;
+        best_out = left_out;
+        set.candidates = made;
+        set.by = by;
+    }
+    let left_out = (0..).zip(&best_out).filter(|&(_, &left_out)| left_out);
+    set.always = left_out.map(|(ranged, _)| ranged).collect();
+}
+
+fn make_ranged(set: &mut Set, wide: &[bool], ranges: &[Range]) {
+    for &number in &set.ranged {
+        let first = number as usize * set.fields;
+        set.ranges
+            .extend_from_slice(&ranges[first..first + set.fields]);
+    }
+    make_candidates(set, wide);
+}
+
+fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
+    set.marks.clone_from(&elements.marks);
+    let targets = elements.targets.iter().map(|target| SetTarget {
+        verdict: target.verdict,
+        chain: first_chain + target.chain_index,
+    });
+    set.targets = targets.collect();
+}
+
+/// Makes a set.
+/// - wide: of each field of the key, whether its values are wide.
+/// - ranges: of all elements, elements.fields each; instead of elements.ranges, since names of
+///   interfaces have become indices. An element whose first range is empty (low > high) is left out.
+/// - first_chain: the number of the table's first chain.
+pub fn make(wide: &[bool], elements: &Elements, ranges: &[Range], first_chain: u32) -> Set {
+    let mut set = Set {
+        fields: elements.fields,
+        ..Set::default()
+    };
+    if set.fields == 1 {
+        set.single = make_single(wide.first() == Some(&true), ranges);
+    } else {
+        make_exact(&mut set, wide, ranges);
+    }
+    if !set.ranged.is_empty() {
+        make_ranged(&mut set, wide, ranges);
+    }
+    make_map(&mut set, elements, first_chain);
+    set
+}
+
+#[deny(clippy::indexing_slicing)]
+fn element_holds(set: &Set, ranged: u32, values: &[u128]) -> bool {
+    let first = ranged as usize * set.fields;
+    let element = set.ranges.get(first..first + set.fields);
+    element.is_some_and(|element| {
+        element
+            .iter()
+            .zip(values)
+            .all(|(range, value)| (range.low..=range.high).contains(value))
+    })
+}
+
+/// The first of a list that holds.
+#[deny(clippy::indexing_slicing)]
+fn find_ranged(set: &Set, list: &[u32], values: &[u128]) -> Option<u32> {
+    let holds = list.iter().find(|&&id| element_holds(set, id, values));
+    holds.and_then(|&id| set.ranged.get(id as usize).copied())
+}
+
+/// The number of the element that holds the values of a key of several fields.
+/// - words: of the key, as `fields::words` put them together.
+#[deny(clippy::indexing_slicing)]
+pub fn find(set: &Set, fields: &Fields, key: &[Field], words: &[u64]) -> Option<u32> {
+    let found = lookup_hash::hash_find(&set.exact, words);
+    if found.is_some() || set.ranged.is_empty() {
+        return found;
+    }
+    let mut values = [0; KEY_FIELDS_MAX];
+    for (value, &field) in values.iter_mut().zip(key) {
+        *value = fields::value(fields, field);
+    }
+    let by = *values.get(set.by)?;
+    let list = match fields::wide_slot(*key.get(set.by)?) {
+        Some(_) => lookup::find_wide(&set.candidates.lookup, by),
+        None => lookup::find(&set.candidates.lookup, by as u32),
+    };
+    let list = list.map_or(&[] as &[u32], |list| {
+        candidates::list(&set.candidates, list)
+    });
+    find_ranged(set, list, &values).or_else(|| find_ranged(set, &set.always, &values))
+}

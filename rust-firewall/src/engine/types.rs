@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What deciding takes and gives: a packet, an outcome, a step of a walk.
+
+use crate::packet::verdict::Verdict;
+use crate::packet::{Packet, PacketStatus};
+use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX};
+
+/// Where a rule, or one of its statements, stands in the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompilePlace {
+    /// Into `Policy::tables`.
+    pub table: u32,
+    /// Into the table's chains.
+    pub chain: u32,
+    /// Into the chain's rules.
+    pub rule: u32,
+    /// Into the rule's statements; 0 for a rule.
+    pub statement: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct DecideSettings {
+    /// --default: `Accept` or `Drop`.
+    pub default_verdict: Verdict,
+    /// --fail malformed=open.
+    pub malformed_open: bool,
+    /// --fail truncated=open.
+    pub truncated_open: bool,
+    /// --malformed policy.
+    pub malformed_by_policy: bool,
+}
+
+/// A packet and what the kernel tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct DecideInput<'a> {
+    /// As `packet::parse` filled it in.
+    pub packet: &'a Packet<'a>,
+    pub status: PacketStatus,
+    /// The netlink message did not fit its slot: nothing else is looked at.
+    pub truncated: bool,
+    /// A `policy::Hook`.
+    pub hook: u8,
+    /// NFPROTO_IPV4, NFPROTO_IPV6; 0 = as the packet's version says.
+    pub nfproto: u8,
+    /// Bytes of the packet in the kernel.
+    pub length: u32,
+    /// 0 = none.
+    pub mark: u32,
+    /// Interface index; 0 = none.
+    pub iif: u32,
+    /// Interface index; 0 = none.
+    pub oif: u32,
+    /// As a value of `Type::Ifname`; 0 = none.
+    pub iifname: u128,
+    /// As a value of `Type::Ifname`; 0 = none.
+    pub oifname: u128,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// As a value of `Type::CtState`.
+    pub ct_state: Option<u32>,
+    pub ct_mark: Option<u32>,
+    /// The time, by a clock that doesn't go back.
+    pub now_ns: u64,
+}
+
+/// Log statements that an outcome names.
+pub const LOGS_MAX: usize = 8;
+
+/// What gave the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecideBy {
+    /// `DecideOutcome::rule`
+    Rule,
+    /// The policy of the base chain `DecideOutcome::chain`.
+    Policy,
+    /// No base chain sees the packet, or there is no policy.
+    Default,
+    /// The --fail mode.
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecideOutcome {
+    /// `Accept`, `Drop` or `Reject`.
+    pub verdict: Verdict,
+    /// After several base chains: that of the last.
+    pub by: DecideBy,
+    /// By a rule: for `compile::rule_at`.
+    pub rule: u32,
+    /// By a rule or a policy: the chain, for `compile::chain_at`.
+    pub chain: u32,
+    /// A rule set the mark, be it to what it was.
+    pub mark_set: bool,
+    /// As the rules left it.
+    pub mark: u32,
+    /// What to answer, with `Verdict::Reject`.
+    pub reject: Option<Reject>,
+    /// By --fail: cut before what a rule reads.
+    pub undecidable: bool,
+    /// Log statements passed.
+    pub log_count: u32,
+    /// The first of them, for `compile::log_at`.
+    pub logs: [u32; LOGS_MAX],
+}
+
+/// How far a packet came in a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecideWhy {
+    /// Every statement held.
+    Held,
+    /// A match or map: the key's fields have the values of the step.
+    Differs,
+    /// A match or map: the packet does not have a field.
+    Missing,
+    /// A field is beyond the captured bytes, which ends the walk.
+    Beyond,
+    /// The limit did not let it through.
+    Limit,
+    /// The quota did not let it through.
+    Quota,
+    /// The rule is for packets of another kind (`answer`).
+    NoAnswer,
+}
+
+/// One rule of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecideStep {
+    /// statement: the one that did not hold; their count with `Held`.
+    pub place: CompilePlace,
+    /// Jumps and gotos taken on the way here.
+    pub depth: u32,
+    pub why: DecideWhy,
+    /// With `Missing` and `Beyond`.
+    pub missing: Option<Field>,
+    /// With `Differs`.
+    pub values_count: u32,
+    pub values: [u128; KEY_FIELDS_MAX],
+    /// What the rule ended with (of its own, of its vmap); `Drop` for a reject.
+    pub verdict: Option<Leads>,
+}
+
+/// Who listens to a walk.
+pub trait DecideRecorder {
+    /// Whether there is anybody.
+    const LISTENS: bool = true;
+    /// A chain is entered.
+    fn chain(&mut self, chain: CompilePlace, depth: u32);
+    /// A rule has been walked.
+    fn rule(&mut self, step: &DecideStep);
+}

@@ -1,0 +1,684 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The way of a packet through the rules of a compiled policy.
+#![deny(clippy::indexing_slicing)]
+
+use crate::engine::answer::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP};
+use crate::engine::candidates;
+use crate::engine::compiled::{
+    CompileAsk, CompileIndex, CompileOp, CompileReach, CompileRule, CompileWide, INDEXES_MAX,
+};
+use crate::engine::fields::{self, Fields, IPV4, IPV6, KEY_WORDS_MAX};
+use crate::engine::flow;
+use crate::engine::flow::DecidePolicy;
+use crate::engine::lookup;
+use crate::engine::set::{self, SetTarget};
+use crate::engine::types::{
+    CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideStep, DecideWhy,
+};
+use crate::packet::verdict::Verdict;
+use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX, WAY_MAX};
+
+/// Lists of rules to be walked in one chain.
+const LISTS_MAX: usize = INDEXES_MAX + 1;
+
+/// A chain that is being walked: its next rule is the lowest of all lists' next.
+struct Frame<'a> {
+    chain: u32,
+    count: usize,
+    lists: [&'a [u32]; LISTS_MAX],
+}
+
+/// Where a walk goes on after a return.
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    chain: u32,
+    /// That jumped.
+    rule: u32,
+    way: u32,
+}
+
+/// A packet on its way through the policy.
+struct Walk<'a, R> {
+    policy: DecidePolicy<'a>,
+    input: &'a DecideInput<'a>,
+    recorder: &'a mut R,
+    outcome: &'a mut DecideOutcome,
+    fields: Fields,
+    /// The chain at hand.
+    frame: Frame<'a>,
+    reach: CompileReach,
+    /// Jumps and gotos taken on the way there.
+    way: u32,
+    /// Jumps to return from.
+    depth: usize,
+    stack: [Waiting; WAY_MAX],
+}
+
+/// What came of looking at a match. Found: the element's number, of a set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Match {
+    Beyond,
+    Missing,
+    Not,
+    Found(u32),
+}
+
+fn found_if(holds: bool) -> Match {
+    if holds {
+        Match::Found(0)
+    } else {
+        Match::Not
+    }
+}
+
+fn found(element: Option<u32>) -> Match {
+    element.map_or(Match::Not, Match::Found)
+}
+
+/// What comes of looking at a field that is not present.
+fn not_present<R>(walk: &Walk<R>, field: Field) -> Match {
+    if walk.fields.beyond & fields::bit(field) != 0 {
+        Match::Beyond
+    } else {
+        Match::Missing
+    }
+}
+
+/// The same of a key: a field that the packet does not have decides, wherever it stands.
+fn key_not_present<R>(walk: &Walk<R>, key: &[Field]) -> Match {
+    let known = walk.fields.present | walk.fields.beyond;
+    match key.iter().all(|&field| known & fields::bit(field) != 0) {
+        true => Match::Beyond,
+        false => Match::Missing,
+    }
+}
+
+#[inline]
+fn match_wide<R>(walk: &Walk<R>, wide: u32, negated: bool) -> Match {
+    let Some(wide) = walk.policy.compiled.wides.get(wide as usize) else {
+        return Match::Missing;
+    };
+    if !fields::is_present(&walk.fields, wide.field) {
+        return not_present(walk, wide.field);
+    }
+    let value = fields::wide(&walk.fields, wide.slot) & wide.mask;
+    found_if((value.wrapping_sub(wide.low) <= wide.span) != negated)
+}
+
+fn find_key<R>(walk: &Walk<R>, set: &set::Set, key: u32) -> Match {
+    let mut words = [0; KEY_WORDS_MAX];
+    let Some(key) = walk.policy.compiled.keys.get(key as usize) else {
+        return Match::Missing;
+    };
+    let Some(words) =
+        fields::words(&walk.fields, &key.fields, &mut words).and_then(|count| words.get(..count))
+    else {
+        return key_not_present(walk, &key.fields);
+    };
+    found(set::find(set, &walk.fields, &key.fields, words))
+}
+
+fn find_wide<R>(walk: &Walk<R>, set: &set::Set, wide: &CompileWide) -> Match {
+    if !fields::is_present(&walk.fields, wide.field) {
+        return not_present(walk, wide.field);
+    }
+    let value = fields::wide(&walk.fields, wide.slot) & wide.mask;
+    found(lookup::find_wide(&set.single, value))
+}
+
+/// Looks a key up in a set.
+fn find<R>(walk: &Walk<R>, set: u32, ask: CompileAsk) -> Match {
+    let compiled = walk.policy.compiled;
+    let Some(set) = compiled.sets.get(set as usize) else {
+        return Match::Missing;
+    };
+    match ask {
+        CompileAsk::Narrow { field, mask } => {
+            if !fields::is_present(&walk.fields, field) {
+                return not_present(walk, field);
+            }
+            let value = fields::narrow(&walk.fields, field) & mask;
+            found(lookup::find(&set.single, value))
+        }
+        CompileAsk::Wide(wide) => match compiled.wides.get(wide as usize) {
+            Some(wide) => find_wide(walk, set, wide),
+            None => Match::Missing,
+        },
+        CompileAsk::Key(key) => find_key(walk, set, key),
+    }
+}
+
+#[inline]
+fn match_set<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, negated: bool) -> Match {
+    match find(walk, set, ask) {
+        Match::Beyond => Match::Beyond,
+        Match::Missing => Match::Missing,
+        found => found_if((found != Match::Not) != negated),
+    }
+}
+
+fn set_mark<R>(walk: &mut Walk<R>, mark: u32) {
+    fields::set(&mut walk.fields, Field::MetaMark, mark);
+    walk.outcome.mark = mark;
+    walk.outcome.mark_set = true;
+}
+
+fn mark_map<R>(walk: &mut Walk<R>, set: u32, ask: CompileAsk) -> Match {
+    let found = find(walk, set, ask);
+    if let Match::Found(element) = found {
+        let set = walk.policy.compiled.sets.get(set as usize);
+        if let Some(&mark) = set.and_then(|set| set.marks.get(element as usize)) {
+            set_mark(walk, mark);
+        }
+    }
+    found
+}
+
+fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) -> Match {
+    let found = find(walk, set, ask);
+    if let Match::Found(element) = found {
+        let set = walk.policy.compiled.sets.get(set as usize);
+        if let Some(&leads) = set.and_then(|set| set.targets.get(element as usize)) {
+            *target = leads;
+        }
+    }
+    found
+}
+
+/// Counts a log statement that was passed, and notes it.
+fn take_log<R>(walk: &mut Walk<R>, log: u32) {
+    let outcome = &mut walk.outcome;
+    flow::log(walk.policy.counters, log);
+    if let Some(noted) = outcome.logs.get_mut(outcome.log_count as usize) {
+        *noted = log;
+    }
+    outcome.log_count += 1;
+}
+
+/// Whether the packet is what a rule asks for before its first statement: `Held`, `NoAnswer`, or
+/// `Beyond` if that is not known.
+fn meets<R>(walk: &Walk<R>, needs: u32) -> DecideWhy {
+    let packet = walk.input.packet;
+    let nfproto = fields::narrow(&walk.fields, Field::MetaNfproto);
+    let is_tcp = i32::from(packet.transport_protocol) == libc::IPPROTO_TCP;
+    if needs & NEEDS_IPV4 != 0 && nfproto != u32::from(IPV4)
+        || needs & NEEDS_IPV6 != 0 && nfproto != u32::from(IPV6)
+    {
+        return DecideWhy::NoAnswer;
+    }
+    match (needs & NEEDS_TCP != 0, packet.has_transport) {
+        (false, _) => DecideWhy::Held,
+        (true, true) if is_tcp => DecideWhy::Held,
+        (true, false) if packet.headers_beyond => DecideWhy::Beyond,
+        (true, _) => DecideWhy::NoAnswer,
+    }
+}
+
+fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
+    walk.outcome.verdict = Verdict::Reject;
+    walk.outcome.reject = Some(reject);
+}
+
+/// Why a match did not hold; `Held` if it did.
+fn why_not(found: Match) -> DecideWhy {
+    match found {
+        Match::Found(_) => DecideWhy::Held,
+        Match::Not => DecideWhy::Differs,
+        Match::Missing => DecideWhy::Missing,
+        Match::Beyond => DecideWhy::Beyond,
+    }
+}
+
+/// Does what a statement says.
+/// - target: where it leads, if it is a verdict; else untouched.
+/// - Gives `Held` if the rule goes on behind it.
+/// - A call of a function for every statement would cost a decision a sixth more instructions.
+#[inline(always)]
+fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {
+    let DecidePolicy {
+        compiled,
+        flow,
+        counters,
+    } = walk.policy;
+    let input = walk.input;
+    let found = match *op {
+        CompileOp::Narrow {
+            field,
+            negated,
+            mask,
+            low,
+            span,
+        } => {
+            if !fields::is_present(&walk.fields, field) {
+                return why_not(not_present(walk, field));
+            }
+            let value = fields::narrow(&walk.fields, field) & mask;
+            found_if((value.wrapping_sub(low) <= span) != negated)
+        }
+        CompileOp::Wide { wide, negated } => match_wide(walk, wide, negated),
+        CompileOp::Set { set, ask, negated } => match_set(walk, set, ask, negated),
+        CompileOp::Counter(counter) => {
+            flow::count(counters, counter, input.length);
+            return DecideWhy::Held;
+        }
+        CompileOp::Limit(limit) => {
+            let holds = compiled.limits.get(limit as usize).is_some_and(|made| {
+                flow::limit_holds(flow, limit, made, input.length, input.now_ns)
+            });
+            return if holds {
+                DecideWhy::Held
+            } else {
+                DecideWhy::Limit
+            };
+        }
+        CompileOp::Quota(quota) => {
+            let holds = compiled
+                .quotas
+                .get(quota as usize)
+                .is_some_and(|made| flow::quota_holds(flow, quota, made, input.length));
+            return if holds {
+                DecideWhy::Held
+            } else {
+                DecideWhy::Quota
+            };
+        }
+        CompileOp::Log(log) => {
+            take_log(walk, log);
+            return DecideWhy::Held;
+        }
+        CompileOp::Mark { keep, toggle } => {
+            let mark = fields::narrow(&walk.fields, Field::MetaMark);
+            set_mark(walk, (mark & keep) ^ toggle);
+            return DecideWhy::Held;
+        }
+        CompileOp::MarkMap { set, ask } => mark_map(walk, set, ask),
+        CompileOp::Verdict { verdict, chain } => {
+            *target = SetTarget { verdict, chain };
+            return DecideWhy::Held;
+        }
+        CompileOp::Reject(answer) => {
+            reject(walk, answer);
+            target.verdict = Leads::Drop;
+            return DecideWhy::Held;
+        }
+        CompileOp::Vmap { set, ask } => vmap(walk, set, ask, target),
+    };
+    why_not(found)
+}
+
+/// The field of wides[wide], as a key.
+fn wide_key<R>(walk: &Walk<R>, wide: u32) -> Option<Field> {
+    let wide = walk.policy.compiled.wides.get(wide as usize)?;
+    Some(wide.field)
+}
+
+/// Notes the values that a match or map did not hold for, or the first that is missing or beyond, as
+/// step.why says.
+fn note_values<R>(walk: &Walk<R>, op: &CompileOp, step: &mut DecideStep) {
+    let single;
+    let key = match *op {
+        CompileOp::Set { ask, .. }
+        | CompileOp::MarkMap { ask, .. }
+        | CompileOp::Vmap { ask, .. } => match ask {
+            CompileAsk::Key(key) => match walk.policy.compiled.keys.get(key as usize) {
+                Some(key) => key.fields.as_slice(),
+                None => return,
+            },
+            CompileAsk::Narrow { field, .. } => {
+                single = Some(field);
+                single.as_slice()
+            }
+            CompileAsk::Wide(wide) => {
+                single = wide_key(walk, wide);
+                single.as_slice()
+            }
+        },
+        CompileOp::Narrow { field, .. } => {
+            single = Some(field);
+            single.as_slice()
+        }
+        CompileOp::Wide { wide, .. } => {
+            single = wide_key(walk, wide);
+            single.as_slice()
+        }
+        _ => return,
+    };
+    for &field in key {
+        if !fields::is_present(&walk.fields, field) {
+            if why_not(not_present(walk, field)) != step.why {
+                continue;
+            }
+            step.missing = Some(field);
+            step.values_count = 0;
+            return;
+        }
+        if let Some(value) = step.values.get_mut(step.values_count as usize) {
+            *value = fields::value(&walk.fields, field);
+            step.values_count += 1;
+        }
+    }
+}
+
+/// Tells of a rule that was walked as far as statement.
+fn record<R: DecideRecorder>(
+    walk: &mut Walk<R>,
+    rule: u32,
+    statement: u32,
+    why: DecideWhy,
+    target: &SetTarget,
+) {
+    let compiled = walk.policy.compiled;
+    let (Some(chain), Some(walked)) = (
+        compiled.chains.get(walk.frame.chain as usize),
+        compiled.rules.get(rule as usize),
+    ) else {
+        return;
+    };
+    let ended = why == DecideWhy::Held && target.verdict != Leads::Continue;
+    let mut step = DecideStep {
+        place: CompilePlace {
+            rule: rule.wrapping_sub(chain.first_rule),
+            statement,
+            ..chain.place
+        },
+        depth: walk.way,
+        why,
+        // Which is asked for before the first statement.
+        missing: Some(Field::MetaL4proto),
+        values_count: 0,
+        values: [0; KEY_FIELDS_MAX],
+        verdict: ended.then_some(target.verdict),
+    };
+    let op = compiled.ops.get(walked.first as usize + statement as usize);
+    let noted = matches!(
+        why,
+        DecideWhy::Differs | DecideWhy::Missing | DecideWhy::Beyond
+    );
+    if let Some(op) = op.filter(|_| noted) {
+        note_values(walk, op, &mut step);
+    }
+    walk.recorder.rule(&step);
+}
+
+/// Looks on in a rule that reads a field beyond the captured bytes, for a match that does not hold
+/// whatever that field is, as long as nothing has an effect.
+/// - statement: that reads it; becomes the one that does not hold.
+/// - Gives why that one does not, or `Beyond`.
+#[cold]
+#[inline(never)]
+fn look_on<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: &mut u32) -> DecideWhy {
+    let compiled = walk.policy.compiled;
+    let first = rule.first as usize;
+    let ops = compiled.ops.get(first..first + rule.count as usize);
+    let mut target = SetTarget {
+        verdict: Leads::Continue,
+        chain: 0,
+    };
+    let behind = ops
+        .unwrap_or_default()
+        .iter()
+        .zip(0..)
+        .skip(*statement as usize);
+    for (op, number) in behind.take_while(|(op, _)| op.is_match()) {
+        let why = walk_statement(walk, op, &mut target);
+        if why != DecideWhy::Held && why != DecideWhy::Beyond {
+            *statement = number;
+            return why;
+        }
+    }
+    DecideWhy::Beyond
+}
+
+/// Walks a rule. Gives where it leads: `Continue` if nowhere, `Drop` if it can't be decided, as
+/// outcome.undecidable says then.
+#[inline]
+fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
+    let compiled = walk.policy.compiled;
+    let mut target = SetTarget {
+        verdict: Leads::Continue,
+        chain: 0,
+    };
+    let Some(walked) = compiled.rules.get(rule as usize) else {
+        return target;
+    };
+    let first = walked.first as usize;
+    let mut ops = compiled
+        .ops
+        .get(first..first + walked.count as usize)
+        .unwrap_or_default()
+        .iter();
+    let mut why = meets(walk, walked.needs);
+    let mut statement = 0;
+    while let (DecideWhy::Held, Some(op)) = (why, ops.next()) {
+        why = walk_statement(walk, op, &mut target);
+        statement += u32::from(why == DecideWhy::Held);
+    }
+    if why == DecideWhy::Beyond {
+        why = look_on(walk, walked, &mut statement);
+    }
+    if R::LISTENS {
+        record(walk, rule, statement, why, &target);
+    }
+    if why == DecideWhy::Beyond {
+        walk.outcome.undecidable = true;
+        target.verdict = Leads::Drop;
+    }
+    target
+}
+
+fn add_list<'a>(frame: &mut Frame<'a>, list: &'a [u32]) {
+    if list.is_empty() {
+        return;
+    }
+    if let Some(free) = frame.lists.get_mut(frame.count) {
+        *free = list;
+        frame.count += 1;
+    }
+}
+
+/// Adds the rules that an index has for the packet.
+fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
+    let lookup = &index.candidates.lookup;
+    if !fields::is_present(&walk.fields, index.field) {
+        return;
+    }
+    let list = match index.slot {
+        Some(slot) => lookup::find_wide(lookup, fields::wide(&walk.fields, slot)),
+        None => lookup::find(lookup, fields::narrow(&walk.fields, index.field)),
+    };
+    if let Some(list) = list {
+        add_list(&mut walk.frame, candidates::list(&index.candidates, list));
+    }
+}
+
+fn enter<R>(walk: &mut Walk<R>, chain: u32) {
+    let compiled = walk.policy.compiled;
+    walk.frame.chain = chain;
+    walk.frame.count = 0;
+    let entered = compiled.chains.get(chain as usize);
+    let Some(finder) = entered.and_then(|entered| entered.finders.get(walk.reach as usize)) else {
+        return;
+    };
+    let first = finder.first_always as usize;
+    let always = first..first + finder.always_count as usize;
+    add_list(
+        &mut walk.frame,
+        compiled.always.get(always).unwrap_or_default(),
+    );
+    let first = finder.first_index as usize;
+    let indexes = compiled
+        .indexes
+        .get(first..first + finder.index_count as usize);
+    for index in indexes.unwrap_or_default() {
+        add_candidates(walk, index);
+    }
+}
+
+/// Enters a chain from another one, or as the first.
+fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
+    enter(walk, chain);
+    if R::LISTENS {
+        if let Some(chain) = walk.policy.compiled.chains.get(chain as usize) {
+            walk.recorder.chain(chain.place, walk.way);
+        }
+    }
+}
+
+/// Passes over the rules of a list up to one.
+fn skip(list: &mut &[u32], rule: u32) {
+    let passed = list.partition_point(|&other| other <= rule);
+    *list = list.get(passed..).unwrap_or_default();
+}
+
+/// The next rule of the chain at hand.
+#[inline]
+fn next_rule(frame: &mut Frame) -> Option<u32> {
+    let (first, others) = frame.lists.get_mut(..frame.count)?.split_first_mut()?;
+    let mut lowest = first;
+    for list in others {
+        if let Some(&rule) = list.first() {
+            if lowest.first().is_none_or(|&other| rule < other) {
+                lowest = list;
+            }
+        }
+    }
+    let (&rule, rest) = lowest.split_first()?;
+    *lowest = rest;
+    Some(rule)
+}
+
+/// Goes back behind the rule that jumped here. Returns false if there is none.
+fn leave<R>(walk: &mut Walk<R>) -> bool {
+    let Some(depth) = walk.depth.checked_sub(1) else {
+        return false;
+    };
+    let Some(&waiting) = walk.stack.get(depth) else {
+        return false;
+    };
+    walk.depth = depth;
+    walk.way = waiting.way;
+    enter(walk, waiting.chain);
+    for list in walk.frame.lists.iter_mut().take(walk.frame.count) {
+        skip(list, waiting.rule);
+    }
+    true
+}
+
+/// Notes where to go on after a return. There is room: `parse` refuses ways of more than WAY_MAX
+/// chains.
+fn remember<R>(walk: &mut Walk<R>, rule: u32) {
+    if let Some(waiting) = walk.stack.get_mut(walk.depth) {
+        *waiting = Waiting {
+            chain: walk.frame.chain,
+            rule,
+            way: walk.way,
+        };
+        walk.depth += 1;
+    }
+}
+
+fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
+    walk.outcome.by = DecideBy::Rule;
+    walk.outcome.rule = rule;
+    walk.outcome.chain = walk.frame.chain;
+    verdict
+}
+
+fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> Leads {
+    walk.outcome.by = DecideBy::Policy;
+    walk.outcome.chain = base;
+    let chain = walk.policy.compiled.chains.get(base as usize);
+    chain.map_or(Leads::Drop, |chain| chain.policy)
+}
+
+/// Walks a base chain and all that it leads to. Gives `Accept` or `Drop`.
+#[inline]
+fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
+    walk.depth = 0;
+    walk.way = 0;
+    enter_newly(walk, base);
+    loop {
+        let Some(rule) = next_rule(&mut walk.frame) else {
+            if leave(walk) {
+                continue;
+            }
+            return end_by_policy(walk, base);
+        };
+        let target = walk_rule(walk, rule);
+        match target.verdict {
+            Leads::Accept | Leads::Drop => return end_by_rule(walk, target.verdict, rule),
+            Leads::Continue => {}
+            Leads::Return => {
+                if !leave(walk) {
+                    return end_by_policy(walk, base);
+                }
+            }
+            Leads::Jump => {
+                remember(walk, rule);
+                walk.way += 1;
+                enter_newly(walk, target.chain);
+            }
+            Leads::Goto => {
+                walk.way += 1;
+                enter_newly(walk, target.chain);
+            }
+        }
+    }
+}
+
+/// By which fields rules are found where some are beyond the captured bytes.
+fn reach_of(beyond: u64) -> CompileReach {
+    match beyond {
+        0 => CompileReach::Whole,
+        _ if beyond & !fields::BEHIND_IP == 0 => CompileReach::Cut,
+        _ => CompileReach::None,
+    }
+}
+
+/// Walks base chains in order, until one drops the packet, or a rule reads a field that is beyond the
+/// captured bytes. A rule that doesn't match whatever that field is, by what else it tests before it
+/// has an effect, is passed over.
+/// - bases: numbers of chains; nfproto: fields::IPV4 or fields::IPV6.
+/// - Fills in outcome's verdict (which must not be reject before), by, rule, chain, mark, mark_set
+///   and reject; sets undecidable, and then no verdict.
+pub fn policy<R: DecideRecorder>(
+    policy: &DecidePolicy,
+    input: &DecideInput,
+    bases: &[u32],
+    nfproto: u8,
+    recorder: &mut R,
+    outcome: &mut DecideOutcome,
+) {
+    let mut walk = Walk {
+        policy: *policy,
+        input,
+        recorder,
+        outcome,
+        fields: Fields::default(),
+        frame: Frame {
+            chain: 0,
+            count: 0,
+            lists: [&[]; LISTS_MAX],
+        },
+        reach: CompileReach::Whole,
+        way: 0,
+        depth: 0,
+        stack: [Waiting::default(); WAY_MAX],
+    };
+    fields::read(
+        &mut walk.fields,
+        policy.compiled.wanted,
+        nfproto,
+        walk.input,
+    );
+    walk.reach = reach_of(walk.fields.beyond);
+    for &base in bases {
+        if walk_base(&mut walk, base) == Leads::Drop {
+            if walk.outcome.verdict != Verdict::Reject && !walk.outcome.undecidable {
+                walk.outcome.verdict = Verdict::Drop;
+            }
+            return;
+        }
+    }
+    walk.outcome.verdict = Verdict::Accept;
+}

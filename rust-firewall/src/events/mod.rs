@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Lines of JSON about packets.
+
+#[allow(clippy::module_inception)]
+mod events;
+pub mod gather;
+pub mod sink;
+pub mod text;
+pub mod types;
+
+pub use events::*;
+pub use types::*;

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `explain`: the packets of a capture through a policy, each with its verdict and the walk there.
+//!
+//! Theory of operation: each packet is decided twice, by the policy as the daemon compiles it and
+//! rule by rule; the walk that is told of is the second. A difference between the two is a fault of
+//! the program, and ends it.
+
+use std::io::{self, BufWriter, Write};
+
+use crate::base::log::{self, failure_set, Failure, LogExit};
+use crate::engine::compile::{self, CompileSettings};
+use crate::engine::decide;
+use crate::engine::fields;
+use crate::engine::flow::{self, DecidePolicy, FlowCounter};
+use crate::engine::interface;
+use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings};
+use crate::explain::json;
+use crate::explain::text;
+use crate::explain::trace::{self, Trace};
+use crate::explain::types::{Explain, ExplainEngine, ExplainSums, Explained, INDEX_IIF, INDEX_OIF};
+use crate::options::{Options, OptionsExplain, OptionsSituation};
+use crate::packet::pcap::{self, PcapPacket};
+use crate::packet::verdict::Verdict;
+use crate::packet::{self, Packet, PacketStatus};
+use crate::policy::parse;
+use crate::policy::{Hook, Policy};
+use crate::worker::reject;
+
+/// The index of a name: if both interfaces have it, the first one's.
+fn index_of(given: &OptionsExplain, name: &[u8]) -> u32 {
+    match name {
+        [] => 0,
+        name if name == given.iif => INDEX_IIF,
+        name if name == given.oif => INDEX_OIF,
+        _ => 0,
+    }
+}
+
+fn engine_make(
+    policy: &Policy,
+    given: &OptionsExplain,
+    linear: bool,
+) -> Result<ExplainEngine, Failure> {
+    let settings = CompileSettings {
+        linear,
+        interface_index: &|name| index_of(given, name.as_bytes()),
+        interfaces_must_exist: false,
+    };
+    let compiled = compile::policy(policy, &settings)?;
+    Ok(ExplainEngine {
+        flow: flow::make(&compiled),
+        counters: flow::counters_make(&compiled),
+        compiled,
+    })
+}
+
+/// The hook of the base chain that stands first in the text, else input.
+fn first_hook(policy: &Policy) -> Hook {
+    let chains = policy.tables.iter().flat_map(|table| &table.chains);
+    let mut bases = chains.filter_map(|chain| chain.base);
+    bases
+        .find(|base| base.declared == 0)
+        .map_or(Hook::Input, |base| base.hook)
+}
+
+/// Parses as much of a packet as the daemon copies.
+fn inspect<'a>(
+    explain: &Explain,
+    packet: &PcapPacket<'a>,
+    inspected: &mut Packet<'a>,
+) -> PacketStatus {
+    let copy_bytes = explain.options.copy_bytes as usize;
+    let captured = packet.bytes.get(..copy_bytes).unwrap_or(packet.bytes);
+    packet::parse(captured, packet.original, inspected)
+}
+
+/// The protocol that the kernel says a packet is of. version: that the frame says; 0 = decide looks.
+fn nfproto_of(version: u8) -> u8 {
+    match version {
+        4 => fields::IPV4,
+        6 => fields::IPV6,
+        _ => 0,
+    }
+}
+
+/// What the daemon would know of the packet.
+/// - parsed, status: what `inspect` gave.
+fn input_of<'a>(
+    explain: &Explain,
+    packet: &PcapPacket,
+    parsed: &'a Packet<'a>,
+    status: PacketStatus,
+) -> DecideInput<'a> {
+    let given = &explain.options.explain;
+    DecideInput {
+        packet: parsed,
+        status,
+        truncated: false,
+        hook: explain.hook as u8,
+        nfproto: nfproto_of(packet.version),
+        length: packet.original,
+        mark: given.mark,
+        iif: index_of(given, &given.iif),
+        oif: index_of(given, &given.oif),
+        iifname: interface::value(&given.iif),
+        oifname: interface::value(&given.oif),
+        uid: given.uid,
+        gid: given.gid,
+        ct_state: given.ct_state,
+        ct_mark: given.ct_mark,
+        now_ns: explain.now_ns,
+    }
+}
+
+/// Whether both engines came to the same.
+fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
+    let (daemon, linear) = (&explain.daemon.compiled, &explain.linear.compiled);
+    let same = (a.verdict, a.by, a.mark_set, a.mark, a.undecidable, a.reject)
+        == (b.verdict, b.by, b.mark_set, b.mark, b.undecidable, b.reject);
+    same && match a.by {
+        DecideBy::Rule => compile::rule_at(daemon, a.rule) == compile::rule_at(linear, b.rule),
+        DecideBy::Policy => {
+            compile::chain_at(daemon, a.chain) == compile::chain_at(linear, b.chain)
+        }
+        DecideBy::Default | DecideBy::Fail => true,
+    }
+}
+
+fn fail_disagreement(number: u64) -> Failure {
+    failure_set(
+        LogExit::Call,
+        format_args!(
+            "packet {number}: the policy as compiled and its rules one by one come to different \
+             results: this is a fault of the program, please report it"
+        ),
+    )
+}
+
+/// Compares the counters of both engines.
+fn counters_agree(explain: &Explain) -> bool {
+    (0..compile::counters(&explain.daemon.compiled)).all(|counter| {
+        let (mut daemon, mut linear) = (FlowCounter::default(), FlowCounter::default());
+        flow::sum(&explain.daemon.counters, counter, &mut daemon);
+        flow::sum(&explain.linear.counters, counter, &mut linear);
+        daemon == linear
+    })
+}
+
+fn add_verdict(sums: &mut ExplainSums, verdict: Verdict) {
+    sums.packets += 1;
+    match verdict {
+        Verdict::Accept => sums.accepted += 1,
+        Verdict::Reject => sums.rejected += 1,
+        _ => sums.dropped += 1,
+    }
+}
+
+/// Whether an answer to a packet would be sent.
+fn is_answered(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> bool {
+    let mut answer = [0; reject::IPV6_MAX];
+    !packet::is_malformed(status)
+        && outcome
+            .reject
+            .is_some_and(|how| reject::build(&how, packet, &mut answer) > 0)
+}
+
+/// An engine as decide takes it.
+fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
+    DecidePolicy {
+        compiled: &engine.compiled,
+        flow: &engine.flow,
+        counters: &engine.counters,
+    }
+}
+
+/// Decides a packet both ways.
+fn decide_both<'a>(
+    explain: &mut Explain,
+    packet: &PcapPacket<'a>,
+) -> Result<Explained<'a>, Failure> {
+    let options = explain.options;
+    let settings = DecideSettings {
+        default_verdict: options.default_verdict,
+        malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
+        truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
+        malformed_by_policy: options.malformed_by_policy,
+    };
+    let (mut whole, mut parsed) = (Packet::default(), Packet::default());
+    packet::parse(packet.bytes, packet.original, &mut whole);
+    let status = inspect(explain, packet, &mut parsed);
+    let input = input_of(explain, packet, &parsed, status);
+    let mut trace = std::mem::take(&mut explain.trace);
+    trace::clear(&mut trace);
+    let outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
+    let walked = decide::trace(
+        &settings,
+        Some(&policy(&explain.linear)),
+        &input,
+        &mut trace,
+    );
+    explain.trace = trace;
+    if !agree(explain, &outcome, &walked) {
+        return Err(fail_disagreement(packet.number));
+    }
+    add_verdict(&mut explain.sums, outcome.verdict);
+    Ok(Explained {
+        number: packet.number,
+        time_ns: packet.time_ns.wrapping_sub(explain.first_ns) as i64,
+        packet: whole,
+        status,
+        outcome,
+        is_answered: is_answered(&parsed, status, &outcome),
+    })
+}
+
+fn explain_packet(
+    explain: &mut Explain,
+    packet: &PcapPacket,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    if explain.sums.packets == 0 {
+        explain.first_ns = packet.time_ns;
+        explain.now_ns = packet.time_ns;
+    }
+    explain.now_ns = explain.now_ns.max(packet.time_ns);
+    let explained = decide_both(explain, packet)?;
+    put(
+        out,
+        &match explain.options.json {
+            true => json::packet(explain, &explained),
+            false => text::packet(explain, &explained),
+        },
+    );
+    Ok(())
+}
+
+/// Nobody may be reading any more, which is no reason to end.
+fn put(out: &mut impl Write, text: &str) {
+    let _ = out.write_all(text.as_bytes());
+}
+
+fn explain_capture(explain: &mut Explain, out: &mut impl Write) -> Result<(), Failure> {
+    let mut pcap = pcap::open(&explain.options.explain.capture)?;
+    let mut number = 0;
+    while let Some(packet) = pcap::next(&mut pcap)? {
+        number = packet.number;
+        explain_packet(explain, &packet, out)?;
+    }
+    explain.skipped = pcap.skipped;
+    if !counters_agree(explain) {
+        return Err(fail_disagreement(number));
+    }
+    put(
+        out,
+        &match explain.options.json {
+            true => json::end(explain),
+            false => text::end(explain),
+        },
+    );
+    Ok(())
+}
+
+fn explain_all(options: &Options) -> Result<(), Failure> {
+    let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
+    let mut explain = Explain {
+        options,
+        hook: options.explain.hook.unwrap_or_else(|| first_hook(&policy)),
+        daemon: engine_make(&policy, &options.explain, false)?,
+        linear: engine_make(&policy, &options.explain, true)?,
+        policy,
+        sums: ExplainSums::default(),
+        skipped: 0,
+        first_ns: 0,
+        now_ns: 0,
+        trace: Trace::default(),
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = explain_capture(&mut explain, &mut out);
+    let _ = out.flush(); // what was explained stands before what went wrong
+    result
+}
+
+/// Explains all packets of options.explain.capture. Returns the exit code.
+pub fn run(options: &Options) -> LogExit {
+    match explain_all(options) {
+        Ok(()) => LogExit::Stopped,
+        Err(failure) => log::fail(&failure),
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a policy says of packets of a capture.
+
+pub mod check;
+pub mod describe;
+#[allow(clippy::module_inception)]
+mod explain;
+pub mod json;
+pub mod text;
+pub mod trace;
+pub mod types;
+
+pub use explain::*;

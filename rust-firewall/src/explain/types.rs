@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What packets are explained by, and the one at hand, for the walk and for those who print it.
+
+use crate::engine::compile;
+use crate::engine::compiled::Compiled;
+use crate::engine::flow::{self, Flow, FlowCounter, FlowCounters};
+use crate::engine::types::{CompilePlace, DecideOutcome};
+use crate::explain::trace::Trace;
+use crate::options::Options;
+use crate::packet::{Packet, PacketStatus};
+use crate::policy::{Hook, Policy};
+
+/// The interfaces' indexes here.
+pub const INDEX_IIF: u32 = 1;
+pub const INDEX_OIF: u32 = 2;
+
+/// The sums over all packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExplainSums {
+    pub packets: u64,
+    pub accepted: u64,
+    pub dropped: u64,
+    pub rejected: u64,
+}
+
+/// A policy compiled, with its state.
+pub struct ExplainEngine {
+    pub compiled: Compiled,
+    pub flow: Flow,
+    pub counters: FlowCounters,
+}
+
+/// What packets are explained by.
+pub struct Explain<'a> {
+    pub options: &'a Options,
+    pub policy: Policy,
+    pub hook: Hook,
+    /// As the daemon has it.
+    pub daemon: ExplainEngine,
+    /// Rule by rule.
+    pub linear: ExplainEngine,
+    pub sums: ExplainSums,
+    /// Frames that are not IP.
+    pub skipped: u64,
+    /// When the first packet came.
+    pub first_ns: u64,
+    /// The time of the latest packet so far.
+    pub now_ns: u64,
+    pub trace: Trace,
+}
+
+/// The packet at hand.
+pub struct Explained<'a> {
+    /// The number of its frame, from 1.
+    pub number: u64,
+    /// Since the first.
+    pub time_ns: i64,
+    pub packet: Packet<'a>,
+    pub status: PacketStatus,
+    pub outcome: DecideOutcome,
+    /// A reject whose answer is due.
+    pub is_answered: bool,
+}
+
+/// The name of the interface that has this index here; empty = none.
+pub fn interface(options: &Options, index: u32) -> Vec<u8> {
+    match index {
+        INDEX_IIF => options.explain.iif.clone(),
+        INDEX_OIF => options.explain.oif.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Where a counter stands, and its figures.
+pub fn counter(explain: &Explain, counter: u32) -> (CompilePlace, FlowCounter) {
+    let daemon = &explain.daemon;
+    let start = compile::counter_start(&daemon.compiled, counter);
+    let mut figures = FlowCounter {
+        packets: start.packets,
+        bytes: start.bytes,
+    };
+    flow::sum(&daemon.counters, counter, &mut figures);
+    (compile::counter_at(&daemon.compiled, counter), figures)
+}

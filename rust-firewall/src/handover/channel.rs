@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Lines and descriptors over a Unix stream socket, until a deadline.
+// seccomp: poll sendmsg recvmsg close
+
+use std::collections::VecDeque;
+use std::env;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::fcntl::{fcntl, FcntlArg, FdFlag};
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::socket::{
+    getsockopt, recvmsg, sendmsg, sockopt, ControlMessage, ControlMessageOwned, MsgFlags,
+};
+
+use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
+use crate::worker::wait;
+
+/// Bytes of a line with its end.
+pub const LINE_BYTES: usize = 256 * 1024;
+/// That may wait for their lines.
+pub const FDS_MAX: usize = 320;
+
+const NS_PER_MS: u64 = 1_000_000;
+/// By which the room for a line grows at least.
+const ROOM_STEP_BYTES: usize = 65536;
+
+/// The variable that names a connection to the old firewall: who has started this one made it in this
+/// very process, as somebody who may connect.
+pub const GIVEN: &str = "TWINWALL_TAKE_OVER_FD";
+
+/// A connection, which is closed when dropped.
+pub struct HandoverChannel {
+    fd: OwnedFd,
+    /// "old", "new": who is at the other end, for messages.
+    whose: &'static str,
+    /// When nobody waits any more, by wait::clock.
+    due_ns: u64,
+    /// Room of which the beginning was received.
+    bytes: Vec<u8>,
+    filled: usize,
+    /// Where what is not taken yet begins.
+    begin: usize,
+    fds: VecDeque<OwnedFd>,
+}
+
+/// The connection that GIVEN names, if it is one. To be called once.
+pub fn given() -> Option<OwnedFd> {
+    let number = env::var(GIVEN).ok()?.parse().ok()?;
+    // SAFETY: it is only asked, which fails for a number that is no descriptor.
+    let named = unsafe { BorrowedFd::borrow_raw(number) };
+    getsockopt(&named, sockopt::PeerCredentials).ok()?;
+    // The guard, which is started later, has no use for it.
+    fcntl(named, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
+    // SAFETY: it is open, and the variable gives it to who asks here, once.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Makes a channel of a connected socket.
+pub fn open(fd: OwnedFd, whose: &'static str, timeout_ms: u32) -> HandoverChannel {
+    HandoverChannel {
+        fd,
+        whose,
+        due_ns: wait::clock() + u64::from(timeout_ms) * NS_PER_MS,
+        bytes: Vec::new(),
+        filled: 0,
+        begin: 0,
+        fds: VecDeque::new(),
+    }
+}
+
+/// Has everybody wait for so long from now on.
+pub fn extend(channel: &mut HandoverChannel, timeout_ms: u32) {
+    channel.due_ns = wait::clock() + u64::from(timeout_ms) * NS_PER_MS;
+}
+
+/// Has everybody wait until then, by wait::clock.
+pub fn until(channel: &mut HandoverChannel, due_ns: u64) {
+    channel.due_ns = due_ns;
+}
+
+/// When nobody waits any more, by wait::clock.
+pub fn due_ns(channel: &HandoverChannel) -> u64 {
+    channel.due_ns
+}
+
+/// What to poll.
+pub fn fd(channel: &HandoverChannel) -> BorrowedFd<'_> {
+    channel.fd.as_fd()
+}
+
+/// What became of the connection.
+fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
+    let whose = channel.whose;
+    match error {
+        Errno::ETIMEDOUT => failure_set(
+            LogExit::Call,
+            format_args!(
+                "the {whose} firewall does not go on with the upgrade: see what it says, \
+                 and try again"
+            ),
+        ),
+        Errno::EPIPE | Errno::ECONNRESET => failure_set(
+            LogExit::Call,
+            format_args!("the {whose} firewall ended the upgrade: see what it says, and try again"),
+        ),
+        Errno::EMSGSIZE | Errno::EPROTO => failure_set(
+            LogExit::Call,
+            format_args!(
+                "the {whose} firewall says what no firewall would: is it one of this kind?"
+            ),
+        ),
+        _ => failure_set_start("the connection of the upgrade", error),
+    }
+}
+
+/// Waits until the socket can be read or written.
+fn wait_for(channel: &HandoverChannel, events: PollFlags) -> Result<(), Errno> {
+    loop {
+        let left_ns = channel.due_ns.saturating_sub(wait::clock());
+        if left_ns == 0 {
+            return Err(Errno::ETIMEDOUT);
+        }
+        let timeout = PollTimeout::try_from(left_ns / NS_PER_MS + 1).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(channel.fd.as_fd(), events)], timeout) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
+/// Sends what goes at once. Returns how much.
+fn send_some(
+    channel: &HandoverChannel,
+    bytes: &[u8],
+    fd: Option<BorrowedFd>,
+) -> Result<usize, Errno> {
+    let fds: Vec<_> = fd.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&fds)];
+    let control = if fd.is_some() { &rights[..] } else { &[] };
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let socket = channel.fd.as_raw_fd();
+    sendmsg::<()>(socket, &[IoSlice::new(bytes)], control, flags, None)
+}
+
+/// Sends all of it, the first byte with a descriptor.
+pub fn send(
+    channel: &HandoverChannel,
+    text: &str,
+    mut fd: Option<BorrowedFd>,
+) -> Result<(), Failure> {
+    let mut bytes = text.as_bytes();
+    while !bytes.is_empty() {
+        let result = match send_some(channel, bytes, fd) {
+            Ok(sent) => {
+                bytes = bytes.get(sent..).unwrap_or_default();
+                fd = None; // it goes with the first byte
+                Ok(())
+            }
+            Err(Errno::EAGAIN) => wait_for(channel, PollFlags::POLLOUT),
+            Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error),
+        };
+        result.map_err(|error| fail(channel, error))?;
+    }
+    Ok(())
+}
+
+/// Makes room behind what was received.
+fn make_room(channel: &mut HandoverChannel) -> Result<(), Errno> {
+    let left = channel.filled - channel.begin;
+    channel.bytes.copy_within(channel.begin..channel.filled, 0);
+    channel.begin = 0;
+    channel.filled = left;
+    if channel.bytes.len() - left >= ROOM_STEP_BYTES {
+        return Ok(());
+    }
+    if left >= LINE_BYTES {
+        return Err(Errno::EMSGSIZE);
+    }
+    let room = 2 * channel.bytes.len() + ROOM_STEP_BYTES;
+    channel.bytes.resize(room, 0);
+    Ok(())
+}
+
+/// Receives what is there, and keeps the descriptor that came, if there is one. Fails with
+/// ECONNRESET at the end, and with EPROTO if there are too many descriptors.
+fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
+    let mut control = cmsg_space!([i32; 1]);
+    let room = channel.bytes.get_mut(channel.filled..).unwrap_or_default();
+    let mut vectors = [IoSliceMut::new(room)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+    let socket = channel.fd.as_raw_fd();
+    let message = recvmsg::<()>(socket, &mut vectors, Some(&mut control), flags)?;
+    let mut is_good = !message.flags.contains(MsgFlags::MSG_CTRUNC);
+    for control in message.cmsgs()? {
+        let ControlMessageOwned::ScmRights(fds) = control else {
+            is_good = false;
+            continue;
+        };
+        is_good = is_good && fds.len() == 1;
+        // SAFETY: the kernel has just opened them for us, and told nobody else.
+        let fds = fds
+            .into_iter()
+            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        channel.fds.extend(fds);
+    }
+    if !is_good || channel.fds.len() > FDS_MAX {
+        return Err(Errno::EPROTO);
+    }
+    channel.filled += message.bytes;
+    match message.bytes {
+        0 => Err(Errno::ECONNRESET),
+        _ => Ok(()),
+    }
+}
+
+/// Where the first line that is there begins and ends, without its end. looked: how much of it is
+/// known to have no end; brought up to date.
+fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize, usize)> {
+    let begin = channel.begin;
+    let left = channel.bytes.get(begin..channel.filled)?;
+    let new = left.get(*looked..)?;
+    let end = new.iter().position(|byte| *byte == b'\n');
+    let end = end.map(|end| begin + *looked + end);
+    *looked = left.len();
+    let end = end?;
+    channel.begin = end + 1;
+    Some((begin, end))
+}
+
+/// Receives a line, without its end.
+pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
+    let mut looked = 0;
+    loop {
+        if let Some((begin, end)) = take_line(channel, &mut looked) {
+            return Ok(channel.bytes.get(begin..end).unwrap_or_default());
+        }
+        let result = match make_room(channel).and_then(|()| receive_some(channel)) {
+            Err(Errno::EAGAIN) => wait_for(channel, PollFlags::POLLIN),
+            Err(Errno::EINTR) => Ok(()),
+            result => result,
+        };
+        result.map_err(|error| fail(channel, error))?;
+    }
+}
+
+/// Receives what is there, and gives a line if it is whole, without its end. Does not wait; past the
+/// deadline it fails.
+pub fn line_if_any(channel: &mut HandoverChannel) -> Result<Option<&[u8]>, Failure> {
+    let received = make_room(channel).and_then(|()| receive_some(channel));
+    if let Some((begin, end)) = take_line(channel, &mut 0) {
+        return Ok(channel.bytes.get(begin..end));
+    }
+    match received {
+        Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) if wait::clock() < channel.due_ns => Ok(None),
+        Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => Err(fail(channel, Errno::ETIMEDOUT)),
+        Err(error) => Err(fail(channel, error)),
+    }
+}
+
+/// The first descriptor that was received and not claimed.
+pub fn claim(channel: &mut HandoverChannel) -> Option<OwnedFd> {
+    channel.fds.pop_front()
+}

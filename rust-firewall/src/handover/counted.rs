@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the old firewall has counted and what its policy has used up, when its workers have stopped.
+//!
+//! Form: little-endian numbers of 64 bits, in two memories. The states, which the new one needs before
+//! its workers start: the counts; of each queue the packets that the guard answered and its counters; of
+//! each limit how full it is; of each quota the bytes used. The sums, which it adds when they run: of
+//! each log the packets; of each counter packets and bytes. Counts and counters of queues come in the
+//! order of their names in the line of state, limits to counters in that of the rules.
+
+use std::sync::atomic::Ordering;
+
+use nix::errno::Errno;
+
+use crate::base::counts;
+use crate::engine::flow::{self, FlowCounter};
+use crate::handover;
+use crate::handover::memory::HandoverMemory;
+use crate::handover::Handover;
+use crate::ruleset::carry::{CarryKind, CarryStates, KIND_COUNT};
+use crate::ruleset::load;
+use crate::state::StateInner;
+use crate::worker::stats;
+
+const WORD_BYTES: u64 = 8;
+
+fn total(totals: &[u32; KIND_COUNT], kind: CarryKind) -> u64 {
+    totals[kind as usize].into()
+}
+
+/// The bytes of the states.
+pub fn states_bytes(of: &Handover) -> u64 {
+    let queue = 1 + of.stat_places.len();
+    let queues = (of.queues.len() * queue) as u64;
+    let limits = total(&of.side.totals, CarryKind::Limits);
+    let quotas = total(&of.side.totals, CarryKind::Quotas);
+    WORD_BYTES * (of.count_places.len() as u64 + queues + limits + quotas)
+}
+
+/// The bytes of the sums.
+pub fn sums_bytes(of: &Handover) -> u64 {
+    let logs = total(&of.side.totals, CarryKind::Logs);
+    WORD_BYTES * (logs + 2 * total(&of.side.totals, CarryKind::Counters))
+}
+
+/// Writes the states, once the workers have stopped.
+/// - now_ns: of the clock that limits go by.
+pub fn write_states(
+    memory: &mut HandoverMemory,
+    inner: &StateInner,
+    now_ns: u64,
+) -> Result<(), Errno> {
+    for (count, _) in counts::ALL {
+        handover::memory::put_number(memory, counts::get(count))?;
+    }
+    for worker in &inner.workers.all {
+        let stalled = worker.shared.stalled.load(Ordering::Relaxed);
+        handover::memory::put_number(memory, stalled)?;
+        for word in stats::snapshot(&worker.shared.stats).words() {
+            handover::memory::put_number(memory, *word)?;
+        }
+    }
+    let Some(loaded) = inner.loaded.as_deref() else {
+        return Ok(());
+    };
+    for (word, limit) in loaded.flow.limits.iter().zip(&loaded.compiled.limits) {
+        let tokens = flow::limit_tokens(word, limit, now_ns);
+        handover::memory::put_number(memory, tokens as u64)?;
+    }
+    for word in &loaded.flow.quotas {
+        handover::memory::put_number(memory, word.0.load(Ordering::Relaxed))?;
+    }
+    Ok(())
+}
+
+/// Writes the sums, once the workers have stopped.
+pub fn write_sums(memory: &mut HandoverMemory, inner: &StateInner) -> Result<(), Errno> {
+    let Some(loaded) = inner.loaded.as_deref() else {
+        return Ok(());
+    };
+    let began = load::began(loaded);
+    let workers = inner.workers.all.iter();
+    let sources: Vec<_> = workers
+        .filter_map(|worker| worker.source.as_ref())
+        .collect();
+    for (log, began) in (0..).zip(&began.logged) {
+        let logged = sources
+            .iter()
+            .map(|source| flow::logged(&source.counters, log));
+        handover::memory::put_number(memory, logged.fold(*began, u64::wrapping_add))?;
+    }
+    for (counter, began) in (0..).zip(&began.counters) {
+        let mut sum = *began;
+        for source in &sources {
+            flow::sum(&source.counters, counter, &mut sum);
+        }
+        handover::memory::put_number(memory, sum.packets)?;
+        handover::memory::put_number(memory, sum.bytes)?;
+    }
+    Ok(())
+}
+
+/// The numbers of bytes.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let words = bytes.chunks_exact(WORD_BYTES as usize);
+    words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+}
+
+/// Reads numbers that no counter of ours exceeds, and puts those that are known to their places.
+fn read_known<'a>(
+    words: &mut impl Iterator<Item = u64>,
+    places: &[Option<usize>],
+    ours: impl Iterator<Item = &'a mut u64>,
+) -> Option<()> {
+    let mut ours: Vec<_> = ours.collect();
+    for (place, word) in places.iter().zip(words) {
+        if word > i64::MAX as u64 {
+            return None;
+        }
+        if let Some(our) = place.and_then(|place| ours.get_mut(place)) {
+            **our = word;
+        }
+    }
+    Some(())
+}
+
+/// Reads states. Fails with the name of the part that is not as it should be.
+/// - bytes: states_bytes of them.
+pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static str> {
+    let words = &mut words(bytes);
+    read_known(words, &taken.count_places, taken.counts.iter_mut()).ok_or("counts")?;
+    for queue in &mut taken.queues {
+        let stalled = [&mut queue.stalled];
+        read_known(words, &[Some(0)], stalled.into_iter()).ok_or("stalled")?;
+        read_known(words, &taken.stat_places, queue.stats.words_mut()).ok_or("stats")?;
+    }
+    let mut states = CarryStates::default();
+    for (size, tokens) in taken.side.limit_sizes.iter().zip(&mut *words) {
+        let tokens = i64::try_from(tokens).ok();
+        let tokens = tokens.filter(|tokens| tokens <= size);
+        states.tokens.push(tokens.ok_or("limits")?);
+    }
+    for used in words {
+        // As in a policy's text.
+        if used > i64::MAX as u64 {
+            return Err("quotas");
+        }
+        states.used.push(used);
+    }
+    taken.states = states;
+    Ok(())
+}
+
+/// Reads sums: those of counters, and of logs. Any will do.
+/// - bytes: sums_bytes of them.
+pub fn parse_sums(bytes: &[u8], taken: &Handover) -> (Vec<FlowCounter>, Vec<u64>) {
+    let mut words = words(bytes);
+    let logs = total(&taken.side.totals, CarryKind::Logs);
+    let logged = words.by_ref().take(logs as usize).collect();
+    let counters = total(&taken.side.totals, CarryKind::Counters);
+    let counter = |_| FlowCounter {
+        packets: words.next().unwrap_or_default(),
+        bytes: words.next().unwrap_or_default(),
+    };
+    ((0..counters).map(counter).collect(), logged)
+}

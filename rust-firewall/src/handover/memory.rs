@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What one process passes to another whole: memory behind a descriptor (memfd_create) that is sealed
+//! when it has been written, so that who has it reads what was meant, however often and slowly.
+// seccomp: memfd_create pwrite64 pread64 fcntl fstat close
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::fcntl::{fcntl, FcntlArg, SealFlag};
+use nix::sys::memfd::{memfd_create, MFdFlags};
+use nix::sys::stat::{fstat, SFlag};
+
+/// Written at a time.
+const STEP_BYTES: usize = 65536;
+
+/// Memory that is being written.
+pub struct HandoverMemory {
+    file: File,
+    /// Where what is gathered goes.
+    at: u64,
+    /// Gathered, not written yet.
+    bytes: Vec<u8>,
+}
+
+/// Memory that another process has passed.
+pub struct HandoverSealed {
+    file: File,
+    /// Which nobody can change.
+    pub size: u64,
+}
+
+fn seals() -> SealFlag {
+    SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE
+}
+
+fn errno(error: io::Error) -> Errno {
+    // An end that comes too early has no number: the size was asked for.
+    error.raw_os_error().map_or(Errno::EPROTO, Errno::from_raw)
+}
+
+/// Makes memory of no bytes.
+pub fn make() -> Result<HandoverMemory, Errno> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let fd = memfd_create(c"twinwall", flags)?;
+    Ok(HandoverMemory {
+        file: File::from(fd),
+        at: 0,
+        bytes: Vec::with_capacity(STEP_BYTES),
+    })
+}
+
+/// The descriptor, to be passed on.
+pub fn fd(memory: &HandoverMemory) -> BorrowedFd<'_> {
+    memory.file.as_fd()
+}
+
+/// Writes what was gathered.
+fn flush(memory: &mut HandoverMemory) -> Result<(), Errno> {
+    let written = memory.file.write_all_at(&memory.bytes, memory.at);
+    written.map_err(errno)?;
+    memory.at += memory.bytes.len() as u64;
+    memory.bytes.clear();
+    Ok(())
+}
+
+/// Appends bytes.
+pub fn put(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
+    for part in bytes.chunks(STEP_BYTES) {
+        if memory.bytes.len() + part.len() > STEP_BYTES {
+            flush(memory)?;
+        }
+        memory.bytes.extend_from_slice(part);
+    }
+    Ok(())
+}
+
+/// Appends a number, as little-endian bytes.
+pub fn put_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Errno> {
+    put(memory, &number.to_le_bytes())
+}
+
+/// Has the system find the room for so many bytes, so that writing them takes no time for that.
+pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
+    let zeros = [0; STEP_BYTES];
+    let mut left = size;
+    while left > 0 {
+        let part = left.min(STEP_BYTES as u64);
+        put(memory, zeros.get(..part as usize).unwrap_or_default())?;
+        left -= part;
+    }
+    flush(memory)?;
+    memory.at = 0;
+    Ok(())
+}
+
+/// Writes the rest. From now on nobody can change it.
+pub fn seal(memory: &mut HandoverMemory) -> Result<(), Errno> {
+    flush(memory)?;
+    fcntl(&memory.file, FcntlArg::F_ADD_SEALS(seals())).map(drop)
+}
+
+/// Looks at what another process has passed. Fails with EPROTO if it is no sealed memory, or larger
+/// than max.
+pub fn open(fd: OwnedFd, max: u64) -> Result<HandoverSealed, Errno> {
+    let status = fstat(&fd)?;
+    let is_file = status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits();
+    let set = match is_file {
+        true => fcntl(&fd, FcntlArg::F_GET_SEALS).unwrap_or(0), // of what can have none
+        false => 0,
+    };
+    let size = u64::try_from(status.st_size).unwrap_or(u64::MAX);
+    if !SealFlag::from_bits_truncate(set).contains(seals()) || size > max {
+        return Err(Errno::EPROTO);
+    }
+    let file = File::from(fd);
+    Ok(HandoverSealed { file, size })
+}
+
+/// Reads all of it.
+pub fn read(sealed: &HandoverSealed) -> Result<Vec<u8>, Errno> {
+    let mut read = vec![0; sealed.size as usize];
+    sealed.file.read_exact_at(&mut read, 0).map_err(errno)?;
+    Ok(read)
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The rules of the old firewall's policy as the new one is to know them again, in their order.
+//!
+//! Form, in little-endian numbers: the number of rules (32 bits), then of each rule: the lengths of its
+//! chain, comment and text (32 bits each; all bits of the comment's set = none); how many counters,
+//! logs, limits and quotas it has (8 bits each); of each of its limits the size (64 bits, FlowLimit);
+//! the bytes of chain, comment and text.
+
+use nix::errno::Errno;
+
+use crate::engine::compiled::LIMIT_SIZE_MAX;
+use crate::handover;
+use crate::handover::memory::HandoverMemory;
+use crate::policy::parse::state::STATEMENTS_MAX;
+use crate::policy::RULES_MAX;
+use crate::ruleset::carry::{self, CarryKind, CarryPlace, CarryRule, CarrySide, KIND_COUNT};
+use crate::ruleset::load::Loaded;
+
+/// Bytes of all that is told of rules.
+pub const BYTES_MAX: u64 = 512 << 20;
+
+const NO_COMMENT: u32 = u32::MAX;
+/// Rules: some milliseconds.
+const AT_A_TIME: u32 = 2048;
+
+/// Rules that are being written, a part at a time, as whoever writes them has other things to do.
+pub struct HandoverRules {
+    pub memory: HandoverMemory,
+    at: CarryPlace,
+    next_limit: usize,
+}
+
+fn put_length(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
+    handover::memory::put(memory, &(bytes.len() as u32).to_le_bytes())
+}
+
+fn put_rule(writing: &mut HandoverRules, loaded: &Loaded, rule: &CarryRule) -> Result<(), Errno> {
+    let memory = &mut writing.memory;
+    put_length(memory, &rule.chain)?;
+    match &rule.comment {
+        Some(comment) => put_length(memory, comment)?,
+        None => handover::memory::put(memory, &NO_COMMENT.to_le_bytes())?,
+    }
+    put_length(memory, &rule.text)?;
+    handover::memory::put(memory, &rule.count)?;
+    for _ in 0..rule.count[CarryKind::Limits as usize] {
+        let limit = loaded.compiled.limits.get(writing.next_limit);
+        handover::memory::put_number(memory, limit.map_or(0, |limit| limit.size as u64))?;
+        writing.next_limit += 1;
+    }
+    handover::memory::put(memory, &rule.chain)?;
+    handover::memory::put(memory, rule.comment.as_deref().unwrap_or_default())?;
+    handover::memory::put(memory, &rule.text)
+}
+
+/// Begins to write the rules of a policy; none = there is no policy.
+pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
+    let mut memory = handover::memory::make()?;
+    let rules = loaded.map_or(0, |loaded| loaded.compiled.rules.len() as u32);
+    handover::memory::put(&mut memory, &rules.to_le_bytes())?;
+    Ok(HandoverRules {
+        memory,
+        at: CarryPlace::default(),
+        next_limit: 0,
+    })
+}
+
+/// Writes some more of them, of the same policy. Returns whether there are more; when there are not,
+/// the memory is sealed.
+pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<bool, Errno> {
+    for _ in 0..AT_A_TIME {
+        let rule = loaded.and_then(|loaded| {
+            let rule = carry::next_rule(loaded, &mut writing.at)?;
+            Some((loaded, rule))
+        });
+        let Some((loaded, rule)) = rule else {
+            handover::memory::seal(&mut writing.memory)?;
+            return Ok(false);
+        };
+        put_rule(writing, loaded, &rule)?;
+    }
+    Ok(true)
+}
+
+/// Takes bytes off the front.
+fn take<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = left.split_at_checked(bytes)?;
+    *left = rest;
+    Some(taken)
+}
+
+fn take_length(left: &mut &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(take(left, 4)?.try_into().ok()?))
+}
+
+/// Takes a text, which has no NUL.
+fn take_text(left: &mut &[u8], bytes: u32) -> Option<Vec<u8>> {
+    let text = take(left, bytes as usize)?;
+    (!text.contains(&0)).then(|| text.to_vec())
+}
+
+fn take_limit_size(left: &mut &[u8]) -> Option<i64> {
+    let size = i64::from_le_bytes(take(left, 8)?.try_into().ok()?);
+    (1..=LIMIT_SIZE_MAX).contains(&size).then_some(size)
+}
+
+fn parse_rule(left: &mut &[u8], side: &mut CarrySide) -> Option<CarryRule> {
+    let lengths = [take_length(left)?, take_length(left)?, take_length(left)?];
+    let [chain, comment, text] = lengths;
+    let count: [u8; KIND_COUNT] = take(left, KIND_COUNT)?.try_into().ok()?;
+    let statements: usize = count.iter().map(|count| usize::from(*count)).sum();
+    if statements > STATEMENTS_MAX {
+        return None;
+    }
+    for _ in 0..count[CarryKind::Limits as usize] {
+        side.limit_sizes.push(take_limit_size(left)?);
+    }
+    for (total, count) in side.totals.iter_mut().zip(count) {
+        *total += u32::from(count);
+    }
+    Some(CarryRule {
+        chain: take_text(left, chain)?,
+        comment: match comment {
+            NO_COMMENT => None,
+            bytes => Some(take_text(left, bytes)?),
+        },
+        text: take_text(left, text)?,
+        count,
+    })
+}
+
+/// Reads rules. None: they are not as they should be, to the last byte.
+pub fn parse(bytes: &[u8]) -> Option<CarrySide> {
+    let left = &mut &*bytes;
+    let mut side = CarrySide::default();
+    let rules = take_length(left)? as usize;
+    if rules > RULES_MAX {
+        return None;
+    }
+    for _ in 0..rules {
+        let rule = parse_rule(left, &mut side)?;
+        side.rules.push(rule);
+    }
+    left.is_empty().then_some(side)
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What one process tells another first in an upgrade, as a line of JSON: the same bytes from both twins.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::base::counts;
+use crate::base::log::{failure_set, Failure, LogExit};
+use crate::control::request::VERSION;
+use crate::handover::{Handover, HandoverFd, FD_COUNT};
+use crate::options;
+use crate::packet;
+use crate::packet::verdict;
+use crate::queue::adopt::QueueGiven;
+use crate::worker::WorkerGiven;
+
+/// Names of counts, or of a queue's counters, that another may have.
+const NAMES_MAX: usize = 1024;
+
+const FD_NAMES: [(HandoverFd, &str); FD_COUNT] = [
+    (HandoverFd::Control, "control"),
+    (HandoverFd::Metrics, "metrics"),
+    (HandoverFd::Events, "events"),
+];
+
+/// The name of a descriptor's option.
+pub fn fd_name(fd: HandoverFd) -> &'static str {
+    FD_NAMES[fd as usize].1
+}
+
+/// All descriptors beside those of queues.
+pub fn fds() -> impl Iterator<Item = HandoverFd> {
+    FD_NAMES.iter().map(|(fd, _)| *fd)
+}
+
+/// The names of the counters of Stats, in the order of its fields.
+fn stats_names() -> impl Iterator<Item = String> {
+    let verdicts = verdict::VERDICTS.iter();
+    let statuses = packet::STATUSES.iter();
+    let then = ["cut", "truncated", "overruns", "refused", "undecidable"];
+    let last = ["without_ct_state", "gaps", "send_retries"];
+    let answers = ["answers-sent", "answers-not-due", "answers-failed"];
+    ["received", "without_id", "netlink", "bytes"]
+        .map(String::from)
+        .into_iter()
+        .chain(verdicts.map(|(_, name)| format!("verdict-{name}")))
+        .chain(statuses.map(|(_, name)| format!("malformed-{name}")))
+        .chain(then.map(String::from))
+        .chain(last.map(String::from))
+        .chain(answers.map(String::from))
+}
+
+#[derive(Serialize)]
+struct QueueObject {
+    queue: u16,
+    copy_bytes: u32,
+    flags: u32,
+}
+
+#[derive(Serialize)]
+struct StateObject<'a> {
+    ok: bool,
+    version: u64,
+    pid: i64,
+    generation: u32,
+    control: Option<&'a str>,
+    metrics: Option<&'a str>,
+    events: Option<&'a str>,
+    counts: Vec<&'a str>,
+    stats: Vec<String>,
+    queues: Vec<QueueObject>,
+}
+
+/// Where numbers under our own names go to.
+fn make_own_places(names: usize) -> Vec<Option<usize>> {
+    (0..names).map(Some).collect()
+}
+
+/// Makes what is told of queues, whose numbers come under our own names.
+pub fn make(queues: Vec<WorkerGiven>) -> Handover {
+    Handover {
+        queues,
+        count_places: make_own_places(counts::ALL.len()),
+        stat_places: make_own_places(stats_names().count()),
+        ..Handover::default()
+    }
+}
+
+fn queue_object(queue: &WorkerGiven) -> QueueObject {
+    QueueObject {
+        queue: queue.number,
+        copy_bytes: queue.given.copy_bytes,
+        flags: queue.given.flags,
+    }
+}
+
+/// The line of state, with its end. Descriptors and the channel are not looked at.
+pub fn print(state: &Handover) -> String {
+    let [control, metrics, events] = [&state.options[0], &state.options[1], &state.options[2]];
+    let object = StateObject {
+        ok: true,
+        version: VERSION,
+        pid: state.pid,
+        generation: state.generation,
+        control: control.as_deref(),
+        metrics: metrics.as_deref(),
+        events: events.as_deref(),
+        counts: counts::ALL.iter().map(|(_, name)| *name).collect(),
+        stats: stats_names().collect(),
+        queues: state.queues.iter().map(queue_object).collect(),
+    };
+    // It has no key that is no string, which alone could fail.
+    serde_json::to_string(&object).unwrap_or_default() + "\n"
+}
+
+/// Says which part is not as it should be.
+pub fn fail_part(part: &str) -> Failure {
+    failure_set(
+        LogExit::Call,
+        format_args!(
+            "the old firewall's state has no good \"{part}\": is it a firewall of this kind?"
+        ),
+    )
+}
+
+/// A number that must be there.
+fn read_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
+    let number = object.get(key).and_then(Value::as_i64);
+    number
+        .filter(|number| (0..=max).contains(number))
+        .ok_or_else(|| fail_part(key))
+}
+
+fn parse_queue(object: &Value) -> Result<WorkerGiven, Failure> {
+    Ok(WorkerGiven {
+        number: read_number(object, "queue", u16::MAX.into())? as u16,
+        given: QueueGiven {
+            copy_bytes: read_number(object, "copy_bytes", u32::MAX.into())? as u32,
+            flags: read_number(object, "flags", u32::MAX.into())? as u32,
+        },
+        ..WorkerGiven::default()
+    })
+}
+
+fn parse_queues(queues: Option<&Value>) -> Result<Vec<WorkerGiven>, Failure> {
+    match queues.and_then(Value::as_array) {
+        Some(queues) if !queues.is_empty() && queues.len() <= options::QUEUES_MAX as usize => {
+            queues.iter().map(parse_queue).collect()
+        }
+        _ => Err(fail_part("queues")),
+    }
+}
+
+fn text_of(object: &Value, key: &str) -> Option<String> {
+    object.get(key)?.as_str().map(str::to_owned)
+}
+
+/// Where numbers go to that come in the order of names: those that are not known, nowhere.
+fn parse_names(object: &Value, key: &str, ours: &[String]) -> Result<Vec<Option<usize>>, Failure> {
+    let names = object.get(key).and_then(Value::as_array);
+    let names = names.filter(|names| names.len() <= NAMES_MAX);
+    let place = |name: &Value| {
+        let name = name.as_str().ok_or_else(|| fail_part(key))?;
+        Ok(ours.iter().position(|our| our == name))
+    };
+    let names = names.ok_or_else(|| fail_part(key))?;
+    names.iter().map(place).collect()
+}
+
+fn fail_version() -> Failure {
+    failure_set(
+        LogExit::Call,
+        "the old firewall hands over in another way than this one: stop it, and start this one without \
+         --take-over",
+    )
+}
+
+/// Says why the other one refuses, on one line whatever it says.
+pub fn fail_refused(object: &Value) -> Failure {
+    let error = object.get("error").and_then(Value::as_str);
+    let error = error.unwrap_or("it does not say why");
+    let text = format!("the old firewall gives nothing away: {error}");
+    failure_set(
+        LogExit::Call,
+        text.replace(|c: char| c.is_ascii_control(), "?"),
+    )
+}
+
+/// Says that no firewall answers.
+pub fn fail_stranger() -> Failure {
+    failure_set(
+        LogExit::Call,
+        "what answers there is no firewall: give --take-over the path of a firewall's --control",
+    )
+}
+
+fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
+    if object.get("ok") == Some(&Value::Bool(false)) {
+        return Err(fail_refused(object));
+    }
+    if read_number(object, "version", i64::MAX)? as u64 != VERSION {
+        return Err(fail_version());
+    }
+    state.pid = read_number(object, "pid", i32::MAX.into())?;
+    state.generation = read_number(object, "generation", u32::MAX.into())? as u32;
+    for ((_, name), option) in FD_NAMES.iter().zip(&mut state.options) {
+        *option = text_of(object, name);
+    }
+    let counts = counts::ALL.map(|(_, name)| name.to_owned());
+    state.count_places = parse_names(object, "counts", &counts)?;
+    let stats: Vec<_> = stats_names().collect();
+    state.stat_places = parse_names(object, "stats", &stats)?;
+    state.queues = parse_queues(object.get("queues"))?;
+    Ok(())
+}
+
+/// Reads a line of state. What it does not know it leaves out: it may come from another release. Fails with what the other one refuses, or because it
+/// is no line of state.
+pub fn parse(line: &[u8], state: &mut Handover) -> Result<(), Failure> {
+    match serde_json::from_slice::<Value>(line) {
+        Ok(object) if object.is_object() => parse_object(&object, state),
+        _ => Err(fail_stranger()),
+    }
+}

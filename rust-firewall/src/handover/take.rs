@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The new firewall's side of an upgrade (handover), in the order of its steps: `take`, `prepare`,
+//! `commit`, the workers' start, `running`, `taken`.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use nix::errno::Errno;
+use serde_json::Value;
+
+use crate::base::counts::{self, Count};
+use crate::base::log::{self, failure_set, Failure, LogExit};
+use crate::control::request::VERSION;
+use crate::handover;
+use crate::handover::channel::HandoverChannel;
+use crate::handover::{
+    fail_classic, fail_line, Handover, COMMIT, PAUSE_MS, PREPARE_MS, RULES, STATES, SUMS, TAKEN,
+};
+use crate::options::{self, Options};
+use crate::queue;
+use crate::ruleset::carry;
+use crate::ruleset::load::Loaded;
+use crate::state::{self, State};
+use crate::worker;
+use crate::worker::wait;
+
+const NS_PER_US: u64 = 1000;
+
+/// Connects to the old process.
+fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
+    let errno = |error: &io::Error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw);
+    if let Some(given) = handover::channel::given() {
+        return Ok(given);
+    }
+    match UnixStream::connect(path) {
+        Ok(stream) => Ok(stream.into()),
+        Err(error) => Err(failure_set(
+            LogExit::Call,
+            format_args!(
+                "no firewall can be asked at {path}: {}: start without --take-over, or give it the \
+                 path of a running firewall's --control",
+                log::strerror(errno(&error))
+            ),
+        )),
+    }
+}
+
+/// Puts a descriptor to where it belongs by its name. One that is not known is closed.
+fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
+    let queue = taken
+        .queues
+        .iter_mut()
+        .find(|queue| format!("queue:{}", queue.number) == name)
+        .map(|queue| &mut queue.fd);
+    let other = handover::state::fds()
+        .zip(&mut taken.fds)
+        .find(|(fd, _)| handover::state::fd_name(*fd) == name)
+        .map(|(_, place)| place);
+    let rules = Some(&mut taken.rules).filter(|_| name == RULES);
+    if let Some(place) = queue.or(other).or(rules) {
+        place.get_or_insert(fd);
+    }
+}
+
+/// Receives a line that names a descriptor, and what came with it. None: it says that there are no
+/// more.
+fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>, Failure> {
+    let line = handover::channel::line(channel)?;
+    let mut object = serde_json::from_slice::<Value>(line).unwrap_or_default();
+    match object.get_mut("fd").map(Value::take) {
+        Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) => match handover::channel::claim(channel) {
+            Some(fd) => Ok(Some((name, fd))),
+            None => Err(fail_line("old")),
+        },
+        _ => Err(fail_line("old")),
+    }
+}
+
+/// Looks whether the queues are those of our options, and whether their sockets came.
+fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
+    let mut theirs = taken.queues.iter().map(|queue| queue.number);
+    if !theirs.clone().eq(options.queue_first..=options.queue_last) {
+        let first = theirs.clone().next().unwrap_or_default();
+        let last = theirs.next_back().unwrap_or_default();
+        return Err(failure_set(
+            LogExit::Usage,
+            format_args!(
+                "the old firewall has the queues {first}:{last} and not {}:{}: start with --queue \
+                 {first}:{last}",
+                options.queue_first, options.queue_last
+            ),
+        ));
+    }
+    match taken.queues.iter().all(|queue| queue.fd.is_some()) {
+        true => Ok(()),
+        false => Err(fail_line("old")),
+    }
+}
+
+/// Reads the old one's rules.
+fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
+    let fd = taken.rules.take().ok_or_else(|| fail_line("old"))?;
+    let bytes = handover::memory::open(fd, handover::rules::BYTES_MAX)
+        .and_then(|sealed| handover::memory::read(&sealed));
+    let side = bytes.ok().and_then(|bytes| handover::rules::parse(&bytes));
+    taken.side = side.ok_or_else(|| handover::state::fail_part(RULES))?;
+    Ok(())
+}
+
+/// Closes what another option of ours makes useless.
+fn drop_others(options: &Options, taken: &mut Handover) {
+    let ours = [&options.control, &options.metrics, &options.events];
+    for ((ours, theirs), fd) in ours.into_iter().zip(&taken.options).zip(&mut taken.fds) {
+        if ours.is_none() || ours != theirs {
+            *fd = None;
+        }
+    }
+}
+
+/// Asks the process at options.take_over, `path`, for all that can be prepared with. It filters on.
+/// Fails, with everything closed: nobody answers, or a stranger, or one whose queues are others than
+/// options says.
+pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
+    if !queue::adopt::can_adopt(options.backend) {
+        return Err(fail_classic());
+    }
+    let mut taken = Handover::default();
+    let mut channel = handover::channel::open(connect_to(path)?, "old", PREPARE_MS);
+    let backend = options::backend_name(options.backend);
+    let request =
+        format!("{{\"command\":\"upgrade\",\"version\":{VERSION},\"backend\":\"{backend}\"}}\n");
+    handover::proof::give(&mut channel)?;
+    handover::channel::send(&channel, &request, None)?;
+    handover::state::parse(handover::channel::line(&mut channel)?, &mut taken)?;
+    while let Some((name, fd)) = receive_fd(&mut channel)? {
+        place_fd(&mut taken, &name, fd);
+    }
+    check_queues(options, &taken)?;
+    read_rules(&mut taken)?;
+    drop_others(options, &mut taken);
+    taken.channel = Some(channel);
+    Ok(taken)
+}
+
+/// Finds the rules of our policy among the old one's.
+pub fn prepare(taken: &mut Handover, loaded: &Loaded) {
+    taken.carry = carry::pair(&taken.side.rules, &carry::rules(loaded));
+    taken.side.rules = Vec::new();
+}
+
+/// Receives a memory of this name, which has to have so many bytes, and reads it.
+fn receive_memory(
+    channel: &mut HandoverChannel,
+    expected: &str,
+    bytes: u64,
+) -> Result<Vec<u8>, Failure> {
+    let fd = match receive_fd(channel)? {
+        Some((name, fd)) if name == expected => fd,
+        _ => return Err(fail_line("old")),
+    };
+    let sealed = handover::memory::open(fd, bytes).ok();
+    let sealed = sealed.filter(|sealed| sealed.size == bytes);
+    let read = sealed.and_then(|sealed| handover::memory::read(&sealed).ok());
+    read.ok_or_else(|| handover::state::fail_part(expected))
+}
+
+fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
+    taken.channel.as_mut().ok_or_else(|| fail_line("old")) // can't be: take made it
+}
+
+/// Tells the old process to stop, when everything is ready but the workers, and has ours go on where
+/// its own ended. Packets wait until they run. Fails with what is wrong with the old one.
+pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
+    let bytes = handover::counted::states_bytes(taken);
+    taken.committed_ns = wait::clock();
+    let channel = channel_of(taken)?;
+    // Longer than the old one waits: it may have to wait for another that hangs.
+    handover::channel::extend(channel, 2 * PAUSE_MS);
+    handover::channel::send(channel, &format!("{{\"command\":\"{COMMIT}\"}}\n"), None)?;
+    let read = receive_memory(channel, STATES, bytes)?;
+    handover::counted::parse_states(&read, taken).map_err(handover::state::fail_part)?;
+    let inner = state::lock(state);
+    for (worker, queue) in inner.workers.all.iter().zip(&taken.queues) {
+        worker::go_on(&worker.shared, &queue.stats, queue.stalled);
+    }
+    if let Some(loaded) = &inner.loaded {
+        let sizes = &taken.side.limit_sizes;
+        carry::refill(&taken.carry, sizes, &taken.states, loaded, wait::clock());
+    }
+    Ok(())
+}
+
+/// To be called as soon as the workers run: adds what had been counted.
+pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
+    taken.waited_ns = wait::clock() - taken.committed_ns;
+    let bytes = handover::counted::sums_bytes(taken);
+    let read = receive_memory(channel_of(taken)?, SUMS, bytes)?;
+    let (counters, logged) = handover::counted::parse_sums(&read, taken);
+    if let Some(loaded) = &state::lock(state).loaded {
+        carry::end(&taken.carry, &counters, &logged, loaded);
+    }
+    Ok(())
+}
+
+/// Tells the old process that the workers run, and waits until it lets go. Fails if the old process
+/// goes on, so that this one has to end.
+pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
+    let channel = channel_of(taken)?;
+    handover::channel::send(channel, &format!("{{\"command\":\"{TAKEN}\"}}\n"), None)?;
+    let heard = serde_json::from_slice::<Value>(handover::channel::line(channel)?);
+    if !heard.is_ok_and(|heard| heard.get("ok") == Some(&Value::Bool(true))) {
+        return Err(fail_line("old"));
+    }
+    for ((count, _), counted) in counts::ALL.iter().zip(taken.counts) {
+        counts::add(*count, counted);
+    }
+    counts::add(Count::Upgrades, 1);
+    log::info(format_args!(
+        "upgrade: took over from pid {}, packets waited for {} microseconds at most",
+        taken.pid,
+        taken.waited_ns / NS_PER_US
+    ));
+    Ok(())
+}

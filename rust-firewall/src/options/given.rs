@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Single values of the command line, read and checked. What is wrong is told in one line that names
+//! the option and quotes the value.
+
+use crate::base::log::{failure_set, Failure, LogExit};
+use crate::options::arguments::{self, Arguments, ArgumentsOption};
+
+/// A failure of the command line.
+pub fn usage(text: String) -> Failure {
+    failure_set(LogExit::Usage, text)
+}
+
+/// What was expected of an option that was given.
+pub fn fail(option: ArgumentsOption, value: &[u8], expected: &str) -> Failure {
+    usage(format!(
+        "--{} \"{}\": expected {expected}",
+        arguments::name(option),
+        arguments::quote(value)
+    ))
+}
+
+/// An option has no meaning without another, "--policy", which is called `what` in a sentence.
+pub fn fail_without(option: ArgumentsOption, what: &str, other: &str) -> Failure {
+    usage(format!(
+        "--{} has no meaning without {what}: add {other} or leave it out",
+        arguments::name(option)
+    ))
+}
+
+/// Reads decimal digits, and nothing else.
+pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0, |read: u32, digit| {
+        let digit = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
+        read.checked_mul(10)?
+            .checked_add(digit)
+            .filter(|read| *read <= max)
+    })
+}
+
+/// Sets a number if the option was given.
+pub fn number(
+    given: &Arguments,
+    option: ArgumentsOption,
+    min: u32,
+    max: u32,
+    number: &mut u32,
+) -> Result<(), Failure> {
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(());
+    };
+    *number = read_number(value, max)
+        .filter(|read| *read >= min)
+        .ok_or_else(|| {
+            fail(
+                option,
+                value,
+                &format!("a whole number from {min} to {max}"),
+            )
+        })?;
+    Ok(())
+}
+
+/// Sets a choice if the option was given. expected: the names in a sentence.
+pub fn choice<T: Copy>(
+    given: &Arguments,
+    option: ArgumentsOption,
+    names: &[(T, &str)],
+    expected: &str,
+    choice: &mut T,
+) -> Result<(), Failure> {
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(());
+    };
+    let chosen = names.iter().find(|(_, name)| name.as_bytes() == value);
+    *choice = chosen
+        .map(|(named, _)| *named)
+        .ok_or_else(|| fail(option, value, expected))?;
+    Ok(())
+}
+
+/// The value of an option, if it was given: a text in UTF-8 of 1 to max bytes.
+pub fn text(
+    given: &Arguments,
+    option: ArgumentsOption,
+    max: usize,
+    expected: &str,
+) -> Result<Option<String>, Failure> {
+    let Some(value) = arguments::value(given, option) else {
+        return Ok(None);
+    };
+    let text = String::from_utf8(value.to_vec()).ok();
+    text.filter(|text| !text.is_empty() && text.len() <= max)
+        .map(Some)
+        .ok_or_else(|| fail(option, value, expected))
+}
+
+/// A path as text.
+pub fn path(value: &[u8]) -> Result<String, Failure> {
+    String::from_utf8(value.to_vec()).map_err(|_| {
+        let quoted = arguments::quote(value);
+        usage(format!("\"{quoted}\": expected a path in UTF-8"))
+    })
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The command line.
+
+pub mod arguments;
+pub mod daemon;
+pub mod explain;
+pub mod given;
+#[allow(clippy::module_inception)]
+mod options;
+pub mod types;
+
+pub use options::*;
+pub use types::*;

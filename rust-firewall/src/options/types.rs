@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a good command line says: the options of all commands.
+
+use crate::base::log::LogLevel;
+use crate::packet::verdict::Verdict;
+use crate::policy::Hook;
+use crate::queue::QueueKind;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsProfile {
+    Fast,
+    Paper,
+}
+
+/// What --fail is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsSituation {
+    /// The queue or its socket is full.
+    Overload,
+    /// Packets wait, and none gets a verdict for --deadline.
+    Stall,
+    /// The firewall ends without being told to.
+    Crash,
+    /// The packet's headers are invalid.
+    Malformed,
+    /// What the policy reads was cut off.
+    Truncated,
+}
+
+pub const SITUATION_COUNT: usize = OptionsSituation::Truncated as usize + 1;
+
+/// Where ct state comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsConntrack {
+    Auto,
+    Attribute,
+    Mark,
+}
+
+/// What `explain` takes a capture's packets for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionsExplain {
+    /// "-" = stdin.
+    pub capture: String,
+    /// Else that of the first base chain.
+    pub hook: Option<Hook>,
+    /// Empty = none.
+    pub iif: Vec<u8>,
+    /// Empty = none.
+    pub oif: Vec<u8>,
+    pub mark: u32,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// As `Type::CtState`.
+    pub ct_state: Option<u32>,
+    pub ct_mark: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub queue_first: u16,
+    pub queue_last: u16,
+    pub pin: bool,
+    pub backend: QueueKind,
+    pub profile: OptionsProfile,
+    pub copy_bytes: u32,
+    pub batch: u32,
+    /// Bytes.
+    pub receive_buffer: u32,
+    /// On the command line, so a smaller one is a failure.
+    pub receive_buffer_given: bool,
+    pub queue_length: u32,
+    pub gso: bool,
+    /// Without meaning in the profile paper.
+    pub spin_us: u32,
+    pub coalesce_us: u32,
+    /// A path.
+    pub policy: Option<String>,
+    /// `Accept` or `Drop`.
+    pub default_verdict: Verdict,
+    pub malformed_by_policy: bool,
+    pub conntrack: OptionsConntrack,
+    /// By `OptionsSituation`.
+    pub fail_open: [bool; SITUATION_COUNT],
+    /// 0 = none.
+    pub deadline_ms: u32,
+    /// 0 = no interval.
+    pub stats_s: u32,
+    pub json: bool,
+    /// ADDRESS:PORT or [ADDRESS]:PORT.
+    pub metrics: Option<String>,
+    /// A file, "-" or unix:PATH.
+    pub events: Option<String>,
+    pub events_rate: u32,
+    pub log_level: LogLevel,
+    /// A path.
+    pub control: Option<String>,
+    pub control_mode: u32,
+    /// USER or USER:GROUP; none = who starts the program.
+    pub control_owner: Option<String>,
+    /// A path.
+    pub take_over: Option<String>,
+    /// None = the default.
+    pub user: Option<String>,
+    pub sandbox: bool,
+    /// `check`: print the policy.
+    pub print: bool,
+    /// The options of `explain`.
+    pub explain: OptionsExplain,
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Bytes of an IP packet to fields. Pure and total: every input gives a status, nothing outside the
+//! captured bytes is read. What is malformed has a name, under which it is counted.
+//!
+//! Formats: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP),
+//! RFC 792 (ICMP), RFC 4443 (ICMPv6), RFC 2675 (jumbograms, which BIG TCP borrows).
+
+pub use crate::spec::status::*;
+
+/// Without options.
+pub const IPV4_HEADER_BYTES: u32 = 20;
+/// Without extension headers.
+pub const IPV6_HEADER_BYTES: u32 = 40;
+/// Bytes of an extension header that must be there to know its length.
+pub const IPV6_EXTENSION_BYTES: u32 = 8;
+/// Extension headers walked; a ninth is malformed.
+pub const IPV6_EXTENSIONS_MAX: u32 = 8;
+/// Without options.
+pub const TCP_HEADER_BYTES: u32 = 20;
+pub const UDP_HEADER_BYTES: u32 = 8;
+pub const ICMP_HEADER_BYTES: u32 = 8;
+/// What a 16-bit length field can say.
+pub const LENGTH_MAX: u32 = 65535;
+/// To be copied of a packet so that it shows whether it is malformed: IPv6, as many extension headers
+/// as are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
+pub const COPY_BYTES: u32 = 128;
+
+/// IPv6 extension headers, as bits of `Packet::extensions`: hop-by-hop options.
+pub const EXTENSION_HBH: u8 = 1 << 0;
+/// Routing.
+pub const EXTENSION_RT: u8 = 1 << 1;
+/// Fragment.
+pub const EXTENSION_FRAG: u8 = 1 << 2;
+/// Destination options.
+pub const EXTENSION_DST: u8 = 1 << 3;
+/// Mobility, which ends the walk.
+pub const EXTENSION_MH: u8 = 1 << 4;
+
+/// The fields of a packet. Those read before a problem was met stay filled in, the others are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// From the IP header on; what can be read (its length is `captured` in the C twin).
+    pub bytes: &'a [u8],
+    /// Bytes that the packet has in the kernel, at least `bytes.len()`.
+    pub original: u32,
+    /// 4, 6; 0 = neither or not seen.
+    pub version: u8,
+    /// IPv4 protocol, or the last IPv6 next header reached.
+    pub protocol: u8,
+    /// More fragments follow, or this is not the first.
+    pub fragment: bool,
+    /// Not the first: carries no layer 4 header.
+    pub later_fragment: bool,
+    /// Bytes from the IP header to the layer 4 header; 0 = not reached.
+    pub l4_offset: u32,
+    /// Bytes that the IP header claims; 0 = not known.
+    pub end: u32,
+    /// EXTENSION_*: those that were met.
+    pub extensions: u8,
+    /// The way to the transport header ends where the captured bytes do: which extension headers and
+    /// which protocol follow isn't known. Without it, what wasn't met isn't in the packet.
+    pub headers_beyond: bool,
+    /// What stands behind the network header in the eyes of nf_tables: as protocol and l4_offset,
+    /// but AH ends the walk (nft_set_pktinfo_ipv6), and a later fragment has a protocol, of IPv6
+    /// unless it is an extension header's (ipv6_find_hdr).
+    pub has_transport: bool,
+    /// With has_transport.
+    pub transport_protocol: u8,
+    /// With has_transport; 0 = in a later fragment.
+    pub transport_offset: u32,
+    pub has_ports: bool,
+    /// Host order.
+    pub source_port: u16,
+    /// Host order.
+    pub destination_port: u16,
+    pub has_tcp_flags: bool,
+    /// Byte 13 of the TCP header.
+    pub tcp_flags: u8,
+    /// ICMP in IPv4, ICMPv6 in IPv6.
+    pub has_icmp: bool,
+    pub icmp_type: u8,
+    pub icmp_code: u8,
+}
+
+/// In the 16 bits of flags and offset.
+const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
+/// In units of 8 bytes.
+const IPV4_OFFSET_MASK: u16 = 0x1fff;
+/// In the 16 bits of offset and flags.
+const IPV6_MORE_FRAGMENTS: u16 = 0x0001;
+/// In bytes.
+const IPV6_OFFSET_MASK: u16 = 0xfff8;
+/// At the start of TCP and UDP headers.
+const PORTS_BYTES: u32 = 4;
+/// At the start of ICMP headers.
+const ICMP_TYPE_CODE_BYTES: u32 = 2;
+
+const HOPOPTS: u8 = libc::IPPROTO_HOPOPTS as u8;
+const ICMP: u8 = libc::IPPROTO_ICMP as u8;
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+const ROUTING: u8 = libc::IPPROTO_ROUTING as u8;
+const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
+const AH: u8 = libc::IPPROTO_AH as u8;
+const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
+const NONE: u8 = libc::IPPROTO_NONE as u8;
+const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
+const MH: u8 = libc::IPPROTO_MH as u8;
+
+fn be16(high: u8, low: u8) -> u16 {
+    u16::from_be_bytes([high, low])
+}
+
+/// Whether a header of so many bytes fits before the end that the IP header claims.
+fn fits(packet: &Packet, offset: u32, bytes: u32) -> bool {
+    offset <= packet.end && bytes <= packet.end - offset
+}
+
+/// The header at offset if all its bytes were captured.
+fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option<&'a [u8; BYTES]> {
+    packet.bytes.get(offset as usize..)?.first_chunk()
+}
+
+/// Reads the ports if their bytes are there, however short the header is otherwise.
+fn read_ports(packet: &mut Packet) {
+    let ports = header_at::<{ PORTS_BYTES as usize }>(packet, packet.l4_offset);
+    let Some(ports) = ports.filter(|_| fits(packet, packet.l4_offset, PORTS_BYTES)) else {
+        return;
+    };
+    packet.has_ports = true;
+    packet.source_port = be16(ports[0], ports[1]);
+    packet.destination_port = be16(ports[2], ports[3]);
+}
+
+fn parse_tcp(packet: &mut Packet) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let tcp = header_at::<{ TCP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
+    read_ports(packet);
+    if available < TCP_HEADER_BYTES {
+        return PacketStatus::TcpShort;
+    }
+    let Some(tcp) = tcp else {
+        return PacketStatus::Cut;
+    };
+    packet.has_tcp_flags = true;
+    packet.tcp_flags = tcp[13];
+    let header_bytes = u32::from(tcp[12] >> 4) * 4;
+    if header_bytes < TCP_HEADER_BYTES || header_bytes > available {
+        return PacketStatus::TcpDataOffset;
+    }
+    PacketStatus::Ok
+}
+
+fn parse_udp(packet: &mut Packet) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let udp = header_at::<{ UDP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
+    read_ports(packet);
+    if available < UDP_HEADER_BYTES {
+        return PacketStatus::UdpShort;
+    }
+    let Some(udp) = udp else {
+        return PacketStatus::Cut;
+    };
+    let length = u32::from(be16(udp[4], udp[5]));
+    if length == 0 && available > LENGTH_MAX {
+        return PacketStatus::Ok; // a GSO packet or a jumbogram: too long for the field
+    }
+    if length < UDP_HEADER_BYTES {
+        return PacketStatus::UdpLength;
+    }
+    if length > available && !packet.fragment {
+        return PacketStatus::UdpLength;
+    }
+    PacketStatus::Ok
+}
+
+/// ICMP and ICMPv6, which begin alike. short_status: what to call a header that is not whole.
+fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let icmp = header_at::<{ ICMP_TYPE_CODE_BYTES as usize }>(packet, packet.l4_offset);
+    if let Some(icmp) = icmp.filter(|_| available >= ICMP_TYPE_CODE_BYTES) {
+        packet.has_icmp = true;
+        packet.icmp_type = icmp[0];
+        packet.icmp_code = icmp[1];
+    }
+    if available < ICMP_HEADER_BYTES {
+        return short_status;
+    }
+    if header_at::<{ ICMP_HEADER_BYTES as usize }>(packet, packet.l4_offset).is_none() {
+        return PacketStatus::Cut;
+    }
+    PacketStatus::Ok
+}
+
+/// Notes what stands behind the network header, unless AH stood there before.
+fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
+    if packet.has_transport {
+        return;
+    }
+    packet.has_transport = true;
+    packet.transport_protocol = protocol;
+    packet.transport_offset = offset;
+}
+
+/// A protocol that is not parsed: policies read where most have their ports.
+fn parse_other(packet: &Packet) -> PacketStatus {
+    let available = packet.end - packet.l4_offset;
+    let bytes = available.min(PORTS_BYTES) as usize;
+    let from = packet.bytes.get(packet.l4_offset as usize..);
+    match from.and_then(|from| from.get(..bytes)) {
+        Some(_) => PacketStatus::Ok,
+        None => PacketStatus::Cut,
+    }
+}
+
+/// Parses the layer 4 header, which begins at offset <= packet.end.
+fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
+    packet.l4_offset = offset;
+    match (packet.protocol, packet.version) {
+        (TCP, _) => parse_tcp(packet),
+        (UDP, _) => parse_udp(packet),
+        (ICMP, 4) => parse_icmp(packet, PacketStatus::IcmpShort),
+        (ICMPV6, 6) => parse_icmp(packet, PacketStatus::Icmpv6Short),
+        _ => parse_other(packet),
+    }
+}
+
+/// Notes that the way to the transport header is cut.
+fn cut_headers(packet: &mut Packet) -> PacketStatus {
+    packet.headers_beyond = true;
+    PacketStatus::Cut
+}
+
+fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
+    let ip = header_at::<{ IPV4_HEADER_BYTES as usize }>(packet, 0);
+    if packet.original < IPV4_HEADER_BYTES {
+        return PacketStatus::Ipv4Short;
+    }
+    let Some(ip) = ip else {
+        return cut_headers(packet);
+    };
+
+    let header_bytes = u32::from(ip[0] & 0x0f) * 4;
+    if header_bytes < IPV4_HEADER_BYTES || header_bytes > packet.original {
+        return PacketStatus::Ipv4HeaderLength;
+    }
+    let mut total_bytes = u32::from(be16(ip[2], ip[3]));
+    if total_bytes == 0 && packet.original > LENGTH_MAX {
+        total_bytes = packet.original; // a GSO packet: too long for the field
+    }
+    if total_bytes < header_bytes || total_bytes > packet.original {
+        return PacketStatus::Ipv4TotalLength;
+    }
+    packet.end = total_bytes;
+    packet.protocol = ip[9];
+
+    let flags_offset = be16(ip[6], ip[7]);
+    let fragment_offset = u32::from(flags_offset & IPV4_OFFSET_MASK) * 8;
+    let transport_offset = if fragment_offset > 0 { 0 } else { header_bytes };
+    set_transport(packet, packet.protocol, transport_offset);
+    if fragment_offset > 0 && packet.end - header_bytes > LENGTH_MAX - fragment_offset {
+        return PacketStatus::Ipv4FragmentOverflow;
+    }
+    packet.fragment = fragment_offset > 0 || flags_offset & IPV4_MORE_FRAGMENTS != 0;
+    packet.later_fragment = fragment_offset > 0;
+    if packet.later_fragment {
+        return PacketStatus::Ok;
+    }
+    if packet.bytes.get(..header_bytes as usize).is_none() {
+        return PacketStatus::Cut;
+    }
+    parse_l4(packet, header_bytes)
+}
+
+fn is_extension(next_header: u8) -> bool {
+    matches!(next_header, HOPOPTS | ROUTING | FRAGMENT | AH | DSTOPTS)
+}
+
+/// The bit of an extension header in `Packet::extensions`; 0 = it has none.
+fn extension_bit(next_header: u8) -> u8 {
+    match next_header {
+        HOPOPTS => EXTENSION_HBH,
+        ROUTING => EXTENSION_RT,
+        FRAGMENT => EXTENSION_FRAG,
+        DSTOPTS => EXTENSION_DST,
+        MH => EXTENSION_MH,
+        _ => 0,
+    }
+}
+
+/// An extension header as far as it must be there to know its length.
+type Extension = [u8; IPV6_EXTENSION_BYTES as usize];
+
+/// The length of an extension header from its second byte (RFC 8200 section 4, RFC 4302
+/// section 2.2).
+fn extension_bytes(kind: u8, length: u8) -> u32 {
+    match kind {
+        FRAGMENT => IPV6_EXTENSION_BYTES,
+        AH => (u32::from(length) + 2) * 4,
+        _ => (u32::from(length) + 1) * 8,
+    }
+}
+
+/// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
+/// the chain follows in a later fragment.
+fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) -> PacketStatus {
+    let offset_flags = be16(extension[2], extension[3]);
+    let fragment_offset = u32::from(offset_flags & IPV6_OFFSET_MASK);
+    let fragment_bytes = packet.end - offset - IPV6_EXTENSION_BYTES;
+    // An atomic fragment (RFC 6946) is whole.
+    if fragment_offset > 0 || offset_flags & IPV6_MORE_FRAGMENTS != 0 {
+        packet.fragment = true;
+    }
+    if fragment_offset == 0 {
+        return PacketStatus::Ok;
+    }
+    if fragment_bytes > LENGTH_MAX - fragment_offset {
+        return PacketStatus::Ipv6FragmentOverflow;
+    }
+    packet.later_fragment = true;
+    packet.protocol = extension[0];
+    PacketStatus::Ok
+}
+
+/// Walks the extension headers. Ends at *offset with `Ok` at what is none, at "no next header" or at
+/// a later fragment.
+fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
+    let mut extensions = 0;
+    while is_extension(packet.protocol) {
+        let extension = header_at(packet, *offset);
+        // A chain that is cut is cut first: its end isn't known.
+        if extension.is_none() && fits(packet, *offset, IPV6_EXTENSION_BYTES) {
+            return PacketStatus::Cut;
+        }
+        if extensions == IPV6_EXTENSIONS_MAX {
+            return PacketStatus::Ipv6ExtensionLimit;
+        }
+        let fits_in = fits(packet, *offset, IPV6_EXTENSION_BYTES);
+        let Some(extension) = extension.filter(|_| fits_in) else {
+            return PacketStatus::Ipv6ExtensionShort;
+        };
+        let bytes = extension_bytes(packet.protocol, extension[1]);
+        if !fits(packet, *offset, bytes) {
+            return PacketStatus::Ipv6ExtensionShort;
+        }
+        if packet.protocol == FRAGMENT {
+            let status = parse_ipv6_fragment(packet, *offset, extension);
+            if status != PacketStatus::Ok || packet.later_fragment {
+                return status;
+            }
+        }
+        packet.protocol = extension[0];
+        *offset += bytes;
+        extensions += 1;
+    }
+    PacketStatus::Ok
+}
+
+/// Bytes of an extension header that ipv6_find_hdr reads.
+fn extension_read_bytes(kind: u8) -> u32 {
+    match kind {
+        ROUTING | FRAGMENT => 4,
+        _ => 2,
+    }
+}
+
+/// Walks the extension headers as ipv6_find_hdr of the kernel does, which takes them as they come:
+/// any number, and lengths beyond the end. Ends early where bytes are missing; sets headers_beyond if
+/// they are the copy's.
+fn find_transport(packet: &mut Packet, mut next_header: u8) {
+    let mut offset = IPV6_HEADER_BYTES;
+    while is_extension(next_header) {
+        let bytes = extension_read_bytes(next_header);
+        let from = packet.bytes.get(offset as usize..).unwrap_or_default();
+        if !fits(packet, offset, bytes) {
+            return;
+        }
+        let Some(extension) = from.get(..bytes as usize) else {
+            packet.headers_beyond = true;
+            return;
+        };
+        let (following, length) = (extension[0], extension[1]);
+        packet.extensions |= extension_bit(next_header);
+        if next_header == AH {
+            set_transport(packet, AH, offset);
+        }
+        if next_header == FRAGMENT && be16(extension[2], extension[3]) & IPV6_OFFSET_MASK != 0 {
+            if !is_extension(following) {
+                set_transport(packet, following, 0);
+            }
+            return;
+        }
+        offset += extension_bytes(next_header, length);
+        next_header = following;
+    }
+    packet.extensions |= extension_bit(next_header);
+    set_transport(packet, next_header, offset);
+}
+
+fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
+    let ip = header_at::<{ IPV6_HEADER_BYTES as usize }>(packet, 0);
+    let mut offset = IPV6_HEADER_BYTES;
+    if packet.original < IPV6_HEADER_BYTES {
+        return PacketStatus::Ipv6Short;
+    }
+    let Some(ip) = ip else {
+        return cut_headers(packet);
+    };
+
+    let mut payload_bytes = u32::from(be16(ip[4], ip[5]));
+    if payload_bytes == 0 && packet.original > IPV6_HEADER_BYTES + LENGTH_MAX {
+        payload_bytes = packet.original - IPV6_HEADER_BYTES; // a jumbogram or BIG TCP
+    }
+    if payload_bytes > packet.original - IPV6_HEADER_BYTES {
+        return PacketStatus::Ipv6PayloadLength;
+    }
+    packet.end = IPV6_HEADER_BYTES + payload_bytes;
+    packet.protocol = ip[6];
+
+    find_transport(packet, ip[6]);
+    let status = walk_extensions(packet, &mut offset);
+    if status != PacketStatus::Ok || packet.later_fragment || packet.protocol == NONE {
+        return status;
+    }
+    parse_l4(packet, offset)
+}
+
+/// Parses a packet.
+/// - bytes: from the IP header on, as many as were captured.
+/// - original: the packet's length in the kernel, in bytes; less than captured is taken as
+///   captured.
+/// - Always fills in packet.
+/// - Cannot fail: the status says what was found.
+pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> PacketStatus {
+    let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    *packet = Packet {
+        bytes,
+        original: original.max(captured),
+        ..Packet::default()
+    };
+    let Some(first) = bytes.first() else {
+        return if packet.original == 0 {
+            PacketStatus::Empty
+        } else {
+            cut_headers(packet)
+        };
+    };
+    match first >> 4 {
+        4 => {
+            packet.version = 4;
+            parse_ipv4(packet)
+        }
+        6 => {
+            packet.version = 6;
+            parse_ipv6(packet)
+        }
+        _ => PacketStatus::Version,
+    }
+}

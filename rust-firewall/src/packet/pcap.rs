@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Captures of packets: pcap (both byte orders, microseconds and nanoseconds) and pcapng, read as a
+//! stream. What is not IP is skipped and counted.
+//! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+
+use nix::errno::Errno;
+
+use crate::base::log::{failure_set, strerror, Failure, LogExit};
+use crate::packet::pcap_link;
+
+/// Bytes of a packet or block; a larger one is damage.
+pub const BLOCK_MAX: usize = 16 << 20;
+/// Interfaces of a pcapng section.
+pub const INTERFACES_MAX: usize = 4096;
+
+const MAGIC_US: u32 = 0xa1b2_c3d4;
+const MAGIC_NS: u32 = 0xa1b2_3c4d;
+/// The type of a section header, the same in both byte orders.
+const MAGIC_NG: u32 = 0x0a0d_0d0a;
+/// In a section header.
+const MAGIC_NG_ORDER: u32 = 0x1a2b_3c4d;
+/// Bytes at the beginning of a pcap file.
+const HEAD_BYTES: usize = 24;
+/// Before each packet of a pcap file.
+const RECORD_BYTES: usize = 16;
+/// Type and length of a pcapng block.
+const BLOCK_HEAD_BYTES: usize = 8;
+/// With the length once more behind it.
+const BLOCK_LEAST: usize = 12;
+/// Bytes of a section header's body.
+const SECTION_BYTES: usize = 16;
+/// Bytes of an interface description's body, without options.
+const INTERFACE_BYTES: usize = 8;
+/// Bytes of an enhanced packet's body, without the packet.
+const PACKET_BYTES: usize = 20;
+/// Bytes of a simple packet's body, without the packet.
+const SIMPLE_BYTES: usize = 4;
+/// Interface Description Block.
+const BLOCK_INTERFACE: u32 = 1;
+/// Simple Packet Block.
+const BLOCK_SIMPLE: u32 = 3;
+/// Enhanced Packet Block.
+const BLOCK_PACKET: u32 = 6;
+/// if_tsresol.
+const OPTION_RESOLUTION: u16 = 9;
+/// if_tsoffset.
+const OPTION_OFFSET: u16 = 14;
+/// 10^-6.
+const RESOLUTION_US: u8 = 6;
+/// 10^-9.
+const RESOLUTION_NS: u8 = 9;
+/// 2^-n.
+const RESOLUTION_BINARY: u8 = 0x80;
+/// 10^19 is the highest power of ten in 64 bits.
+const RESOLUTION_MAX: u8 = 19;
+const RESOLUTION_BINARY_MAX: u8 = 63;
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What a pcapng section says of an interface. A pcap file has one.
+#[derive(Clone, Copy, Debug)]
+pub struct PcapInterface {
+    pub link: u16,
+    /// 0 = no limit.
+    pub snap_bytes: u32,
+    /// The resolution of its time stamps, as if_tsresol: 10^-n, or 2^-n with bit 7.
+    pub resolution: u8,
+    /// Added to its time stamps.
+    pub offset_s: i64,
+}
+
+/// An open capture.
+pub struct Pcap {
+    /// For messages.
+    pub name: String,
+    file: Box<dyn Read>,
+    /// Its numbers are not in the host's order.
+    swapped: bool,
+    is_ng: bool,
+    /// Bytes read.
+    at: u64,
+    block: Vec<u8>,
+    interfaces: Vec<PcapInterface>,
+    /// The time of the last frame that had one.
+    last_ns: u64,
+    /// Read so far, those that were skipped too.
+    pub frames: u64,
+    /// Frames that are not IP.
+    pub skipped: u64,
+}
+
+/// An IP packet of the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcapPacket<'a> {
+    /// The number of its frame, from 1.
+    pub number: u64,
+    /// Since 1970.
+    pub time_ns: u64,
+    /// From the IP header on.
+    pub bytes: &'a [u8],
+    /// Bytes that it had.
+    pub original: u32,
+    /// The version of IP, as the frame says: 4, 6; 0 = it does not.
+    pub version: u8,
+}
+
+/// The bytes at an offset; zeros where there are none, which the callers have ruled out.
+fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let at = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+    at.copied().unwrap_or([0; N])
+}
+
+fn u16_at(pcap: &Pcap, bytes: &[u8], offset: usize) -> u16 {
+    let value = u16::from_ne_bytes(array_at(bytes, offset));
+    if pcap.swapped {
+        value.swap_bytes()
+    } else {
+        value
+    }
+}
+
+fn u32_at(pcap: &Pcap, bytes: &[u8], offset: usize) -> u32 {
+    let value = u32::from_ne_bytes(array_at(bytes, offset));
+    if pcap.swapped {
+        value.swap_bytes()
+    } else {
+        value
+    }
+}
+
+fn u64_at(pcap: &Pcap, bytes: &[u8], offset: usize) -> u64 {
+    let value = u64::from_ne_bytes(array_at(bytes, offset));
+    if pcap.swapped {
+        value.swap_bytes()
+    } else {
+        value
+    }
+}
+
+/// The capture is wrong at a byte.
+fn fail_at(pcap: &Pcap, at: u64, cause: &str) -> Failure {
+    let name = &pcap.name;
+    failure_set(
+        LogExit::Usage,
+        format_args!("{name}: the capture is damaged at byte {at}: {cause}"),
+    )
+}
+
+fn fail_reading(name: &str, error: &io::Error) -> Failure {
+    let error = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+    failure_set(
+        LogExit::Usage,
+        format_args!("{name}: cannot read the capture: {}", strerror(error)),
+    )
+}
+
+/// Reads so many bytes. False at the end of the file if `may_end` and nothing is left.
+fn read_bytes(pcap: &mut Pcap, bytes: &mut [u8], may_end: bool) -> Result<bool, Failure> {
+    let mut got = 0;
+    while let Some(left @ [_, ..]) = bytes.get_mut(got..) {
+        match pcap.file.read(left) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(fail_reading(&pcap.name, &error)),
+        }
+    }
+    if got == bytes.len() {
+        pcap.at += got as u64;
+        return Ok(true);
+    }
+    if got == 0 && may_end {
+        return Ok(false);
+    }
+    Err(fail_at(pcap, pcap.at, "it ends here"))
+}
+
+/// Reads so many bytes into the block.
+fn read_block(pcap: &mut Pcap, count: usize) -> Result<(), Failure> {
+    if count > BLOCK_MAX {
+        let cause = "a packet or block of more than 16 MiB";
+        return Err(fail_at(pcap, pcap.at, cause));
+    }
+    let mut block = std::mem::take(&mut pcap.block);
+    block.resize(count, 0);
+    let result = read_bytes(pcap, &mut block, false);
+    pcap.block = block;
+    result.map(drop)
+}
+
+fn add_interface(pcap: &mut Pcap, interface: PcapInterface) -> Result<(), Failure> {
+    if pcap.interfaces.len() == INTERFACES_MAX {
+        return Err(fail_at(pcap, pcap.at, "more than 4096 interfaces"));
+    }
+    if !pcap_link::is_known(interface.link) {
+        return Err(failure_set(
+            LogExit::Usage,
+            format_args!(
+                "{}: packets of link type {} are not understood: capture Ethernet, Linux cooked \
+                 or raw IP",
+                pcap.name, interface.link
+            ),
+        ));
+    }
+    pcap.interfaces.push(interface);
+    Ok(())
+}
+
+/// Reads the rest of a pcap file's head, behind its magic.
+fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
+    read_block(pcap, HEAD_BYTES - size_of_val(&magic))?;
+    // Behind version, zone and accuracy: the snap length, which nothing depends on.
+    let link = u32_at(pcap, &pcap.block, 16) as u16;
+    let resolution = match magic {
+        MAGIC_NS => RESOLUTION_NS,
+        _ => RESOLUTION_US,
+    };
+    let interface = PcapInterface {
+        link,
+        snap_bytes: 0,
+        resolution,
+        offset_s: 0,
+    };
+    add_interface(pcap, interface)
+}
+
+/// Reads the body of a section header, behind its type.
+fn open_section(pcap: &mut Pcap) -> Result<(), Failure> {
+    let at = pcap.at - size_of::<u32>() as u64;
+    let mut head = [0; 8]; // its length, and its byte order
+    read_bytes(pcap, &mut head, false)?;
+    let order = u32::from_ne_bytes(array_at(&head, 4));
+    pcap.swapped = order == MAGIC_NG_ORDER.swap_bytes();
+    if order != MAGIC_NG_ORDER && !pcap.swapped {
+        return Err(fail_at(pcap, at, "a section of no known byte order"));
+    }
+    pcap.interfaces.clear();
+    let length = u32_at(pcap, &head, 0) as usize;
+    if length % 4 != 0 || length < BLOCK_LEAST + SECTION_BYTES {
+        return Err(fail_at(pcap, at, "a block of an impossible length"));
+    }
+    read_block(pcap, length - size_of_val(&order) - head.len())?;
+    if u16_at(pcap, &pcap.block, 0) != 1 {
+        return Err(fail_at(pcap, at, "a section of an unknown version"));
+    }
+    if u32_at(pcap, &pcap.block, length - BLOCK_LEAST - 4) as usize != length {
+        return Err(fail_at(pcap, at, "a block whose two lengths differ"));
+    }
+    Ok(())
+}
+
+fn open_head(pcap: &mut Pcap) -> Result<(), Failure> {
+    let mut begin = [0; 4];
+    read_bytes(pcap, &mut begin, false)?;
+    let magic = u32::from_ne_bytes(begin);
+    pcap.is_ng = magic == MAGIC_NG;
+    if pcap.is_ng {
+        return open_section(pcap);
+    }
+    pcap.swapped = magic == MAGIC_US.swap_bytes() || magic == MAGIC_NS.swap_bytes();
+    let magic = u32_at(pcap, &begin, 0);
+    if magic != MAGIC_US && magic != MAGIC_NS {
+        return Err(fail_at(pcap, 0, "it is neither pcap nor pcapng"));
+    }
+    open_pcap(pcap, magic)
+}
+
+/// Opens a capture and reads its head. path: "-" = stdin. Fails with `Usage`, "FILE: …".
+pub fn open(path: &str) -> Result<Pcap, Failure> {
+    let file: Box<dyn Read> = if path == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(path).map_err(|error| fail_reading(path, &error))?;
+        Box::new(BufReader::new(file))
+    };
+    let mut pcap = Pcap {
+        name: path.to_owned(),
+        file,
+        swapped: false,
+        is_ng: false,
+        at: 0,
+        block: Vec::new(),
+        interfaces: Vec::new(),
+        last_ns: 0,
+        frames: 0,
+        skipped: 0,
+    };
+    open_head(&mut pcap)?;
+    Ok(pcap)
+}
+
+/// A time stamp in nanoseconds since 1970.
+fn time_of(interface: &PcapInterface, stamp: u64) -> u64 {
+    let power = interface.resolution & !RESOLUTION_BINARY;
+    let offset_ns = (interface.offset_s as u64).wrapping_mul(NS_PER_SECOND);
+    let time_ns = if interface.resolution & RESOLUTION_BINARY != 0 {
+        let product = u128::from(stamp) * u128::from(NS_PER_SECOND);
+        (product >> power) as u64
+    } else if power <= RESOLUTION_NS {
+        stamp.wrapping_mul(10_u64.pow(u32::from(RESOLUTION_NS - power)))
+    } else {
+        stamp / 10_u64.pow(u32::from(power - RESOLUTION_NS))
+    };
+    time_ns.wrapping_add(offset_ns)
+}
+
+/// A frame as it was captured: where its bytes lie in the block.
+struct Frame {
+    link: u16,
+    time_ns: u64,
+    offset: usize,
+    captured: usize,
+    original: u32,
+}
+
+/// What a read call found.
+enum Next {
+    Frame(Frame),
+    /// A block without a packet.
+    Other,
+    End,
+}
+
+/// Reads the next record of a pcap file.
+fn next_record(pcap: &mut Pcap) -> Result<Next, Failure> {
+    let mut head = [0; RECORD_BYTES];
+    if !read_bytes(pcap, &mut head, true)? {
+        return Ok(Next::End);
+    }
+    let Some(interface) = pcap.interfaces.first() else {
+        return Ok(Next::End); // can't be: the head described it
+    };
+    let seconds_ns = u64::from(u32_at(pcap, &head, 0)) * NS_PER_SECOND;
+    let fraction_ns = time_of(interface, u32_at(pcap, &head, 4).into());
+    let frame = Frame {
+        link: interface.link,
+        time_ns: seconds_ns + fraction_ns,
+        offset: 0,
+        captured: u32_at(pcap, &head, 8) as usize,
+        original: u32_at(pcap, &head, 12),
+    };
+    read_block(pcap, frame.captured)?;
+    Ok(Next::Frame(frame))
+}
+
+/// Takes an interface description's options. Nothing if they are not sound.
+fn take_options(pcap: &Pcap, mut left: &[u8], interface: &mut PcapInterface) -> Option<()> {
+    while left.len() >= 4 {
+        let (code, bytes) = (u16_at(pcap, left, 0), u16_at(pcap, left, 2));
+        if code == 0 {
+            return Some(());
+        }
+        let next = left.get(4 + usize::from(bytes).next_multiple_of(4)..)?;
+        if code == OPTION_RESOLUTION && bytes == 1 {
+            [interface.resolution] = array_at(left, 4);
+        }
+        if code == OPTION_OFFSET && bytes == 8 {
+            interface.offset_s = u64_at(pcap, left, 4) as i64;
+        }
+        left = next;
+    }
+    Some(())
+}
+
+/// bytes: of the body.
+fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure> {
+    if bytes < INTERFACE_BYTES {
+        return Err(fail_at(pcap, at, "an interface that is too short"));
+    }
+    let mut interface = PcapInterface {
+        link: u16_at(pcap, &pcap.block, 0),
+        snap_bytes: u32_at(pcap, &pcap.block, 4),
+        resolution: RESOLUTION_US,
+        offset_s: 0,
+    };
+    let options = pcap.block.get(INTERFACE_BYTES..bytes).unwrap_or_default();
+    take_options(pcap, options, &mut interface)
+        .ok_or_else(|| fail_at(pcap, at, "an interface with a damaged option"))?;
+    let most = match interface.resolution & RESOLUTION_BINARY {
+        0 => RESOLUTION_MAX,
+        _ => RESOLUTION_BINARY_MAX,
+    };
+    if interface.resolution & !RESOLUTION_BINARY > most {
+        let cause = "an interface with an impossible time resolution";
+        return Err(fail_at(pcap, at, cause));
+    }
+    add_interface(pcap, interface)
+}
+
+/// Takes the packet of an Enhanced Packet Block.
+fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
+    if bytes < PACKET_BYTES {
+        return Err(fail_at(pcap, at, "a packet that is too short"));
+    }
+    let body = &pcap.block;
+    let interface = pcap.interfaces.get(u32_at(pcap, body, 0) as usize);
+    let interface = interface.ok_or_else(|| {
+        let cause = "a packet of an interface that is not described";
+        fail_at(pcap, at, cause)
+    })?;
+    let stamp = u64::from(u32_at(pcap, body, 4)) << 32 | u64::from(u32_at(pcap, body, 8));
+    let frame = Frame {
+        link: interface.link,
+        time_ns: time_of(interface, stamp),
+        offset: PACKET_BYTES,
+        captured: u32_at(pcap, body, 12) as usize,
+        original: u32_at(pcap, body, 16),
+    };
+    if frame.captured > bytes - PACKET_BYTES {
+        return Err(fail_at(pcap, at, "a packet that is longer than its block"));
+    }
+    Ok(frame)
+}
+
+/// Takes the packet of a Simple Packet Block, which has no time.
+fn take_simple(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
+    if bytes < SIMPLE_BYTES {
+        return Err(fail_at(pcap, at, "a packet that is too short"));
+    }
+    let interface = pcap.interfaces.first().ok_or_else(|| {
+        let cause = "a packet of an interface that is not described";
+        fail_at(pcap, at, cause)
+    })?;
+    let original = u32_at(pcap, &pcap.block, 0);
+    let captured = match interface.snap_bytes {
+        0 => original,
+        snap_bytes => original.min(snap_bytes),
+    };
+    if captured as usize > bytes - SIMPLE_BYTES {
+        return Err(fail_at(pcap, at, "a packet that is longer than its block"));
+    }
+    Ok(Frame {
+        link: interface.link,
+        time_ns: pcap.last_ns,
+        offset: SIMPLE_BYTES,
+        captured: captured as usize,
+        original,
+    })
+}
+
+/// Reads the next block of a pcapng file.
+fn next_block(pcap: &mut Pcap) -> Result<Next, Failure> {
+    let at = pcap.at;
+    let mut head = [0; BLOCK_HEAD_BYTES];
+    let (head_type, head_length) = head.split_at_mut(size_of::<u32>());
+    if !read_bytes(pcap, head_type, true)? {
+        return Ok(Next::End);
+    }
+    let kind = u32_at(pcap, head_type, 0);
+    if kind == MAGIC_NG {
+        open_section(pcap)?;
+        return Ok(Next::Other);
+    }
+    read_bytes(pcap, head_length, false)?;
+    let length = u32_at(pcap, head_length, 0) as usize;
+    if length % 4 != 0 || length < BLOCK_LEAST {
+        return Err(fail_at(pcap, at, "a block of an impossible length"));
+    }
+    read_block(pcap, length - BLOCK_HEAD_BYTES)?;
+    let bytes = length - BLOCK_LEAST;
+    if u32_at(pcap, &pcap.block, bytes) as usize != length {
+        return Err(fail_at(pcap, at, "a block whose two lengths differ"));
+    }
+    match kind {
+        BLOCK_PACKET => take_packet(pcap, at, bytes).map(Next::Frame),
+        BLOCK_SIMPLE => take_simple(pcap, at, bytes).map(Next::Frame),
+        BLOCK_INTERFACE => take_interface(pcap, at, bytes).map(|()| Next::Other),
+        _ => Ok(Next::Other),
+    }
+}
+
+/// Reads on to the next IP packet; nothing at the end.
+pub fn next(pcap: &mut Pcap) -> Result<Option<PcapPacket<'_>>, Failure> {
+    loop {
+        let next = if pcap.is_ng {
+            next_block(pcap)?
+        } else {
+            next_record(pcap)?
+        };
+        let frame = match next {
+            Next::Frame(frame) => frame,
+            Next::Other => continue,
+            Next::End => return Ok(None),
+        };
+        pcap.frames += 1;
+        pcap.last_ns = frame.time_ns;
+        let end = frame.offset + frame.captured;
+        let bytes = pcap.block.get(frame.offset..end).unwrap_or_default();
+        if let Some(found) = pcap_link::find_ip(frame.link, bytes, frame.original) {
+            let begin = frame.offset + found.offset;
+            return Ok(Some(PcapPacket {
+                number: pcap.frames,
+                time_ns: frame.time_ns,
+                bytes: pcap
+                    .block
+                    .get(begin..begin + found.captured)
+                    .unwrap_or_default(),
+                original: found.original,
+                version: found.version,
+            }));
+        }
+        pcap.skipped += 1;
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From a captured frame to the IP packet in it. Pure.
+//! Link types: tcpdump.org/linktypes.html.
+
+// Link types that are understood.
+pub const LINK_NULL: u16 = 0;
+pub const LINK_ETHERNET: u16 = 1;
+pub const LINK_RAW_BSD: u16 = 12;
+pub const LINK_RAW_OPENBSD: u16 = 14;
+pub const LINK_RAW: u16 = 101;
+pub const LINK_SLL: u16 = 113;
+pub const LINK_IPV4: u16 = 228;
+pub const LINK_IPV6: u16 = 229;
+pub const LINK_SLL2: u16 = 276;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERNET_BYTES: usize = 14;
+const SLL_BYTES: usize = 16;
+const SLL2_BYTES: usize = 20;
+const NULL_BYTES: usize = 4;
+const VLAN_BYTES: usize = 4;
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+
+/// An IP packet in its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where the IP header begins, in bytes from the frame's start.
+    pub offset: usize,
+    /// Bytes from there on that were captured.
+    pub captured: usize,
+    /// Bytes that it had.
+    pub original: u32,
+    /// The version of IP, as the frame says: 4, 6; 0 = it does not.
+    pub version: u8,
+}
+
+/// The 16 bits in network order at an offset.
+fn be16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    let bytes = bytes.get(offset..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*bytes))
+}
+
+/// Whether a link type is understood.
+pub fn is_known(link: u16) -> bool {
+    matches!(
+        link,
+        LINK_NULL
+            | LINK_ETHERNET
+            | LINK_RAW_BSD
+            | LINK_RAW_OPENBSD
+            | LINK_RAW
+            | LINK_SLL
+            | LINK_IPV4
+            | LINK_IPV6
+            | LINK_SLL2
+    )
+}
+
+/// The version of IP that an address family of BSD or Linux stands for, in whatever byte order.
+fn version_of_family(bytes: &[u8]) -> Option<u8> {
+    match bytes.first_chunk()? {
+        [family, 0, 0, 0] | [0, 0, 0, family] => match family {
+            2 => Some(4),
+            10 | 24 | 28 | 30 => Some(6),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_vlan(ethertype: u16) -> bool {
+    matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
+}
+
+/// Steps over VLAN tags to IP. offset: of what stands behind the ethertype. Gives where IP begins, and
+/// its version.
+fn find_behind_ethertype(
+    bytes: &[u8],
+    mut ethertype: u16,
+    mut offset: usize,
+) -> Option<(usize, u8)> {
+    while is_vlan(ethertype) {
+        ethertype = be16_at(bytes, offset + 2)?;
+        offset += VLAN_BYTES;
+    }
+    match ethertype {
+        ETHERTYPE_IPV4 => Some((offset, 4)),
+        ETHERTYPE_IPV6 => Some((offset, 6)),
+        _ => None,
+    }
+}
+
+/// Where IP begins in a frame, and of which version the frame says it is; 0 = it does not say.
+fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
+    let (offset, version) = match link {
+        LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_RAW => (0, 0),
+        LINK_IPV4 => (0, 4),
+        LINK_IPV6 => (0, 6),
+        LINK_NULL => (NULL_BYTES, version_of_family(bytes)?),
+        LINK_ETHERNET => find_behind_ethertype(bytes, be16_at(bytes, 12)?, ETHERNET_BYTES)?,
+        LINK_SLL => find_behind_ethertype(bytes, be16_at(bytes, 14)?, SLL_BYTES)?,
+        LINK_SLL2 => find_behind_ethertype(bytes, be16_at(bytes, 0)?, SLL2_BYTES)?,
+        _ => return None,
+    };
+    (offset <= bytes.len()).then_some((offset, version))
+}
+
+/// The length that an IP header says, if it is one and says any; else so many bytes as there are.
+/// Ethernet pads short packets, and the kernel cuts off what is behind (ip_rcv_core, ip6_rcv_core).
+fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
+    let version = bytes.first().map_or(0, |first| first >> 4);
+    let claimed = match (version, be16_at(bytes, 2), be16_at(bytes, 4)) {
+        (4, Some(total), _) if bytes.len() >= IPV4_BYTES && usize::from(total) >= IPV4_BYTES => {
+            total.into()
+        }
+        (6, _, Some(payload)) if bytes.len() >= IPV6_BYTES && payload > 0 => {
+            IPV6_BYTES as u32 + u32::from(payload)
+        }
+        _ => original,
+    };
+    claimed.min(original)
+}
+
+/// Finds the IP packet in a frame that had `original` bytes; what stands behind the length that the
+/// IP header says is left off. Nothing if it is not IP, or the link type is not understood.
+pub fn find_ip(link: u16, bytes: &[u8], original: u32) -> Option<Found> {
+    let (offset, version) = find_offset(link, bytes)?;
+    let packet = bytes.get(offset..)?;
+    let captured = u32::try_from(packet.len()).unwrap_or(u32::MAX);
+    let original = original.saturating_sub(offset as u32).max(captured);
+    let original = claimed_bytes(packet, original);
+    Some(Found {
+        offset,
+        captured: captured.min(original) as usize,
+        original,
+        version,
+    })
+}

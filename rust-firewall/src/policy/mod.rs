@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The policy language: its tree, values, symbols, and how it is printed.
+
+pub mod parse;
+#[allow(clippy::module_inception)]
+mod policy;
+pub mod print;
+pub mod requirement;
+pub mod symbol;
+pub mod token;
+pub mod value;
+
+pub use policy::*;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Statements that count: counter, limit, quota, log.
+
+use crate::base::log::Failure;
+use crate::policy::parse::refuse::{self, unexpected, Where};
+use crate::policy::parse::state::Parser;
+use crate::policy::token::{Sign, Token, TokenKind};
+use crate::policy::value;
+use crate::policy::{Counter, Limit, Log, Quota, LIMIT_BURST_PACKETS};
+
+const SIZE: &str = "bytes, kbytes or mbytes";
+const UNIT: &str = "second, minute, hour, day or week";
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// A word for a number of bytes.
+fn find_size(text: &str) -> Option<u64> {
+    match text {
+        "bytes" => Some(1),
+        "kbytes" => Some(1 << 10),
+        "mbytes" => Some(1 << 20),
+        _ => None,
+    }
+}
+
+/// A number of bytes as a number and a size's unit.
+fn sized(parser: &Parser, token: &Token, number: u64, size: u64) -> Result<u64, Failure> {
+    number
+        .checked_mul(size)
+        .ok_or_else(|| parser.lexer.wrong(token, "too many bytes"))
+}
+
+/// Takes bytes, kbytes or mbytes.
+fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
+    let token = parser.lexer.take();
+    let found = match token.kind {
+        TokenKind::Word => find_size(parser.lexer.text(&token)),
+        _ => None,
+    };
+    found.ok_or_else(|| parser.lexer.unexpected(&token, SIZE))
+}
+
+/// Takes a number and a size. The number's token and the bytes.
+fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
+    let (token, number) = parser.number()?;
+    let size = read_size(parser)?;
+    let bytes = sized(parser, &token, number, size)?;
+    Ok((token, bytes))
+}
+
+/// Takes `[packets N bytes N]` behind `counter`.
+pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
+    let mut counter = Counter {
+        packets: 0,
+        bytes: 0,
+    };
+    let next = parser.lexer.peek(0);
+    refuse::check(&parser.lexer, Where::Named, &next)?;
+    if parser.lexer.take_word("packets") {
+        counter.packets = parser.number()?.1;
+        parser.word("bytes", "bytes")?;
+        counter.bytes = parser.number()?.1;
+    }
+    Ok(counter)
+}
+
+/// Takes a unit of time behind a `/`.
+fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
+    let token = parser.lexer.take();
+    let found = match token.kind {
+        TokenKind::Word => value::find_unit(parser.lexer.text(&token)),
+        _ => None,
+    };
+    found.ok_or_else(|| parser.lexer.unexpected(&token, UNIT))
+}
+
+/// Takes `/unit`, or `size/unit`, which is one word where no blank divides it. The bytes of the size
+/// (0 = packets are counted) and the seconds of the unit.
+fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
+    const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
+    if parser.lexer.take_sign(Sign::Slash) {
+        return Ok((0, read_unit(parser)?));
+    }
+    let token = parser.lexer.take();
+    if token.kind != TokenKind::Word {
+        return Err(parser.lexer.unexpected(&token, EXPECTED));
+    }
+    let text = parser.lexer.text(&token);
+    let (word, rest) = match text.split_once('/') {
+        Some((word, rest)) => (word, Some(rest)),
+        None => (text, None),
+    };
+    let Some(size) = find_size(word) else {
+        return Err(parser.lexer.unexpected(&token, EXPECTED));
+    };
+    let Some(rest) = rest else {
+        parser.sign(Sign::Slash, "\"/\" and a unit of time")?;
+        return Ok((size, read_unit(parser)?));
+    };
+    match value::find_unit(rest) {
+        Some(seconds) => Ok((size, seconds)),
+        None => Err(parser.lexer.unexpected(&token, EXPECTED)),
+    }
+}
+
+/// Takes `N packets` or `N size` behind `burst`.
+fn read_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
+    let (token, burst) = if of_bytes {
+        read_bytes(parser)?
+    } else {
+        let (token, number) = parser.number()?;
+        parser.word("packets", "packets")?;
+        if number == 0 {
+            return Err(parser.lexer.wrong(&token, "a burst is at least 1 packet"));
+        }
+        (token, number)
+    };
+    if burst > u32::MAX.into() {
+        return Err(parser.lexer.wrong(&token, "a burst is at most 4294967295"));
+    }
+    Ok(burst)
+}
+
+/// Whether nf_tables can count a limit's tokens in 64 bits (nft_limit_init in net/netfilter/nft_limit.c).
+fn limit_fits(limit: &Limit) -> bool {
+    let time = limit.unit_s * NANOSECONDS;
+    let Some(both) = limit.rate.checked_add(limit.burst) else {
+        return false;
+    };
+    if limit.of_bytes {
+        time.checked_mul(both).is_some()
+    } else {
+        (time / limit.rate).checked_mul(limit.burst).is_some()
+    }
+}
+
+/// Takes what stands behind `limit`.
+pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
+    let next = parser.lexer.peek(0);
+    if !parser.lexer.take_word("rate") {
+        return Err(unexpected(&parser.lexer, Where::Named, &next, "rate"));
+    }
+    let over = parser.lexer.take_word("over");
+    let (token, number) = parser.number()?;
+    let (size, unit_s) = read_rate_unit(parser)?;
+    let of_bytes = size > 0;
+    let mut limit = Limit {
+        over,
+        of_bytes,
+        rate: sized(parser, &token, number, size.max(1))?,
+        unit_s,
+        burst: if of_bytes { 0 } else { LIMIT_BURST_PACKETS },
+    };
+    if parser.lexer.take_word("burst") {
+        limit.burst = read_burst(parser, of_bytes)?;
+    }
+    if limit.rate == 0 {
+        return Err(parser.lexer.wrong(&token, "a rate is at least 1"));
+    }
+    if !limit_fits(&limit) {
+        let cause = "rate and burst are more than the kernel can count";
+        return Err(parser.lexer.wrong(&token, cause));
+    }
+    Ok(limit)
+}
+
+/// Takes what stands behind `quota`.
+pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
+    let next = parser.lexer.peek(0);
+    refuse::check(&parser.lexer, Where::Named, &next)?;
+    let over = parser.lexer.take_word("over");
+    if !over {
+        parser.lexer.take_word("until");
+    }
+    let (token, bytes) = read_bytes(parser)?;
+    if bytes > i64::MAX as u64 {
+        return Err(parser.lexer.wrong(&token, "too many bytes"));
+    }
+    let mut used = 0;
+    if parser.lexer.take_word("used") {
+        let (token, bytes_used) = read_bytes(parser)?;
+        if bytes_used > bytes {
+            return Err(parser.lexer.wrong(&token, "more than the quota"));
+        }
+        used = bytes_used;
+    }
+    Ok(Quota { over, bytes, used })
+}
+
+/// Takes what stands behind `level`.
+fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
+    let word = parser.lexer.take();
+    let found = value::find_level(word.kind, parser.lexer.text(&word));
+    let expected = "emerg, alert, crit, err, warn, notice, info or debug";
+    found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
+}
+
+/// Takes a prefix. nft takes a $ in it for a variable.
+fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
+    let token = parser.lexer.peek(0);
+    let text = parser.string()?;
+    if text.contains('$') {
+        return Err(parser
+            .lexer
+            .wrong(&token, "no $ in a prefix, as nft looks for a name there"));
+    }
+    Ok(text)
+}
+
+/// Takes what stands behind `log`.
+pub fn log(parser: &mut Parser) -> Result<Log, Failure> {
+    let (mut prefix, mut level) = (None, None);
+    loop {
+        let token = parser.lexer.peek(0);
+        if parser.lexer.is(&token, "prefix") && prefix.is_none() {
+            parser.lexer.take();
+            prefix = Some(read_prefix(parser)?);
+        } else if parser.lexer.is(&token, "level") && level.is_none() {
+            parser.lexer.take();
+            level = Some(read_level(parser)?);
+        } else if parser.lexer.is(&token, "prefix") || parser.lexer.is(&token, "level") {
+            return Err(parser.lexer.wrong(&token, "given twice"));
+        } else {
+            refuse::check(&parser.lexer, Where::Log, &token)?;
+            break;
+        }
+    }
+    Ok(Log {
+        prefix: prefix.unwrap_or_default(),
+        level: level.unwrap_or(4),
+    })
+}

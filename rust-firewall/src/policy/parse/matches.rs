@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Fields and keys, and what they are compared with or looked up in.
+
+use crate::base::log::Failure;
+use crate::policy::parse::elements::{self, Component, Shape};
+use crate::policy::parse::lexer::Lexer;
+use crate::policy::parse::overlap;
+use crate::policy::parse::refuse::{unexpected, Where};
+use crate::policy::parse::state::{learn, Parser, TESTED_SEVERAL};
+use crate::policy::token::{Sign, Token, TokenKind};
+use crate::policy::value;
+use crate::policy::{
+    field_facts, Elements, Field, Key, MapsTo, Match, Op, Range, Right, Type, FIELDS,
+    KEY_FIELDS_MAX,
+};
+
+/// Of a key, each field filled up to a multiple of 4: what nf_tables has registers for
+/// (NFT_REG32_COUNT).
+pub const KEY_BYTES_MAX: usize = 64;
+
+/// A word that a field begins with, and what follows it.
+struct Group {
+    word: &'static str,
+    at: Where,
+    expected: &'static str,
+}
+
+#[rustfmt::skip]
+const GROUPS: [Group; 9] = [
+    Group { word: "ip", at: Where::Ip, expected: "saddr, daddr, protocol, ttl, dscp, length or frag-off" },
+    Group { word: "ip6", at: Where::Ip6, expected: "saddr, daddr, nexthdr or hoplimit" },
+    Group { word: "tcp", at: Where::Tcp, expected: "sport, dport or flags" },
+    Group { word: "udp", at: Where::Udp, expected: "sport or dport" },
+    Group { word: "th", at: Where::Udp, expected: "sport or dport" },
+    Group { word: "icmp", at: Where::Icmp, expected: "type or code" },
+    Group { word: "icmpv6", at: Where::Icmpv6, expected: "type or code" },
+    Group { word: "exthdr", at: Where::Exthdr, expected: "hbh, rt, frag, dst or mh" },
+    Group { word: "ct", at: Where::Ct, expected: "state or mark" },
+];
+
+const META: Group = Group {
+    word: "meta",
+    at: Where::Meta,
+    expected: "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid",
+};
+
+/// Fields that are written without a group, too.
+const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];
+
+/// The field of a group's word and the one behind it; "" = no group.
+fn find_field(group: &str, word: &str) -> Option<Field> {
+    let found = FIELDS
+        .iter()
+        .find(|facts| match facts.text.split_once(' ') {
+            Some((first, second)) => first == group && second == word,
+            None => group == "meta" && facts.text == word,
+        });
+    found.map(|facts| facts.field)
+}
+
+/// The group that a token begins.
+fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
+    if lexer.is(token, META.word) {
+        return Some(&META);
+    }
+    GROUPS.iter().find(|group| lexer.is(token, group.word))
+}
+
+/// Whether a token can begin a field.
+pub fn begins(lexer: &Lexer, token: &Token) -> bool {
+    find_group(lexer, token).is_some() || ALONE.iter().any(|word| lexer.is(token, word))
+}
+
+/// Takes a field.
+fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
+    let first = parser.lexer.take();
+    if !begins(&parser.lexer, &first) {
+        return Err(unexpected(
+            &parser.lexer,
+            Where::Statement,
+            &first,
+            "a field",
+        ));
+    }
+    let (group, second) = match find_group(&parser.lexer, &first) {
+        Some(group) => (group, parser.lexer.take()),
+        None => (&META, first),
+    };
+    let found = match second.kind {
+        TokenKind::Word => find_field(group.word, parser.lexer.text(&second)),
+        _ => None,
+    };
+    let Some(field) = found else {
+        return Err(unexpected(&parser.lexer, group.at, &second, group.expected));
+    };
+    Ok(field)
+}
+
+/// Takes a key, and takes note of what it tests.
+pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
+    let first = parser.lexer.peek(0);
+    let mut key = Key::default();
+    let mut bytes = 0;
+    loop {
+        let token = parser.lexer.peek(0);
+        let field = read_field(parser)?;
+        parser.test_field(&token, field)?;
+        if key.fields.len() == KEY_FIELDS_MAX {
+            let cause = format!("more than {KEY_FIELDS_MAX} fields in a key");
+            return Err(parser.lexer.wrong(&token, cause));
+        }
+        bytes += usize::from(field_facts(field).bits).div_ceil(32) * 4;
+        key.fields.push(field);
+        if !parser.lexer.take_sign(Sign::Dot) {
+            break;
+        }
+    }
+    if key.fields.len() > 1 && bytes > KEY_BYTES_MAX {
+        let cause = format!("a key of more than {KEY_BYTES_MAX} bytes");
+        return Err(parser.lexer.wrong(&first, cause));
+    }
+    Ok(key)
+}
+
+/// The comparison that a token says.
+fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
+    const OPS: [(Sign, &str, Op); 6] = [
+        (Sign::Eq, "eq", Op::Eq),
+        (Sign::Ne, "ne", Op::Ne),
+        (Sign::Lt, "lt", Op::Lt),
+        (Sign::Gt, "gt", Op::Gt),
+        (Sign::Le, "le", Op::Le),
+        (Sign::Ge, "ge", Op::Ge),
+    ];
+    let found = OPS
+        .iter()
+        .find(|(sign, word, _)| token.kind == TokenKind::Sign(*sign) || lexer.is(token, word));
+    found.map(|(_, _, op)| *op)
+}
+
+/// Takes `{ … }` and checks it.
+pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
+    let mut elements = Elements::default();
+    elements::read(parser, shape, &mut elements)?;
+    overlap::check(&parser.lexer, shape, &mut elements, true)?;
+    Ok(Right::Literal(elements))
+}
+
+/// Takes `@NAME`.
+fn named(parser: &mut Parser) -> Result<Right, Failure> {
+    parser.lexer.take();
+    let token = parser.name("the name of a set or map")?;
+    let set = parser.set_places.len() as u32;
+    parser.set_places.push(token.place);
+    Ok(Right::Named {
+        set,
+        name: parser.lexer.text(&token).to_owned(),
+    })
+}
+
+/// Takes what a key is looked up in, after `map` or `vmap`.
+pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, Failure> {
+    let token = parser.lexer.peek(0);
+    let right = match token.kind {
+        TokenKind::Sign(Sign::At) => named(parser)?,
+        TokenKind::Sign(Sign::BraceOpen) => {
+            let shape = elements::shape(&key, maps_to, false);
+            literal(parser, &shape)?
+        }
+        _ => {
+            let expected = "\"{\" or \"@\" and the name of a map";
+            return Err(parser.lexer.unexpected(&token, expected));
+        }
+    };
+    Ok(Match {
+        key,
+        mask: None,
+        op: Op::Eq,
+        right,
+    })
+}
+
+/// Takes flags joined by `,` behind the first. All of them.
+fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
+    let mut all = first;
+    while parser.lexer.take_sign(Sign::Comma) {
+        all |= elements::value(parser, kind, bits)?.low;
+    }
+    Ok(all)
+}
+
+/// Takes flags: joined by `,`, or by `|` in parentheses or not.
+fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
+    let joined = parser.lexer.peek(1).kind == TokenKind::Sign(Sign::Or);
+    let round = parser.lexer.peek(0).kind == TokenKind::Sign(Sign::RoundOpen);
+    let mut range = elements::component(parser, kind, bits)?.range;
+    if !joined && !round {
+        range.low = more_flags(parser, kind, bits, range.low)?;
+    }
+    range.high = range.low;
+    Ok(range)
+}
+
+/// Takes the mask behind `field &`: one value, or flags in parentheses.
+fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
+    let maskable = matches!(
+        kind,
+        Type::TcpFlag
+            | Type::Integer
+            | Type::Mark
+            | Type::Ipv4Addr
+            | Type::Ipv6Addr
+            | Type::InetService
+    );
+    let sign = parser.lexer.take();
+    if !maskable {
+        let cause = "a mask is for tcp flags, marks, addresses, ports, lengths and the like";
+        return Err(parser.lexer.wrong(&sign, cause));
+    }
+    let round = parser.lexer.peek(0).kind == TokenKind::Sign(Sign::RoundOpen);
+    let range = if round && value::is_flags(kind) {
+        elements::component(parser, kind, bits)?.range
+    } else {
+        elements::value(parser, kind, bits)?
+    };
+    Ok(range.low)
+}
+
+/// Takes a mask and what stands behind it.
+fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
+    let facts = field_facts(key.fields[0]);
+    let mask = read_mask(parser, facts.kind, facts.bits)?;
+    let sign = parser.lexer.take();
+    let op = match find_op(&parser.lexer, &sign) {
+        Some(op @ (Op::Eq | Op::Ne)) => op,
+        _ => return Err(parser.lexer.unexpected(&sign, "\"==\" or \"!=\"")),
+    };
+    let right = if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceOpen) {
+        literal(parser, &elements::shape(&key, MapsTo::Set, true))?
+    } else if value::is_flags(facts.kind) {
+        Right::Range(flag_list(parser, facts.kind, facts.bits)?)
+    } else {
+        Right::Range(elements::value(parser, facts.kind, facts.bits)?)
+    };
+    Ok(Match {
+        key,
+        mask: Some(mask),
+        op,
+        right,
+    })
+}
+
+/// Takes flags behind a field and perhaps a comparison, and perhaps a mask behind them.
+fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
+    let facts = field_facts(key.fields[0]);
+    let range = flag_list(parser, facts.kind, facts.bits)?;
+    if facts.kind == Type::TcpFlag && parser.lexer.take_sign(Sign::Slash) {
+        let first = elements::value(parser, facts.kind, facts.bits)?.low;
+        let mask = more_flags(parser, facts.kind, facts.bits, first)?;
+        return Ok(Match {
+            key,
+            mask: Some(mask),
+            op: op.unwrap_or(Op::Eq),
+            right: Right::Range(range),
+        });
+    }
+    Ok(Match {
+        key,
+        mask: None,
+        op: op.unwrap_or(Op::BitsAny),
+        right: Right::Range(range),
+    })
+}
+
+/// Takes what a key is compared with by `<` and its like.
+/// sign: the comparison's token.
+fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match, Failure> {
+    let facts = field_facts(key.fields[0]);
+    let next = parser.lexer.peek(0).kind;
+    if key.fields.len() > 1
+        || next == TokenKind::Sign(Sign::At)
+        || next == TokenKind::Sign(Sign::BraceOpen)
+    {
+        return Err(parser.lexer.wrong(sign, "sets take == and != only"));
+    }
+    if !elements::is_ordered(facts.kind) {
+        let cause = "for numbers and addresses only";
+        return Err(parser.lexer.wrong(sign, cause));
+    }
+    let Component { range, ranged } = elements::component(parser, facts.kind, facts.bits)?;
+    if ranged {
+        let cause = "takes one value, not a range";
+        return Err(parser.lexer.wrong(sign, cause));
+    }
+    Ok(Match {
+        key,
+        mask: None,
+        op,
+        right: Right::Range(range),
+    })
+}
+
+/// What a single value tells of the protocol.
+fn told(range: &Range) -> u16 {
+    match range.low as u16 {
+        0 => TESTED_SEVERAL,
+        number => number,
+    }
+}
+
+/// Takes note of what a match on a protocol's number tells, as nft does: of several values in a set
+/// it lets no field be used that needs one.
+fn learn_match(parser: &mut Parser, found: &Match) {
+    let known = match found.key.fields[..] {
+        [Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr] => &mut parser.tested.protocol,
+        [Field::MetaNfproto] => &mut parser.tested.layer3,
+        _ => return,
+    };
+    let ranges = match &found.right {
+        Right::Range(range) => std::slice::from_ref(range),
+        Right::Literal(elements) => &elements.ranges[..],
+        Right::Named { .. } => return,
+    };
+    if found.op == Op::Eq {
+        for range in ranges.iter().filter(|range| range.low == range.high) {
+            learn(known, told(range));
+        }
+    }
+}
+
+/// Makes of flags in braces, if there is but one element, the flags alone, as nft does; any of them,
+/// if it was written once and without a comparison.
+fn unbrace_flags(found: &mut Match, any: bool) {
+    let facts = field_facts(found.key.fields[0]);
+    if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
+        return;
+    }
+    if let Right::Literal(Elements { ranges, .. }) = &found.right {
+        if let [range] = ranges[..] {
+            found.right = Right::Range(range);
+            if any {
+                found.op = Op::BitsAny;
+            }
+        }
+    }
+}
+
+/// Takes what stands behind a key and `==`, `!=` or nothing (None).
+fn equal(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
+    let facts = field_facts(key.fields[0]);
+    let single = key.fields.len() == 1;
+    let elements = parser.elements;
+    let next = parser.lexer.peek(0);
+    let right = match next.kind {
+        TokenKind::Sign(Sign::At) => named(parser)?,
+        TokenKind::Sign(Sign::BraceOpen) => {
+            literal(parser, &elements::shape(&key, MapsTo::Set, false))?
+        }
+        _ if !single => {
+            let expected = "\"{\" or \"@\" and the name of a set";
+            return Err(parser.lexer.unexpected(&next, expected));
+        }
+        _ if value::is_flags(facts.kind) => return flags(parser, key, op),
+        _ if !value::begins(next.kind) => {
+            let expected = "a value, \"{\" or \"@\" and the name of a set";
+            return Err(parser.lexer.unexpected(&next, expected));
+        }
+        _ => Right::Range(elements::component(parser, facts.kind, facts.bits)?.range),
+    };
+    let mut found = Match {
+        key,
+        mask: None,
+        op: op.unwrap_or(Op::Eq),
+        right,
+    };
+    let written = parser.elements - elements;
+    unbrace_flags(&mut found, op.is_none() && written == 1);
+    Ok(found)
+}
+
+/// Takes what a key is compared with, and perhaps the comparison.
+pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
+    let single = key.fields.len() == 1;
+    let first = parser.lexer.peek(0);
+    if single && (first.kind == TokenKind::Sign(Sign::And) || parser.lexer.is(&first, "and")) {
+        return masked(parser, key);
+    }
+    let op = find_op(&parser.lexer, &first);
+    if op.is_some() {
+        parser.lexer.take();
+    }
+    if let Some(op @ (Op::Lt | Op::Gt | Op::Le | Op::Ge)) = op {
+        return ordered(parser, key, op, &first);
+    }
+    let found = equal(parser, key, op)?;
+    learn_match(parser, &found);
+    Ok(found)
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From text to the policy's tree.
+
+pub mod chain;
+pub mod count;
+pub mod elements;
+pub mod lexer;
+pub mod matches;
+pub mod overlap;
+#[allow(clippy::module_inception)]
+mod parse;
+pub mod refuse;
+pub mod resolve;
+pub mod rule;
+pub mod set;
+pub mod source;
+pub mod state;
+
+pub use parse::*;

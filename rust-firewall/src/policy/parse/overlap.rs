@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Elements of a set against one another: equal ones are taken once, others must not overlap.
+//!
+//! Theory of operation: the elements are sorted by their fields, so equal ones stand beside each
+//! other, and those whose first fields overlap stand in one run. A run of one and the same first
+//! field is looked at by its next field, which is sorted there. Where a run's first fields differ and
+//! overlap (10.0.0.0/8 and 10.1.0.0/16), each element is compared with those before it that reach
+//! into it; this is bounded by COMPARISONS_MAX.
+
+use std::cmp::Ordering;
+
+use crate::base::log::Failure;
+use crate::policy::parse::elements::Shape;
+use crate::policy::parse::lexer::Lexer;
+use crate::policy::token::quote;
+use crate::policy::value;
+use crate::policy::{Elements, Range};
+
+/// Comparisons of elements of several fields whose first fields overlap.
+const COMPARISONS_MAX: u64 = 1 << 27;
+
+/// What was found first.
+enum Found {
+    /// Indices of two elements.
+    Pair(usize, usize),
+    TooMany,
+}
+
+/// Two elements by their fields, then by their order in the text.
+fn compare(elements: &Elements, a: u32, b: u32) -> Ordering {
+    let key = |range: &Range| (range.low, range.high);
+    let (left, right) = (elements.element(a as usize), elements.element(b as usize));
+    left.iter()
+        .map(key)
+        .cmp(right.iter().map(key))
+        .then(a.cmp(&b))
+}
+
+/// Whether two elements of a map stand for the same.
+fn same_value(elements: &Elements, a: usize, b: usize) -> bool {
+    if !elements.marks.is_empty() {
+        return elements.marks[a] == elements.marks[b];
+    }
+    if elements.targets.is_empty() {
+        return true;
+    }
+    let (a, b) = (&elements.targets[a], &elements.targets[b]);
+    a.verdict == b.verdict && a.chain == b.chain
+}
+
+/// Whether two elements overlap in the fields from one on.
+fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
+    let pairs = elements.element(a)[from..]
+        .iter()
+        .zip(&elements.element(b)[from..]);
+    pairs
+        .into_iter()
+        .all(|(a, b)| a.low <= b.high && b.low <= a.high)
+}
+
+/// Compares elements whose fields overlap, sorted by this one.
+fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
+    let mut reaching: Vec<u32> = Vec::new();
+    for next in run {
+        let low = elements.element(*next as usize)[field].low;
+        if reaching.len() as u64 > *budget {
+            return Some(Found::TooMany);
+        }
+        *budget -= reaching.len() as u64;
+        reaching.retain(|index| elements.element(*index as usize)[field].high >= low);
+        for index in &reaching {
+            if overlaps(elements, field + 1, *index as usize, *next as usize) {
+                return Some(Found::Pair(*index as usize, *next as usize));
+            }
+        }
+        reaching.push(*next);
+    }
+    None
+}
+
+/// Finds two elements that overlap, of those that are equal in the fields before this one and sorted
+/// by it.
+fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
+    let range = |index: usize| elements.element(sorted[index] as usize)[field];
+    let mut first = 0;
+    while first < sorted.len() {
+        let mut high = range(first).high;
+        let mut end = first + 1;
+        let mut differ = false;
+        while end < sorted.len() && range(end).low <= high {
+            differ |= range(end) != range(first);
+            high = high.max(range(end).high);
+            end += 1;
+        }
+        let run = &sorted[first..end];
+        let found = if run.len() == 1 {
+            None
+        } else if differ {
+            sweep(elements, run, field, budget)
+        } else {
+            find(elements, run, field + 1, budget)
+        };
+        if found.is_some() {
+            return found;
+        }
+        first = end;
+    }
+    None
+}
+
+/// Fails of two elements, at the one that stands later in the text.
+fn fail_pair(
+    lexer: &Lexer,
+    shape: &Shape,
+    elements: &Elements,
+    pair: (usize, usize),
+    cause: &str,
+) -> Failure {
+    let (earlier, later) = (pair.0.min(pair.1), pair.0.max(pair.1));
+    let mut text = String::new();
+    for (range, (kind, _)) in elements.element(later).iter().zip(&shape.fields) {
+        if !text.is_empty() {
+            text.push_str(" . ");
+        }
+        value::print_range(&mut text, *kind, range);
+    }
+    let at = lexer.place_name(elements.places[earlier]);
+    let text = format!("{}: {cause} {at}", quote(&text));
+    lexer.fail(elements.places[later], text)
+}
+
+/// Leaves out the elements that are marked.
+fn leave_out(elements: &mut Elements, removed: &[bool]) {
+    fn keep<T>(items: &mut Vec<T>, removed: &[bool], each: usize) {
+        let mut index = 0;
+        items.retain(|_| {
+            index += 1;
+            !removed[(index - 1) / each]
+        });
+    }
+    let fields = elements.fields;
+    keep(&mut elements.ranges, removed, fields);
+    keep(&mut elements.targets, removed, 1);
+    keep(&mut elements.marks, removed, 1);
+    keep(&mut elements.places, removed, 1);
+}
+
+/// Takes equal elements once, and fails if two others overlap, unless they may merge, or if equal
+/// ones stand for different values.
+pub fn check(
+    lexer: &Lexer,
+    shape: &Shape,
+    elements: &mut Elements,
+    merges: bool,
+) -> Result<(), Failure> {
+    let is_map = !elements.targets.is_empty() || !elements.marks.is_empty();
+    let count = elements.count();
+    let mut sorted: Vec<u32> = (0..count as u32).collect();
+    sorted.sort_unstable_by(|a, b| compare(elements, *a, *b));
+    let mut removed = vec![false; count];
+    let mut kept: Vec<u32> = Vec::with_capacity(count);
+    for index in &sorted {
+        let next = *index as usize;
+        let last = kept.last().map(|last| *last as usize);
+        match last.filter(|last| elements.element(*last) == elements.element(next)) {
+            Some(last) if same_value(elements, last, next) => removed[next] = true,
+            Some(last) => {
+                let cause = "stands for something else at";
+                return Err(fail_pair(lexer, shape, elements, (last, next), cause));
+            }
+            None => kept.push(*index),
+        }
+    }
+    let mut budget = COMPARISONS_MAX;
+    let found = if merges && !is_map {
+        None
+    } else {
+        find(elements, &kept, 0, &mut budget)
+    };
+    match found {
+        Some(Found::Pair(a, b)) => {
+            let cause = "overlaps an element at";
+            Err(fail_pair(lexer, shape, elements, (a, b), cause))
+        }
+        Some(Found::TooMany) => {
+            let text = "too many of these elements overlap in their first fields to compare them \
+                        all: let the field that tells them apart be the first";
+            Err(lexer.fail(elements.places[0], text))
+        }
+        None => {
+            if kept.len() < count {
+                leave_out(elements, &removed);
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Policy text to policy: recursive descent over the tokens of `lexer`. rules/policy/GRAMMAR.md is
+//! what it takes; the first thing that is not in it ends with an error that tells the place.
+//!
+//! Theory of operation: `parse` (files, tables, chains), `parse_set`, `parse_rule`, `parse_match` and
+//! `parse_elements` read the text once and build the policy. What is known then is checked then:
+//! values, ranges, protocols that exclude each other, literal sets. What needs the whole text (names
+//! of sets and chains, ways through chains, elements of named sets) is left to `resolve`.
+
+use crate::base::log::Failure;
+use crate::policy::parse::chain;
+use crate::policy::parse::lexer::Lexer;
+use crate::policy::parse::refuse::{unexpected, Where};
+use crate::policy::parse::resolve;
+use crate::policy::parse::rule;
+use crate::policy::parse::set;
+use crate::policy::parse::state::{Parser, Scope};
+use crate::policy::token::{Sign, Token, TokenKind};
+use crate::policy::{family_name, Family, Policy, Table, FAMILIES};
+
+/// Takes what stands behind `flush`.
+fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
+    parser.word("ruleset", "ruleset")?;
+    if !parser.policy.tables.is_empty() {
+        return Err(parser.lexer.wrong(word, "only before the first table"));
+    }
+    parser.policy.flush = true;
+    parser.lexer.take_end()
+}
+
+/// Takes a family if one stands there.
+fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
+    let token = parser.lexer.peek(0);
+    let found = FAMILIES
+        .iter()
+        .find(|(_, name)| parser.lexer.is(&token, name));
+    if let Some((family, _)) = found {
+        parser.lexer.take();
+        return Ok(*family);
+    }
+    if ["bridge", "arp", "netdev"]
+        .iter()
+        .any(|name| parser.lexer.is(&token, name))
+    {
+        return Err(unexpected(&parser.lexer, Where::Family, &token, ""));
+    }
+    Ok(Family::Ip)
+}
+
+/// Takes the name of a table, and declares it if it is new.
+fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
+    let family = read_family(parser)?;
+    let token = parser.name("the name of a table")?;
+    let name = parser.lexer.text(&token).to_owned();
+    let key = (family_name(family), name.clone());
+    if let Some(index) = parser.tables.get(&key) {
+        return Ok(*index as usize);
+    }
+    let index = parser.policy.tables.len();
+    parser.tables.insert(key, index as u32);
+    parser.scopes.push(Scope::default());
+    parser.policy.tables.push(Table {
+        family,
+        name,
+        comment: String::new(),
+        sets: Vec::new(),
+        chains: Vec::new(),
+    });
+    Ok(index)
+}
+
+/// Takes the name of a table that was declared before.
+fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
+    let family = read_family(parser)?;
+    let token = parser.name("the name of a table")?;
+    let key = (family_name(family), parser.lexer.text(&token).to_owned());
+    match parser.tables.get(&key) {
+        Some(index) => Ok(*index as usize),
+        None => {
+            let cause = format!("no table {} of this name before this", key.0);
+            Err(parser.lexer.wrong(&token, cause))
+        }
+    }
+}
+
+/// Takes an item of a table's block; its first token was taken.
+fn read_table_item(
+    parser: &mut Parser,
+    table: usize,
+    token: &Token,
+    commented: &mut bool,
+) -> Result<(), Failure> {
+    if parser.lexer.is(token, "chain") {
+        let chain = chain::declare(parser, table)?;
+        parser.sign(Sign::BraceOpen, "\"{\"")?;
+        chain::block(parser, table, chain, true)?;
+    } else if parser.lexer.is(token, "set") {
+        set::block(parser, table, false)?;
+    } else if parser.lexer.is(token, "map") {
+        set::block(parser, table, true)?;
+    } else if parser.lexer.is(token, "comment") {
+        if *commented {
+            return Err(parser.lexer.wrong(token, "given twice"));
+        }
+        *commented = true;
+        parser.policy.tables[table].comment = parser.string()?;
+    } else if parser.definition(token)? {
+        return Ok(());
+    } else {
+        let expected = "chain, set, map, comment, define, include or \"}\"";
+        return Err(unexpected(&parser.lexer, Where::Table, token, expected));
+    }
+    parser.lexer.take_end()
+}
+
+/// Takes what stands behind `table`.
+fn read_table(parser: &mut Parser) -> Result<(), Failure> {
+    let table = declare_table(parser)?;
+    let mut commented = false;
+    if parser.lexer.take_sign(Sign::BraceOpen) {
+        loop {
+            let token = parser.lexer.take();
+            match token.kind {
+                TokenKind::Sign(Sign::BraceClose) => break,
+                TokenKind::LineEnd | TokenKind::Semicolon => {}
+                _ => read_table_item(parser, table, &token, &mut commented)?,
+            }
+        }
+    }
+    parser.lexer.take_end()
+}
+
+/// Takes what stands behind `add rule`.
+fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
+    let table = find_table(parser)?;
+    let token = parser.name("the name of a chain")?;
+    let name = parser.lexer.text(&token);
+    let Some(chain) = parser.scopes[table].chains.get(name).copied() else {
+        let cause = "no chain of this name before this";
+        return Err(parser.lexer.wrong(&token, cause));
+    };
+    rule::read(parser, table, chain as usize, "a statement")
+}
+
+/// Takes what stands behind `add chain`, but for the end.
+fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
+    let table = find_table(parser)?;
+    let chain = chain::declare(parser, table)?;
+    if parser.lexer.take_sign(Sign::BraceOpen) {
+        chain::block(parser, table, chain, false)?;
+    }
+    Ok(())
+}
+
+/// Takes what stands behind `add`.
+fn read_add(parser: &mut Parser) -> Result<(), Failure> {
+    let token = parser.lexer.take();
+    if parser.lexer.is(&token, "table") {
+        declare_table(parser)?;
+    } else if parser.lexer.is(&token, "chain") {
+        add_chain(parser)?;
+    } else if parser.lexer.is(&token, "rule") {
+        return add_rule(parser);
+    } else if parser.lexer.is(&token, "set") {
+        let table = find_table(parser)?;
+        set::block(parser, table, false)?;
+    } else if parser.lexer.is(&token, "map") {
+        let table = find_table(parser)?;
+        set::block(parser, table, true)?;
+    } else if parser.lexer.is(&token, "element") {
+        let table = find_table(parser)?;
+        set::add(parser, table)?;
+    } else {
+        let expected = "table, chain, rule, set, map or element";
+        return Err(unexpected(&parser.lexer, Where::Add, &token, expected));
+    }
+    parser.lexer.take_end()
+}
+
+/// Takes what a file has outside tables; its first token was taken.
+fn read_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
+    if parser.lexer.is(token, "table") {
+        read_table(parser)
+    } else if parser.lexer.is(token, "add") {
+        read_add(parser)
+    } else if parser.lexer.is(token, "flush") {
+        read_flush(parser, token)
+    } else if !parser.definition(token)? {
+        let expected = "table, define, include, flush or add";
+        Err(unexpected(&parser.lexer, Where::File, token, expected))
+    } else {
+        Ok(())
+    }
+}
+
+/// Reads the whole text.
+fn read_policy(lexer: Lexer) -> Result<Policy, Failure> {
+    let mut parser = Parser::new(lexer);
+    loop {
+        let token = parser.lexer.take();
+        match token.kind {
+            TokenKind::EndOfText => break,
+            TokenKind::LineEnd | TokenKind::Semicolon => {}
+            _ => read_file_item(&mut parser, &token)?,
+        }
+    }
+    resolve::policy(&mut parser)?;
+    parser.policy.files = parser.lexer.take_names();
+    Ok(parser.policy)
+}
+
+/// Reads a policy file with its includes, resolves its names and checks it. Fails with
+/// `LogExit::Usage` and the text "FILE:LINE:COLUMN: …" or "FILE: …".
+pub fn file(path: &str) -> Result<Policy, Failure> {
+    read_policy(Lexer::open_file(path)?)
+}
+
+/// The same for a text from memory, which `name` stands for in messages; includes are relative to its
+/// directory.
+pub fn text(name: &str, text: &[u8]) -> Result<Policy, Failure> {
+    read_policy(Lexer::open_text(name, text)?)
+}

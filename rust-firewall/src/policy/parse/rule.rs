@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Rules and their statements.
+
+use crate::base::log::Failure;
+use crate::policy::parse::count;
+use crate::policy::parse::elements::{self, find_verdict};
+use crate::policy::parse::lexer::Lexer;
+use crate::policy::parse::matches;
+use crate::policy::parse::refuse::{self, unexpected, Where};
+use crate::policy::parse::state::{
+    excludes, tested, Parser, NFPROTO_IPV4, NFPROTO_IPV6, PROTOCOL_TCP, STATEMENTS_MAX,
+};
+use crate::policy::token::{Sign, Token, TokenKind};
+use crate::policy::value;
+use crate::policy::{
+    Family, Field, MapsTo, MarkSet, Reject, RejectKind, Rule, Statement, StatementKind, Type,
+    Verdict, ICMPX_PORT_UNREACHABLE, RULES_MAX,
+};
+
+/// Where statements end: an error names what else could stand there.
+const AFTER_TERMINAL: &str = "comment, the end of the line or \";\"";
+const AFTER_STATEMENT: &str = "a statement, comment, the end of the line or \";\"";
+
+/// Bits that are kept and bits that are turned round, of what stands so far in an expression:
+/// (mark & keep) ^ toggle. A constant keeps none.
+#[derive(Clone, Copy)]
+struct Bits {
+    keep: u32,
+    toggle: u32,
+}
+
+/// Takes a number in an expression of a mark.
+fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
+    let range = elements::value(parser, Type::Mark, 32)?;
+    Ok(Bits {
+        keep: 0,
+        toggle: range.low as u32,
+    })
+}
+
+/// Takes an operator of a mark, as a sign or a word. Whether it was.
+fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
+    parser.lexer.take_sign(sign) || parser.lexer.take_word(word)
+}
+
+fn mark_and(parser: &mut Parser, mut bits: Bits) -> Result<Bits, Failure> {
+    while mark_op(parser, Sign::And, "and") {
+        let mask = mark_number(parser)?.toggle;
+        bits.keep &= mask;
+        bits.toggle &= mask;
+    }
+    Ok(bits)
+}
+
+fn mark_xor(parser: &mut Parser, bits: Bits) -> Result<Bits, Failure> {
+    let mut bits = mark_and(parser, bits)?;
+    while mark_op(parser, Sign::Xor, "xor") {
+        let right = mark_number(parser)?;
+        bits.toggle ^= mark_and(parser, right)?.toggle;
+    }
+    Ok(bits)
+}
+
+fn mark_or(parser: &mut Parser, bits: Bits) -> Result<Bits, Failure> {
+    let mut bits = mark_xor(parser, bits)?;
+    while mark_op(parser, Sign::Or, "or") {
+        let right = mark_number(parser)?;
+        let set = mark_xor(parser, right)?.toggle;
+        bits.keep &= !set;
+        bits.toggle |= set;
+    }
+    Ok(bits)
+}
+
+/// Whether a token is an operator of a mark.
+fn is_mark_op(parser: &Parser, token: &Token) -> bool {
+    match token.kind {
+        TokenKind::Sign(sign) => matches!(sign, Sign::And | Sign::Xor | Sign::Or),
+        TokenKind::Word => matches!(parser.lexer.text(token), "and" | "xor" | "or"),
+        _ => false,
+    }
+}
+
+/// Takes what stands behind `meta mark set`.
+fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
+    let token = parser.lexer.peek(0);
+    if matches!(token.kind, TokenKind::Number(_)) {
+        let Bits { keep, toggle } = mark_number(parser)?;
+        return Ok(MarkSet::Bits { keep, toggle });
+    }
+    if !matches::begins(&parser.lexer, &token) || parser.lexer.is(&token, "exthdr") {
+        let expected = "a number, or a field";
+        return Err(unexpected(
+            &parser.lexer,
+            Where::Statement,
+            &token,
+            expected,
+        ));
+    }
+    let key = matches::key(parser)?;
+    if parser.lexer.take_word("map") {
+        let map = matches::lookup(parser, key, MapsTo::MarkMap)?;
+        return Ok(MarkSet::Map(map));
+    }
+    let next = parser.lexer.peek(0);
+    if key.fields != [Field::MetaMark] {
+        return Err(parser.lexer.unexpected(&next, "map"));
+    }
+    if !is_mark_op(parser, &next) {
+        let expected = "\"&\", \"|\", \"^\" or map";
+        return Err(parser.lexer.unexpected(&next, expected));
+    }
+    let mark = Bits {
+        keep: u32::MAX,
+        toggle: 0,
+    };
+    let Bits { keep, toggle } = mark_or(parser, mark)?;
+    Ok(MarkSet::Bits { keep, toggle })
+}
+
+/// What `reject` means in a table without more words.
+fn default_reject(family: Family) -> Reject {
+    match family {
+        Family::Ip => Reject {
+            kind: RejectKind::Icmp,
+            code: 3,
+        },
+        Family::Ip6 => Reject {
+            kind: RejectKind::Icmpv6,
+            code: 4,
+        },
+        Family::Inet => Reject {
+            kind: RejectKind::Icmpx,
+            code: ICMPX_PORT_UNREACHABLE,
+        },
+    }
+}
+
+/// Why a rule cannot reject in a way: what it tests, or its table, excludes the packets.
+fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
+    let tested = &parser.tested;
+    match kind {
+        RejectKind::TcpReset if excludes(tested.protocol, PROTOCOL_TCP) => {
+            Some("for TCP only, which a match before excludes")
+        }
+        RejectKind::Icmp if excludes(tested.layer3, NFPROTO_IPV4) => {
+            Some("for IPv4 only, which the table or a match before excludes")
+        }
+        RejectKind::Icmpv6 if excludes(tested.layer3, NFPROTO_IPV6) => {
+            Some("for IPv6 only, which the table or a match before excludes")
+        }
+        RejectKind::Icmpx if tested.family != Family::Inet => Some("for a table inet only"),
+        _ => None,
+    }
+}
+
+/// The kind of reject that a token behind `with` says.
+fn find_reject(lexer: &Lexer, token: &Token) -> Option<RejectKind> {
+    const WORDS: [(&str, RejectKind); 4] = [
+        ("tcp", RejectKind::TcpReset),
+        ("icmp", RejectKind::Icmp),
+        ("icmpv6", RejectKind::Icmpv6),
+        ("icmpx", RejectKind::Icmpx),
+    ];
+    let found = WORDS.iter().find(|(word, _)| lexer.is(token, word));
+    found.map(|(_, kind)| *kind)
+}
+
+/// Takes what stands behind `reject`.
+fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
+    if !parser.lexer.take_word("with") {
+        return Ok(default_reject(parser.tested.family));
+    }
+    let token = parser.lexer.take();
+    let Some(kind) = find_reject(&parser.lexer, &token) else {
+        let expected = "tcp, icmp, icmpv6 or icmpx";
+        return Err(parser.lexer.unexpected(&token, expected));
+    };
+    if let Some(cause) = reject_excluded(parser, kind) {
+        return Err(parser.lexer.wrong(&token, cause));
+    }
+    if kind == RejectKind::TcpReset {
+        parser.word("reset", "reset")?;
+        return Ok(Reject { kind, code: 0 });
+    }
+    parser.lexer.take_word("type");
+    let token = parser.lexer.take();
+    if !value::begins(token.kind) {
+        return Err(parser.lexer.unexpected(&token, "the name of a code"));
+    }
+    let text = parser.lexer.text(&token);
+    let code = value::parse_reject(kind, token.kind, text)
+        .map_err(|cause| parser.lexer.wrong(&token, cause))?;
+    Ok(Reject { kind, code })
+}
+
+/// Takes a statement that begins with a field: a match, a vmap, or the setting of a mark.
+fn read_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
+    let key = matches::key(parser)?;
+    let next = parser.lexer.peek(0);
+    if key.fields == [Field::MetaMark] && parser.lexer.take_word("set") {
+        let set = read_mark_set(parser)?;
+        return Ok(StatementKind::MarkSet(Box::new(set)));
+    }
+    refuse::check(&parser.lexer, Where::Assigned, &next)?;
+    if parser.lexer.take_word("vmap") {
+        let found = matches::lookup(parser, key, MapsTo::VerdictMap)?;
+        return Ok(StatementKind::Vmap(Box::new(found)));
+    }
+    let found = matches::compared(parser, key)?;
+    Ok(StatementKind::Match(Box::new(found)))
+}
+
+/// Takes a verdict, whose token was taken.
+fn read_verdict(
+    parser: &mut Parser,
+    word: &Token,
+    verdict: Verdict,
+) -> Result<StatementKind, Failure> {
+    let target = elements::target(parser, word, verdict)?;
+    Ok(StatementKind::Verdict(Box::new(target)))
+}
+
+/// Takes a statement.
+/// expected: for the error if none begins here.
+fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Failure> {
+    let token = parser.lexer.peek(0);
+    let place = token.place;
+    if matches::begins(&parser.lexer, &token) {
+        let kind = read_field_statement(parser)?;
+        return Ok(Statement { place, kind });
+    }
+    parser.lexer.take();
+    let kind = if let Some(verdict) = find_verdict(&parser.lexer, &token) {
+        read_verdict(parser, &token, verdict)?
+    } else if parser.lexer.is(&token, "counter") {
+        StatementKind::Counter(count::counter(parser)?)
+    } else if parser.lexer.is(&token, "limit") {
+        StatementKind::Limit(count::limit(parser)?)
+    } else if parser.lexer.is(&token, "quota") {
+        StatementKind::Quota(count::quota(parser)?)
+    } else if parser.lexer.is(&token, "log") {
+        StatementKind::Log(Box::new(count::log(parser)?))
+    } else if parser.lexer.is(&token, "reject") {
+        StatementKind::Reject(read_reject(parser)?)
+    } else {
+        return Err(unexpected(
+            &parser.lexer,
+            Where::Statement,
+            &token,
+            expected,
+        ));
+    };
+    Ok(Statement { place, kind })
+}
+
+/// Takes a comment's text. An empty one is none.
+fn read_comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
+    let text = parser.string()?;
+    Ok(if text.is_empty() { None } else { Some(text) })
+}
+
+/// Whether a token ends a rule.
+fn ends(token: &Token) -> bool {
+    matches!(
+        token.kind,
+        TokenKind::LineEnd | TokenKind::Semicolon | TokenKind::EndOfText
+    )
+}
+
+/// Takes the statements and the comment of a rule.
+fn read_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Result<(), Failure> {
+    let mut expected = expected;
+    loop {
+        let token = parser.lexer.peek(0);
+        let statement = read_statement(parser, expected)?;
+        if rule.statements.len() == STATEMENTS_MAX {
+            let cause = format!("more than {STATEMENTS_MAX} statements in a rule");
+            return Err(parser.lexer.wrong(&token, cause));
+        }
+        let is_terminal = matches!(
+            statement.kind,
+            StatementKind::Verdict(_) | StatementKind::Reject(_)
+        );
+        rule.statements.push(statement);
+        if parser.lexer.take_word("comment") {
+            rule.comment = read_comment(parser)?;
+            return Ok(());
+        }
+        let next = parser.lexer.peek(0);
+        if ends(&next) {
+            return Ok(());
+        }
+        if is_terminal {
+            return Err(parser.lexer.unexpected(&next, AFTER_TERMINAL));
+        }
+        expected = AFTER_STATEMENT;
+    }
+}
+
+/// Takes a rule with its end, into a chain.
+/// expected: for the error if none begins here.
+pub fn read(
+    parser: &mut Parser,
+    table: usize,
+    chain: usize,
+    expected: &str,
+) -> Result<(), Failure> {
+    let first = parser.lexer.peek(0);
+    let mut rule = Rule {
+        place: first.place,
+        comment: None,
+        statements: Vec::new(),
+    };
+    parser.tested = tested(parser.policy.tables[table].family);
+    read_statements(parser, &mut rule, expected)?;
+    parser.lexer.take_end()?;
+    if parser.rules >= RULES_MAX {
+        let cause = format!("more than {RULES_MAX} rules");
+        return Err(parser.lexer.wrong(&first, cause));
+    }
+    parser.rules += 1;
+    parser.policy.tables[table].chains[chain].rules.push(rule);
+    Ok(())
+}

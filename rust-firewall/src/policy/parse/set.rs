@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Named sets and maps, and elements that are added to them.
+
+use crate::base::log::Failure;
+use crate::policy::parse::elements::{self, Shape};
+use crate::policy::parse::lexer::Lexer;
+use crate::policy::parse::matches;
+use crate::policy::parse::refuse::{unexpected, Where};
+use crate::policy::parse::state::{tested, Parser};
+use crate::policy::token::{Sign, Token, TokenKind};
+use crate::policy::value;
+use crate::policy::{field_facts, Elements, Family, Key, MapsTo, Place, Set, Type, KEY_FIELDS_MAX};
+
+const TYPE_FIRST: &str = "type or typeof";
+
+/// What a block says of a set.
+#[derive(Debug)]
+struct Block {
+    is_map: bool,
+    name: String,
+    place: Place,
+    comment: Option<String>,
+    /// None until type or typeof was read.
+    maps_to: Option<MapsTo>,
+    key: Option<Key>,
+    types: Vec<Type>,
+    flags: bool,
+    interval: bool,
+    constant: bool,
+    auto_merge: bool,
+    elements: Option<Elements>,
+    /// The place of the first element that is a range or prefix.
+    ranged: Option<Place>,
+}
+
+/// The shape of a set's elements.
+fn shape_of(key: Option<&Key>, types: &[Type], maps_to: MapsTo) -> Shape {
+    match key {
+        Some(key) => elements::shape(key, maps_to, false),
+        None => Shape {
+            fields: types
+                .iter()
+                .map(|kind| (*kind, value::bits(*kind)))
+                .collect(),
+            maps_to,
+            exact: false,
+        },
+    }
+}
+
+/// The shape of a declared set's elements.
+pub fn shape(set: &Set) -> Shape {
+    shape_of(set.key.as_ref(), &set.types, set.maps_to)
+}
+
+/// Takes the types behind `type`.
+fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
+    loop {
+        let token = parser.lexer.take();
+        let found = value::find_type(token.kind, parser.lexer.text(&token));
+        let Some(kind) = found else {
+            let expected = "a type such as ipv4_addr or inet_service";
+            return Err(unexpected(&parser.lexer, Where::SetType, &token, expected));
+        };
+        if block.types.len() == KEY_FIELDS_MAX {
+            let cause = format!("more than {KEY_FIELDS_MAX} fields in a key");
+            return Err(parser.lexer.wrong(&token, cause));
+        }
+        block.types.push(kind);
+        if !parser.lexer.take_sign(Sign::Dot) {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes the fields behind `typeof`.
+fn read_fields(parser: &mut Parser, block: &mut Block, family: Family) -> Result<(), Failure> {
+    let first = parser.lexer.peek(0);
+    parser.tested = tested(family);
+    let key = matches::key(parser)?;
+    for field in &key.fields {
+        let facts = field_facts(*field);
+        if facts.kind == Type::Boolean {
+            let cause = "a set does not hold what exthdr tells";
+            return Err(parser.lexer.wrong(&first, cause));
+        }
+        block.types.push(facts.kind);
+    }
+    block.key = Some(key);
+    Ok(())
+}
+
+/// Takes `: verdict` or `: mark` of a map.
+fn read_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure> {
+    let expected = "\":\" and verdict or mark";
+    parser.sign(Sign::Colon, expected)?;
+    if parser.lexer.take_word("verdict") {
+        return Ok(MapsTo::VerdictMap);
+    }
+    if is_typeof {
+        parser.lexer.take_word("meta");
+    }
+    parser.word("mark", "verdict or mark")?;
+    Ok(MapsTo::MarkMap)
+}
+
+/// Takes what stands behind `type` or `typeof`.
+fn read_type(
+    parser: &mut Parser,
+    block: &mut Block,
+    word: &Token,
+    family: Family,
+) -> Result<(), Failure> {
+    let is_typeof = parser.lexer.is(word, "typeof");
+    if block.maps_to.is_some() {
+        return Err(parser.lexer.wrong(word, "given twice"));
+    }
+    if is_typeof {
+        read_fields(parser, block, family)?;
+    } else {
+        read_types(parser, block)?;
+    }
+    let bytes: usize = block
+        .types
+        .iter()
+        .map(|kind| usize::from(value::bits(*kind)).div_ceil(32) * 4)
+        .sum();
+    if block.types.len() > 1 && bytes > matches::KEY_BYTES_MAX {
+        let cause = format!("a key of more than {} bytes", matches::KEY_BYTES_MAX);
+        return Err(parser.lexer.wrong(word, cause));
+    }
+    block.maps_to = Some(if block.is_map {
+        read_maps_to(parser, is_typeof)?
+    } else {
+        MapsTo::Set
+    });
+    parser.lexer.take_end()
+}
+
+/// Takes what stands behind `flags`.
+fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+    if block.flags {
+        return Err(parser.lexer.wrong(word, "given twice"));
+    }
+    block.flags = true;
+    loop {
+        let token = parser.lexer.take();
+        if parser.lexer.is(&token, "interval") {
+            block.interval = true;
+        } else if parser.lexer.is(&token, "constant") {
+            block.constant = true;
+        } else {
+            let expected = "interval or constant";
+            return Err(unexpected(&parser.lexer, Where::SetFlag, &token, expected));
+        }
+        if !parser.lexer.take_sign(Sign::Comma) {
+            return parser.lexer.take_end();
+        }
+    }
+}
+
+/// Takes `auto-merge`'s end.
+fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+    if block.auto_merge {
+        return Err(parser.lexer.wrong(word, "given twice"));
+    }
+    if block.is_map || block.types.len() > 1 {
+        return Err(parser.lexer.wrong(word, "for sets of one field only"));
+    }
+    block.auto_merge = true;
+    parser.lexer.take_end()
+}
+
+/// Takes what stands behind `elements`.
+fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+    if block.elements.is_some() {
+        return Err(parser.lexer.wrong(word, "given twice"));
+    }
+    let maps_to = block.maps_to.unwrap_or(MapsTo::Set);
+    let shape = shape_of(block.key.as_ref(), &block.types, maps_to);
+    let mut elements = Elements::default();
+    parser.sign(Sign::Assign, "\"=\"")?;
+    block.ranged = elements::read(parser, &shape, &mut elements)?;
+    block.elements = Some(elements);
+    if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
+        return Ok(()); // as nft has it, `elements = { … } }` needs no END
+    }
+    parser.lexer.take_end()
+}
+
+/// Takes an item of a set's block that begins with a word, taken already.
+fn read_item(
+    parser: &mut Parser,
+    block: &mut Block,
+    word: &Token,
+    family: Family,
+) -> Result<(), Failure> {
+    if parser.lexer.is(word, "comment") {
+        if block.comment.is_some() {
+            return Err(parser.lexer.wrong(word, "given twice"));
+        }
+        block.comment = Some(parser.string()?);
+        return parser.lexer.take_end();
+    }
+    if parser.lexer.is(word, "type") || parser.lexer.is(word, "typeof") {
+        return read_type(parser, block, word, family);
+    }
+    let known = ["flags", "auto-merge", "elements"];
+    if !known.iter().any(|known| parser.lexer.is(word, known)) {
+        let expected = "type, typeof, flags, auto-merge, elements, comment or \"}\"";
+        return Err(unexpected(&parser.lexer, Where::Set, word, expected));
+    }
+    if block.maps_to.is_none() {
+        return Err(parser.lexer.unexpected(word, TYPE_FIRST));
+    }
+    if parser.lexer.is(word, "flags") {
+        read_flags(parser, block, word)
+    } else if parser.lexer.is(word, "auto-merge") {
+        read_auto_merge(parser, block, word)
+    } else {
+        read_elements(parser, block, word)
+    }
+}
+
+/// Fails of an element that a set without `flags interval` can't have.
+fn fail_ranged(parser: &Parser, name: &str, place: Place) -> Failure {
+    let text = format!("\"{name}\": ranges and prefixes need flags interval");
+    parser.lexer.fail(place, text)
+}
+
+/// What is wrong with a block by itself.
+fn check(parser: &Parser, block: &Block, end: &Token) -> Result<(), Failure> {
+    if block.maps_to.is_none() {
+        return Err(parser.lexer.unexpected(end, TYPE_FIRST));
+    }
+    if block.auto_merge && !block.interval {
+        let text = format!("\"{}\": auto-merge needs flags interval", block.name);
+        return Err(parser.lexer.fail(block.place, text));
+    }
+    match block.ranged {
+        Some(place) if !block.interval => Err(fail_ranged(parser, &block.name, place)),
+        _ => Ok(()),
+    }
+}
+
+/// Appends elements to those that a set has.
+fn append(set: &mut Set, more: Elements) {
+    let elements = &mut set.elements;
+    elements.fields = set.types.len();
+    elements.ranges.extend(more.ranges);
+    elements.targets.extend(more.targets);
+    elements.marks.extend(more.marks);
+    elements.places.extend(more.places);
+}
+
+/// Whether a block says the same of a set as its declaration.
+fn is_same(set: &Set, block: &Block) -> bool {
+    set.maps_to == block.maps_to.unwrap_or(MapsTo::Set)
+        && set.key == block.key
+        && set.types == block.types
+        && set.interval == block.interval
+        && set.constant == block.constant
+        && set.auto_merge == block.auto_merge
+}
+
+/// Goes on with a set that has this name.
+fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
+    let same = is_same(set, &block);
+    let more = block.elements.unwrap_or_default();
+    if !same || set.constant && more.count() > 0 {
+        let at = lexer.place_name(set.place);
+        let cause = if same {
+            "constant since"
+        } else {
+            "declared otherwise at"
+        };
+        let text = format!("\"{}\": {cause} {at}", block.name);
+        return Err(lexer.fail(block.place, text));
+    }
+    if let Some(comment) = block.comment {
+        set.comment = comment;
+    }
+    append(set, more);
+    Ok(())
+}
+
+/// Declares a set, or goes on with the one that has this name.
+fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failure> {
+    let known = parser.scopes[table].sets.get(&block.name).copied();
+    if let Some(index) = known {
+        let set = &mut parser.policy.tables[table].sets[index as usize];
+        return go_on(&parser.lexer, set, block);
+    }
+    let index = parser.policy.tables[table].sets.len() as u32;
+    parser.scopes[table].sets.insert(block.name.clone(), index);
+    let mut set = Set {
+        name: block.name,
+        comment: block.comment.unwrap_or_default(),
+        place: block.place,
+        maps_to: block.maps_to.unwrap_or(MapsTo::Set),
+        key: block.key,
+        types: block.types,
+        interval: block.interval,
+        constant: block.constant,
+        auto_merge: block.auto_merge,
+        elements: Elements::default(),
+    };
+    append(&mut set, block.elements.unwrap_or_default());
+    parser.policy.tables[table].sets.push(set);
+    Ok(())
+}
+
+/// Takes the items of a block and its `}`, after the `{`.
+fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(), Failure> {
+    let family = parser.policy.tables[table].family;
+    loop {
+        let token = parser.lexer.take();
+        match token.kind {
+            TokenKind::LineEnd | TokenKind::Semicolon => {}
+            TokenKind::Sign(Sign::BraceClose) => {
+                check(parser, &block, &token)?;
+                return declare(parser, table, block);
+            }
+            _ => read_item(parser, &mut block, &token, family)?,
+        }
+    }
+}
+
+/// Takes NAME `{` items `}` of a set or map, after its word.
+pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Failure> {
+    let name = parser.name(if is_map {
+        "the name of a map"
+    } else {
+        "the name of a set"
+    })?;
+    let block = Block {
+        is_map,
+        name: parser.lexer.text(&name).to_owned(),
+        place: name.place,
+        comment: None,
+        maps_to: None,
+        key: None,
+        types: Vec::new(),
+        flags: false,
+        interval: false,
+        constant: false,
+        auto_merge: false,
+        elements: None,
+        ranged: None,
+    };
+    parser.sign(Sign::BraceOpen, "\"{\"")?;
+    read_block(parser, table, block)
+}
+
+/// Takes NAME `{` elements `}` after `add element` and its table.
+pub fn add(parser: &mut Parser, table: usize) -> Result<(), Failure> {
+    let token = parser.name("the name of a set or map")?;
+    let name = parser.lexer.text(&token).to_owned();
+    let Some(index) = parser.scopes[table].sets.get(&name).copied() else {
+        let cause = "no set or map of this name before this";
+        return Err(parser.lexer.wrong(&token, cause));
+    };
+    let set = &parser.policy.tables[table].sets[index as usize];
+    let (shape, interval) = (shape(set), set.interval);
+    if set.constant {
+        let at = parser.lexer.place_name(set.place);
+        return Err(parser
+            .lexer
+            .wrong(&token, format_args!("constant since {at}")));
+    }
+    let mut more = Elements::default();
+    let ranged = elements::read(parser, &shape, &mut more)?;
+    if let Some(place) = ranged.filter(|_| !interval) {
+        return Err(fail_ranged(parser, &name, place));
+    }
+    append(&mut parser.policy.tables[table].sets[index as usize], more);
+    Ok(())
+}

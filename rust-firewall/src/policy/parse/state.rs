@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the parser's files share: the lexer, the policy so far, names, and what the rule being read
+//! has tested.
+
+use std::collections::HashMap;
+
+use crate::base::log::Failure;
+use crate::policy::parse::lexer::Lexer;
+use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
+use crate::policy::{field_facts, Family, Field, Layer3, Place, Policy, ELEMENTS_MAX};
+
+/// Values of enum nfproto (linux/netfilter.h).
+pub const NFPROTO_IPV4: u16 = 2;
+pub const NFPROTO_IPV6: u16 = 10;
+/// Numbers of protocols (RFC 5237).
+pub const PROTOCOL_ICMP: u16 = 1;
+pub const PROTOCOL_TCP: u16 = 6;
+pub const PROTOCOL_UDP: u16 = 17;
+/// Nothing is known of a packet's protocol yet; several are possible, of which none may be used.
+pub const TESTED_ANY: u16 = 0;
+pub const TESTED_SEVERAL: u16 = 256;
+
+/// Statements of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes together.
+pub const STATEMENTS_MAX: usize = 32;
+/// Fields of a rule, likewise; a mark that is set counts as one.
+pub const FIELDS_MAX: u32 = 24;
+
+/// What has been declared in a table, by name.
+#[derive(Debug, Default)]
+pub struct Scope {
+    pub chains: HashMap<String, u32>,
+    pub sets: HashMap<String, u32>,
+}
+
+/// What a rule knows of its packets from the statements so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Tested {
+    pub family: Family,
+    /// NFPROTO_* or TESTED_*.
+    pub layer3: u16,
+    /// PROTOCOL_*, another protocol's number or TESTED_*.
+    pub protocol: u16,
+    /// How many fields it looked at.
+    pub fields: u32,
+}
+
+#[derive(Debug)]
+pub struct Parser {
+    pub lexer: Lexer,
+    pub policy: Policy,
+    pub tables: HashMap<(&'static str, String), u32>,
+    /// One a table.
+    pub scopes: Vec<Scope>,
+    pub rules: usize,
+    pub elements: usize,
+    pub base_chains: u32,
+    /// The place of each @NAME in a rule. The index of the set in a match is one into this until it
+    /// is resolved.
+    pub set_places: Vec<Place>,
+    pub tested: Tested,
+}
+
+impl Parser {
+    pub fn new(lexer: Lexer) -> Self {
+        Parser {
+            lexer,
+            policy: Policy::default(),
+            tables: HashMap::new(),
+            scopes: Vec::new(),
+            rules: 0,
+            elements: 0,
+            base_chains: 0,
+            set_places: Vec::new(),
+            tested: tested(Family::Inet),
+        }
+    }
+
+    /// Takes a name that the text may choose.
+    pub fn name(&mut self, expected: &str) -> Result<Token, Failure> {
+        let token = self.lexer.take();
+        if token.kind != TokenKind::Word {
+            return Err(self.lexer.unexpected(&token, expected));
+        }
+        if is_reserved(self.lexer.text(&token)) {
+            return Err(self
+                .lexer
+                .wrong(&token, "a word of the language is no name"));
+        }
+        Ok(token)
+    }
+
+    /// Takes a string.
+    pub fn string(&mut self) -> Result<String, Failure> {
+        let token = self.lexer.take();
+        if token.kind != TokenKind::String {
+            return Err(self.lexer.unexpected(&token, "a text in quotes"));
+        }
+        Ok(self.lexer.text(&token).to_owned())
+    }
+
+    /// Takes a sign or fails.
+    pub fn sign(&mut self, sign: Sign, expected: &str) -> Result<Token, Failure> {
+        let token = self.lexer.take();
+        if token.kind != TokenKind::Sign(sign) {
+            return Err(self.lexer.unexpected(&token, expected));
+        }
+        Ok(token)
+    }
+
+    /// Takes a word or fails.
+    pub fn word(&mut self, word: &str, expected: &str) -> Result<(), Failure> {
+        let token = self.lexer.take();
+        if !self.lexer.is(&token, word) {
+            return Err(self.lexer.unexpected(&token, expected));
+        }
+        Ok(())
+    }
+
+    /// Takes a number.
+    pub fn number(&mut self) -> Result<(Token, u64), Failure> {
+        let token = self.lexer.take();
+        match token.kind {
+            TokenKind::Number(number) => Ok((token, number)),
+            _ => Err(self.lexer.unexpected(&token, "a number")),
+        }
+    }
+
+    /// Counts an element that begins with a token.
+    pub fn count_element(&mut self, token: &Token) -> Result<(), Failure> {
+        if self.elements >= ELEMENTS_MAX {
+            let cause = format!("more than {ELEMENTS_MAX} elements in all sets");
+            return Err(self.lexer.wrong(token, cause));
+        }
+        self.elements += 1;
+        Ok(())
+    }
+
+    /// Takes note that the rule looks at a field, which begins with a token; fails if what it knows
+    /// excludes the field.
+    pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
+        let facts = field_facts(field);
+        if self.tested.fields == FIELDS_MAX {
+            let cause = format!("more than {FIELDS_MAX} fields in a rule");
+            return Err(self.lexer.wrong(token, cause));
+        }
+        self.tested.fields += 1;
+        let (layer3, version) = match facts.layer3 {
+            Layer3::Any => (TESTED_ANY, ""),
+            Layer3::NeedsIpv4 => (NFPROTO_IPV4, "IPv4"),
+            Layer3::NeedsIpv6 => (NFPROTO_IPV6, "IPv6"),
+        };
+        let protocol = u16::from(facts.protocol);
+        if excludes(self.tested.layer3, layer3) {
+            let text = facts.text;
+            return Err(self.lexer.wrong(
+                token,
+                format_args!("{text} needs {version}, which the table or a match before excludes"),
+            ));
+        }
+        if excludes(self.tested.protocol, protocol) {
+            let name = protocol_name(protocol);
+            let text = facts.text;
+            return Err(self.lexer.wrong(
+                token,
+                format_args!("{text} needs the protocol {name}, which a match before excludes"),
+            ));
+        }
+        if field == Field::MetaNfproto && self.tested.family != Family::Inet {
+            return Err(self
+                .lexer
+                .wrong(token, "meta nfproto is for a table inet only"));
+        }
+        learn(&mut self.tested.layer3, layer3);
+        learn(&mut self.tested.protocol, protocol);
+        Ok(())
+    }
+
+    /// Takes a define or include whose word was taken. Whether it was one.
+    pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
+        if self.lexer.is(word, "define") {
+            self.lexer.define()?;
+            self.lexer.take_end()?;
+        } else if self.lexer.is(word, "include") {
+            self.lexer.include()?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+/// The name of a protocol that fields need.
+fn protocol_name(protocol: u16) -> &'static str {
+    match protocol {
+        PROTOCOL_ICMP => "icmp",
+        PROTOCOL_TCP => "tcp",
+        PROTOCOL_UDP => "udp",
+        _ => "icmpv6",
+    }
+}
+
+/// What a rule of a table knows before its first statement.
+pub fn tested(family: Family) -> Tested {
+    Tested {
+        family,
+        layer3: match family {
+            Family::Ip => NFPROTO_IPV4,
+            Family::Ip6 => NFPROTO_IPV6,
+            Family::Inet => TESTED_ANY,
+        },
+        protocol: TESTED_ANY,
+        fields: 0,
+    }
+}
+
+/// Whether what is known excludes what is needed.
+pub fn excludes(known: u16, needed: u16) -> bool {
+    known != TESTED_ANY && needed != TESTED_ANY && known != needed
+}
+
+/// Takes note of what a match tells.
+pub fn learn(known: &mut u16, told: u16) {
+    if told != TESTED_ANY {
+        *known = if excludes(*known, told) {
+            TESTED_SEVERAL
+        } else {
+            told
+        };
+    }
+}

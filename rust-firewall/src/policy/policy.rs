@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The policy as parsed: types only, no I/O. rules/policy/GRAMMAR.md says what each part means.
+//!
+//! Every value of every type is one number of up to 128 bits, the way the field reads on the wire
+//! (big endian) taken as a number; an interface name is its 16 bytes, NUL-padded, read as a big
+//! endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is.
+
+pub use crate::spec::field::*;
+
+/// Bytes of a name or a string, with the final NUL that it has in the C twin.
+pub const NAME_BYTES: usize = 128;
+/// Fields of a concatenation.
+pub const KEY_FIELDS_MAX: usize = 5;
+/// Chains in one way (NFT_JUMP_STACK_SIZE).
+pub const WAY_MAX: usize = 16;
+/// Files in one another.
+pub const INCLUDE_DEPTH_MAX: usize = 16;
+/// $NAME in one another.
+pub const DEFINE_DEPTH_MAX: usize = 64;
+/// Braces in one another within a set.
+pub const BRACE_DEPTH_MAX: usize = 16;
+/// Bytes of the text with all includes.
+pub const TEXT_MAX: usize = 32 << 20;
+/// After $NAME is replaced.
+pub const TOKENS_MAX: u64 = 16 << 20;
+/// Elements of all sets together.
+pub const ELEMENTS_MAX: usize = 2 << 20;
+/// Rules of all chains together.
+pub const RULES_MAX: usize = 1 << 20;
+/// Without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
+pub const LIMIT_BURST_PACKETS: u64 = 5;
+
+/// Where a part stands in the text. Not part of a policy's identity (see `equal`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Index into `Policy::files`.
+    pub file: u32,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in bytes.
+    pub column: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Ip,
+    Ip6,
+    Inet,
+}
+
+/// Values of enum nf_inet_hooks (linux/netfilter.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Hook {
+    Prerouting,
+    Input,
+    Forward,
+    Output,
+    Postrouting,
+}
+
+pub const HOOK_COUNT: usize = Hook::Postrouting as usize + 1;
+
+/// Fields put together, in order: 1..=KEY_FIELDS_MAX.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    pub fields: Vec<Field>,
+}
+
+/// low <= high; both included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    pub low: u128,
+    pub high: u128,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Accept,
+    Drop,
+    Continue,
+    Return,
+    Jump,
+    Goto,
+}
+
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub verdict: Verdict,
+    /// The chain's name with jump and goto, else "".
+    pub chain: String,
+    /// The chain of jump and goto, into the table's chains; filled in by `parse`.
+    pub chain_index: u32,
+    /// The place of the word, or of the chain's name.
+    pub place: Place,
+}
+
+/// Elements, in the order written. `ranges` has count * fields entries: the fields of the first
+/// element, of the second, …
+#[derive(Clone, Debug, Default)]
+pub struct Elements {
+    /// Fields of a key.
+    pub fields: usize,
+    pub ranges: Vec<Range>,
+    /// The targets of a verdict map, one an element; else empty.
+    pub targets: Vec<Target>,
+    /// The marks of a map to marks, one an element; else empty.
+    pub marks: Vec<u32>,
+    /// One an element.
+    pub places: Vec<Place>,
+}
+
+impl Elements {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The fields of one element.
+    pub fn element(&self, index: usize) -> &[Range] {
+        &self.ranges[index * self.fields..(index + 1) * self.fields]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapsTo {
+    Set,
+    VerdictMap,
+    MarkMap,
+}
+
+/// A named set or map.
+#[derive(Clone, Debug)]
+pub struct Set {
+    pub name: String,
+    /// "" = none.
+    pub comment: String,
+    pub place: Place,
+    pub maps_to: MapsTo,
+    /// The fields, if written with typeof.
+    pub key: Option<Key>,
+    /// One a field.
+    pub types: Vec<Type>,
+    pub interval: bool,
+    pub constant: bool,
+    pub auto_merge: bool,
+    pub elements: Elements,
+}
+
+/// How a match compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Eq,
+    Ne,
+    /// With the one value `low` of the range.
+    Lt,
+    Gt,
+    Le,
+    Ge,
+    /// Bit masks: (field & low) != 0.
+    BitsAny,
+}
+
+/// What a match compares with, what a map looks in.
+#[derive(Clone, Debug)]
+pub enum Right {
+    Range(Range),
+    /// A set of the table: its index, filled in by `parse`, and its name.
+    Named {
+        set: u32,
+        name: String,
+    },
+    Literal(Elements),
+}
+
+#[derive(Clone, Debug)]
+pub struct Match {
+    pub key: Key,
+    /// The key is one field; compare (field & mask); op is Eq or Ne.
+    pub mask: Option<u128>,
+    pub op: Op,
+    pub right: Right,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// What it starts with, as bytes.
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub over: bool,
+    /// Else of packets.
+    pub of_bytes: bool,
+    /// A unit; at least 1.
+    pub rate: u64,
+    /// Seconds: 1, 60, 3600, 86400, 604800.
+    pub unit_s: u64,
+    /// Packets, or bytes.
+    pub burst: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    pub over: bool,
+    pub bytes: u64,
+    pub used: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// "" = none.
+    pub prefix: String,
+    /// 0 emerg .. 7 debug; 4 = warn, the default.
+    pub level: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectKind {
+    TcpReset,
+    /// The code is one of ICMP type 3.
+    Icmp,
+    /// The code is one of ICMPv6 type 1.
+    Icmpv6,
+    /// The code is one of ICMPX_*.
+    Icmpx,
+}
+
+/// Values of enum nft_reject_inet_code (linux/netfilter/nf_tables.h).
+pub const ICMPX_NO_ROUTE: u8 = 0;
+pub const ICMPX_PORT_UNREACHABLE: u8 = 1;
+pub const ICMPX_HOST_UNREACHABLE: u8 = 2;
+pub const ICMPX_ADMIN_PROHIBITED: u8 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reject {
+    pub kind: RejectKind,
+    pub code: u8,
+}
+
+/// What becomes of the mark.
+#[derive(Clone, Debug)]
+pub enum MarkSet {
+    /// (mark & keep) ^ toggle.
+    Bits { keep: u32, toggle: u32 },
+    /// What a map finds: right is Named or Literal, op Eq.
+    Map(Match),
+}
+
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub place: Place,
+    pub kind: StatementKind,
+}
+
+#[derive(Clone, Debug)]
+pub enum StatementKind {
+    Match(Box<Match>),
+    Counter(Counter),
+    Limit(Limit),
+    Quota(Quota),
+    Log(Box<Log>),
+    MarkSet(Box<MarkSet>),
+    Verdict(Box<Target>),
+    Reject(Reject),
+    /// Right is Named or Literal, op Eq.
+    Vmap(Box<Match>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// The place of its first token.
+    pub place: Place,
+    pub comment: Option<String>,
+    pub statements: Vec<Statement>,
+}
+
+/// What makes a chain a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    pub hook: Hook,
+    pub priority: i32,
+    /// Accept or Drop.
+    pub policy: Verdict,
+    /// Counts base chains of the whole text, from 0, in order.
+    pub declared: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Chain {
+    pub name: String,
+    /// "" = none.
+    pub comment: String,
+    pub place: Place,
+    pub base: Option<Base>,
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub family: Family,
+    pub name: String,
+    /// "" = none.
+    pub comment: String,
+    pub sets: Vec<Set>,
+    pub chains: Vec<Chain>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    pub flush: bool,
+    /// Paths as they appear in messages; [0] is the one given.
+    pub files: Vec<String>,
+    pub tables: Vec<Table>,
+}
+
+/// All families, in order, with their names in the language.
+pub const FAMILIES: [(Family, &str); 3] = [
+    (Family::Ip, "ip"),
+    (Family::Ip6, "ip6"),
+    (Family::Inet, "inet"),
+];
+
+/// All hooks, in order, with their names in the language.
+pub const HOOKS: [(Hook, &str); HOOK_COUNT] = [
+    (Hook::Prerouting, "prerouting"),
+    (Hook::Input, "input"),
+    (Hook::Forward, "forward"),
+    (Hook::Output, "output"),
+    (Hook::Postrouting, "postrouting"),
+];
+
+pub fn hook_name(hook: Hook) -> &'static str {
+    HOOKS[hook as usize].1
+}
+
+/// The name of a family, a hook, a type, as in the language.
+pub fn family_name(family: Family) -> &'static str {
+    FAMILIES[family as usize].1
+}
+
+pub fn type_name(kind: Type) -> &'static str {
+    TYPES[kind as usize].1
+}
+
+/// Whether two lists have equal items.
+fn equal_all<T>(a: &[T], b: &[T], equal: fn(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+}
+
+fn equal_target(a: &Target, b: &Target) -> bool {
+    a.verdict == b.verdict && a.chain == b.chain
+}
+
+fn equal_elements(a: &Elements, b: &Elements) -> bool {
+    a.fields == b.fields
+        && a.count() == b.count()
+        && a.ranges == b.ranges
+        && a.marks == b.marks
+        && equal_all(&a.targets, &b.targets, equal_target)
+}
+
+fn equal_set(a: &Set, b: &Set) -> bool {
+    a.name == b.name
+        && a.comment == b.comment
+        && a.maps_to == b.maps_to
+        && a.key == b.key
+        && a.types == b.types
+        && (a.interval, a.constant, a.auto_merge) == (b.interval, b.constant, b.auto_merge)
+        && equal_elements(&a.elements, &b.elements)
+}
+
+fn equal_match(a: &Match, b: &Match) -> bool {
+    a.key == b.key
+        && a.mask == b.mask
+        && a.op == b.op
+        && match (&a.right, &b.right) {
+            (Right::Range(a), Right::Range(b)) => a == b,
+            (Right::Named { name: a, .. }, Right::Named { name: b, .. }) => a == b,
+            (Right::Literal(a), Right::Literal(b)) => equal_elements(a, b),
+            _ => false,
+        }
+}
+
+fn equal_mark_set(a: &MarkSet, b: &MarkSet) -> bool {
+    match (a, b) {
+        (MarkSet::Map(a), MarkSet::Map(b)) => equal_match(a, b),
+        (
+            MarkSet::Bits { keep, toggle },
+            MarkSet::Bits {
+                keep: other_keep,
+                toggle: other_toggle,
+            },
+        ) => keep == other_keep && toggle == other_toggle,
+        _ => false,
+    }
+}
+
+fn equal_statement(a: &Statement, b: &Statement) -> bool {
+    match (&a.kind, &b.kind) {
+        (StatementKind::Match(a), StatementKind::Match(b))
+        | (StatementKind::Vmap(a), StatementKind::Vmap(b)) => equal_match(a, b),
+        (StatementKind::Counter(a), StatementKind::Counter(b)) => a == b,
+        (StatementKind::Limit(a), StatementKind::Limit(b)) => a == b,
+        (StatementKind::Quota(a), StatementKind::Quota(b)) => a == b,
+        (StatementKind::Log(a), StatementKind::Log(b)) => a == b,
+        (StatementKind::MarkSet(a), StatementKind::MarkSet(b)) => equal_mark_set(a, b),
+        (StatementKind::Verdict(a), StatementKind::Verdict(b)) => equal_target(a, b),
+        (StatementKind::Reject(a), StatementKind::Reject(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn equal_rule(a: &Rule, b: &Rule) -> bool {
+    a.comment == b.comment && equal_all(&a.statements, &b.statements, equal_statement)
+}
+
+fn equal_chain(a: &Chain, b: &Chain) -> bool {
+    a.name == b.name
+        && a.comment == b.comment
+        && a.base == b.base
+        && equal_all(&a.rules, &b.rules, equal_rule)
+}
+
+fn equal_table(a: &Table, b: &Table) -> bool {
+    a.family == b.family
+        && a.name == b.name
+        && a.comment == b.comment
+        && equal_all(&a.sets, &b.sets, equal_set)
+        && equal_all(&a.chains, &b.chains, equal_chain)
+}
+
+/// Whether two policies say the same; places and file names do not count.
+pub fn equal(a: &Policy, b: &Policy) -> bool {
+    a.flush == b.flush && equal_all(&a.tables, &b.tables, equal_table)
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a policy can ever read or do, from the chains that a packet can come to.
+
+use crate::packet;
+use crate::policy::{
+    Chain, Family, Field, MarkSet, Match, Policy, RejectKind, Right, Statement, StatementKind,
+    Table, Target, Verdict,
+};
+
+/// Copied so that the kernel tells a packet's length.
+pub const LENGTH_BYTES: u32 = 1;
+/// For fields of the IPv4 header.
+pub const IPV4_BYTES: u32 = 20;
+/// For fields of the fixed IPv6 header.
+pub const IPV6_BYTES: u32 = 40;
+/// For layer 4 behind the longest IPv4 header.
+pub const IPV4_L4_BYTES: u32 = 80;
+/// For what stands behind the fixed IPv6 header, and for reject.
+pub const ALL_BYTES: u32 = packet::COPY_BYTES;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requirement {
+    /// Bytes of a packet that are copied, at least; 0 = metadata only.
+    pub copy_bytes: u32,
+    /// Reads behind the network header.
+    pub layer4: bool,
+    /// meta skuid, meta skgid.
+    pub uid_gid: bool,
+    /// ct state.
+    pub conntrack_state: bool,
+    /// ct mark.
+    pub conntrack_mark: bool,
+    /// iifname, oifname.
+    pub interface_names: bool,
+    /// Answers can be asked for.
+    pub reject: bool,
+}
+
+/// Looks at the chains of a table that packets of one family can come to.
+struct Search<'a> {
+    table: &'a Table,
+    ipv6: bool,
+    /// Chains still to be looked at and looked at, in the order of finding.
+    found: Vec<usize>,
+    /// Whether a chain is in found.
+    known: Vec<bool>,
+    requirement: &'a mut Requirement,
+}
+
+fn require(search: &mut Search, copy_bytes: u32) {
+    let required = &mut search.requirement.copy_bytes;
+    *required = copy_bytes.max(*required);
+}
+
+/// Layer 4, or what has to be walked to on the way there.
+fn require_layer4(search: &mut Search) {
+    let copy_bytes = if search.ipv6 {
+        ALL_BYTES
+    } else {
+        IPV4_L4_BYTES
+    };
+    require(search, copy_bytes);
+    search.requirement.layer4 = true;
+}
+
+fn require_field(search: &mut Search, field: Field) {
+    match field {
+        Field::IpSaddr
+        | Field::IpDaddr
+        | Field::IpProtocol
+        | Field::IpTtl
+        | Field::IpDscp
+        | Field::IpLength
+        | Field::IpFragOff => {
+            if !search.ipv6 {
+                require(search, IPV4_BYTES);
+            }
+        }
+        Field::Ip6Saddr | Field::Ip6Daddr | Field::Ip6Nexthdr | Field::Ip6Hoplimit => {
+            if search.ipv6 {
+                require(search, IPV6_BYTES);
+            }
+        }
+        Field::TcpSport
+        | Field::TcpDport
+        | Field::TcpFlags
+        | Field::UdpSport
+        | Field::UdpDport
+        | Field::ThSport
+        | Field::ThDport => require_layer4(search),
+        Field::IcmpType | Field::IcmpCode => {
+            if !search.ipv6 {
+                require_layer4(search);
+            }
+        }
+        Field::Icmpv6Type
+        | Field::Icmpv6Code
+        | Field::ExthdrHbh
+        | Field::ExthdrRt
+        | Field::ExthdrFrag
+        | Field::ExthdrDst
+        | Field::ExthdrMh => {
+            if search.ipv6 {
+                require_layer4(search);
+            }
+        }
+        Field::MetaL4proto => {
+            if search.ipv6 {
+                require_layer4(search);
+            } else {
+                require(search, IPV4_BYTES);
+            }
+        }
+        Field::MetaLength => require(search, LENGTH_BYTES),
+        Field::MetaIifname | Field::MetaOifname => search.requirement.interface_names = true,
+        Field::MetaSkuid | Field::MetaSkgid => search.requirement.uid_gid = true,
+        Field::CtState => search.requirement.conntrack_state = true,
+        Field::CtMark => search.requirement.conntrack_mark = true,
+        Field::MetaNfproto | Field::MetaMark | Field::MetaIif | Field::MetaOif => {}
+    }
+}
+
+fn find(search: &mut Search, chain: usize) {
+    if std::mem::replace(&mut search.known[chain], true) {
+        return;
+    }
+    search.found.push(chain);
+}
+
+fn find_target(search: &mut Search, target: &Target) {
+    if matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
+        find(search, target.chain_index as usize);
+    }
+}
+
+fn require_match(search: &mut Search, matched: &Match) {
+    for &field in &matched.key.fields {
+        require_field(search, field);
+    }
+    let elements = match &matched.right {
+        Right::Range(_) => return,
+        Right::Named { set, .. } => &search.table.sets[*set as usize].elements,
+        Right::Literal(elements) => elements,
+    };
+    for target in &elements.targets {
+        find_target(search, target);
+    }
+}
+
+fn require_statement(search: &mut Search, statement: &Statement) {
+    match &statement.kind {
+        StatementKind::Match(matched) | StatementKind::Vmap(matched) => {
+            require_match(search, matched);
+        }
+        StatementKind::Limit(limit) => {
+            if limit.of_bytes {
+                require(search, LENGTH_BYTES);
+            }
+        }
+        StatementKind::Counter(_) | StatementKind::Quota(_) => require(search, LENGTH_BYTES),
+        StatementKind::MarkSet(mark) => {
+            if let MarkSet::Map(map) = &**mark {
+                require_match(search, map);
+            }
+        }
+        StatementKind::Verdict(target) => find_target(search, target),
+        StatementKind::Reject(reject) => {
+            require(search, ALL_BYTES);
+            search.requirement.reject = true;
+            if reject.kind == RejectKind::TcpReset {
+                require_layer4(search);
+            }
+        }
+        StatementKind::Log(_) => {}
+    }
+}
+
+fn require_chain(search: &mut Search, chain: &Chain) {
+    for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
+        require_statement(search, statement);
+    }
+}
+
+/// Adds what a table requires.
+fn require_table(table: &Table, ipv6: bool, requirement: &mut Requirement) {
+    let mut search = Search {
+        table,
+        ipv6,
+        found: Vec::new(),
+        known: vec![false; table.chains.len()],
+        requirement,
+    };
+    for (number, chain) in table.chains.iter().enumerate() {
+        if chain.base.is_some() {
+            find(&mut search, number);
+        }
+    }
+    let mut next = 0;
+    while let Some(&number) = search.found.get(next) {
+        require_chain(&mut search, &table.chains[number]);
+        next += 1;
+    }
+}
+
+/// What the base chains that see IPv4 packets, or IPv6 packets, require.
+pub fn of(policy: &Policy, ipv6: bool) -> Requirement {
+    let other = if ipv6 { Family::Ip } else { Family::Ip6 };
+    let mut requirement = Requirement::default();
+    for table in policy.tables.iter().filter(|table| table.family != other) {
+        require_table(table, ipv6, &mut requirement);
+    }
+    requirement
+}
+
+/// Adds what another one requires.
+pub fn join(requirement: &mut Requirement, other: &Requirement) {
+    requirement.copy_bytes = requirement.copy_bytes.max(other.copy_bytes);
+    requirement.layer4 |= other.layer4;
+    requirement.uid_gid |= other.uid_gid;
+    requirement.conntrack_state |= other.conntrack_state;
+    requirement.conntrack_mark |= other.conntrack_mark;
+    requirement.interface_names |= other.interface_names;
+    requirement.reject |= other.reject;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One token at the start of a text: what it is and how long. Pure; places, files and $NAME are the
+//! lexer's. rules/policy/GRAMMAR.md, "Text".
+
+use crate::policy::{Place, NAME_BYTES};
+
+/// Bytes of a token that an error shows; then comes "...".
+pub const QUOTE_BYTES: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Comes again when taken.
+    EndOfText,
+    /// One for any number of line ends in a row, with blanks and comments between.
+    LineEnd,
+    Semicolon,
+    /// A letter, then letters, digits, _ - . / (so `mbytes/second` is one, as in nft).
+    Word,
+    /// A word with a * in it: eth*
+    Wildcard,
+    /// Decimal or hexadecimal, up to 2^64 - 1.
+    Number(u64),
+    /// Digits and dots, at least one dot; not checked further.
+    Ipv4,
+    /// Hexadecimal digits, at least two colons, dotted end; not checked further.
+    Ipv6,
+    /// The text is what stands between the quotes.
+    String,
+    Sign(Sign),
+    /// Anything else, such as 80tcp, or é.
+    Other,
+    /// $NAME; never given out.
+    Variable,
+    /// What is wrong is told by `unexpected`, `refuse`, `wrong`.
+    Bad,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    BraceOpen,
+    BraceClose,
+    RoundOpen,
+    RoundClose,
+    Comma,
+    Colon,
+    Dot,
+    Assign,
+    /// ==
+    Eq,
+    /// !=
+    Ne,
+    Lt,
+    Gt,
+    /// <=
+    Le,
+    /// >=
+    Ge,
+    And,
+    Or,
+    Xor,
+    Slash,
+    Minus,
+    Plus,
+    At,
+}
+
+/// `Lexer::text` gives its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub kind: TokenKind,
+    pub place: Place,
+    /// Where its text stands in the file of its place.
+    pub start: u32,
+    /// In bytes.
+    pub length: u32,
+}
+
+/// Whether a word is one of the language's (or of nft's), so that it can't be a name.
+pub fn is_reserved(text: &str) -> bool {
+    RESERVED.binary_search(&text).is_ok()
+}
+
+/// A text in quotes: at most QUOTE_BYTES of it with everything unprintable, '"' and '\' as \xNN,
+/// then "..." if there was more.
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes().take(QUOTE_BYTES) {
+        if !(b' '..=b'~').contains(&byte) || matches!(byte, b'"' | b'\\') {
+            quoted.push_str(&format!("\\x{byte:02x}"));
+        } else {
+            quoted.push(char::from(byte));
+        }
+    }
+    quoted.push_str(if text.len() > QUOTE_BYTES {
+        "...\""
+    } else {
+        "\""
+    });
+    quoted
+}
+
+/// In order of their bytes.
+#[rustfmt::skip]
+const RESERVED: [&str; 156] = [
+    "accept", "add", "ah", "all", "and", "arp", "auto-merge", "bridge", "cgroup", "chain",
+    "comment", "comp", "constant", "continue", "counter", "cpu", "create", "ct", "day", "dccp",
+    "define", "delete", "describe", "destroy", "device", "devices", "dnat", "drop", "dst", "dup",
+    "dynamic", "ecn", "element", "elements", "eq", "esp", "ether", "exists", "expires", "export",
+    "exthdr", "fib", "flags", "flow", "flowtable", "flush", "frag", "fwd", "gc-interval", "ge",
+    "get", "goto", "gt", "handle", "hbh", "hook", "hour", "ibriport", "ibrname", "icmp", "icmpv6",
+    "igmp", "iif", "iifgroup", "iifname", "iiftype", "import", "include", "index", "inet", "insert",
+    "interval", "ip", "ip6", "ipsec", "jhash", "jump", "le", "limit", "list", "ll", "log", "lshift",
+    "lt", "map", "mark", "masquerade", "meta", "meter", "mh", "missing", "monitor", "ne", "netdev",
+    "nftrace", "nh", "not", "notrack", "numgen", "obriport", "obrname", "offload", "oif",
+    "oifgroup", "oifname", "oiftype", "or", "osf", "pkttype", "policy", "position", "priority",
+    "queue", "quota", "random", "redefine", "redirect", "reject", "rename", "replace", "reset",
+    "return", "rshift", "rt", "rt0", "rt2", "rtclassid", "rule", "ruleset", "sctp", "secmark",
+    "set", "size", "skgid", "skuid", "snat", "socket", "srh", "symhash", "synproxy", "table", "tcp",
+    "th", "time", "timeout", "tproxy", "type", "typeof", "udp", "udplite", "undefine", "update",
+    "vlan", "vmap", "xor", "xt",
+];
+
+/// What a token at the start of a text is.
+pub struct Scanned {
+    pub kind: TokenKind,
+    /// In bytes, with the quotes of a string.
+    pub length: usize,
+    /// Why it is no good.
+    pub cause: Option<&'static str>,
+}
+
+/// Whether a byte can stand in a word behind its first letter.
+fn in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
+}
+
+/// How many bytes at the start of a text are of a kind.
+fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
+    text.iter()
+        .position(|byte| !is(*byte))
+        .unwrap_or(text.len())
+}
+
+fn scanned(kind: TokenKind, length: usize) -> Scanned {
+    Scanned {
+        kind,
+        length,
+        cause: None,
+    }
+}
+
+fn scanned_wrong(length: usize, cause: &'static str) -> Scanned {
+    Scanned {
+        kind: TokenKind::Other,
+        length,
+        cause: Some(cause),
+    }
+}
+
+/// A token of a length that names and the like may have.
+fn limited(kind: TokenKind, length: usize) -> Scanned {
+    if length < NAME_BYTES {
+        scanned(kind, length)
+    } else {
+        scanned_wrong(length, "longer than 127 bytes")
+    }
+}
+
+fn scan_string(text: &[u8]) -> Scanned {
+    let length = 1 + run(&text[1..], |byte| byte != b'"' && byte != b'\n');
+    if text.get(length) != Some(&b'"') {
+        return scanned_wrong(length, "no closing quote in this line");
+    }
+    let limited = limited(TokenKind::String, length - 1);
+    Scanned {
+        length: length + 1,
+        ..limited
+    }
+}
+
+fn scan_variable(text: &[u8]) -> Scanned {
+    let length = run(&text[1..], in_word);
+    if length > 0 && text[1].is_ascii_alphabetic() {
+        let limited = limited(TokenKind::Variable, length);
+        Scanned {
+            length: length + 1,
+            ..limited
+        }
+    } else {
+        scanned(TokenKind::Other, 1)
+    }
+}
+
+fn scan_word(text: &[u8]) -> Scanned {
+    let length = run(text, in_word);
+    if text.get(length) == Some(&b'*') {
+        limited(
+            TokenKind::Wildcard,
+            run(text, |byte| in_word(byte) || byte == b'*'),
+        )
+    } else {
+        limited(TokenKind::Word, length)
+    }
+}
+
+/// The length without the dots at its end.
+fn without_dots(text: &[u8], length: usize) -> usize {
+    let dots = text[..length].iter().rev();
+    length - dots.take_while(|byte| **byte == b'.').count()
+}
+
+/// Whether the last group, behind a colon, is of decimal digits.
+fn ends_decimal(text: &[u8]) -> bool {
+    let tail = text.rsplit(|byte| *byte == b':').next().unwrap_or(text);
+    !tail.is_empty() && tail.iter().all(u8::is_ascii_digit)
+}
+
+/// Hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A colon at the end
+/// that is not one of two does not belong to it: `::1: accept`.
+fn scan_ipv6(text: &[u8]) -> Option<Scanned> {
+    let mut length = run(text, |byte| byte.is_ascii_hexdigit() || byte == b':');
+    let run_text = &text[..length];
+    if run_text.ends_with(b":::") || run_text.ends_with(b":") && !run_text.ends_with(b"::") {
+        length -= 1;
+    }
+    if text[..length].iter().filter(|byte| **byte == b':').count() < 2 {
+        return None;
+    }
+    if ends_decimal(&text[..length]) {
+        length += run(&text[length..], |byte| {
+            byte.is_ascii_digit() || byte == b'.'
+        });
+        length = without_dots(text, length);
+    }
+    Some(limited(TokenKind::Ipv6, length))
+}
+
+fn scan_digits(digits: &str, base: u32, length: usize) -> Scanned {
+    match u64::from_str_radix(digits, base) {
+        Ok(number) => scanned(TokenKind::Number(number), length),
+        Err(_) => scanned_wrong(length, "larger than 18446744073709551615"),
+    }
+}
+
+/// A number, an IPv4 address, or what begins like one.
+fn scan_number(text: &[u8]) -> Scanned {
+    let in_other = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let hexadecimal = text.len() > 2 && matches!(&text[..2], b"0x" | b"0X");
+    let length = if hexadecimal {
+        2 + run(&text[2..], |byte| byte.is_ascii_hexdigit())
+    } else {
+        let length = run(text, |byte| byte.is_ascii_digit() || byte == b'.');
+        without_dots(text, length)
+    };
+    let whole = length + run(&text[length..], in_other);
+    let digits = std::str::from_utf8(&text[..length]).expect("digits and dots");
+    if whole > length || hexadecimal && length == 2 {
+        limited(TokenKind::Other, whole)
+    } else if hexadecimal {
+        scan_digits(&digits[2..], 16, length)
+    } else if digits.contains('.') {
+        limited(TokenKind::Ipv4, length)
+    } else if length > 1 && digits.starts_with('0') {
+        scanned_wrong(
+            length,
+            "a leading zero, which nft reads as octal: leave it out",
+        )
+    } else {
+        scan_digits(digits, 10, length)
+    }
+}
+
+fn scanned_sign(sign: Sign, length: usize) -> Scanned {
+    scanned(TokenKind::Sign(sign), length)
+}
+
+/// A sign, or one character of something else.
+fn scan_sign(text: &[u8]) -> Scanned {
+    let two = match &text[..text.len().min(2)] {
+        b"==" => Some(Sign::Eq),
+        b"!=" => Some(Sign::Ne),
+        b"<=" => Some(Sign::Le),
+        b">=" => Some(Sign::Ge),
+        _ => None,
+    };
+    if let Some(sign) = two {
+        return scanned_sign(sign, 2);
+    }
+    let sign = match text[0] {
+        b'{' => Sign::BraceOpen,
+        b'}' => Sign::BraceClose,
+        b'(' => Sign::RoundOpen,
+        b')' => Sign::RoundClose,
+        b',' => Sign::Comma,
+        b':' => Sign::Colon,
+        b'.' => Sign::Dot,
+        b'=' => Sign::Assign,
+        b'<' => Sign::Lt,
+        b'>' => Sign::Gt,
+        b'&' => Sign::And,
+        b'|' => Sign::Or,
+        b'^' => Sign::Xor,
+        b'/' => Sign::Slash,
+        b'-' => Sign::Minus,
+        b'+' => Sign::Plus,
+        b'@' => Sign::At,
+        // A character with the bytes that go on with it.
+        _ => {
+            return scanned(
+                TokenKind::Other,
+                1 + run(&text[1..], |byte| byte & 0xc0 == 0x80),
+            )
+        }
+    };
+    scanned_sign(sign, 1)
+}
+
+/// The token at the start of a text without blanks before it.
+pub fn scan(text: &[u8]) -> Scanned {
+    let Some(first) = text.first() else {
+        return scanned(TokenKind::EndOfText, 0);
+    };
+    match first {
+        b'\n' => scanned(TokenKind::LineEnd, 1),
+        b';' => scanned(TokenKind::Semicolon, 1),
+        b'"' => scan_string(text),
+        b'$' => scan_variable(text),
+        b'0'..=b'9' => scan_ipv6(text).unwrap_or_else(|| scan_number(text)),
+        b'a'..=b'z' | b'A'..=b'Z' => scan_ipv6(text).unwrap_or_else(|| scan_word(text)),
+        b':' => scan_ipv6(text).unwrap_or_else(|| scan_sign(text)),
+        b'.' | b'_' if text.len() > 1 && in_word(text[1]) || *first == b'_' => {
+            limited(TokenKind::Other, run(text, in_word))
+        }
+        _ => scan_sign(text),
+    }
+}

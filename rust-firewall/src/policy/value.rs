@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Single values of every type: text to number and back. rules/policy/GRAMMAR.md, "Values", says
+//! how each is written and printed.
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::policy::symbol::{
+    find, name_of, symbols_of, symbols_of_reject, symbols_printed, Symbol, LEVELS, UNITS,
+};
+use crate::policy::token::TokenKind;
+use crate::policy::{Range, RejectKind, Type, TYPES};
+
+/// Bytes of an interface name with its final NUL (IFNAMSIZ).
+pub const INTERFACE_BYTES: usize = 16;
+
+/// Whether a type's values can be written as numbers.
+fn takes_numbers(kind: Type) -> bool {
+    !matches!(
+        kind,
+        Type::Ipv6Addr
+            | Type::Ifname
+            | Type::IfaceIndex
+            | Type::CtState
+            | Type::NfProto
+            | Type::Boolean
+    )
+}
+
+/// What is wrong with a token that is no value of this type.
+fn cause_of(kind: Type) -> &'static str {
+    match kind {
+        Type::Ipv4Addr => "not an IPv4 address",
+        Type::Ipv6Addr => "not an IPv6 address",
+        Type::InetProto => "not a protocol that is known here: write its number",
+        Type::InetService => "not a service that is known here: write its port",
+        Type::TcpFlag => "not one of fin syn rst psh ack urg ecn cwr, nor a number",
+        Type::IcmpType => "not an ICMP type such as echo-request, nor a number",
+        Type::IcmpCode => "not an ICMP code such as port-unreachable, nor a number",
+        Type::Icmpv6Type => "not an ICMPv6 type such as echo-request, nor a number",
+        Type::Icmpv6Code => "not an ICMPv6 code such as port-unreachable, nor a number",
+        Type::Dscp => "not one of cs0 to cs7, af11 to af43, ef, nor a number",
+        Type::Mark | Type::Integer => "not a number",
+        Type::Ifname | Type::IfaceIndex => "not the name of an interface",
+        Type::Uid => "not a number: `id -u NAME` tells that of a user",
+        Type::Gid => "not a number: `getent group NAME` tells that of a group",
+        Type::CtState => "not one of invalid established related new untracked",
+        Type::NfProto => "not one of ipv4 ipv6",
+        Type::Boolean => "not one of exists missing",
+    }
+}
+
+/// What is wrong with a number that has more than so many bits.
+fn cause_of_size(bits: u8) -> &'static str {
+    match bits {
+        6 => "larger than 63",
+        8 => "larger than 255",
+        16 => "larger than 65535",
+        _ => "larger than 4294967295",
+    }
+}
+
+fn single(value: u128) -> Range {
+    Range {
+        low: value,
+        high: value,
+    }
+}
+
+fn parse_address(kind: Type, text: &str) -> Result<Range, &'static str> {
+    let value = if kind == Type::Ipv4Addr {
+        text.parse::<Ipv4Addr>()
+            .map(|address| u32::from(address).into())
+    } else {
+        text.parse::<Ipv6Addr>().map(u128::from)
+    };
+    value.map(single).map_err(|_| cause_of(kind))
+}
+
+fn interface_filled(name: &str, rest: u8) -> u128 {
+    let mut bytes = [rest; INTERFACE_BYTES];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    u128::from_be_bytes(bytes)
+}
+
+fn parse_interface(kind: Type, text: &str) -> Result<Range, &'static str> {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let open = name.len() < text.len();
+    if name.contains('*') {
+        return Err("a `*` stands at the end only");
+    }
+    if open && kind == Type::IfaceIndex {
+        return Err("no `*` here: iifname and oifname take one");
+    }
+    if name.contains('\\') {
+        return Err("no interface is named with a backslash");
+    }
+    if name.is_empty() {
+        return Err("an interface has a name");
+    }
+    if name.len() >= INTERFACE_BYTES {
+        return Err("longer than the 15 bytes of an interface's name");
+    }
+    Ok(Range {
+        low: interface_filled(name, 0),
+        high: interface_filled(name, if open { 0xff } else { 0 }),
+    })
+}
+
+fn parse_number(bits: u8, number: u64) -> Result<Range, &'static str> {
+    if u128::from(number) > max(bits) {
+        return Err(cause_of_size(bits));
+    }
+    Ok(single(number.into()))
+}
+
+fn parse_symbol(kind: Type, text: &str) -> Result<Range, &'static str> {
+    let number = find(symbols_of(kind), text).ok_or(cause_of(kind))?;
+    Ok(single(number.into()))
+}
+
+/// Reads one token as a value: low and high are equal, but for an interface name with a `*` at its
+/// end. Fails with why the token is no such value, for `Lexer::wrong`.
+/// bits: of the field or type; what is larger is refused.
+pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range, &'static str> {
+    match (kind, token) {
+        (Type::Ipv4Addr, TokenKind::Ipv4) | (Type::Ipv6Addr, TokenKind::Ipv6) => {
+            parse_address(kind, text)
+        }
+        (Type::Ipv4Addr, TokenKind::Word) => Err("not an IPv4 address: names are not looked up"),
+        (Type::Ipv6Addr, TokenKind::Word) => Err("not an IPv6 address: names are not looked up"),
+        (
+            Type::Ifname | Type::IfaceIndex,
+            TokenKind::Word | TokenKind::Wildcard | TokenKind::String,
+        ) => parse_interface(kind, text),
+        (_, TokenKind::Number(number)) if takes_numbers(kind) => parse_number(bits, number),
+        (_, TokenKind::Word) => parse_symbol(kind, text),
+        _ => Err(cause_of(kind)),
+    }
+}
+
+/// The addresses of a prefix: the address' bits beyond the length become 0. For Ipv4Addr and
+/// Ipv6Addr. Fails with why there is no such prefix.
+pub fn prefix(kind: Type, address: u128, length: u64) -> Result<Range, &'static str> {
+    let bits = self::bits(kind);
+    if length > bits.into() {
+        return Err(if kind == Type::Ipv4Addr {
+            "a prefix of IPv4 has 0 to 32 bits"
+        } else {
+            "a prefix of IPv6 has 0 to 128 bits"
+        });
+    }
+    let host = max(bits - length as u8);
+    Ok(Range {
+        low: address & !host,
+        high: address | host,
+    })
+}
+
+/// Whether a token can begin a value at all: a word, number, address, string, wildcard.
+pub fn begins(token: TokenKind) -> bool {
+    matches!(
+        token,
+        TokenKind::Word
+            | TokenKind::Wildcard
+            | TokenKind::Number(_)
+            | TokenKind::Ipv4
+            | TokenKind::Ipv6
+            | TokenKind::String
+    )
+}
+
+/// The bits of a type's values; of Integer 32.
+pub fn bits(kind: Type) -> u8 {
+    match kind {
+        Type::Ipv6Addr | Type::Ifname => 128,
+        Type::InetService => 16,
+        Type::InetProto
+        | Type::TcpFlag
+        | Type::IcmpType
+        | Type::IcmpCode
+        | Type::Icmpv6Type
+        | Type::Icmpv6Code
+        | Type::NfProto => 8,
+        Type::Dscp => 6,
+        Type::Boolean => 1,
+        Type::Ipv4Addr
+        | Type::Mark
+        | Type::IfaceIndex
+        | Type::Uid
+        | Type::Gid
+        | Type::CtState
+        | Type::Integer => 32,
+    }
+}
+
+/// The largest number of so many bits.
+pub fn max(bits: u8) -> u128 {
+    u128::MAX.checked_shr(128 - u32::from(bits)).unwrap_or(0)
+}
+
+/// Whether a type is a mask of bits.
+pub fn is_flags(kind: Type) -> bool {
+    matches!(kind, Type::TcpFlag | Type::CtState)
+}
+
+/// A type as it is named in a set, e.g. ipv4_addr; None if there is none of that name that sets can
+/// have.
+pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
+    let found = TYPES.iter().find(|(_, name)| *name == text)?.0;
+    let nameable = matches!(
+        found,
+        Type::Ipv4Addr
+            | Type::Ipv6Addr
+            | Type::InetProto
+            | Type::InetService
+            | Type::IcmpType
+            | Type::Icmpv6Type
+            | Type::Mark
+            | Type::Ifname
+            | Type::IfaceIndex
+            | Type::Uid
+            | Type::Gid
+    );
+    (nameable && token == TokenKind::Word).then_some(found)
+}
+
+/// The code of `reject with icmp|icmpv6|icmpx` by its name (icmpx: one of ICMPX_*). kind is not
+/// TcpReset. Fails with why there is none.
+pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8, &'static str> {
+    let found = match token {
+        TokenKind::Word => find(symbols_of_reject(kind), text).map(|code| code as u8),
+        _ => None,
+    };
+    found.ok_or(match kind {
+        RejectKind::TcpReset => "",
+        RejectKind::Icmp => {
+            "not one of net-unreachable host-unreachable prot-unreachable port-unreachable \
+             net-prohibited host-prohibited admin-prohibited"
+        }
+        RejectKind::Icmpv6 => {
+            "not one of no-route admin-prohibited addr-unreachable port-unreachable policy-fail \
+             reject-route"
+        }
+        RejectKind::Icmpx => {
+            "not one of port-unreachable admin-prohibited no-route host-unreachable"
+        }
+    })
+}
+
+/// The name of such a code.
+pub fn reject_name(kind: RejectKind, code: u8) -> Option<&'static str> {
+    name_of(symbols_of_reject(kind), code.into())
+}
+
+/// The number of a log level by its name; the name of one.
+pub fn find_level(token: TokenKind, text: &str) -> Option<u8> {
+    let found = match token {
+        TokenKind::Word => find(LEVELS, text),
+        _ => None,
+    };
+    found.map(|level| level as u8)
+}
+
+pub fn level_name(level: u8) -> &'static str {
+    name_of(LEVELS, level.into()).unwrap_or("warn")
+}
+
+/// Seconds of second, minute, hour, day, week; the name of such a number of seconds.
+pub fn find_unit(text: &str) -> Option<u64> {
+    find(UNITS, text).map(u64::from)
+}
+
+pub fn unit_name(seconds: u64) -> &'static str {
+    name_of(UNITS, seconds.into()).unwrap_or("second")
+}
+
+fn print_flags(out: &mut String, symbols: &[Symbol], value: u128, joined: &str) {
+    let start = out.len();
+    for (name, bit) in symbols {
+        if value & u128::from(*bit) != 0 {
+            if out.len() > start {
+                out.push_str(joined);
+            }
+            out.push_str(name);
+        }
+    }
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments) {
+    out.write_fmt(text).expect("a String takes all");
+}
+
+/// Prints an address by RFC 5952, without the mixed notation: the first of the longest runs of two
+/// or more zero groups is `::`.
+fn print_ipv6(out: &mut String, address: u128) {
+    let group = |index: usize| (address >> (112 - 16 * index)) as u16;
+    let mut best = (0, 1);
+    let mut index = 0;
+    while index < 8 {
+        let zeros = (index..8).take_while(|index| group(*index) == 0).count();
+        if zeros > best.1 {
+            best = (index, zeros);
+        }
+        index += zeros.max(1);
+    }
+    let mut index = 0;
+    while index < 8 {
+        if best.1 > 1 && index == best.0 {
+            out.push_str("::");
+            index += best.1;
+            continue;
+        }
+        if index > 0 && !out.ends_with(':') {
+            out.push(':');
+        }
+        put(out, format_args!("{:x}", group(index)));
+        index += 1;
+    }
+}
+
+fn print_interface(out: &mut String, value: u128, rest: &str) {
+    let bytes = value.to_be_bytes();
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or(&bytes);
+    let name = String::from_utf8_lossy(name);
+    put(out, format_args!("\"{name}{rest}\""));
+}
+
+/// Prints a value where no name is wanted.
+fn print_number(out: &mut String, kind: Type, value: u128) {
+    match kind {
+        Type::Ipv4Addr => put(out, format_args!("{}", Ipv4Addr::from(value as u32))),
+        Type::Ipv6Addr => print_ipv6(out, value),
+        Type::Ifname | Type::IfaceIndex => print_interface(out, value, ""),
+        Type::Mark => put(out, format_args!("0x{value:08x}")),
+        Type::Dscp => put(out, format_args!("0x{value:02x}")),
+        Type::TcpFlag | Type::CtState => put(out, format_args!("0x{value:x}")),
+        _ => put(out, format_args!("{value}")),
+    }
+}
+
+/// Prints a value. Flags come in the type's order, joined by `flags` ("," or " | ").
+pub fn print(out: &mut String, kind: Type, value: u128, flags: &str) {
+    if is_flags(kind) && value != 0 {
+        print_flags(out, symbols_of(kind), value, flags);
+    } else if let Some(name) = name_of(symbols_printed(kind), value) {
+        out.push_str(name);
+    } else {
+        print_number(out, kind, value);
+    }
+}
+
+/// Prints a range in its shortest form: the value (flags joined by ` | `), the prefix, `eth*`,
+/// low-high, with numbers where names could be taken for one word.
+pub fn print_range(out: &mut String, kind: Type, range: &Range) {
+    let differing = range.low ^ range.high;
+    let is_prefix = differing & differing.wrapping_add(1) == 0 && range.low & differing == 0;
+    if range.low == range.high {
+        print(out, kind, range.low, " | ");
+    } else if kind == Type::Ifname {
+        print_interface(out, range.low, "*");
+    } else if is_prefix && matches!(kind, Type::Ipv4Addr | Type::Ipv6Addr) {
+        print_number(out, kind, range.low);
+        let host = 128 - differing.leading_zeros();
+        put(out, format_args!("/{}", u32::from(bits(kind)) - host));
+    } else {
+        print_number(out, kind, range.low);
+        out.push('-');
+        print_number(out, kind, range.high);
+    }
+}
+
+/// Prints a mask: numbers in the type's own form, integers as 0x without leading zeros, several
+/// flags in parentheses.
+pub fn print_mask(out: &mut String, kind: Type, mask: u128) {
+    match kind {
+        Type::Integer => put(out, format_args!("0x{mask:x}")),
+        _ if is_flags(kind) && mask.count_ones() > 1 => {
+            out.push('(');
+            print(out, kind, mask, " | ");
+            out.push(')');
+        }
+        _ => print(out, kind, mask, ","),
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The attributes of a packet's message, looked at before any library sees them.
+
+use std::mem::offset_of;
+
+use nix::errno::Errno;
+use sys_bindings::{
+    nfqnl_msg_packet_hdr, nfqnl_msg_packet_hw, nfqnl_msg_packet_timestamp, nlattr, nlmsghdr,
+    CTA_MARK, NFQA_CAP_LEN, NFQA_CT, NFQA_CT_INFO, NFQA_GID, NFQA_HWADDR, NFQA_IFINDEX_INDEV,
+    NFQA_IFINDEX_OUTDEV, NFQA_IFINDEX_PHYSINDEV, NFQA_IFINDEX_PHYSOUTDEV, NFQA_MARK,
+    NFQA_PACKET_HDR, NFQA_SECCTX, NFQA_SKB_INFO, NFQA_TIMESTAMP, NFQA_UID, NLA_ALIGNTO, NLA_HDRLEN,
+    NLA_TYPE_MASK,
+};
+
+use crate::queue::types::{QueuePacket, MESSAGE_BYTES, UNKNOWN};
+
+pub(crate) const PACKET_HDR_BYTES: usize = size_of::<nfqnl_msg_packet_hdr>();
+const _: () = assert!(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
+
+/// The fields of a message's header that are looked at, in host order.
+pub(crate) struct Header {
+    pub nlmsg_len: u32,
+    pub nlmsg_type: u16,
+}
+const _: () =
+    assert!(offset_of!(nlmsghdr, nlmsg_len) == 0 && offset_of!(nlmsghdr, nlmsg_type) == 4);
+
+/// The header that a message begins with; zero if the bytes end before.
+pub(crate) fn header_of(bytes: &[u8]) -> Header {
+    match bytes.first_chunk() {
+        Some([a, b, c, d, e, f]) => Header {
+            nlmsg_len: u32::from_ne_bytes([*a, *b, *c, *d]),
+            nlmsg_type: u16::from_ne_bytes([*e, *f]),
+        },
+        None => Header {
+            nlmsg_len: 0,
+            nlmsg_type: 0,
+        },
+    }
+}
+
+/// A whole message, as far as its header says; `frame` found that it lies in the bytes.
+pub(crate) fn message_of(bytes: &[u8]) -> &[u8] {
+    bytes
+        .get(..header_of(bytes).nlmsg_len as usize)
+        .unwrap_or_default()
+}
+
+/// Takes the fields of an NFQA_PACKET_HDR, if the value is long enough to be one.
+pub(crate) fn take_packet_hdr(value: &[u8], packet: &mut QueuePacket) {
+    if let Some([a, b, c, d, e, f, g]) = value.first_chunk::<PACKET_HDR_BYTES>() {
+        packet.id = u32::from_be_bytes([*a, *b, *c, *d]);
+        packet.ethertype = u16::from_be_bytes([*e, *f]);
+        packet.hook = *g;
+    }
+}
+
+/// Bytes of a value of fixed size; 0 = of any length. What nfq_nlmsg_parse insists on all backends
+/// do: so for NFQA_SECCTX, a string that the library takes for a number, and that no one asks for.
+fn attribute_bytes(kind: u16) -> usize {
+    match u32::from(kind) {
+        NFQA_PACKET_HDR => size_of::<nfqnl_msg_packet_hdr>(),
+        NFQA_TIMESTAMP => size_of::<nfqnl_msg_packet_timestamp>(),
+        NFQA_HWADDR => size_of::<nfqnl_msg_packet_hw>(),
+        NFQA_MARK
+        | NFQA_IFINDEX_INDEV
+        | NFQA_IFINDEX_OUTDEV
+        | NFQA_IFINDEX_PHYSINDEV
+        | NFQA_IFINDEX_PHYSOUTDEV
+        | NFQA_CT_INFO
+        | NFQA_CAP_LEN
+        | NFQA_SKB_INFO
+        | NFQA_UID
+        | NFQA_GID
+        | NFQA_SECCTX => size_of::<u32>(),
+        _ => 0,
+    }
+}
+
+/// Whether an attribute of this type (without its flag bits) may have a value of so many bytes:
+/// those of fixed size have just that, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 insists.
+pub fn attribute_fits(kind: u16, value_bytes: usize) -> bool {
+    let bytes = attribute_bytes(kind);
+    bytes == 0 || value_bytes == bytes
+}
+
+/// An attribute, and where its value begins and the next attribute.
+pub(crate) struct Attribute<'a> {
+    /// Without its flag bits.
+    pub kind: u16,
+    pub value: &'a [u8],
+    /// In bytes from the message's start.
+    pub value_offset: usize,
+    /// Beyond the message if this is the last one and unpadded.
+    pub next_offset: usize,
+}
+const _: () = assert!(offset_of!(nlattr, nla_len) == 0 && offset_of!(nlattr, nla_type) == 2);
+
+/// The attribute at an offset of a message, or nothing if its header or its value doesn't lie within
+/// the message, or the value's length isn't one of its type.
+pub(crate) fn attribute_at(message: &[u8], offset: usize) -> Option<Attribute<'_>> {
+    let left = message.get(offset..)?;
+    let [a, b, c, d] = left.first_chunk::<{ NLA_HDRLEN as usize }>()?;
+    let nla_len = usize::from(u16::from_ne_bytes([*a, *b]));
+    let kind = u16::from_ne_bytes([*c, *d]) & NLA_TYPE_MASK as u16;
+    let value = left.get(NLA_HDRLEN as usize..nla_len)?;
+    attribute_fits(kind, value.len()).then_some(Attribute {
+        kind,
+        value,
+        value_offset: offset + NLA_HDRLEN as usize,
+        next_offset: offset + nla_len.next_multiple_of(NLA_ALIGNTO as usize),
+    })
+}
+
+/// The 32 bits in network order that a value begins with; 0 if it is shorter.
+pub(crate) fn be32_of(value: &[u8]) -> u32 {
+    value
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Takes the mark out of the value of an NFQA_CT; without CTA_MARK it is 0. Fails with EBADMSG: an
+/// attribute in it reaches beyond it, or CTA_MARK is not 4 bytes.
+pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
+    let mut offset = 0;
+    let mut mark = 0;
+    while offset < value.len() {
+        let left = value.get(offset..).unwrap_or_default();
+        let [a, b, c, d] = left
+            .first_chunk::<{ NLA_HDRLEN as usize }>()
+            .ok_or(Errno::EBADMSG)?;
+        let nla_len = usize::from(u16::from_ne_bytes([*a, *b]));
+        let kind = u16::from_ne_bytes([*c, *d]) & NLA_TYPE_MASK as u16;
+        let found = left
+            .get(NLA_HDRLEN as usize..nla_len)
+            .ok_or(Errno::EBADMSG)?;
+        if u32::from(kind) == CTA_MARK {
+            let found = <[u8; 4]>::try_from(found).map_err(|_| Errno::EBADMSG)?;
+            mark = u32::from_be_bytes(found);
+        }
+        offset += nla_len.next_multiple_of(NLA_ALIGNTO as usize);
+    }
+    Ok(mark)
+}
+
+/// What the callback API has no function for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueExtras {
+    /// NFQA_CAP_LEN in host order.
+    pub cap_len: Option<u32>,
+    pub ct_info: u32,
+    pub has_ct_mark: bool,
+    pub ct_mark: u32,
+}
+
+/// Takes what the callback API has no function for out of an attribute whose length fits. Fails with
+/// EBADMSG.
+fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Errno> {
+    match u32::from(attribute.kind) {
+        NFQA_CAP_LEN => extras.cap_len = Some(be32_of(attribute.value)),
+        NFQA_CT_INFO => extras.ct_info = be32_of(attribute.value),
+        NFQA_CT => {
+            extras.has_ct_mark = true;
+            extras.ct_mark = conntrack_mark(attribute.value)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Checks the attributes of a whole packet message, as what the libraries take on trust: every
+/// header and every value lies within nlmsg_len, a value of fixed size has that size, what lies in
+/// NFQA_CT lies within it, and there is an NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer
+/// than 4 bytes after the last attribute are malformed too.
+/// - bytes: a message that `frame` found whole.
+/// - Fails with EBADMSG.
+pub fn check_attributes(bytes: &[u8]) -> Result<QueueExtras, Errno> {
+    let message = message_of(bytes);
+    let mut offset = MESSAGE_BYTES;
+    let mut extras = QueueExtras {
+        cap_len: None,
+        ct_info: UNKNOWN,
+        has_ct_mark: false,
+        ct_mark: 0,
+    };
+    let mut has_packet_hdr = false;
+    while offset < message.len() {
+        let attribute = attribute_at(message, offset).ok_or(Errno::EBADMSG)?;
+        take_extra(&attribute, &mut extras)?;
+        has_packet_hdr = has_packet_hdr || u32::from(attribute.kind) == NFQA_PACKET_HDR;
+        offset = attribute.next_offset;
+    }
+    if has_packet_hdr {
+        Ok(extras)
+    } else {
+        Err(Errno::EBADMSG)
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel's queue and its three backends.
+
+pub mod adopt;
+pub mod attribute;
+#[allow(unsafe_code)]
+pub mod classic;
+pub mod frame;
+#[allow(unsafe_code)]
+pub mod mnl;
+#[allow(unsafe_code)]
+pub mod proc;
+#[allow(clippy::module_inception)]
+mod queue;
+#[allow(unsafe_code)]
+pub mod raw;
+#[allow(unsafe_code)]
+pub mod socket;
+pub mod types;
+
+pub use attribute::{attribute_fits, check_attributes, conntrack_mark, QueueExtras};
+pub use frame::{frame, truncated};
+pub use queue::*;
+pub use types::*;

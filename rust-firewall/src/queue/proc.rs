@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: openat read pread64 close
+// seccomp-guard: pread64
+//! What /proc says of a queue: the kernel's own counters, and who owns it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use nix::errno::Errno;
+use sys_bindings::NETLINK_NETFILTER;
+
+pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
+pub const NETLINK: &str = "/proc/net/netlink";
+/// The variable that names a descriptor of QUEUES.
+pub const GIVEN: &str = "TWINWALL_FIGURES_FD";
+/// A process that has the socket beside its owner.
+pub const GUARD: &str = "firewall-guard";
+
+/// By which the text of a file is read.
+const READ_STEP_BYTES: usize = 65536;
+
+/// A line of QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and
+/// wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    /// Netlink port of the owner.
+    pub portid: u32,
+    /// Packets given to the owner, without a verdict yet (queue_total).
+    pub waiting: u32,
+    /// Packets dropped because the queue was at its length (queue_dropped).
+    pub queue_full: u32,
+    /// Packets dropped because the owner's socket was full (user_dropped).
+    pub user_drop: u32,
+    /// Id of the last packet (id_sequence): all that were meant for the owner's socket.
+    pub offered: u32,
+}
+
+/// A process that owns a netlink socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueOwner {
+    pub pid: u32,
+    /// Bytes that are not printable are shown as '?'.
+    pub comm: String,
+}
+
+/// Finds a queue in the text of QUEUES. Lines that are not understood are skipped.
+/// Fails with ENOENT if it is not listed.
+pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
+    text.lines()
+        .filter_map(figures_of_line)
+        .find(|(queue, _)| *queue == u32::from(number))
+        .map(|(_, figures)| figures)
+        .ok_or(Errno::ENOENT)
+}
+
+/// The queue and the figures of a line of QUEUES.
+fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
+    let mut fields = line.split_whitespace().map(str::parse::<u32>);
+    let mut field = || fields.next()?.ok();
+    let queue = field()?;
+    let portid = field()?;
+    let waiting = field()?;
+    let _copy_mode = field()?;
+    let _copy_range = field()?;
+    let queue_full = field()?;
+    let user_drop = field()?;
+    let offered = field()?;
+    Some((
+        queue,
+        QueueFigures {
+            portid,
+            waiting,
+            queue_full,
+            user_drop,
+            offered,
+        },
+    ))
+}
+
+/// Finds the inode of the NETLINK_NETFILTER socket with this port in the text of NETLINK.
+/// Fails with ENOENT if it is not listed.
+pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
+    text.lines()
+        .filter_map(socket_of_line)
+        .find(|(protocol, port, _)| *protocol == NETLINK_NETFILTER && *port == portid)
+        .map(|(_, _, inode)| inode)
+        .ok_or(Errno::ENOENT)
+}
+
+/// The protocol, port and inode of a line of NETLINK.
+fn socket_of_line(line: &str) -> Option<(u32, u32, u64)> {
+    // sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
+    let mut fields = line.split_whitespace().skip(1);
+    let protocol = fields.next()?.parse().ok()?;
+    let portid = fields.next()?.parse().ok()?;
+    let inode = fields.nth(6)?.parse().ok()?;
+    Some((protocol, portid, inode))
+}
+
+/// Whether a link of /proc/PID/fd (e.g. "socket:\[1234\]") is the socket with this inode.
+pub fn is_socket(link: &OsStr, inode: u64) -> bool {
+    link == OsStr::new(&format!("socket:[{inode}]"))
+}
+
+/// What `open` opened.
+static QUEUES_FILE: OnceLock<File> = OnceLock::new();
+
+/// Reads a whole file. Other threads may be reading as well.
+fn read_all(file: &File) -> Result<Vec<u8>, Errno> {
+    let mut step = vec![0; READ_STEP_BYTES];
+    let mut text = Vec::new();
+    loop {
+        match file
+            .read_at(&mut step, text.len() as u64)
+            .map_err(errno_of)?
+        {
+            0 => return Ok(text),
+            got => text.extend_from_slice(step.get(..got).unwrap_or_default()),
+        }
+    }
+}
+
+fn read_text(path: &Path) -> Result<Vec<u8>, Errno> {
+    read_all(&File::open(path).map_err(errno_of)?)
+}
+
+fn errno_of(error: io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
+}
+
+/// The descriptor that GIVEN names, if it is one of QUEUES.
+fn open_given() -> Option<File> {
+    let number = env::var(GIVEN).ok()?.parse().ok()?;
+    // SAFETY: it is duplicated only, which fails for a number that is no descriptor.
+    let given = unsafe { BorrowedFd::borrow_raw(number) };
+    let own = given.try_clone_to_owned().ok()?;
+    let name = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd())).ok()?;
+    let is_queues = name.starts_with("/proc") && name.file_name() == Path::new(QUEUES).file_name();
+    is_queues.then(|| File::from(own))
+}
+
+/// Opens QUEUES for the rest of the program's life: it may lack the rights later. Who has started the
+/// program may have opened it, as GIVEN tells.
+pub fn open() -> Result<(), Errno> {
+    if QUEUES_FILE.get().is_none() {
+        let given = open_given().map(Ok);
+        let file = given.unwrap_or_else(|| File::open(QUEUES).map_err(errno_of))?;
+        let _ = QUEUES_FILE.set(file); // another thread's is as good
+    }
+    Ok(())
+}
+
+/// Reads a queue's figures in this network namespace. Fails with ENOENT if no one is bound to it, or
+/// with the errno of reading.
+pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
+    let text = match QUEUES_FILE.get() {
+        Some(file) => read_all(file)?,
+        None => read_text(Path::new(QUEUES))?,
+    };
+    parse_figures(&String::from_utf8_lossy(&text), number)
+}
+
+/// Whether a process has the socket open. One that may not be looked at has not.
+fn process_has_socket(process: &Path, inode: u64) -> bool {
+    let Ok(entries) = fs::read_dir(process.join("fd")) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|link| is_socket(link.as_os_str(), inode))
+}
+
+fn read_comm(process: &Path) -> String {
+    let Ok(text) = read_text(&process.join("comm")) else {
+        return "?".to_owned();
+    };
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.iter()
+        .map(|byte| {
+            if (b' '..=b'~').contains(byte) {
+                char::from(*byte)
+            } else {
+                '?'
+            }
+        })
+        .collect()
+}
+
+/// Finds the process that has the socket open. Fails with ENOENT or the errno of reading.
+fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
+    let mut found = Err(Errno::ENOENT);
+    for entry in fs::read_dir("/proc").map_err(errno_of)?.flatten() {
+        let Some(pid) = pid_of(&entry.file_name()) else {
+            continue;
+        };
+        if process_has_socket(&entry.path(), inode) {
+            let comm = read_comm(&entry.path());
+            let is_guard = comm == GUARD;
+            found = Ok(QueueOwner { pid, comm });
+            if !is_guard {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The pid that a name in /proc stands for.
+fn pid_of(name: &OsStr) -> Option<u32> {
+    let digits = name.as_bytes().iter().all(u8::is_ascii_digit);
+    name.to_str().filter(|_| digits)?.parse().ok()
+}
+
+/// Finds the process that holds the netlink port; its guard only if there is no other. Fails with ENOENT if it is not to be seen (another
+/// PID namespace, not permitted), or with the errno of reading.
+pub fn owner(portid: u32) -> Result<QueueOwner, Errno> {
+    let text = read_text(Path::new(NETLINK))?;
+    find_process(parse_inode(&String::from_utf8_lossy(&text), portid)?)
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: recvmmsg recvfrom
+//! What the three backends share on the netlink file descriptor: the receive arena, receiving, the
+//! buffer.
+
+use std::alloc::{alloc_zeroed, Layout};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr;
+
+use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, recv, setsockopt, sockopt, MsgFlags};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+/// Room in a slot for all attributes but the payload and NFQA_CT.
+pub const OVERHEAD_BYTES: u64 = 512;
+/// Bytes: a slot begins on a cache line.
+pub const SLOT_ALIGN: u64 = 64;
+/// How long the answer to a configuration request may take (SO_RCVTIMEO).
+pub const ACK_SECONDS: i64 = 1;
+
+/// A message in the arena. Borrowed until the next receive call.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueMessage<'a> {
+    /// What of it is in the arena.
+    pub bytes: &'a [u8],
+    /// MSG_TRUNC: it had more.
+    pub truncated: bool,
+}
+
+/// The arena and the headers of recvmmsg that point into it.
+pub struct QueueSocket {
+    /// The descriptor of the backend that opened it, which closes it; -1 = none.
+    fd: RawFd,
+    slot_bytes: usize,
+    /// batch * slot_bytes, lazily committed zero pages. Never resized: the vectors point into it.
+    arena: Vec<u8>,
+    /// One a slot; empty when batch is 1.
+    headers: Vec<libc::mmsghdr>,
+    /// One a slot; empty when batch is 1. Held for the headers, which point to them.
+    _vectors: Vec<libc::iovec>,
+    /// What recv gave, when batch is 1.
+    single_received: usize,
+}
+
+// SAFETY: the raw pointers in headers and vectors point into the heap memory of arena and vectors,
+// which belongs to the same QueueSocket and moves between threads with it; make_headers makes them
+// and nothing changes them.
+unsafe impl Send for QueueSocket {}
+
+/// The slot size for a copy range: copy_bytes + OVERHEAD_BYTES, rounded up to SLOT_ALIGN.
+pub fn slot_bytes(copy_bytes: u32) -> u64 {
+    let needed = u64::from(copy_bytes) + OVERHEAD_BYTES;
+    needed.div_ceil(SLOT_ALIGN) * SLOT_ALIGN
+}
+
+/// Makes the headers of recvmmsg, each pointing to its slot. The arena has batch * slot_bytes bytes.
+fn make_headers(
+    arena: &mut Vec<u8>,
+    batch: u32,
+    slot_bytes: usize,
+) -> (Vec<libc::mmsghdr>, Vec<libc::iovec>) {
+    let base = arena.as_mut_ptr();
+    let mut vectors: Vec<libc::iovec> = (0..batch as usize)
+        .map(|index| libc::iovec {
+            // A slot begins within the arena, so nothing can wrap.
+            iov_base: base.wrapping_add(index * slot_bytes).cast(),
+            iov_len: slot_bytes,
+        })
+        .collect();
+    let first = vectors.as_mut_ptr();
+    let headers = (0..batch as usize)
+        .map(|index| {
+            // SAFETY: mmsghdr is made of integers and pointers only, for all of which 0 is valid.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_iov = first.wrapping_add(index);
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        })
+        .collect();
+    (headers, vectors)
+}
+
+/// Zeroed by the kernel, page by page, when a page is first written to.
+/// bytes: 1 or more. Fails with ENOMEM, where `vec!` would end the process.
+fn make_arena(bytes: usize) -> Result<Vec<u8>, Errno> {
+    let layout = Layout::array::<u8>(bytes).map_err(|_| Errno::ENOMEM)?;
+    // SAFETY: a slot has room for a message's headers, so the layout's size is not 0.
+    let first = unsafe { alloc_zeroed(layout) };
+    if first.is_null() {
+        return Err(Errno::ENOMEM);
+    }
+    // SAFETY: the global allocator has just given these bytes, with the layout of a Vec<u8> of that capacity; all are 0.
+    Ok(unsafe { Vec::from_raw_parts(first, bytes, bytes) })
+}
+
+/// Makes the arena and the headers of recvmmsg. fd is left at -1 for the backend.
+/// Fails with ENOMEM if there is no room for the arena.
+pub fn init(batch: u32, slot_bytes: u64) -> Result<QueueSocket, Errno> {
+    let slot_bytes = usize::try_from(slot_bytes).map_err(|_| Errno::ENOMEM)?;
+    let arena_bytes = slot_bytes
+        .checked_mul(batch as usize)
+        .ok_or(Errno::ENOMEM)?;
+    let mut arena = make_arena(arena_bytes)?;
+    let (headers, vectors) = match batch {
+        1 => Default::default(),
+        _ => make_headers(&mut arena, batch, slot_bytes),
+    };
+    Ok(QueueSocket {
+        fd: -1,
+        slot_bytes,
+        arena,
+        headers,
+        _vectors: vectors,
+        single_received: 0,
+    })
+}
+
+/// Gives the socket its file descriptor.
+///
+/// # Safety
+/// It is open and stays so until `forget_fd` or until the socket is dropped.
+pub unsafe fn set_fd(socket: &mut QueueSocket, fd: RawFd) {
+    socket.fd = fd;
+}
+
+/// To be called before the file descriptor is closed.
+pub fn forget_fd(socket: &mut QueueSocket) {
+    socket.fd = -1;
+}
+
+/// The file descriptor. Fails with EBADF if there is none.
+pub fn fd(socket: &QueueSocket) -> Result<BorrowedFd<'_>, Errno> {
+    if socket.fd < 0 {
+        return Err(Errno::EBADF);
+    }
+    // SAFETY: it is not -1 (checked above), and open by what set_fd asks of its caller.
+    Ok(unsafe { BorrowedFd::borrow_raw(socket.fd) })
+}
+
+/// Bounds blocking receive calls to ACK_SECONDS (SO_RCVTIMEO); the packet path never blocks.
+pub fn bound_wait(socket: &QueueSocket) -> Result<(), Errno> {
+    setsockopt(
+        &fd(socket)?,
+        sockopt::ReceiveTimeout,
+        &TimeVal::seconds(ACK_SECONDS),
+    )
+}
+
+/// Asks for a receive buffer: SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the first user
+/// namespace, else SO_RCVBUF, which is limited by net.core.rmem_max. wanted_bytes: as given to
+/// setsockopt; 0 = leave it. Returns what the kernel gives, in the same measure (half of what
+/// getsockopt reports, as the kernel doubles the value that was set), even if it is less.
+pub fn set_buffer(socket: &QueueSocket, wanted_bytes: u32) -> Result<u32, Errno> {
+    let fd = fd(socket)?;
+    let wanted = wanted_bytes as usize;
+    if wanted > 0 && setsockopt(&fd, sockopt::RcvBufForce, &wanted).is_err() {
+        setsockopt(&fd, sockopt::RcvBuf, &wanted)?;
+    }
+    let doubled = getsockopt(&fd, sockopt::RcvBuf)?;
+    Ok(u32::try_from(doubled / 2).unwrap_or(u32::MAX))
+}
+
+fn receive_single(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
+    let flags = if blocking {
+        MsgFlags::empty()
+    } else {
+        MsgFlags::MSG_DONTWAIT
+    };
+    socket.single_received = recv(socket.fd, &mut socket.arena, flags)?;
+    Ok(1)
+}
+
+fn receive_many(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
+    let flags = if blocking {
+        libc::MSG_WAITFORONE
+    } else {
+        libc::MSG_DONTWAIT
+    };
+    // SAFETY: headers.len() headers are given, each with one vector that spans its own slot of the
+    // arena (make_headers), and &mut says that no slot is borrowed. The timeout may be null.
+    let count = unsafe {
+        libc::recvmmsg(
+            socket.fd,
+            socket.headers.as_mut_ptr(),
+            socket.headers.len() as libc::c_uint,
+            flags,
+            ptr::null_mut(),
+        )
+    };
+    Errno::result(count).map(|count| count as u32)
+}
+
+/// Receives up to batch messages into the arena: recvmmsg, or recv when batch is 1.
+/// blocking: false on the packet path (MSG_DONTWAIT). True while configuring: waits for the first
+/// message (MSG_WAITFORONE with recvmmsg), as long as `bound_wait` has set.
+/// Returns the number of messages, 0 if the socket is empty. Fails with ENOBUFS if the kernel had to
+/// drop messages, or another errno. EINTR is retried.
+pub fn receive(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
+    loop {
+        let count = if socket.headers.is_empty() {
+            receive_single(socket, blocking)
+        } else {
+            receive_many(socket, blocking)
+        };
+        match count {
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return Ok(0),
+            count => return count,
+        }
+    }
+}
+
+/// Puts a message into the first slot as if it had been received there, as far as the slot holds
+/// it.
+pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
+    let kept = bytes.len().min(socket.slot_bytes);
+    for (to, from) in socket.arena.iter_mut().zip(bytes).take(kept) {
+        *to = *from;
+    }
+    match socket.headers.first_mut() {
+        None => socket.single_received = kept,
+        Some(header) => {
+            header.msg_len = kept as libc::c_uint;
+            header.msg_hdr.msg_flags = 0;
+        }
+    }
+}
+
+/// The message of a slot, 0 <= index < what `receive` returned; without bytes if it isn't that.
+pub fn message(socket: &QueueSocket, index: u32) -> QueueMessage<'_> {
+    let (received, truncated) = match socket.headers.get(index as usize) {
+        None => (socket.single_received, false),
+        Some(header) => (
+            header.msg_len as usize,
+            header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        ),
+    };
+    let slot = socket
+        .arena
+        .get(slot_offset(socket, index)..)
+        .unwrap_or_default();
+    QueueMessage {
+        bytes: slot.get(..received).unwrap_or_default(),
+        truncated,
+    }
+}
+
+/// Where a slot begins in the arena.
+pub fn slot_offset(socket: &QueueSocket, index: u32) -> usize {
+    index as usize * socket.slot_bytes
+}
+
+/// So many bytes of the arena, from an offset on; none if they don't lie within it.
+pub fn arena(socket: &QueueSocket, offset: usize, bytes: u32) -> &[u8] {
+    let rest = socket.arena.get(offset..).unwrap_or_default();
+    rest.get(..bytes as usize).unwrap_or_default()
+}
+
+/// The name of the call that `receive` makes: "recvmmsg" or "recv".
+pub fn receive_call(socket: &QueueSocket) -> &'static str {
+    if socket.headers.is_empty() {
+        "recv"
+    } else {
+        "recvmmsg"
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a policy has counted and used up, carried over to the one that takes its place: for the rules
+//! that stay. A rule stays if there is one with the same comment in the same chain of the same table,
+//! provided that either chain has that comment once; or else if there is one with the same text there,
+//! comments and the numbers that counters start with aside, the n-th of equals for the n-th.
+
+use std::cmp::Ordering as Order;
+use std::iter;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use crate::engine::compiled::FlowLimit;
+use crate::engine::flow::{self, FlowCounter};
+use crate::policy::print;
+use crate::policy::{self, Chain, Counter, Rule, Statement, StatementKind, Table};
+use crate::ruleset::load::{self, Loaded};
+
+/// What has state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarryKind {
+    Counters,
+    Logs,
+    Limits,
+    Quotas,
+}
+
+pub const KIND_COUNT: usize = CarryKind::Quotas as usize + 1;
+
+/// A rule as it is known again. Texts have no NUL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CarryRule {
+    /// "inet filter input".
+    pub chain: Vec<u8>,
+    pub comment: Option<Vec<u8>>,
+    /// Canonical, without comment, counters at 0.
+    pub text: Vec<u8>,
+    /// How many statements of each kind it has: in the order of rules they are numbered as compile
+    /// numbers them.
+    pub count: [u8; KIND_COUNT],
+}
+
+/// Which rule of a policy is next, in its order.
+#[derive(Debug, Default)]
+pub struct CarryPlace {
+    table: usize,
+    chain: usize,
+    rule: usize,
+}
+
+/// The rules of a policy, in its order.
+#[derive(Debug, Default)]
+pub struct CarrySide {
+    pub rules: Vec<CarryRule>,
+    /// Statements of each kind in all rules.
+    pub totals: [u32; KIND_COUNT],
+    /// The size of each limit, as in FlowLimit.
+    pub limit_sizes: Vec<i64>,
+}
+
+/// What goes over from one policy to another.
+#[derive(Debug, Default)]
+pub struct Carry {
+    /// By CarryKind: the statements of rules that stay, by their numbers before and now.
+    pairs: [Vec<(u32, u32)>; KIND_COUNT],
+    pub kept: u32,
+    pub added: u32,
+    pub removed: u32,
+}
+
+/// The state of limits and quotas of another process' policy, numbered as its rules are.
+#[derive(Debug, Default)]
+pub struct CarryStates {
+    /// The tokens of each limit, at most its size.
+    pub tokens: Vec<i64>,
+    /// The bytes that each quota has used.
+    pub used: Vec<u64>,
+}
+
+/// The rule's text without its comment, counters at 0.
+fn text_of(table: &Table, rule: &Rule) -> String {
+    let bare = |statement: &Statement| {
+        let mut statement = statement.clone();
+        if let StatementKind::Counter(counter) = &mut statement.kind {
+            *counter = Counter {
+                packets: 0,
+                bytes: 0,
+            };
+        }
+        statement
+    };
+    let bare = Rule {
+        place: rule.place,
+        comment: None,
+        statements: rule.statements.iter().map(bare).collect(),
+    };
+    print::rule(table, &bare)
+}
+
+fn chain_of(table: &Table, chain: &Chain) -> String {
+    format!(
+        "{} {} {}",
+        policy::family_name(table.family),
+        table.name,
+        chain.name
+    )
+}
+
+/// Counts the statements with state: a rule has no more than parse_state::STATEMENTS_MAX.
+fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
+    let mut count = [0; KIND_COUNT];
+    for statement in &rule.statements {
+        match &statement.kind {
+            StatementKind::Counter(_) => count[CarryKind::Counters as usize] += 1,
+            StatementKind::Log(_) => count[CarryKind::Logs as usize] += 1,
+            StatementKind::Limit(_) => count[CarryKind::Limits as usize] += 1,
+            StatementKind::Quota(_) => count[CarryKind::Quotas as usize] += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// Describes the rule of a policy at a place, and goes to the next. None: there is none left.
+pub fn next_rule(loaded: &Loaded, at: &mut CarryPlace) -> Option<CarryRule> {
+    loop {
+        let table = loaded.policy.tables.get(at.table)?;
+        let Some(chain) = table.chains.get(at.chain) else {
+            (at.table, at.chain) = (at.table + 1, 0);
+            continue;
+        };
+        let Some(rule) = chain.rules.get(at.rule) else {
+            (at.chain, at.rule) = (at.chain + 1, 0);
+            continue;
+        };
+        at.rule += 1;
+        return Some(CarryRule {
+            chain: chain_of(table, chain).into_bytes(),
+            comment: rule.comment.clone().map(String::into_bytes),
+            text: text_of(table, rule).into_bytes(),
+            count: count_statements(rule),
+        });
+    }
+}
+
+/// Describes all rules of a policy.
+pub fn rules(loaded: &Loaded) -> Vec<CarryRule> {
+    let mut at = CarryPlace::default();
+    iter::from_fn(|| next_rule(loaded, &mut at)).collect()
+}
+
+/// A rule by what it is looked for: the chain; its comment or its text; which it is.
+type Name<'a> = (&'a [u8], &'a [u8], usize);
+
+fn compare_words(a: &Name, b: &Name) -> Order {
+    (a.0, a.1).cmp(&(b.0, b.1))
+}
+
+/// Names the rules that have no partner yet: by their comments, if they have one, or by their texts.
+/// Sorted; equals in the order of the rules.
+fn make_names<'a>(
+    rules: &'a [CarryRule],
+    partners: &[Option<usize>],
+    by_comment: bool,
+) -> Vec<Name<'a>> {
+    let name = |(number, (rule, partner)): (usize, (&'a CarryRule, &Option<usize>))| {
+        let word = match by_comment {
+            true => rule.comment.as_deref(),
+            false => Some(rule.text.as_slice()),
+        };
+        let is_free = partner.is_none();
+        word.filter(|_| is_free)
+            .map(|word| (rule.chain.as_slice(), word, number))
+    };
+    let mut names: Vec<_> = rules
+        .iter()
+        .zip(partners)
+        .enumerate()
+        .filter_map(name)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// How many from a place on have the same words.
+fn equals_at(names: &[Name], at: usize) -> usize {
+    let is_equal = |name: &&Name| compare_words(&names[at], name) == Order::Equal;
+    names[at..].iter().take_while(is_equal).count()
+}
+
+/// Makes partners of the rules with the same words, the n-th of the n-th.
+/// - only_unique: of those only that no other rule of the same side shares.
+fn join(
+    from: &[Name],
+    to: &[Name],
+    only_unique: bool,
+    from_partners: &mut [Option<usize>],
+    to_partners: &mut [Option<usize>],
+) {
+    let (mut i, mut j) = (0, 0);
+    while i < from.len() && j < to.len() {
+        let order = compare_words(&from[i], &to[j]);
+        let (olds, news) = (equals_at(from, i), equals_at(to, j));
+        if order == Order::Equal && (!only_unique || (olds == 1 && news == 1)) {
+            for (old, new) in from[i..i + olds].iter().zip(&to[j..j + news]) {
+                from_partners[old.2] = Some(new.2);
+                to_partners[new.2] = Some(old.2);
+            }
+        }
+        i += if order.is_le() { olds } else { 0 };
+        j += if order.is_ge() { news } else { 0 };
+    }
+}
+
+/// Pairs rules by comments or by texts.
+/// - partners, origins: of the rules of `from` and `to`; those that were found are filled in.
+fn pair_by(
+    from: &[CarryRule],
+    to: &[CarryRule],
+    by_comment: bool,
+    partners: &mut [Option<usize>],
+    origins: &mut [Option<usize>],
+) {
+    let olds = make_names(from, partners, by_comment);
+    let news = make_names(to, origins, by_comment);
+    join(&olds, &news, by_comment, partners, origins);
+}
+
+/// The rules of `from` that those of `to` are.
+fn make_origins(from: &[CarryRule], to: &[CarryRule]) -> Vec<Option<usize>> {
+    let mut partners = vec![None; from.len()];
+    let mut origins = vec![None; to.len()];
+    pair_by(from, to, true, &mut partners, &mut origins);
+    pair_by(from, to, false, &mut partners, &mut origins);
+    origins
+}
+
+/// The numbers of each rule's first statements.
+fn make_firsts(rules: &[CarryRule]) -> Vec<[u32; KIND_COUNT]> {
+    let mut next = [0; KIND_COUNT];
+    let first = |rule: &CarryRule| {
+        let first = next;
+        for (next, count) in next.iter_mut().zip(rule.count) {
+            *next += u32::from(count);
+        }
+        first
+    };
+    rules.iter().map(first).collect()
+}
+
+/// Adds the statements of a rule that stays.
+fn add_pairs(
+    carry: &mut Carry,
+    old: &CarryRule,
+    olds: &[u32; KIND_COUNT],
+    new: &CarryRule,
+    news: &[u32; KIND_COUNT],
+) {
+    for (kind, pairs) in carry.pairs.iter_mut().enumerate() {
+        let both = u32::from(old.count[kind].min(new.count[kind]));
+        pairs.extend((0..both).map(|n| (olds[kind] + n, news[kind] + n)));
+    }
+}
+
+/// Finds the rules that stay, and with them their statements: the n-th of the rule for the n-th.
+pub fn pair(from: &[CarryRule], to: &[CarryRule]) -> Carry {
+    let mut carry = Carry::default();
+    let (from_firsts, to_firsts) = (make_firsts(from), make_firsts(to));
+    let origins = make_origins(from, to);
+    for ((new, new_first), origin) in to.iter().zip(&to_firsts).zip(origins) {
+        let origin = origin.and_then(|origin| from.get(origin).zip(from_firsts.get(origin)));
+        let Some((old, old_first)) = origin else {
+            continue;
+        };
+        carry.kept += 1;
+        add_pairs(&mut carry, old, old_first, new, new_first);
+    }
+    carry.added = to.len() as u32 - carry.kept;
+    carry.removed = from.len() as u32 - carry.kept;
+    carry
+}
+
+/// Every statement of a kind in rules that stay, by its numbers before and now.
+fn each(carry: &Carry, kind: CarryKind) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let pairs = carry.pairs[kind as usize].iter();
+    pairs.map(|(old, new)| (*old as usize, *new as usize))
+}
+
+fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
+    (a.nsecs, a.rate, a.size, a.of_bytes) == (b.nsecs, b.rate, b.size, b.of_bytes)
+}
+
+/// Gives a policy, which nobody uses yet, the limits and quotas of rules that stay.
+fn share_words(carry: &Carry, from: &Loaded, to: &mut Loaded, now_ns: u64) {
+    for (old, new) in each(carry, CarryKind::Limits) {
+        let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))
+        else {
+            continue; // can't be: there are as many words as statements
+        };
+        let (Some(of), Some(limit)) = (from.compiled.limits.get(old), to.compiled.limits.get(new))
+        else {
+            continue;
+        };
+        if limits_equal(of, limit) {
+            *place = Arc::clone(word);
+        } else {
+            let tokens = flow::limit_tokens(word, of, now_ns);
+            flow::limit_fill(place, limit, tokens, of.size, now_ns);
+        }
+    }
+    for (old, new) in each(carry, CarryKind::Quotas) {
+        if let (Some(word), Some(place)) = (from.flow.quotas.get(old), to.flow.quotas.get_mut(new))
+        {
+            *place = Arc::clone(word);
+        }
+    }
+}
+
+/// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the very
+/// words, so that what others take meanwhile counts; a limit with other figures is as full as it was.
+/// - now_ns: of the clock that limits go by.
+pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Carry {
+    let carry = pair(&rules(from), &rules(to));
+    share_words(&carry, from, to, now_ns);
+    carry
+}
+
+/// Has the limits of rules that stay, which begin full, be as full as another process' were, and quotas
+/// as used.
+/// - sizes: of its limits.
+pub fn refill(carry: &Carry, sizes: &[i64], states: &CarryStates, to: &Loaded, now_ns: u64) {
+    for (old, new) in each(carry, CarryKind::Limits) {
+        let (Some(tokens), Some(size)) = (states.tokens.get(old), sizes.get(old)) else {
+            continue; // can't be: there are as many as statements
+        };
+        // A full one is as it begins.
+        if let (true, Some(word), Some(limit)) = (
+            tokens < size,
+            to.flow.limits.get(new),
+            to.compiled.limits.get(new),
+        ) {
+            flow::limit_fill(word, limit, *tokens, *size, now_ns);
+        }
+    }
+    for (old, new) in each(carry, CarryKind::Quotas) {
+        if let (Some(used), Some(word)) = (states.used.get(old), to.flow.quotas.get(new)) {
+            word.0.store(*used, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Has the counters and logs of rules that stay begin at what they had counted in the end.
+/// - counters, logged: of the policy before.
+pub fn end(carry: &Carry, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
+    let mut began = load::began(to);
+    for (old, new) in each(carry, CarryKind::Counters) {
+        if let (Some(counted), Some(place)) = (counters.get(old), began.counters.get_mut(new)) {
+            *place = *counted;
+        }
+    }
+    for (old, new) in each(carry, CarryKind::Logs) {
+        if let (Some(counted), Some(place)) = (logged.get(old), began.logged.get_mut(new)) {
+            *place = *counted;
+        }
+    }
+}

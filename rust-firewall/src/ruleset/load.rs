@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The policy of a running program: read, compiled, with its state.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::base::clock;
+use crate::base::log::Failure;
+use crate::engine::compile::{self, CompileSettings};
+use crate::engine::compiled::Compiled;
+use crate::engine::flow::{self, Flow, FlowCounter};
+use crate::engine::interface;
+use crate::options::{self, Options};
+use crate::policy::parse;
+use crate::policy::requirement::Requirement;
+use crate::policy::Policy;
+
+/// What all workers share.
+pub struct Loaded {
+    /// Counts up from 1 with each policy that takes the place of another.
+    pub generation: u32,
+    /// UNIX time.
+    pub loaded_ms: u64,
+    /// For reports.
+    pub policy: Policy,
+    pub compiled: Compiled,
+    pub flow: Flow,
+    began: Mutex<LoadedBegan>,
+}
+
+/// What counters and logs stood at when a policy began: what its text says, or what they had counted
+/// before a reload. Numbered as compile numbers them.
+#[derive(Clone, Debug)]
+pub struct LoadedBegan {
+    pub counters: Vec<FlowCounter>,
+    pub logged: Vec<u64>,
+}
+
+/// What counters and logs stood at when the policy began.
+pub fn began(loaded: &Loaded) -> MutexGuard<'_, LoadedBegan> {
+    // A thread that panics ends the process, so nobody sees a value that is half changed.
+    loaded.began.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the policy reads.
+pub fn requirement(loaded: &Loaded) -> &Requirement {
+    compile::requirement(&loaded.compiled)
+}
+
+/// A compiled policy with its state, as its text says.
+fn make_state(policy: Policy, compiled: Compiled, loaded_ms: u64) -> Loaded {
+    let start = |counter| {
+        let start = compile::counter_start(&compiled, counter);
+        FlowCounter {
+            packets: start.packets,
+            bytes: start.bytes,
+        }
+    };
+    let began = LoadedBegan {
+        counters: (0..compile::counters(&compiled)).map(start).collect(),
+        logged: vec![0; compile::logs(&compiled) as usize],
+    };
+    Loaded {
+        generation: 1,
+        loaded_ms,
+        began: Mutex::new(began),
+        flow: flow::make(&compiled),
+        policy,
+        compiled,
+    }
+}
+
+fn compile(policy: &Policy) -> Result<Compiled, Failure> {
+    let settings = CompileSettings {
+        linear: false,
+        interface_index: &|name| interface::index(name.as_bytes()),
+        interfaces_must_exist: true,
+    };
+    compile::policy(policy, &settings)
+}
+
+/// Loads options.policy, if there is one. Fails for what is wrong with the policy, an interface that it names and that is not there, --copy-bytes that are too few.
+pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
+    let Some(path) = &options.policy else {
+        return Ok(None);
+    };
+    let loaded_ms = clock::unix_ms();
+    let policy = parse::file(path)?;
+    let compiled = compile(&policy)?;
+    options::require(options, compile::requirement(&compiled))?;
+    Ok(Some(make_state(policy, compiled, loaded_ms)))
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The counters and logs of a policy, summed over all workers, for the ledger.
+
+use crate::engine::compiled::Compiled;
+use crate::engine::flow::{self, FlowCounter, FlowCounters};
+use crate::policy::Policy;
+use crate::ruleset::load::{self, Loaded};
+
+pub struct Tally<'a> {
+    pub policy: &'a Policy,
+    pub compiled: &'a Compiled,
+    /// compile::counters of them.
+    pub counters: Vec<FlowCounter>,
+    /// compile::logs of them.
+    pub logged: Vec<u64>,
+}
+
+/// A tally of a policy that stands at what it began with.
+pub fn make(loaded: &Loaded) -> Tally<'_> {
+    let began = load::began(loaded).clone();
+    Tally {
+        policy: &loaded.policy,
+        compiled: &loaded.compiled,
+        counters: began.counters,
+        logged: began.logged,
+    }
+}
+
+/// Adds a worker's. Its thread may run.
+pub fn add(tally: &mut Tally, counters: &FlowCounters) {
+    for (counter, sum) in (0..).zip(&mut tally.counters) {
+        flow::sum(counters, counter, sum);
+    }
+    for (log, logged) in (0..).zip(&mut tally.logged) {
+        *logged += flow::logged(counters, log);
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Made by spec/generate from spec/fields.toml.
+//! The types and fields of the language.
+
+/// The types of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    Ipv4Addr,
+    Ipv6Addr,
+    InetProto,
+    InetService,
+    TcpFlag,
+    IcmpType,
+    IcmpCode,
+    Icmpv6Type,
+    Icmpv6Code,
+    Dscp,
+    Mark,
+    Ifname,
+    /// Its value in a policy is the name, as of ifname; an index later.
+    IfaceIndex,
+    Uid,
+    Gid,
+    /// NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64.
+    CtState,
+    /// NFPROTO_IPV4 2, NFPROTO_IPV6 10.
+    NfProto,
+    Integer,
+    /// Of exthdr: exists 1, missing 0.
+    Boolean,
+}
+
+pub const TYPE_COUNT: usize = Type::Boolean as usize + 1;
+
+/// Where a field is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The IPv4 header.
+    Ipv4,
+    /// The IPv6 header.
+    Ipv6,
+    /// The IPv6 extension headers.
+    Extension,
+    /// What stands behind the network header.
+    Transport,
+    /// The number of the protocol that stands behind the network header.
+    Protocol,
+    /// The packet, of which the kernel tells the length.
+    Length,
+    /// What comes with every packet.
+    Meta,
+    /// The interfaces, which are looked up by their numbers.
+    InterfaceName,
+    /// The socket that sends, which the kernel tells if it is asked.
+    Owner,
+    /// The connection, which the kernel tells if it is asked, or marks do.
+    CtState,
+    /// The connection, which the kernel tells if it is asked.
+    CtMark,
+}
+
+/// The fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Field {
+    IpSaddr,
+    IpDaddr,
+    IpProtocol,
+    IpTtl,
+    IpDscp,
+    IpLength,
+    IpFragOff,
+    Ip6Saddr,
+    Ip6Daddr,
+    Ip6Nexthdr,
+    Ip6Hoplimit,
+    TcpSport,
+    TcpDport,
+    TcpFlags,
+    UdpSport,
+    UdpDport,
+    ThSport,
+    ThDport,
+    IcmpType,
+    IcmpCode,
+    Icmpv6Type,
+    Icmpv6Code,
+    ExthdrHbh,
+    ExthdrRt,
+    ExthdrFrag,
+    ExthdrDst,
+    ExthdrMh,
+    MetaL4proto,
+    MetaNfproto,
+    MetaMark,
+    MetaLength,
+    MetaIif,
+    MetaOif,
+    MetaIifname,
+    MetaOifname,
+    MetaSkuid,
+    MetaSkgid,
+    CtState,
+    CtMark,
+}
+
+pub const FIELD_COUNT: usize = Field::CtMark as usize + 1;
+
+/// What a field demands of a packet before it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer3 {
+    Any,
+    NeedsIpv4,
+    NeedsIpv6,
+}
+
+/// What is known of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldFacts {
+    /// Which it is.
+    pub field: Field,
+    /// Canonical, e.g. "tcp dport".
+    pub text: &'static str,
+    pub kind: Type,
+    pub bits: u8,
+    pub part: Part,
+    pub layer3: Layer3,
+    /// IPPROTO_* that it needs, 0 = any.
+    pub protocol: u8,
+}
+
+const fn facts(
+    field: Field,
+    text: &'static str,
+    kind: Type,
+    bits: u8,
+    part: Part,
+    layer3: Layer3,
+    protocol: i32,
+) -> FieldFacts {
+    FieldFacts {
+        field,
+        text,
+        kind,
+        bits,
+        part,
+        layer3,
+        protocol: protocol as u8,
+    }
+}
+
+/// All fields, in order.
+#[rustfmt::skip]
+pub const FIELDS: [FieldFacts; FIELD_COUNT] = [
+    facts(Field::IpSaddr, "ip saddr", Type::Ipv4Addr, 32, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::IpDaddr, "ip daddr", Type::Ipv4Addr, 32, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::IpProtocol, "ip protocol", Type::InetProto, 8, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::IpTtl, "ip ttl", Type::Integer, 8, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::IpDscp, "ip dscp", Type::Dscp, 6, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::IpLength, "ip length", Type::Integer, 16, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::IpFragOff, "ip frag-off", Type::Integer, 16, Part::Ipv4, Layer3::NeedsIpv4, 0),
+    facts(Field::Ip6Saddr, "ip6 saddr", Type::Ipv6Addr, 128, Part::Ipv6, Layer3::NeedsIpv6, 0),
+    facts(Field::Ip6Daddr, "ip6 daddr", Type::Ipv6Addr, 128, Part::Ipv6, Layer3::NeedsIpv6, 0),
+    facts(Field::Ip6Nexthdr, "ip6 nexthdr", Type::InetProto, 8, Part::Ipv6, Layer3::NeedsIpv6, 0),
+    facts(Field::Ip6Hoplimit, "ip6 hoplimit", Type::Integer, 8, Part::Ipv6, Layer3::NeedsIpv6, 0),
+    facts(Field::TcpSport, "tcp sport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_TCP),
+    facts(Field::TcpDport, "tcp dport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_TCP),
+    facts(Field::TcpFlags, "tcp flags", Type::TcpFlag, 8, Part::Transport, Layer3::Any, libc::IPPROTO_TCP),
+    facts(Field::UdpSport, "udp sport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_UDP),
+    facts(Field::UdpDport, "udp dport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_UDP),
+    facts(Field::ThSport, "th sport", Type::InetService, 16, Part::Transport, Layer3::Any, 0),
+    facts(Field::ThDport, "th dport", Type::InetService, 16, Part::Transport, Layer3::Any, 0),
+    facts(Field::IcmpType, "icmp type", Type::IcmpType, 8, Part::Transport, Layer3::NeedsIpv4, libc::IPPROTO_ICMP),
+    facts(Field::IcmpCode, "icmp code", Type::IcmpCode, 8, Part::Transport, Layer3::NeedsIpv4, libc::IPPROTO_ICMP),
+    facts(Field::Icmpv6Type, "icmpv6 type", Type::Icmpv6Type, 8, Part::Transport, Layer3::NeedsIpv6, libc::IPPROTO_ICMPV6),
+    facts(Field::Icmpv6Code, "icmpv6 code", Type::Icmpv6Code, 8, Part::Transport, Layer3::NeedsIpv6, libc::IPPROTO_ICMPV6),
+    facts(Field::ExthdrHbh, "exthdr hbh", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
+    facts(Field::ExthdrRt, "exthdr rt", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
+    facts(Field::ExthdrFrag, "exthdr frag", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
+    facts(Field::ExthdrDst, "exthdr dst", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
+    facts(Field::ExthdrMh, "exthdr mh", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
+    facts(Field::MetaL4proto, "meta l4proto", Type::InetProto, 8, Part::Protocol, Layer3::Any, 0),
+    facts(Field::MetaNfproto, "meta nfproto", Type::NfProto, 8, Part::Meta, Layer3::Any, 0),
+    facts(Field::MetaMark, "meta mark", Type::Mark, 32, Part::Meta, Layer3::Any, 0),
+    facts(Field::MetaLength, "meta length", Type::Integer, 32, Part::Length, Layer3::Any, 0),
+    facts(Field::MetaIif, "iif", Type::IfaceIndex, 32, Part::Meta, Layer3::Any, 0),
+    facts(Field::MetaOif, "oif", Type::IfaceIndex, 32, Part::Meta, Layer3::Any, 0),
+    facts(Field::MetaIifname, "iifname", Type::Ifname, 128, Part::InterfaceName, Layer3::Any, 0),
+    facts(Field::MetaOifname, "oifname", Type::Ifname, 128, Part::InterfaceName, Layer3::Any, 0),
+    facts(Field::MetaSkuid, "meta skuid", Type::Uid, 32, Part::Owner, Layer3::Any, 0),
+    facts(Field::MetaSkgid, "meta skgid", Type::Gid, 32, Part::Owner, Layer3::Any, 0),
+    facts(Field::CtState, "ct state", Type::CtState, 32, Part::CtState, Layer3::Any, 0),
+    facts(Field::CtMark, "ct mark", Type::Mark, 32, Part::CtMark, Layer3::Any, 0),
+];
+
+/// The fields of the IPv4 header, as bits 1 << Field.
+pub const FIELDS_OF_IPV4: u64 = 1 << Field::IpSaddr as u64
+    | 1 << Field::IpDaddr as u64
+    | 1 << Field::IpProtocol as u64
+    | 1 << Field::IpTtl as u64
+    | 1 << Field::IpDscp as u64
+    | 1 << Field::IpLength as u64
+    | 1 << Field::IpFragOff as u64;
+/// The fields of the IPv6 header, as bits 1 << Field.
+pub const FIELDS_OF_IPV6: u64 = 1 << Field::Ip6Saddr as u64
+    | 1 << Field::Ip6Daddr as u64
+    | 1 << Field::Ip6Nexthdr as u64
+    | 1 << Field::Ip6Hoplimit as u64;
+/// The fields of the IPv6 extension headers, as bits 1 << Field.
+pub const FIELDS_OF_EXTENSION: u64 = 1 << Field::ExthdrHbh as u64
+    | 1 << Field::ExthdrRt as u64
+    | 1 << Field::ExthdrFrag as u64
+    | 1 << Field::ExthdrDst as u64
+    | 1 << Field::ExthdrMh as u64;
+/// The fields of what stands behind the network header, as bits 1 << Field.
+pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
+    | 1 << Field::TcpDport as u64
+    | 1 << Field::TcpFlags as u64
+    | 1 << Field::UdpSport as u64
+    | 1 << Field::UdpDport as u64
+    | 1 << Field::ThSport as u64
+    | 1 << Field::ThDport as u64
+    | 1 << Field::IcmpType as u64
+    | 1 << Field::IcmpCode as u64
+    | 1 << Field::Icmpv6Type as u64
+    | 1 << Field::Icmpv6Code as u64;
+/// The fields of the number of the protocol that stands behind the network header, as bits 1 << Field.
+pub const FIELDS_OF_PROTOCOL: u64 = 1 << Field::MetaL4proto as u64;
+/// The fields of the packet, of which the kernel tells the length, as bits 1 << Field.
+pub const FIELDS_OF_LENGTH: u64 = 1 << Field::MetaLength as u64;
+/// The fields of what comes with every packet, as bits 1 << Field.
+pub const FIELDS_OF_META: u64 = 1 << Field::MetaNfproto as u64
+    | 1 << Field::MetaMark as u64
+    | 1 << Field::MetaIif as u64
+    | 1 << Field::MetaOif as u64;
+/// The fields of the interfaces, which are looked up by their numbers, as bits 1 << Field.
+pub const FIELDS_OF_INTERFACE_NAME: u64 =
+    1 << Field::MetaIifname as u64 | 1 << Field::MetaOifname as u64;
+/// The fields of the socket that sends, which the kernel tells if it is asked, as bits 1 << Field.
+pub const FIELDS_OF_OWNER: u64 = 1 << Field::MetaSkuid as u64 | 1 << Field::MetaSkgid as u64;
+/// The fields of the connection, which the kernel tells if it is asked, or marks do, as bits 1 << Field.
+pub const FIELDS_OF_CT_STATE: u64 = 1 << Field::CtState as u64;
+/// The fields of the connection, which the kernel tells if it is asked, as bits 1 << Field.
+pub const FIELDS_OF_CT_MARK: u64 = 1 << Field::CtMark as u64;
+
+/// All types, in order, with their names in the language.
+pub const TYPES: [(Type, &str); TYPE_COUNT] = [
+    (Type::Ipv4Addr, "ipv4_addr"),
+    (Type::Ipv6Addr, "ipv6_addr"),
+    (Type::InetProto, "inet_proto"),
+    (Type::InetService, "inet_service"),
+    (Type::TcpFlag, "tcp_flag"),
+    (Type::IcmpType, "icmp_type"),
+    (Type::IcmpCode, "icmp_code"),
+    (Type::Icmpv6Type, "icmpv6_type"),
+    (Type::Icmpv6Code, "icmpv6_code"),
+    (Type::Dscp, "dscp"),
+    (Type::Mark, "mark"),
+    (Type::Ifname, "ifname"),
+    (Type::IfaceIndex, "iface_index"),
+    (Type::Uid, "uid"),
+    (Type::Gid, "gid"),
+    (Type::CtState, "ct_state"),
+    (Type::NfProto, "nf_proto"),
+    (Type::Integer, "integer"),
+    (Type::Boolean, "boolean"),
+];
+
+/// The facts of a field.
+pub fn field_facts(field: Field) -> &'static FieldFacts {
+    &FIELDS[field as usize]
+}

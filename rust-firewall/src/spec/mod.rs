@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tables that spec/generate makes for both twins.
+
+pub mod count;
+pub mod field;
+pub mod metric;
+pub mod refused;
+pub mod status;
+pub mod symbols;

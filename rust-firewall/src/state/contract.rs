@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The failure contract: what will really happen in each situation that --fail names, with these
+//! options, this kernel and these rules, as they were when it was made.
+
+use serde::Serialize;
+
+use crate::options;
+use crate::options::daemon::SITUATION_NAMES;
+use crate::options::{Options, OptionsSituation};
+use crate::queue;
+use crate::state::feed::Feed;
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ContractRow {
+    pub situation: &'static str,
+    /// As --fail says.
+    pub mode: &'static str,
+    /// What will happen.
+    pub really: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Contract {
+    pub rows: Vec<ContractRow>,
+}
+
+/// What the kernel gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContractFacts {
+    /// Bytes.
+    pub receive_buffer: u32,
+    /// The kernel's counters can be read, so a stall can be seen.
+    pub figures: bool,
+    /// The guard, if one is wanted, lives.
+    pub guard: bool,
+}
+
+fn overload(options: &Options, facts: &ContractFacts) -> String {
+    let (happens, full) = match options.fail_open[OptionsSituation::Overload as usize] {
+        true => ("passes unseen: counted as unseen", "by nobody"),
+        false => ("dropped: counted as user drop", "as queue full"),
+    };
+    format!(
+        "{happens} if the socket's {} bytes are full, {full} if {} packets wait",
+        facts.receive_buffer, options.queue_length
+    )
+}
+
+fn accepted_or_dropped(options: &Options, situation: OptionsSituation) -> &'static str {
+    match options.fail_open[situation as usize] {
+        true => "accepted",
+        false => "dropped",
+    }
+}
+
+fn stall(options: &Options, facts: &ContractFacts) -> String {
+    let file = queue::proc::QUEUES;
+    let happens = accepted_or_dropped(options, OptionsSituation::Stall);
+    match options.deadline_ms {
+        0 => "waits for ever: --deadline is 0".to_owned(),
+        _ if !facts.figures => format!("waits for ever: {file} can't be read"),
+        _ if !facts.guard => "waits for ever: the guard has ended".to_owned(),
+        deadline => format!("{happens} by the guard when none was answered for {deadline} ms"),
+    }
+}
+
+/// What happens to packets while nobody owns the queue.
+fn rules(feed: &Feed) -> String {
+    let known = match (feed.plain, feed.bypass) {
+        (true, true) => "rules with a bypass let packets pass, others drop them",
+        (true, false) => "the rules drop packets: they have no bypass",
+        (false, true) => "packets pass: the rules have a bypass",
+        (false, false) if !feed.unknown.is_empty() => "the rules decide",
+        (false, false) => "the rules decide, of which there is none for this queue yet",
+    };
+    match feed.unknown.as_str() {
+        "" => known.to_owned(),
+        unknown => format!("{known}, as far as can be known: {unknown}"),
+    }
+}
+
+fn crash(options: &Options, feed: &Feed, facts: &ContractFacts) -> String {
+    let left_to_rules = format!("what waits is dropped, then {}", rules(feed));
+    match options.fail_open[OptionsSituation::Crash as usize] {
+        true if facts.guard => {
+            "the guard accepts everything until SIGTERM or the next start".to_owned()
+        }
+        true => format!("the guard has ended: {left_to_rules}"),
+        false => left_to_rules,
+    }
+}
+
+fn malformed(options: &Options) -> String {
+    match options.malformed_by_policy {
+        true => "the policy decides: --malformed policy".to_owned(),
+        false => {
+            let happens = accepted_or_dropped(options, OptionsSituation::Malformed);
+            let bytes = options.copy_bytes;
+            format!("{happens}, counted by reason, as far as the first {bytes} bytes show")
+        }
+    }
+}
+
+fn truncated(options: &Options) -> String {
+    let happens = accepted_or_dropped(options, OptionsSituation::Truncated);
+    let policy = match options.policy {
+        Some(_) => " or undecidable",
+        None => "",
+    };
+    format!("{happens}, counted as truncated{policy}")
+}
+
+fn really(
+    situation: OptionsSituation,
+    options: &Options,
+    feed: &Feed,
+    facts: &ContractFacts,
+) -> String {
+    match situation {
+        OptionsSituation::Overload => overload(options, facts),
+        OptionsSituation::Stall => stall(options, facts),
+        OptionsSituation::Crash => crash(options, feed, facts),
+        OptionsSituation::Malformed => malformed(options),
+        OptionsSituation::Truncated => truncated(options),
+    }
+}
+
+/// Makes the contract. Pure.
+pub fn make(options: &Options, feed: &Feed, facts: &ContractFacts) -> Contract {
+    let row = |(situation, name): &(OptionsSituation, &'static str)| ContractRow {
+        situation: name,
+        mode: options::daemon::mode_name(options.fail_open[*situation as usize]),
+        really: really(*situation, options, feed, facts),
+    };
+    Contract {
+        rows: SITUATION_NAMES.iter().map(row).collect(),
+    }
+}
+
+/// Prints it as a table, a line a situation.
+pub fn print(out: &mut String, contract: &Contract) {
+    for row in &contract.rows {
+        let ContractRow {
+            situation,
+            mode,
+            really,
+        } = row;
+        out.push_str(&format!("  {situation:<9}  {mode:<6}  {really}\n"));
+    }
+}

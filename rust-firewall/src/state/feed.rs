@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which rules of the kernel lead packets to our queues, and what they do when no one owns one. Asks
+//! nft and the iptables-save family, as child processes that may take MS_MAX together: so before any
+//! queue is open.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use serde_json::Value;
+
+use crate::base::log;
+use crate::options::Options;
+
+pub const MS_MAX: u64 = 3000;
+/// By which a tool's output is read.
+const READ_STEP_BYTES: usize = 65536;
+const OUTPUT_BYTES_MAX: usize = 1 << 26;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Feed {
+    /// Our queues.
+    pub first: u16,
+    pub last: u16,
+    /// By queue, from the first: a rule leads packets there.
+    pub fed: Vec<bool>,
+    /// Some rule has no bypass: without an owner it drops.
+    pub plain: bool,
+    /// Some rule has one: without an owner packets pass it.
+    pub bypass: bool,
+    /// What could not be asked: "nft is not there"; empty = all was.
+    pub unknown: String,
+}
+
+/// Makes a feed of nobody's rules, for our queues.
+pub fn begin(first: u16, last: u16) -> Feed {
+    Feed {
+        first,
+        last,
+        fed: vec![false; usize::from(last - first) + 1],
+        ..Feed::default()
+    }
+}
+
+/// A rule leads packets to queues.
+fn add_rule(feed: &mut Feed, first: u64, last: u64, bypass: bool) {
+    if last < u64::from(feed.first) || first > u64::from(feed.last) {
+        return;
+    }
+    for (number, fed) in (u64::from(feed.first)..).zip(&mut feed.fed) {
+        *fed |= (first..=last).contains(&number);
+    }
+    match bypass {
+        true => feed.bypass = true,
+        false => feed.plain = true,
+    }
+}
+
+/// What could not be asked; the first of it is kept.
+fn set_unknown(feed: &mut Feed, tool: &str, why: &str) {
+    if feed.unknown.is_empty() {
+        feed.unknown = format!("{tool} {why}");
+    }
+}
+
+/// Takes a word off a line, which ends at a blank; what stands in quotes is one. None at the line's
+/// end.
+fn take_word(at: &mut &str) -> Option<String> {
+    let mut rest = at.trim_start_matches(' ').chars();
+    let mut word = String::new();
+    let mut quoted = false;
+    while let Some(next) = rest.clone().next() {
+        if next == ' ' && !quoted {
+            break;
+        }
+        rest.next();
+        // A quote stays, so that a quoted word is none that we look for.
+        match next {
+            '\\' if quoted => word.extend(rest.next()),
+            '"' => {
+                quoted = !quoted;
+                word.push(next);
+            }
+            _ => word.push(next),
+        }
+    }
+    *at = rest.as_str();
+    (!word.is_empty()).then_some(word)
+}
+
+/// The queues of "N" or "N:M".
+fn read_queues(word: &str) -> Option<(u64, u64)> {
+    let (first, last) = word.split_once(':').unwrap_or((word, word));
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Takes the rule of a line "-A CHAIN …", if its target is NFQUEUE.
+fn take_save_line(feed: &mut Feed, mut at: &str) {
+    let mut before = String::new();
+    let (mut queues, mut queue, mut bypass) = ((0, 0), false, false);
+    while let Some(word) = take_word(&mut at) {
+        match before.as_str() {
+            "-j" => queue = word == "NFQUEUE",
+            "--queue-num" | "--queue-balance" => queues = read_queues(&word).unwrap_or(queues),
+            _ => {}
+        }
+        bypass |= word == "--queue-bypass";
+        before = word;
+    }
+    if queue {
+        add_rule(feed, queues.0, queues.1, bypass);
+    }
+}
+
+/// Takes the rules out of the output of iptables-save.
+pub fn take_save(feed: &mut Feed, text: &str) {
+    for line in text.lines().filter(|line| line.starts_with("-A ")) {
+        take_save_line(feed, line);
+    }
+}
+
+/// Whether the flags of a queue statement, a string or an array of them, have the bypass.
+fn has_bypass(flags: &Value) -> bool {
+    match flags {
+        Value::String(flag) => flag == "bypass",
+        Value::Array(flags) => flags.iter().any(has_bypass),
+        _ => false,
+    }
+}
+
+/// Takes a queue statement. An expression may lead to any queue.
+fn take_queue(feed: &mut Feed, queue: &Value) {
+    let num = &queue["num"];
+    let bypass = has_bypass(&queue["flags"]);
+    let range = num["range"].as_array().map(Vec::as_slice);
+    match (num, range) {
+        (Value::Null, _) => add_rule(feed, 0, 0, bypass),
+        (Value::Number(number), _) => {
+            let number = number.as_u64().unwrap_or(u64::MAX);
+            add_rule(feed, number, number, bypass);
+        }
+        (_, Some([first, last])) => {
+            let number = |value: &Value| value.as_u64().unwrap_or(0);
+            add_rule(feed, number(first), number(last), bypass);
+        }
+        _ => add_rule(feed, 0, u16::MAX.into(), bypass),
+    }
+}
+
+/// Takes the rules out of the output of `nft -j list ruleset`. False for a text that is none; feed
+/// is untouched then.
+pub fn take_nft(feed: &mut Feed, text: &str) -> bool {
+    let root: Value = serde_json::from_str(text).unwrap_or_default();
+    let Some(items) = root["nftables"].as_array() else {
+        return false;
+    };
+    let rules = items
+        .iter()
+        .filter_map(|item| item["rule"]["expr"].as_array());
+    for queue in rules
+        .flatten()
+        .filter_map(|statement| statement.get("queue"))
+    {
+        take_queue(feed, queue);
+    }
+    true
+}
+
+fn start_tool(argv: &[&str]) -> std::io::Result<Child> {
+    Command::new(argv[0])
+        .args(&argv[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// Reads a tool's output to its end. None if there is too much of it, or it comes too late.
+fn read_output(child: &mut Child, due: Instant) -> Option<String> {
+    let mut output = child.stdout.take()?;
+    let mut step = vec![0; READ_STEP_BYTES];
+    let mut text = Vec::new();
+    loop {
+        let left = due.checked_duration_since(Instant::now())? + Duration::from_millis(1);
+        let timeout = PollTimeout::try_from(left).ok()?;
+        let readable = PollFd::new(output.as_fd(), PollFlags::POLLIN);
+        if poll(&mut [readable], timeout) != Ok(1) {
+            return None;
+        }
+        let got = output.read(&mut step).ok()?;
+        if got == 0 {
+            return Some(String::from_utf8_lossy(&text).into_owned());
+        }
+        text.extend_from_slice(step.get(..got)?);
+        if text.len() > OUTPUT_BYTES_MAX {
+            return None;
+        }
+    }
+}
+
+/// What a tool prints; none if it could not be asked, which is noted.
+fn ask_tool(feed: &mut Feed, argv: &[&str], due: Instant) -> Option<String> {
+    let mut child = match start_tool(argv) {
+        Ok(child) => child,
+        Err(error) => {
+            set_unknown(
+                feed,
+                argv[0],
+                match error.kind() {
+                    ErrorKind::NotFound => "is not there",
+                    _ => "can't be started",
+                },
+            );
+            return None;
+        }
+    };
+    let text = read_output(&mut child, due);
+    if text.is_none() {
+        let _ = child.kill(); // it may have ended meanwhile
+    }
+    let ended_well = child.wait().is_ok_and(|status| status.success());
+    match (&text, ended_well) {
+        (None, _) => set_unknown(feed, argv[0], "did not end in time"),
+        (_, false) => set_unknown(feed, argv[0], "failed"),
+        _ => {}
+    }
+    text.filter(|_| ended_well)
+}
+
+fn ask_save(feed: &mut Feed, tool: &str, due: Instant) {
+    if let Some(text) = ask_tool(feed, &[tool], due) {
+        take_save(feed, &text);
+    }
+}
+
+fn ask_nft(feed: &mut Feed, due: Instant) {
+    let argv = ["nft", "-j", "list", "ruleset"];
+    if let Some(text) = ask_tool(feed, &argv, due) {
+        if !take_nft(feed, &text) {
+            set_unknown(feed, argv[0], "failed");
+        }
+    }
+}
+
+/// Whether a file says anything: the kernel's list of tables of the old iptables. Asking the tool
+/// without any would load its modules.
+fn has_text(path: &str) -> bool {
+    File::open(path).is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|got| got == 1))
+}
+
+/// Asks all tools. Never fails: what can't be known is told in feed.unknown.
+pub fn read(options: &Options) -> Feed {
+    let due = Instant::now() + Duration::from_millis(MS_MAX);
+    let mut feed = begin(options.queue_first, options.queue_last);
+    ask_nft(&mut feed, due);
+    ask_save(&mut feed, "iptables-save", due);
+    ask_save(&mut feed, "ip6tables-save", due);
+    if has_text("/proc/net/ip_tables_names") {
+        ask_save(&mut feed, "iptables-legacy-save", due);
+    }
+    if has_text("/proc/net/ip6_tables_names") {
+        ask_save(&mut feed, "ip6tables-legacy-save", due);
+    }
+    feed
+}
+
+/// Warns of our queues that no rule leads to, if all tools could be asked.
+pub fn warn(feed: &Feed) {
+    let mut numbers = String::new();
+    let mut first = usize::from(feed.first);
+    for run in feed.fed.split(|&fed| fed) {
+        let last = first + run.len();
+        if !run.is_empty() {
+            let comma = if numbers.is_empty() { "" } else { ", " };
+            numbers.push_str(&format!("{comma}{first}"));
+        }
+        if run.len() > 1 {
+            numbers.push_str(&format!("-{}", last - 1));
+        }
+        first = last + 1;
+    }
+    if feed.unknown.is_empty() && !numbers.is_empty() {
+        log::warn(format_args!(
+            "no rule leads packets to queue {numbers}: until one does the firewall sees none of \
+             them (`fwctl doctor` names one)"
+        ));
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What runs, for the threads that tell of it. The main thread changes it, under the lock; others
+//! read it under the lock. Workers know nothing of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::base::clock;
+use crate::base::log::Failure;
+use crate::events::{self, Events};
+use crate::options::Options;
+use crate::ruleset::load::{self, Loaded};
+use crate::ruleset::tally::{self, Tally};
+use crate::state::contract::Contract;
+use crate::worker::reject::{self, Reject};
+use crate::worker::tracked::Tracked;
+use crate::worker::workers::{self, Workers};
+use crate::worker::{WorkerGiven, WorkerSetup};
+
+pub struct State {
+    /// As the policy and the kernel made them.
+    pub options: Arc<Options>,
+    /// UNIX time.
+    pub started_ms: u64,
+    /// Open if it could be, so that a later policy may reject.
+    pub reject: Option<Arc<Reject>>,
+    pub events: Arc<Events>,
+    inner: Mutex<StateInner>,
+}
+
+/// What changes.
+pub struct StateInner {
+    /// The policy that decides, if there is one.
+    pub loaded: Option<Arc<Loaded>>,
+    pub workers: Workers,
+    /// Why the last reload failed, if it did.
+    pub reload_error: Option<String>,
+    /// Whether packets have the state that the policy asks for.
+    pub tracked: Tracked,
+    pub contract: Arc<Contract>,
+    /// What it is once the guard has ended.
+    pub unguarded: Arc<Contract>,
+}
+
+/// Opens the sockets of reject if the policy asks for answers, or else if that can be had: a later
+/// policy may ask for them, when the right to open them is gone.
+fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Failure> {
+    match loaded.map(|loaded| load::requirement(loaded).reject) {
+        None => Ok(None),
+        Some(true) => Ok(Some(Arc::new(reject::open()?))),
+        Some(false) => Ok(reject::open().ok().map(Arc::new)),
+    }
+}
+
+/// Opens the queues, or takes them over.
+/// - loaded: as load::load made it of the options.
+/// - taken: one a queue; none = they are opened.
+pub fn open(
+    mut options: Options,
+    loaded: Option<Loaded>,
+    events: &Arc<Events>,
+    taken: Option<&mut [WorkerGiven]>,
+) -> Result<State, Failure> {
+    let started_ms = clock::unix_ms();
+    let loaded = loaded.map(Arc::new);
+    let reject = open_reject(loaded.as_ref())?;
+    let setup = WorkerSetup {
+        options: &options,
+        loaded: loaded.as_ref(),
+        reject: reject.as_ref(),
+        ring: &|index| events::ring(events, index),
+    };
+    let workers = workers::open(&setup, taken)?;
+    if let Some(first) = workers.all.first() {
+        options.gso = first.shared.settings.gso;
+    }
+    if let Some(loaded) = &loaded {
+        events::policy(events, loaded.generation, loaded);
+    }
+    let inner = StateInner {
+        loaded,
+        workers,
+        reload_error: None,
+        tracked: Tracked::Unknown,
+        contract: Arc::default(),
+        unguarded: Arc::default(),
+    };
+    Ok(State {
+        options: Arc::new(options),
+        started_ms,
+        reject,
+        events: Arc::clone(events),
+        inner: Mutex::new(inner),
+    })
+}
+
+/// What changes, under the lock.
+pub fn lock(state: &State) -> MutexGuard<'_, StateInner> {
+    // A thread that panics ends the process, so nobody sees a value that is half changed.
+    state.inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sums the counters of the policy in all queues.
+pub fn tally(inner: &StateInner) -> Option<Tally<'_>> {
+    let mut tally = tally::make(inner.loaded.as_ref()?);
+    for worker in &inner.workers.all {
+        if let Some(source) = &worker.source {
+            tally::add(&mut tally, &source.counters);
+        }
+    }
+    Some(tally)
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: sendto close
+//! The answers of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
+//! packet is dropped. What is sent, and when nothing is, follows the kernel's nf_reject_ipv4.c,
+//! nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error by RFC 792 and
+//! RFC 4443. The answer comes from the address that the packet was sent to.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    sendto, socket, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn,
+    SockaddrIn6,
+};
+
+use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
+use crate::packet::{self, Packet};
+use crate::policy::{Reject as PolicyReject, RejectKind};
+
+/// Bytes of an ICMP error with its IP header (RFC 792, RFC 1812).
+pub const IPV4_MAX: usize = 576;
+/// Bytes of an ICMPv6 error, at most (RFC 4443 section 2.4).
+pub const IPV6_MAX: usize = 1280;
+
+/// IPDEFTTL.
+const TTL: u8 = 64;
+/// In the 16 bits of flags and offset.
+const IPV4_DF: u16 = 0x4000;
+/// Bits of the packet's type of service that an ICMP error keeps (RT_TOS).
+const IPV4_TOS_KEPT: u8 = 0x1e;
+/// IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
+const IPV4_TOS_CONTROL: u8 = 0xc0;
+/// MSG_PROBE (include/linux/socket.h), which the C library doesn't name.
+const PROBE_ONLY: libc::c_int = 0x10;
+const TCP_FIN: u8 = 0x01;
+const TCP_SYN: u8 = 0x02;
+const TCP_RST: u8 = 0x04;
+const TCP_ACK: u8 = 0x10;
+const TCP_HEADER_BYTES: usize = packet::TCP_HEADER_BYTES as usize;
+const ICMP_HEADER_BYTES: usize = packet::ICMP_HEADER_BYTES as usize;
+const IPV4_HEADER_BYTES: usize = packet::IPV4_HEADER_BYTES as usize;
+const IPV6_HEADER_BYTES: usize = packet::IPV6_HEADER_BYTES as usize;
+const PROTOCOL_ICMP: u8 = libc::IPPROTO_ICMP as u8;
+const PROTOCOL_TCP: u8 = libc::IPPROTO_TCP as u8;
+const PROTOCOL_ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
+const ICMP_ECHOREPLY: u8 = 0;
+const ICMP_DEST_UNREACH: u8 = 3;
+const ICMP_ECHO: u8 = 8;
+const ICMP_TIMESTAMP: u8 = 13;
+const ICMP_ADDRESSREPLY: u8 = 18;
+const ICMPV6_DST_UNREACH: u8 = 1;
+const ICMPV6_ECHO_REQUEST: u8 = 128;
+
+/// The codes of `RejectKind::Icmpx` in ICMP and ICMPv6, by ICMPX_* (nft_reject_inet.c).
+const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
+
+/// What came of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectResult {
+    Sent,
+    /// A RST, an ICMP error, a later fragment, no unicast address, a header cut off.
+    NotDue,
+    /// The kernel did not take it.
+    Failed,
+}
+
+pub const RESULT_COUNT: usize = RejectResult::Failed as usize + 1;
+
+/// The sockets, closed when dropped.
+pub struct Reject {
+    raw4: OwnedFd,
+    /// None if the system has no IPv6.
+    raw6: Option<OwnedFd>,
+}
+
+fn be32_at(bytes: &[u8], offset: usize) -> u32 {
+    let at = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+    at.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Adds bytes to a sum of 16-bit words (RFC 1071), from an even place on.
+fn sum_of(bytes: &[u8], sum: u32) -> u32 {
+    bytes.chunks(2).fold(sum, |sum, word| {
+        let low = word.get(1).copied().unwrap_or(0);
+        let high = word.first().copied().unwrap_or(0);
+        sum + u32::from(u16::from_be_bytes([high, low]))
+    })
+}
+
+fn checksum_of(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !sum as u16
+}
+
+/// The sum of the pseudo header of an answer to a packet with these addresses.
+fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
+    let sum = u32::from(protocol) + length as u32;
+    sum_of(addresses.0, sum_of(addresses.1, sum))
+}
+
+/// Overwrites bytes of an answer that is long enough.
+fn put(answer: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(to) = answer.get_mut(at..at + bytes.len()) {
+        to.copy_from_slice(bytes);
+    }
+}
+
+/// Addresses that get no answer, or from which none comes.
+fn is_unicast(address: &[u8]) -> bool {
+    if let Ok(address) = <[u8; 4]>::try_from(address) {
+        let address = Ipv4Addr::from(address);
+        return !address.is_unspecified() && !address.is_broadcast() && !address.is_multicast();
+    }
+    <[u8; 16]>::try_from(address).is_ok_and(|address| {
+        let address = Ipv6Addr::from(address);
+        !address.is_multicast() && !address.is_unspecified()
+    })
+}
+
+/// The two addresses of the IP header, source first; nothing if they were not captured.
+pub fn addresses_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    match packet.version {
+        4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
+        6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
+        _ => None,
+    }
+}
+
+/// An answer being written: a buffer, and how much of it is.
+struct Answer<'a> {
+    bytes: &'a mut [u8; IPV6_MAX],
+    length: usize,
+}
+
+impl Answer<'_> {
+    /// Adds bytes; what is too much, which there never is, is left off.
+    fn extend(&mut self, bytes: &[u8]) {
+        put(self.bytes, self.length, bytes);
+        self.length += bytes.len();
+    }
+
+    /// What was written from a place on.
+    fn written(&self, begin: usize) -> &[u8] {
+        self.bytes.get(begin..self.length).unwrap_or_default()
+    }
+}
+
+/// Writes the IP header of an answer to a packet with these addresses.
+fn put_ip(
+    addresses: (&[u8], &[u8]),
+    protocol: u8,
+    tos: u8,
+    flags: u16,
+    payload_bytes: usize,
+    answer: &mut Answer,
+) {
+    let (source, destination) = addresses;
+    if source.len() == 4 {
+        let total = (IPV4_HEADER_BYTES + payload_bytes) as u16;
+        answer.extend(&[0x45, tos]);
+        answer.extend(&total.to_be_bytes());
+        answer.extend(&[0, 0]);
+        answer.extend(&flags.to_be_bytes());
+        answer.extend(&[TTL, protocol, 0, 0]);
+        answer.extend(destination);
+        answer.extend(source);
+        let checksum = checksum_of(sum_of(answer.written(0), 0));
+        put(answer.bytes, 10, &checksum.to_be_bytes());
+    } else {
+        answer.extend(&[0x60, 0, 0, 0]);
+        answer.extend(&(payload_bytes as u16).to_be_bytes());
+        answer.extend(&[protocol, TTL]);
+        answer.extend(destination);
+        answer.extend(source);
+    }
+}
+
+/// The acknowledgement that a RST gives to a segment without ACK: behind all that it takes up in the
+/// sequence (RFC 9293 section 3.10.7.1).
+fn acknowledged(packet: &Packet, tcp: &[u8; TCP_HEADER_BYTES]) -> u32 {
+    let header = u32::from(tcp[12] >> 4) * 4;
+    let flags = u32::from(tcp[13] & TCP_SYN != 0) + u32::from(tcp[13] & TCP_FIN != 0);
+    let data = packet
+        .end
+        .wrapping_sub(packet.l4_offset)
+        .wrapping_sub(header);
+    be32_at(tcp, 4).wrapping_add(flags).wrapping_add(data)
+}
+
+fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), answer: &mut Answer) -> Option<()> {
+    let tcp = packet.bytes.get(packet.l4_offset as usize..)?;
+    let tcp = tcp.first_chunk::<TCP_HEADER_BYTES>()?;
+    if packet.protocol != PROTOCOL_TCP || packet.l4_offset == 0 || tcp[13] & TCP_RST != 0 {
+        return None;
+    }
+    put_ip(
+        addresses,
+        PROTOCOL_TCP,
+        0,
+        IPV4_DF,
+        TCP_HEADER_BYTES,
+        answer,
+    );
+    let mut reset = [0; TCP_HEADER_BYTES];
+    put(&mut reset, 0, tcp.get(2..4)?);
+    put(&mut reset, 2, tcp.get(..2)?);
+    reset[12] = ((TCP_HEADER_BYTES / 4) << 4) as u8;
+    reset[13] = TCP_RST;
+    if tcp[13] & TCP_ACK != 0 {
+        put(&mut reset, 4, tcp.get(8..12)?);
+    } else {
+        put(&mut reset, 8, &acknowledged(packet, tcp).to_be_bytes());
+        reset[13] |= TCP_ACK;
+    }
+    let sum = pseudo_sum(addresses, PROTOCOL_TCP, TCP_HEADER_BYTES);
+    let checksum = checksum_of(sum_of(&reset, sum));
+    put(&mut reset, 16, &checksum.to_be_bytes());
+    answer.extend(&reset);
+    Some(())
+}
+
+/// Whether a packet is an ICMP error, or might be one: nothing answers those (RFC 1122 section
+/// 3.2.2, RFC 4443 section 2.4).
+fn is_icmp_error(packet: &Packet) -> bool {
+    let kind = packet.has_icmp.then_some(packet.icmp_type);
+    match (packet.version, packet.protocol) {
+        (6, PROTOCOL_ICMPV6) => kind.is_none_or(|kind| kind < ICMPV6_ECHO_REQUEST),
+        (4, PROTOCOL_ICMP) => kind.is_none_or(|kind| {
+            kind != ICMP_ECHOREPLY
+                && kind != ICMP_ECHO
+                && !(ICMP_TIMESTAMP..=ICMP_ADDRESSREPLY).contains(&kind)
+        }),
+        _ => false,
+    }
+}
+
+fn build_unreachable(
+    packet: &Packet,
+    addresses: (&[u8], &[u8]),
+    code: u8,
+    answer: &mut Answer,
+) -> Option<()> {
+    let is_ipv4 = packet.version == 4;
+    let most = match is_ipv4 {
+        true => IPV4_MAX - IPV4_HEADER_BYTES - ICMP_HEADER_BYTES,
+        false => IPV6_MAX - IPV6_HEADER_BYTES - ICMP_HEADER_BYTES,
+    };
+    let quoted = packet.bytes.get(..most).unwrap_or(packet.bytes);
+    let length = ICMP_HEADER_BYTES + quoted.len();
+    if is_icmp_error(packet) {
+        return None;
+    }
+    let (protocol, kind, tos) = match is_ipv4 {
+        true => {
+            let tos = packet.bytes.get(1)? & IPV4_TOS_KEPT | IPV4_TOS_CONTROL;
+            (PROTOCOL_ICMP, ICMP_DEST_UNREACH, tos)
+        }
+        false => (PROTOCOL_ICMPV6, ICMPV6_DST_UNREACH, 0),
+    };
+    put_ip(addresses, protocol, tos, 0, length, answer);
+    let begin = answer.length;
+    answer.extend(&[kind, code, 0, 0, 0, 0, 0, 0]);
+    answer.extend(quoted);
+    let sum = match is_ipv4 {
+        true => 0,
+        false => pseudo_sum(addresses, PROTOCOL_ICMPV6, length),
+    };
+    let checksum = checksum_of(sum_of(answer.written(begin), sum));
+    put(answer.bytes, begin + 2, &checksum.to_be_bytes());
+    Some(())
+}
+
+/// The code of the ICMP or ICMPv6 error that answers a packet of this version; 0 for a RST.
+pub fn code(how: &PolicyReject, version: u8) -> u8 {
+    if how.kind != RejectKind::Icmpx {
+        return how.code;
+    }
+    let codes = ICMPX_CODES.get(usize::from(how.code)).copied();
+    let (code, code6) = codes.unwrap_or_default();
+    if version == 4 {
+        code
+    } else {
+        code6
+    }
+}
+
+/// Writes the answer to a packet, from its IP header on. Pure. Returns how many bytes it has; 0 = none
+/// is due.
+pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) -> usize {
+    let mut answer = Answer { bytes, length: 0 };
+    match build_due(how, packet, &mut answer) {
+        Some(()) => answer.length,
+        None => 0,
+    }
+}
+
+fn build_due(how: &PolicyReject, packet: &Packet, answer: &mut Answer) -> Option<()> {
+    let addresses = addresses_of(packet)?;
+    if packet.later_fragment || !is_unicast(addresses.0) || !is_unicast(addresses.1) {
+        return None;
+    }
+    match (how.kind, packet.version) {
+        (RejectKind::TcpReset, _) => build_reset(packet, addresses, answer),
+        (RejectKind::Icmp, 4) | (RejectKind::Icmpv6, 6) | (RejectKind::Icmpx, _) => {
+            let code = code(how, packet.version);
+            build_unreachable(packet, addresses, code, answer)
+        }
+        _ => None,
+    }
+}
+
+fn open_socket(domain: AddressFamily) -> Result<Option<OwnedFd>, Failure> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    match socket(domain, SockType::Raw, flags, SockProtocol::Raw) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::EAFNOSUPPORT) if domain == AddressFamily::Inet6 => Ok(None),
+        Err(Errno::EPERM) => Err(failure_set(
+            LogExit::Capability,
+            "CAP_NET_RAW is missing, and the policy uses reject: run as root or with sudo, \
+             or give the program the capability (setcap cap_net_admin,cap_net_raw+ep)",
+        )),
+        Err(error) => Err(failure_set_start("socket", error)),
+    }
+}
+
+/// Opens the sockets. Fails with `Capability` if CAP_NET_RAW is missing.
+pub fn open() -> Result<Reject, Failure> {
+    let missing = || failure_set_start("socket", Errno::EAFNOSUPPORT);
+    Ok(Reject {
+        raw4: open_socket(AddressFamily::Inet)?.ok_or_else(missing)?,
+        raw6: open_socket(AddressFamily::Inet6)?,
+    })
+}
+
+/// Whether the routes say that an IPv4 address is a broadcast one: without SO_BROADCAST a socket
+/// must not send there. The two flags together keep the kernel from sending anything. The raw socket
+/// asks, since one of UDP would get a port by it, on all addresses.
+fn is_broadcast(reject: &Reject, address: [u8; 4]) -> bool {
+    let to = SockaddrIn::from(SocketAddrV4::new(address.into(), 0));
+    let flags = MsgFlags::from_bits_retain(PROBE_ONLY | libc::MSG_CONFIRM);
+    sendto(reject.raw4.as_raw_fd(), &[], &to, flags) == Err(Errno::EACCES)
+}
+
+fn send4(reject: &Reject, answer: &[u8], to: [u8; 4]) -> Result<usize, Errno> {
+    let to = SockaddrIn::from(SocketAddrV4::new(to.into(), 0));
+    sendto(reject.raw4.as_raw_fd(), answer, &to, MsgFlags::MSG_DONTWAIT)
+}
+
+fn send6(reject: &Reject, answer: &[u8], to: [u8; 16], interface: u32) -> Result<usize, Errno> {
+    let to = Ipv6Addr::from(to);
+    let scope = if to.is_unicast_link_local() {
+        interface
+    } else {
+        0
+    };
+    let to = SockaddrIn6::from(SocketAddrV6::new(to, 0, 0, scope));
+    let raw6 = reject.raw6.as_ref().ok_or(Errno::EBADF)?;
+    sendto(raw6.as_raw_fd(), answer, &to, MsgFlags::MSG_DONTWAIT)
+}
+
+/// Answers a packet, without blocking.
+/// - packet: as `packet::parse` filled it in; not malformed.
+/// - interface: index of the one that it came in by or goes out by: where a link-local address is.
+pub fn answer(
+    reject: &Reject,
+    how: &PolicyReject,
+    packet: &Packet,
+    interface: u32,
+) -> RejectResult {
+    let mut bytes = [0; IPV6_MAX];
+    let length = build(how, packet, &mut bytes);
+    let (Some(answer @ [_, ..]), Some((source, destination))) =
+        (bytes.get(..length), addresses_of(packet))
+    else {
+        return RejectResult::NotDue;
+    };
+    if <[u8; 4]>::try_from(destination).is_ok_and(|address| is_broadcast(reject, address)) {
+        return RejectResult::NotDue;
+    }
+    let sent = match (<[u8; 4]>::try_from(source), <[u8; 16]>::try_from(source)) {
+        (Ok(to), _) => send4(reject, answer, to),
+        (_, Ok(to)) => send6(reject, answer, to, interface),
+        _ => return RejectResult::NotDue,
+    };
+    match sent {
+        Ok(_) => RejectResult::Sent,
+        Err(_) => RejectResult::Failed,
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+
+mod candidates;
+mod decide;
+mod decide_random;
+mod flow;
+mod interface;
+mod lookup;
+mod lookup_hash;
+mod set;

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+
+#[allow(clippy::module_inception)]
+mod events;
+mod sink;
+mod text;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Unit tests of the Rust twin, each file beside the folder of what it tests.
+
+mod base;
+mod control;
+mod engine;
+mod events;
+mod guard;
+mod handover;
+mod metrics;
+mod options;
+mod packet;
+mod policy;
+mod queue;
+mod ruleset;
+mod state;
+mod support;
+mod worker;

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+
+mod parse;
+#[allow(clippy::module_inception)]
+mod policy;
+mod print;
+mod requirement;
+mod value;

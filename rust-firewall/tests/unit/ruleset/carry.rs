@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What of a policy goes over to the one that takes its place.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use rust_firewall::engine::compiled::{FlowLimit, FlowQuota};
+use rust_firewall::engine::flow::{self, FlowCounter};
+use rust_firewall::options::{parse, OptionsAction};
+use rust_firewall::ruleset::carry::{self, Carry, CarryStates};
+use rust_firewall::ruleset::load::{self, Loaded};
+
+const SECOND: u64 = 1_000_000_000;
+const NOW_NS: u64 = 1000 * SECOND;
+
+/// Loads a text as the firewall does: from a file.
+fn loaded(text: &str) -> Loaded {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("twinwall-carry-{}-{number}.nft", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    fs::write(&path, text).expect("a file");
+    let words = ["rust-firewall", "--policy", path.to_str().expect("a path")];
+    let Ok(OptionsAction::Run(options)) = parse(&words.map(Into::into)) else {
+        panic!("{words:?}");
+    };
+    let loaded = load::load(&options);
+    fs::remove_file(&path).expect("a file");
+    loaded.expect("a policy").expect("a policy")
+}
+
+/// A table with one chain.
+fn chain(rules: &str) -> String {
+    format!("table inet t {{\n chain c {{\n{rules} }}\n}}\n")
+}
+
+/// Lets a policy take the place of another whose counters stand at 1, 2, 3, …, and its logs too.
+fn exchange(old: &Loaded, new: &mut Loaded) -> Carry {
+    let began = load::began(old).clone();
+    let count = |number| FlowCounter {
+        packets: number,
+        bytes: 10 * number,
+    };
+    let counters: Vec<_> = (1..=began.counters.len() as u64).map(count).collect();
+    let logged: Vec<_> = (1..=began.logged.len() as u64).collect();
+    let carry = carry::begin(old, new, NOW_NS);
+    carry::end(&carry, &counters, &logged, new);
+    carry
+}
+
+/// What the counters of `new` begin at: the number of the counter of `old` that goes on, or what its
+/// text says.
+fn counters(old: &str, new: &str) -> Vec<u64> {
+    let mut new = loaded(new);
+    exchange(&loaded(old), &mut new);
+    let began = load::began(&new);
+    for counter in &began.counters {
+        assert!(counter.packets > 9 || counter.bytes == 10 * counter.packets);
+    }
+    began
+        .counters
+        .iter()
+        .map(|counter| counter.packets)
+        .collect()
+}
+
+/// The same of rules of one chain.
+fn counters_of_rules(old: &str, new: &str) -> Vec<u64> {
+    counters(&chain(old), &chain(new))
+}
+
+#[test]
+fn the_same_text_stays_wherever_it_stands() {
+    let old = "tcp dport 1 counter\n tcp dport 2 counter accept\n";
+    let new = "tcp dport 2 counter accept\n tcp dport 3 counter\n tcp dport 1 counter\n";
+    assert_eq!(counters_of_rules(old, new), [2, 0, 1]);
+}
+
+#[test]
+fn numbers_that_counters_start_with_are_no_part_of_the_text() {
+    let old = "tcp dport 1 counter packets 5 bytes 6\n";
+    let new = "tcp dport 1 counter packets 70 bytes 80\n tcp dport 2 counter packets 90 bytes 91\n";
+    assert_eq!(counters_of_rules(old, new), [1, 90]);
+}
+
+#[test]
+fn a_comment_is_no_part_of_the_text() {
+    let old = "tcp dport 1 counter\n tcp dport 2 counter comment \"b\"\n";
+    let new = "tcp dport 1 counter comment \"a\"\n tcp dport 2 counter\n";
+    assert_eq!(counters_of_rules(old, new), [1, 2]);
+}
+
+#[test]
+fn a_rule_with_the_same_comment_stays_whatever_it_says() {
+    let old = "tcp dport 1 counter comment \"web\"\n tcp dport 2 counter\n";
+    let new = "tcp dport 2 counter comment \"web\"\n tcp dport 1 counter\n";
+    // The comment is looked for first; then the text of the second is not taken any more.
+    assert_eq!(counters_of_rules(old, new), [1, 0]);
+}
+
+#[test]
+fn a_comment_that_is_there_twice_tells_no_rule() {
+    let old = "tcp dport 1 counter comment \"a\"\n tcp dport 2 counter comment \"a\"\n";
+    let new = "tcp dport 2 counter comment \"a\"\n tcp dport 3 counter\n";
+    assert_eq!(counters_of_rules(old, new), [2, 0]);
+    assert_eq!(counters_of_rules(new, old), [0, 1]);
+}
+
+#[test]
+fn the_nth_of_equals_is_the_nth() {
+    let old = "counter\n tcp dport 1 accept\n counter\n counter\n";
+    assert_eq!(counters_of_rules(old, "counter\n counter\n"), [1, 2]);
+    let more = "counter\n counter\n counter\n counter\n";
+    assert_eq!(counters_of_rules(old, more), [1, 2, 3, 0]);
+}
+
+#[test]
+fn rules_are_looked_for_in_their_own_chain() {
+    let rule = "tcp dport 1 counter comment \"a\"\n";
+    let other_chain = format!("table inet t {{\n chain d {{\n{rule} }}\n}}\n");
+    let other_table = format!("table inet u {{\n chain c {{\n{rule} }}\n}}\n");
+    let other_family = format!("table ip t {{\n chain c {{\n{rule} }}\n}}\n");
+    assert_eq!(counters(&chain(rule), &chain(rule)), [1]);
+    for other in [other_chain, other_table, other_family] {
+        assert_eq!(counters(&chain(rule), &other), [0], "{other}");
+    }
+}
+
+#[test]
+fn the_nth_counter_of_a_rule_is_the_nth() {
+    let old = "counter\n counter tcp dport 1 counter comment \"a\"\n";
+    let new = "counter tcp dport 2 counter tcp sport 3 counter comment \"a\"\n";
+    assert_eq!(counters_of_rules(old, new), [2, 3, 0]);
+}
+
+#[test]
+fn logs_go_on_too() {
+    let old = loaded(&chain("log\n tcp dport 1 log\n"));
+    let mut new = loaded(&chain("tcp dport 1 log\n tcp dport 2 log\n log\n"));
+    exchange(&old, &mut new);
+    assert_eq!(load::began(&new).logged, [2, 0, 1]);
+}
+
+#[test]
+fn rules_are_counted() {
+    let old = loaded(&chain("tcp dport 1 accept\n tcp dport 2 accept\n drop\n"));
+    let mut new = loaded(&chain(
+        "drop\n tcp dport 2 accept\n tcp dport 3 drop\n udp dport 4 drop\n",
+    ));
+    let carry = exchange(&old, &mut new);
+    assert_eq!((carry.kept, carry.added, carry.removed), (2, 2, 1));
+}
+
+#[test]
+fn a_quota_goes_on_while_both_policies_decide() {
+    let old = loaded(&chain("quota 100 bytes counter\n"));
+    let mut new = loaded(&chain(
+        "quota 100 bytes counter\n quota 100 bytes used 90 bytes\n",
+    ));
+    exchange(&old, &mut new);
+    let holds = |policy: &Loaded, index, bytes| {
+        let quota = FlowQuota {
+            bytes: 100,
+            used: 0,
+            over: false,
+        };
+        flow::quota_holds(&policy.flow, index, &quota, bytes)
+    };
+    assert!(holds(&new, 0, 60));
+    assert!(holds(&old, 0, 40));
+    assert!(!holds(&new, 0, 1), "what the old policy let through counts");
+    assert!(!holds(&new, 1, 11), "a new rule is as its text says");
+}
+
+fn limit_of(policy: &Loaded) -> &FlowLimit {
+    &policy.compiled.limits[0]
+}
+
+/// How many of so many packets a policy's limit holds for.
+fn limit_holds(policy: &Loaded, packets: u32) -> usize {
+    (0..packets)
+        .filter(|_| flow::limit_holds(&policy.flow, 0, limit_of(policy), 60, NOW_NS))
+        .count()
+}
+
+#[test]
+fn a_limit_goes_on_while_both_policies_decide() {
+    let text = chain("limit rate 1/hour burst 2 packets accept\n");
+    let old = loaded(&text);
+    let mut new = loaded(&text);
+    exchange(&old, &mut new);
+    assert_eq!(limit_holds(&old, 1), 1);
+    assert_eq!(limit_holds(&new, 1), 1);
+    assert_eq!(limit_holds(&old, 1), 0, "two packets, for both together");
+    assert_eq!(limit_holds(&new, 1), 0);
+}
+
+#[test]
+fn a_limit_with_other_figures_is_as_full_as_it_was() {
+    let old = loaded(&chain("limit rate 1/hour burst 4 packets comment \"a\"\n"));
+    let mut new = loaded(&chain("limit rate 1/day burst 40 packets comment \"a\"\n"));
+    assert_eq!(limit_holds(&old, 3), 3, "a quarter is left");
+    exchange(&old, &mut new);
+    assert_eq!(limit_holds(&new, 40), 10);
+}
+
+#[test]
+fn a_full_limit_stays_full() {
+    let old = loaded(&chain("limit rate 1/hour burst 4 packets comment \"a\"\n"));
+    let mut new = loaded(&chain("limit rate 1/hour burst 7 packets comment \"a\"\n"));
+    exchange(&old, &mut new);
+    assert_eq!(limit_holds(&new, 40), 7);
+}
+
+#[test]
+fn what_goes_over_outlives_the_old_policy() {
+    let old = loaded(&chain("quota 100 bytes\n"));
+    let mut new = loaded(&chain("quota 100 bytes\n"));
+    exchange(&old, &mut new);
+    assert_eq!(Arc::strong_count(&new.flow.quotas[0]), 2);
+    drop(old);
+    assert_eq!(Arc::strong_count(&new.flow.quotas[0]), 1);
+}
+
+/// Lets a policy take the place of another process' of which a limit has so many tokens.
+fn refill(old: &Loaded, new: &Loaded, tokens: i64, used: u64) {
+    let states = CarryStates {
+        tokens: vec![tokens],
+        used: vec![used],
+    };
+    let carry = carry::pair(&carry::rules(old), &carry::rules(new));
+    let sizes = [limit_of(old).size];
+    carry::refill(&carry, &sizes, &states, new, NOW_NS);
+}
+
+#[test]
+fn states_of_another_process_go_on() {
+    let text = "limit rate 1/hour burst 4 packets comment \"a\"\n quota 100 bytes\n";
+    let other = "limit rate 1/day burst 40 packets comment \"a\"\n quota 100 bytes\n";
+    let (old, same) = (loaded(&chain(text)), loaded(&chain(text)));
+    let size = limit_of(&old).size;
+    refill(&old, &same, size / 4, 60);
+    assert_eq!(limit_holds(&same, 40), 1);
+    let quota = FlowQuota {
+        bytes: 100,
+        used: 0,
+        over: false,
+    };
+    assert!(flow::quota_holds(&same.flow, 0, &quota, 40));
+    assert!(!flow::quota_holds(&same.flow, 0, &quota, 1));
+    for (tokens, packets) in [(size / 4, 10), (size, 40), (0, 0)] {
+        let new = loaded(&chain(other));
+        refill(&old, &new, tokens, 0);
+        assert_eq!(limit_holds(&new, 50), packets);
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the contract says of options, rules and the kernel.
+
+use rust_firewall::options::{parse, Options, OptionsAction, OptionsSituation};
+use rust_firewall::state::contract::{make, print, Contract, ContractFacts, ContractRow};
+use rust_firewall::state::feed::Feed;
+
+const FACTS: ContractFacts = ContractFacts {
+    receive_buffer: 4096,
+    figures: true,
+    guard: true,
+};
+
+fn options(words: &str) -> Options {
+    let words = ["rust-firewall", "--queue-length", "7"]
+        .into_iter()
+        .chain(words.split_whitespace());
+    match parse(&words.map(Into::into).collect::<Vec<_>>()) {
+        Ok(OptionsAction::Run(options)) => options,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn plain() -> Feed {
+    Feed {
+        plain: true,
+        ..Feed::default()
+    }
+}
+
+/// A row's sentence.
+fn really(
+    options: &Options,
+    feed: &Feed,
+    facts: &ContractFacts,
+    situation: OptionsSituation,
+) -> String {
+    let contract = make(options, feed, facts);
+    let open = options.fail_open[situation as usize];
+    let row = &contract.rows[situation as usize];
+    assert_eq!(row.mode, if open { "open" } else { "closed" });
+    row.really.clone()
+}
+
+#[test]
+fn closed_drops_and_counts() {
+    use OptionsSituation as S;
+    let options = options("");
+    let really = |situation| really(&options, &plain(), &FACTS, situation);
+    assert_eq!(
+        really(S::Overload),
+        "dropped: counted as user drop if the socket's 4096 bytes are full, as queue full if 7 \
+         packets wait"
+    );
+    assert_eq!(
+        really(S::Stall),
+        "dropped by the guard when none was answered for 1000 ms"
+    );
+    assert_eq!(
+        really(S::Crash),
+        "what waits is dropped, then the rules drop packets: they have no bypass"
+    );
+    assert_eq!(
+        really(S::Malformed),
+        "dropped, counted by reason, as far as the first 128 bytes show"
+    );
+    assert_eq!(really(S::Truncated), "dropped, counted as truncated");
+}
+
+#[test]
+fn open_accepts() {
+    use OptionsSituation as S;
+    let mut options = options("--fail open --policy web.nft");
+    let really = |options: &Options, situation| really(options, &plain(), &FACTS, situation);
+    assert_eq!(
+        really(&options, S::Overload),
+        "passes unseen: counted as unseen if the socket's 4096 bytes are full, by nobody if 7 \
+         packets wait"
+    );
+    assert_eq!(
+        really(&options, S::Stall),
+        "accepted by the guard when none was answered for 1000 ms"
+    );
+    assert_eq!(
+        really(&options, S::Crash),
+        "the guard accepts everything until SIGTERM or the next start"
+    );
+    assert_eq!(
+        really(&options, S::Malformed),
+        "accepted, counted by reason, as far as the first 128 bytes show"
+    );
+    assert_eq!(
+        really(&options, S::Truncated),
+        "accepted, counted as truncated or undecidable"
+    );
+    options.malformed_by_policy = true;
+    assert_eq!(
+        really(&options, S::Malformed),
+        "the policy decides: --malformed policy"
+    );
+}
+
+#[test]
+fn what_can_not_be_had_is_told() {
+    let blind = ContractFacts {
+        figures: false,
+        ..FACTS
+    };
+    assert_eq!(
+        really(&options(""), &plain(), &blind, OptionsSituation::Stall),
+        "waits for ever: /proc/net/netfilter/nfnetlink_queue can't be read"
+    );
+    let unguarded = ContractFacts {
+        guard: false,
+        ..FACTS
+    };
+    assert_eq!(
+        really(&options(""), &plain(), &unguarded, OptionsSituation::Stall),
+        "waits for ever: the guard has ended"
+    );
+    assert_eq!(
+        really(
+            &options("--fail crash=open"),
+            &plain(),
+            &unguarded,
+            OptionsSituation::Crash
+        ),
+        "the guard has ended: what waits is dropped, then the rules drop packets: they have no bypass"
+    );
+    assert_eq!(
+        really(
+            &options("--deadline 0"),
+            &plain(),
+            &FACTS,
+            OptionsSituation::Stall
+        ),
+        "waits for ever: --deadline is 0"
+    );
+}
+
+#[test]
+fn a_crash_leaves_it_to_the_rules() {
+    for (plain, bypass, unknown, expected) in [
+        (false, true, "", "packets pass: the rules have a bypass"),
+        (
+            true,
+            true,
+            "",
+            "rules with a bypass let packets pass, others drop them",
+        ),
+        (
+            false,
+            false,
+            "",
+            "the rules decide, of which there is none for this queue yet",
+        ),
+        (
+            false,
+            false,
+            "nft is not there",
+            "the rules decide, as far as can be known: nft is not there",
+        ),
+        (
+            true,
+            false,
+            "ip6tables-save failed",
+            "the rules drop packets: they have no bypass, as far as can be known: \
+             ip6tables-save failed",
+        ),
+    ] {
+        let feed = Feed {
+            plain,
+            bypass,
+            unknown: unknown.to_owned(),
+            ..Feed::default()
+        };
+        assert_eq!(
+            really(&options(""), &feed, &FACTS, OptionsSituation::Crash),
+            format!("what waits is dropped, then {expected}")
+        );
+    }
+}
+
+#[test]
+fn it_is_a_table_and_an_array() {
+    let row = |situation, mode| ContractRow {
+        situation,
+        mode,
+        really: "so".to_owned(),
+    };
+    let contract = Contract {
+        rows: vec![row("overload", "closed"), row("stall", "open")],
+    };
+    let mut out = String::new();
+    print(&mut out, &contract);
+    assert_eq!(out, "  overload   closed  so\n  stall      open    so\n");
+    assert_eq!(
+        serde_json::to_string(&contract.rows[1]).expect("only strings"),
+        "{\"situation\":\"stall\",\"mode\":\"open\",\"really\":\"so\"}"
+    );
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What several tests need.
+
+pub mod engine;
+pub mod lines;
+pub mod messages;
+pub mod place;
+pub mod snapshots;
+pub mod vectors;

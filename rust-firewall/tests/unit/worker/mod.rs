@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+
+mod event;
+mod reject;
+mod stats;
+mod tracked;
+mod wait;

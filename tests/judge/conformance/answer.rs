@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `reject` sends: to which packet it belongs, and what it says.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use twinwall_judge::field::{ICMP, ICMPV6, TCP};
+use twinwall_judge::packet::{folded, sum};
+
+use crate::cell::Shot;
+
+/// An answer as text, without what nobody promises (identification, hops, how much is quoted).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Answer(pub String);
+
+struct View<'a> {
+    version: u8,
+    source: String,
+    destination: String,
+    protocol: u8,
+    layer4: &'a [u8],
+    /// Bytes of the pseudo header's addresses.
+    addresses: &'a [u8],
+}
+
+/// A packet without extension headers: answers have none, save the RST to a packet that had some.
+fn view(packet: &[u8]) -> Option<View<'_>> {
+    match packet.first()? >> 4 {
+        4 => {
+            let header = usize::from(packet[0] & 15) * 4;
+            let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
+            Some(View {
+                version: 4,
+                source: Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?).to_string(),
+                destination: Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?)
+                    .to_string(),
+                protocol: packet[9],
+                layer4: packet.get(header..total.min(packet.len()))?,
+                addresses: &packet[12..20],
+            })
+        }
+        6 => Some(View {
+            version: 6,
+            source: Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?).to_string(),
+            destination: Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?)
+                .to_string(),
+            protocol: packet[6],
+            layer4: packet.get(40..)?,
+            addresses: &packet[8..40],
+        }),
+        _ => None,
+    }
+}
+
+/// The number that the judge put into a packet.
+fn number_in(packet: &[u8]) -> Option<u32> {
+    match packet.first()? >> 4 {
+        4 => Some(u32::from(u16::from_be_bytes([
+            *packet.get(4)?,
+            *packet.get(5)?,
+        ]))),
+        6 => Some(u32::from_be_bytes(packet.get(..4)?.try_into().ok()?) & 0xf_ffff),
+        _ => None,
+    }
+}
+
+fn be32(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .fold(0, |so_far, byte| so_far << 8 | u32::from(*byte))
+}
+
+/// The answer in a packet that left, and the number of the packet that it answers. None: something else.
+pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
+    let seen = view(packet)?;
+    let shot = |number: u32| shots.iter().find(|shot| shot.number == number);
+    match seen.protocol {
+        TCP if seen.layer4.len() >= 20 && seen.layer4[13] & 0x04 != 0 => {
+            let tcp = seen.layer4;
+            let (sequence, acknowledged) = (be32(&tcp[4..8]), be32(&tcp[8..12]));
+            // The judge's sequence numbers hold the packet's number in their upper bits.
+            let number = [sequence, acknowledged]
+                .map(|word| word >> 12)
+                .into_iter()
+                .find(|number| *number != 0)?;
+            shot(number)?;
+            let ports = (be32(&tcp[..2]), be32(&tcp[2..4]));
+            Some((
+                number,
+                Answer(format!(
+                    "tcp reset {}:{} > {}:{} flags {:#04x} seq {} ack {}",
+                    seen.source,
+                    ports.0,
+                    seen.destination,
+                    ports.1,
+                    tcp[13],
+                    sequence & 0xfff,
+                    acknowledged & 0xfff
+                )),
+            ))
+        }
+        ICMP | ICMPV6 if seen.layer4.len() >= 8 => {
+            let (kind, code) = (seen.layer4[0], seen.layer4[1]);
+            let is_error = if seen.version == 4 {
+                kind == 3
+            } else {
+                kind == 1
+            };
+            let number = number_in(&seen.layer4[8..]).filter(|_| is_error)?;
+            shot(number)?;
+            let mut so_far = sum(seen.layer4, 0);
+            if seen.version == 6 {
+                so_far = sum(seen.addresses, so_far) + u32::from(ICMPV6) + seen.layer4.len() as u32;
+            }
+            let checksum = if folded(so_far) == 0 {
+                ""
+            } else {
+                ", checksum wrong"
+            };
+            Some((
+                number,
+                Answer(format!(
+                    "icmp type {kind} code {code} to {}{checksum}",
+                    seen.destination
+                )),
+            ))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A namespace of its own for each subject, with three ways for packets:
+//!
+//!     pin0 --> in0   delivered locally, whatever the address: prerouting, input
+//!     pfwd0 -> fwd0 ----------------> out0 --> pout0   prerouting, forward, postrouting
+//!     raw socket (owner, mark) -----> out0 --> pout0   output, postrouting
+//!
+//! Answers to packets (reject) leave by out0, too. The last chain of every hook, behind all others, logs what passes
+//! with hook and mark to a netlink socket; that of input then drops it, so that the stack answers nothing by itself.
+
+use std::cell::RefCell;
+use std::collections::btree_map::Entry;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::netns::Namespace;
+use testbed::twin::root;
+use twinwall_judge::tree::{Hook, HOOKS};
+
+use crate::socket::{set_mark, Link, Nflog, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER};
+
+pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
+/// Owners whose sockets are kept.
+const OWNERS_KEPT: usize = 100;
+const GROUP: u16 = 7;
+const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
+const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
+const ETH_P_ALL: u16 = 0x0003;
+/// Within which new interfaces have said what they say by themselves.
+const SETTLE: Duration = Duration::from_millis(400);
+/// Between two looks at a queue, of which each must find it empty: longer than a verdict takes to be acted on.
+const STEP: Duration = Duration::from_micros(150);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// By which way a packet comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    In,
+    Forward,
+    Out,
+}
+
+pub const WAYS: [Way; 3] = [Way::In, Way::Forward, Way::Out];
+
+impl Way {
+    pub fn text(self) -> &'static str {
+        ["in", "forward", "out"][self as usize]
+    }
+
+    /// Whether it leads through a hook.
+    pub fn meets(self, hook: Hook) -> bool {
+        match self {
+            Way::In => matches!(hook, Hook::Prerouting | Hook::Input),
+            Way::Forward => matches!(hook, Hook::Prerouting | Hook::Forward | Hook::Postrouting),
+            Way::Out => matches!(hook, Hook::Output | Hook::Postrouting),
+        }
+    }
+}
+
+/// A packet, and what is true of it beside its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shot {
+    pub number: u32,
+    pub way: Way,
+    pub bytes: Vec<u8>,
+    pub mark: u32,
+    /// User and group; for `Way::Out`.
+    pub owner: u32,
+}
+
+/// What passed a cell.
+#[derive(Default)]
+pub struct Seen {
+    pub logged: Vec<crate::socket::Logged>,
+    /// What left by out0.
+    pub left: Vec<Vec<u8>>,
+}
+
+pub struct Cell {
+    pub namespace: Namespace,
+    inward: Link,
+    forward: Link,
+    outside: Link,
+    markers: [Link; 2],
+    nflog: Nflog,
+    /// The list of the namespace's queues.
+    queues: File,
+    raws: RefCell<BTreeMap<(u32, u8), Raw>>,
+}
+
+const SYSCTLS: &[(&str, &str)] = &[
+    ("ipv4/ip_forward", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/all/accept_dad", "0"),
+    ("ipv6/conf/default/accept_ra", "0"),
+    ("ipv6/conf/default/addr_gen_mode", "1"),
+    ("ipv6/conf/default/router_solicitations", "0"),
+    // Any source is taken, and none is answered for by itself.
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv4/conf/all/accept_local", "1"),
+    ("ipv4/conf/default/accept_local", "1"),
+    ("ipv4/conf/all/send_redirects", "0"),
+    ("ipv4/conf/default/send_redirects", "0"),
+    // The kernel's own limits on answers are not the policy's.
+    ("ipv4/icmp_ratelimit", "0"),
+    ("ipv4/icmp_msgs_per_sec", "1000000"),
+    ("ipv4/icmp_msgs_burst", "1000000"),
+    ("ipv6/icmp/ratelimit", "0"),
+    // No fragment waits, to be answered for later.
+    ("ipv4/ipfrag_low_thresh", "0"),
+    ("ipv4/ipfrag_high_thresh", "0"),
+    // What is said of multicast groups is said at once.
+    ("ipv6/conf/default/mldv2_unsolicited_report_interval", "1"),
+];
+
+const LINKS: &str =
+    "link add in0 mtu 9000 address 02:00:00:00:01:01 type veth peer name pin0 mtu 9000
+link add fwd0 mtu 9000 address 02:00:00:00:02:01 type veth peer name pfwd0 mtu 9000
+link add out0 mtu 9000 address 02:00:00:00:03:01 type veth peer name pout0 mtu 9000
+address add 10.77.0.1/32 dev lo
+address add fd77::1/128 dev lo nodad
+link set in0 up
+link set pin0 up
+link set fwd0 up
+link set pfwd0 up
+link set out0 up
+link set pout0 up
+neigh add 169.254.9.9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
+neigh add fe80::9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
+route add default via 169.254.9.9 dev out0 onlink
+";
+
+/// Every address is local to what comes in by in0, and to who asks whether an answer may come from there; what comes in
+/// by fwd0, or is sent here, goes its way.
+const RULES: &str = "route add local default dev lo table local
+rule add iif fwd0 lookup main pref 5
+rule add iif lo lookup main pref 6
+rule add lookup local pref 10
+rule del pref 0
+";
+
+const LINKS6: &str = "route add default via fe80::9 dev out0 onlink
+";
+
+/// The chains behind all others. Tracked, one that nobody comes to has connections tracked for both families, whatever
+/// the policy's.
+pub fn late_chains(tracked: bool) -> String {
+    let chains = HOOKS.map(|hook| {
+        let end = if hook == Hook::Input { "\n\t\tdrop" } else { "" };
+        let name = hook.text();
+        format!("\tchain {name} {{\n\t\ttype filter hook {name} priority 30000;\n\t\tlog group {GROUP}{end}\n\t}}\n")
+    });
+    let track = if tracked {
+        "\tchain track {\n\t\tct state new\n\t}\n"
+    } else {
+        ""
+    };
+    format!("table inet certify_late {{\n{track}{}}}\n", chains.concat())
+}
+
+impl Cell {
+    pub fn new() -> anyhow::Result<Cell> {
+        let namespace = Namespace::new()?;
+        namespace.enter(|| {
+            for (name, value) in SYSCTLS {
+                let path = format!("/proc/sys/net/{name}");
+                fs::write(&path, value).with_context(|| path)?;
+            }
+            anyhow::Ok(())
+        })?;
+        namespace.feed("ip", &["-batch", "-"], LINKS)?;
+        namespace.feed("ip", &["-batch", "-"], RULES)?;
+        namespace.feed("ip", &["-6", "-batch", "-"], LINKS6)?;
+        namespace.feed("ip", &["-6", "-batch", "-"], RULES)?;
+        thread::sleep(SETTLE);
+        let outside = namespace.enter(|| Link::open("pout0", ETH_P_ALL))?;
+        let inward = namespace.enter(|| Link::open("pin0", 0))?;
+        let forward = namespace.enter(|| Link::open("pfwd0", 0))?;
+        let markers = [
+            namespace.enter(|| Link::open("in0", ETHERTYPE_MARKER))?,
+            namespace.enter(|| Link::open("fwd0", ETHERTYPE_MARKER))?,
+        ];
+        let nflog = namespace.enter(|| Nflog::open(GROUP))?;
+        Ok(Cell {
+            inward,
+            forward,
+            outside,
+            markers,
+            nflog,
+            queues: namespace
+                .enter(|| File::open("/proc/thread-self/net/netfilter/nfnetlink_queue"))
+                .context("/proc/net/netfilter/nfnetlink_queue")?,
+            namespace,
+            raws: RefCell::default(),
+        })
+    }
+
+    /// Sends packets in order. `one_by_one`: each when the one before it has come to its end, through all hooks; else
+    /// each when the one before it has reached its queue.
+    pub fn send(&self, shots: &[Shot], one_by_one: bool) -> anyhow::Result<()> {
+        for run in shots.chunk_by(|a, b| a.way == b.way && !one_by_one) {
+            for shot in run {
+                self.send_one(shot)?;
+            }
+            self.wait_for_marker(run[0].way)?;
+            if one_by_one {
+                self.wait_for_queue()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no packet waits for a verdict. A packet that has got one is in its next queue, or at its end, before
+    /// its program goes on.
+    fn wait_for_queue(&self) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        let mut quiet = 0;
+        while quiet < 2 {
+            ensure!(
+                Instant::now() < end,
+                "a packet waits in the queue and is not answered"
+            );
+            match self.queue_state()? {
+                None => return Ok(()),
+                Some(0) => quiet += 1,
+                Some(_) => quiet = 0,
+            }
+            if quiet < 2 {
+                thread::sleep(STEP);
+            }
+        }
+        Ok(())
+    }
+
+    fn send_one(&self, shot: &Shot) -> anyhow::Result<()> {
+        let version = shot.bytes[0] >> 4;
+        let ethertype = if version == 4 {
+            ETHERTYPE_IPV4
+        } else {
+            ETHERTYPE_IPV6
+        };
+        match shot.way {
+            Way::In => {
+                self.inward.set_mark(shot.mark)?;
+                self.inward.send(IN0, ethertype, &shot.bytes)?;
+            }
+            Way::Forward => {
+                self.forward.set_mark(shot.mark)?;
+                self.forward.send(FWD0, ethertype, &shot.bytes)?;
+            }
+            Way::Out => {
+                let mut raws = self.raws.borrow_mut();
+                if raws.len() > OWNERS_KEPT {
+                    raws.clear();
+                }
+                let raw = match raws.entry((shot.owner, version)) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => new.insert(self.raw(shot.owner, version)?),
+                };
+                set_mark(&raw.socket, shot.mark)?;
+                raw.send(&shot.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// A socket that belongs to a user and a group.
+    fn raw(&self, owner: u32, version: u8) -> anyhow::Result<Raw> {
+        self.namespace.enter(|| {
+            // The thread ends with this closure, and its file system ids with it.
+            // SAFETY: both take numbers only.
+            unsafe {
+                libc::setfsgid(owner);
+                libc::setfsuid(owner);
+            }
+            Raw::open(version)
+        })
+    }
+
+    /// Frames of a link are handled one after another: when the marker is seen, those before it have passed the hooks
+    /// or wait in a queue. What a socket sends has when the call returns.
+    fn wait_for_marker(&self, way: Way) -> anyhow::Result<()> {
+        let (link, to, marker) = match way {
+            Way::In => (&self.inward, IN0, &self.markers[0]),
+            Way::Forward => (&self.forward, FWD0, &self.markers[1]),
+            Way::Out => return Ok(()),
+        };
+        link.send(to, ETHERTYPE_MARKER, &[0; 46])?;
+        ensure!(
+            marker.wait(PATIENCE.as_millis() as i32),
+            "a frame over a veth pair is lost"
+        );
+        marker.received()?;
+        Ok(())
+    }
+
+    /// What has passed when nothing waits in a queue any more.
+    pub fn settle(&self) -> anyhow::Result<Seen> {
+        let mut seen = Seen::default();
+        let end = Instant::now() + PATIENCE;
+        let mut quiet = 0;
+        while quiet < 2 {
+            ensure!(
+                Instant::now() < end,
+                "packets wait in the queue and are not answered"
+            );
+            let before = seen.logged.len() + seen.left.len();
+            let state = self.queue_state()?;
+            seen.logged.extend(self.nflog.received()?);
+            seen.left.extend(self.outside.received()?);
+            let waiting = state.is_some_and(|waiting| waiting > 0);
+            let moved = seen.logged.len() + seen.left.len() != before;
+            quiet = if waiting || moved { 0 } else { quiet + 1 };
+            // Without a queue, packets go their way within the calls that send them.
+            if quiet < 2 && state.is_some() {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(seen)
+    }
+
+    /// How many packets wait in queue 0; None if there is no queue.
+    fn queue_state(&self) -> anyhow::Result<Option<u64>> {
+        let mut buffer = [0; 512];
+        let read = self
+            .queues
+            .read_at(&mut buffer, 0)
+            .context("the list of queues")?;
+        let text = String::from_utf8_lossy(&buffer[..read]);
+        match text.lines().next() {
+            None => Ok(None),
+            Some(line) => {
+                let total = line.split_whitespace().nth(2).context("a queue's line")?;
+                Ok(Some(total.parse()?))
+            }
+        }
+    }
+
+    /// Sends the packets of some hooks to queue 0, of all others past it. `tracked`: with the state of their connection
+    /// in their mark, as the shipped rules put it there.
+    pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool) -> anyhow::Result<()> {
+        let rules = match tracked {
+            true => tracking_rules()?,
+            false => "-A TWINWALL -j NFQUEUE --queue-num 0\n".to_string(),
+        };
+        let before = if tracked { "mangle" } else { "raw" };
+        let mut text = String::new();
+        for (table, of) in [
+            (before, &[Hook::Prerouting][..]),
+            ("filter", &[Hook::Input, Hook::Forward, Hook::Output]),
+            ("mangle", &[Hook::Postrouting]),
+        ] {
+            let of: Vec<&Hook> = of.iter().filter(|hook| hooks.contains(hook)).collect();
+            text.push_str(&format!("*{table}\n"));
+            if !of.is_empty() {
+                text.push_str(&format!(":TWINWALL - [0:0]\n{rules}"));
+            }
+            for hook in of {
+                text.push_str(&format!("-A {} -j TWINWALL\n", hook.text().to_uppercase()));
+            }
+            text.push_str("COMMIT\n");
+        }
+        self.namespace.feed("iptables-restore", &[], &text)?;
+        self.namespace.feed("ip6tables-restore", &[], &text)
+    }
+
+    /// Runs nft with a text; gives what it says if it fails.
+    pub fn nft(&self, text: &str) -> anyhow::Result<()> {
+        self.namespace.feed("nft", &["-f", "-"], text)
+    }
+}
+
+/// The rules of rules/queue that put the state of a connection into the mark and send the packet to queue 0.
+fn tracking_rules() -> anyhow::Result<String> {
+    let path = root().join("rules/queue/conntrack-input.iptables");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let rules: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("-A TWINWALL "))
+        .collect();
+    ensure!(
+        !rules.is_empty(),
+        "{}: no rules of the chain TWINWALL",
+        path.display()
+    );
+    Ok(rules.join("\n") + "\n")
+}

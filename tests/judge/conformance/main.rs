@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The judge: the same packets through nf_tables, the Rust twin and the C twin, in namespaces of their own.
+//!     certify [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
+//! Policies are the files, or without one all shipped and kept ones, and then random ones from the seed until the time
+//! is over. A disagreement is one line; it is shrunk, kept in tests/corpus/crashes, and the exit code is 1. What is listed in
+//! tests/judge/conformance/deviations.txt is counted.
+
+use std::process::ExitCode;
+
+mod answer;
+mod bench;
+mod cell;
+mod compare;
+mod deviations;
+mod excuse;
+mod expected;
+mod options;
+mod ruleset;
+mod socket;
+mod subject;
+
+/// The exit code of a program that could not run here: tests/run counts it so.
+const SKIPPED: u8 = 77;
+
+fn main() -> ExitCode {
+    let options = match options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    // SAFETY: geteuid(2) can't fail and touches no memory.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: network namespaces need root");
+        return ExitCode::from(SKIPPED);
+    }
+    match bench::sit(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who decides in a cell: the kernel's nf_tables, or a twin behind NFQUEUE; and what then happened to each packet.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::twin::Twin;
+use twinwall_judge::tree::Hook;
+
+use crate::answer::{self, Answer};
+use crate::cell::{late_chains, Cell, Seen, Shot};
+use crate::ruleset;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Kernel,
+    Twin(Twin),
+}
+
+impl Who {
+    pub fn name(self) -> &'static str {
+        match self {
+            Who::Kernel => "kernel",
+            Who::Twin(twin) => twin.name(),
+        }
+    }
+}
+
+/// Of a run: what came of the packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// By number of packet: the hooks that it passed, with the mark that it had then.
+    pub passed: HashMap<u32, Vec<(Hook, u32)>>,
+    /// By number of packet.
+    pub answers: HashMap<u32, Vec<Answer>>,
+    /// Packets and bytes, in the order of the text.
+    pub counters: Vec<(u64, u64)>,
+    /// Of a twin: what it could not decide.
+    pub undecidable: u64,
+    /// Of a twin: where the rule of each counter stands, `FILE:LINE`.
+    pub counter_rules: Vec<String>,
+}
+
+pub struct Subject {
+    pub who: Who,
+    cell: Cell,
+    /// Hooks whose packets go to the queue; None = not set yet.
+    queued: Option<Vec<Hook>>,
+    /// Whether the twin is told the states of connections.
+    tracked: bool,
+}
+
+/// What a twin is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// --copy-bytes; None = nothing.
+    pub copy_bytes: Option<u32>,
+    /// --fail truncated=open.
+    pub open: bool,
+}
+
+/// Why a policy could not be run: the words of who refused it.
+pub struct Refused(pub String);
+
+impl Subject {
+    /// `tracked`: with connection tracking, which remembers what has passed and puts fragments together.
+    pub fn new(who: Who, tracked: bool) -> anyhow::Result<Subject> {
+        let cell = Cell::new().with_context(|| format!("the cell of {}", who.name()))?;
+        if who != Who::Kernel {
+            cell.nft(&late_chains(false))?;
+        }
+        Ok(Subject {
+            who,
+            cell,
+            queued: None,
+            tracked,
+        })
+    }
+
+    /// Loads a policy, sends the packets, and says what came of them.
+    pub fn run(
+        &mut self,
+        policy: &Path,
+        hooks: &[Hook],
+        shots: &[Shot],
+        told: Told,
+    ) -> anyhow::Result<Result<Outcome, Refused>> {
+        match self.who {
+            Who::Kernel => self.run_kernel(policy, shots),
+            Who::Twin(twin) => self.run_twin(twin, policy, hooks, shots, told),
+        }
+        .with_context(|| format!("{} with {}", self.who.name(), policy.display()))
+    }
+
+    fn run_kernel(
+        &mut self,
+        policy: &Path,
+        shots: &[Shot],
+    ) -> anyhow::Result<Result<Outcome, Refused>> {
+        self.cell.nft("flush ruleset\n")?;
+        // nft looks for what is included in folders that it is told, not beside the file.
+        let folder = policy.parent().context("a file has a folder")?;
+        let mut command = self.cell.namespace.command("nft");
+        command
+            .arg("-I")
+            .arg(folder)
+            .arg("-I")
+            .arg(folder.join("parts"));
+        let output = command.arg("-f").arg(policy).output()?;
+        if !output.status.success() {
+            return Ok(Err(Refused(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            )));
+        }
+        self.cell.nft(&late_chains(self.tracked))?;
+        self.cell.send(shots, false)?;
+        let seen = self.cell.settle()?;
+        let mut outcome = outcome(shots, &seen, self.tracked);
+        outcome.counters = self
+            .cell
+            .namespace
+            .enter(|| ruleset::counters("certify_late"))?;
+        Ok(Ok(outcome))
+    }
+
+    fn run_twin(
+        &mut self,
+        twin: Twin,
+        policy: &Path,
+        hooks: &[Hook],
+        shots: &[Shot],
+        told: Told,
+    ) -> anyhow::Result<Result<Outcome, Refused>> {
+        if self.queued.as_deref() != Some(hooks) {
+            self.cell.queue_hooks(hooks, self.tracked)?;
+            self.queued = Some(hooks.to_vec());
+        }
+        let path = policy.to_str().context("a path that is no text")?;
+        let copied = told.copy_bytes.map(|bytes| bytes.to_string());
+        // As root, since the file may stand where no other user may read it, which would be warned of.
+        let mut arguments = vec!["--policy", path, "--malformed", "policy"];
+        arguments.extend(["--queue", "0", "--user", "root"]);
+        if self.tracked {
+            arguments.extend(["--conntrack", "mark"]);
+        }
+        if let Some(bytes) = &copied {
+            arguments.extend(["--copy-bytes", bytes]);
+        }
+        if told.open {
+            arguments.extend(["--fail", "truncated=open"]);
+        }
+        let firewall = match Firewall::start(&self.cell.namespace, twin, &arguments) {
+            Ok(firewall) => firewall,
+            Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
+        };
+        // What is limited depends on which packet comes first.
+        let text = fs::read_to_string(policy)?;
+        self.cell
+            .send(shots, text.contains("limit") || text.contains("quota"))?;
+        let seen = self.cell.settle()?;
+        let ended = firewall.end_by(libc::SIGTERM)?;
+        ensure!(
+            ended.code == Some(0) && ended.stderr.is_empty(),
+            "it ended with code {:?}, signal {:?}: {}",
+            ended.code,
+            ended.signal,
+            ended.stderr
+        );
+        let ledger: Value = serde_json::from_str(ended.lines.last().context("no ledger")?)?;
+        let mut outcome = outcome(shots, &seen, self.tracked);
+        (outcome.counters, outcome.counter_rules) = twin_counters(&ledger)?;
+        outcome.undecidable = ledger["policy"]["undecidable"]
+            .as_u64()
+            .context("a ledger that does not say what was undecidable")?;
+        Ok(Ok(outcome))
+    }
+}
+
+/// A packet without what the way changes: hops, checksum, and the length that a raw socket fills in.
+fn normal(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            packet[2..4].fill(0);
+            packet[8] = 0;
+            packet[10..12].fill(0);
+        }
+        Some(6) if packet.len() >= 40 => packet[7] = 0,
+        _ => {}
+    }
+    packet
+}
+
+/// The bits of a mark in which the state of a connection stands.
+pub const STATE_BITS: u32 = 0x4f00_0000;
+
+/// `tracked`: the state of a connection, which a twin was told by the mark, may still stand there.
+fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
+    let known: HashMap<Vec<u8>, u32> = shots
+        .iter()
+        .map(|shot| (normal(&shot.bytes), shot.number))
+        .collect();
+    let mut outcome = Outcome::default();
+    for logged in &seen.logged {
+        let (Some(number), Some(hook)) = (
+            known.get(&normal(&logged.packet)),
+            Hook::from_number(logged.hook),
+        ) else {
+            continue;
+        };
+        let mark = if tracked {
+            logged.mark & !STATE_BITS
+        } else {
+            logged.mark
+        };
+        outcome
+            .passed
+            .entry(*number)
+            .or_default()
+            .push((hook, mark));
+    }
+    for packet in &seen.left {
+        if known.contains_key(&normal(packet)) {
+            continue;
+        }
+        // Errors of the stack itself, which are the same without tracking, depend on what was tracked first.
+        let answer = answer::read(packet, shots).filter(|_| !tracked);
+        if let Some((number, answer)) = answer {
+            outcome.answers.entry(number).or_default().push(answer);
+        }
+    }
+    outcome
+}
+
+/// Packets and bytes.
+type Counter = (u64, u64);
+
+/// The counters of the last ledger, and the rules that they are of.
+fn twin_counters(ledger: &Value) -> anyhow::Result<(Vec<Counter>, Vec<String>)> {
+    let listed = ledger["policy"]["counters"]
+        .as_array()
+        .context("a ledger without counters")?;
+    listed
+        .iter()
+        .map(|counter| {
+            let number = |key: &str| {
+                counter[key]
+                    .as_u64()
+                    .with_context(|| format!("a counter: {counter}"))
+            };
+            let rule = counter["rule"].as_str().context("a counter's rule")?;
+            Ok(((number("packets")?, number("bytes")?), rule.to_string()))
+        })
+        .collect()
+}

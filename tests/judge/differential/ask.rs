@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Asks both twins the same and compares what they say.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::twin::{root, Twin, TWINS};
+use testbed::wait::wait_within;
+
+/// A twin that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The names under which texts and packets lie in the folder of a run, so that messages are short.
+pub const POLICY: &str = "policy.nft";
+pub const PACKETS: &str = "packets.pcap";
+
+/// What a twin said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// None: ended by a signal, or killed because it did not end.
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    end: String,
+}
+
+pub struct Asker {
+    folder: PathBuf,
+}
+
+/// The answers: equal, and what they are; or what differs, in one line.
+pub type Answer = Result<Said, String>;
+
+impl Asker {
+    /// A folder of its own, which ends with the value.
+    pub fn new() -> anyhow::Result<Asker> {
+        for twin in TWINS {
+            ensure!(
+                twin.binary().is_file(),
+                "there is no {}: run make build",
+                twin.binary().display()
+            );
+        }
+        let folder = root().join(format!("build/differential-{}", std::process::id()));
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Asker { folder })
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        let path = self.folder.join(name);
+        fs::write(&path, bytes).with_context(|| path.display().to_string())
+    }
+
+    fn start(&self, twin: Twin, arguments: &[String]) -> anyhow::Result<Child> {
+        let file = |end: &str| File::create(self.folder.join(format!("{}.{end}", twin.name())));
+        Command::new(twin.binary())
+            .args(arguments)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(file("out")?)
+            .stderr(file("err")?)
+            .spawn()
+            .with_context(|| twin.binary().display().to_string())
+    }
+
+    fn end(&self, twin: Twin, child: &mut Child) -> anyhow::Result<Said> {
+        let status = wait_within(child, PATIENCE);
+        if status.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        let read = |end: &str| fs::read(self.folder.join(format!("{}.{end}", twin.name())));
+        let end = match status {
+            None => format!("does not end within {} s", PATIENCE.as_secs()),
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("exit code {code}"),
+                (_, signal) => format!("signal {}", signal.unwrap_or(0)),
+            },
+        };
+        Ok(Said {
+            code: status.and_then(|status| status.code()),
+            stdout: read("out")?,
+            stderr: read("err")?,
+            end,
+        })
+    }
+
+    /// Asks both at once.
+    pub fn ask(&self, arguments: &[&str]) -> anyhow::Result<Answer> {
+        let arguments: Vec<String> = arguments
+            .iter()
+            .map(|argument| argument.to_string())
+            .collect();
+        let mut children = TWINS.map(|twin| self.start(twin, &arguments));
+        let mut said = Vec::new();
+        for (twin, child) in TWINS.iter().zip(&mut children) {
+            let child = child
+                .as_mut()
+                .map_err(|error| anyhow::anyhow!("{error:#}"))?;
+            said.push(self.end(*twin, child)?);
+        }
+        Ok(compare(&said[0], &said[1]))
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        // What is left over lies in build/.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Where both said the same, and ended by themselves, what that is.
+fn compare(rust: &Said, c: &Said) -> Answer {
+    if rust.end != c.end || rust.code.is_none() {
+        let words = |said: &Said| format!("{} {}", said.end, line(&said.stderr, 0));
+        return Err(format!("rust: {}; c: {}", words(rust), words(c)));
+    }
+    for (name, ours, theirs) in [
+        ("stderr", &rust.stderr, &c.stderr),
+        ("stdout", &rust.stdout, &c.stdout),
+    ] {
+        if ours != theirs {
+            let at = first_difference(ours, theirs);
+            return Err(format!(
+                "{name} line {}: rust: {}; c: {}",
+                at + 1,
+                line(ours, at),
+                line(theirs, at)
+            ));
+        }
+    }
+    Ok(rust.clone())
+}
+
+/// The number of the first line that differs.
+fn first_difference(a: &[u8], b: &[u8]) -> usize {
+    let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    a[..same].iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// A line of what was said, short enough for one line.
+pub fn line(bytes: &[u8], number: usize) -> String {
+    const LONGEST: usize = 400;
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .nth(number)
+        .unwrap_or(b"");
+    let text = String::from_utf8_lossy(line);
+    text.chars().take(LONGEST).collect()
+}
+
+/// The path of a text that was kept, as a word for a message.
+pub fn name(path: &Path) -> String {
+    path.file_name()
+        .map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}

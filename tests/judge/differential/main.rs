@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The twins against each other, without root: `check` on texts that are policies or almost, and `explain` on random
+//! policies and packets. Every byte that they say must be equal.
+//!     differential [--seconds N] [--seed N] [--decisions N]
+//! It goes on until the time is over and so many packets are decided. What was kept of earlier disagreements in
+//! tests/corpus/crashes comes first. A new one is one line; it is shrunk and kept there, and the exit code is 1.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{bail, Context};
+
+mod ask;
+mod decisions;
+mod texts;
+
+use ask::Asker;
+
+pub struct Options {
+    seconds: u64,
+    seed: u64,
+    decisions: u64,
+}
+
+/// What a run has seen.
+#[derive(Default)]
+pub struct Tally {
+    pub texts: u64,
+    pub refused: u64,
+    pub policies: u64,
+    pub decisions: u64,
+    pub disagreements: u64,
+}
+
+/// More are not looked for: each takes time to be shrunk.
+const DISAGREEMENTS_MAX: u64 = 10;
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<Options> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let mut options = Options {
+        seconds: 20,
+        seed: now,
+        decisions: 0,
+    };
+    while let Some(argument) = arguments.next() {
+        let value = arguments
+            .next()
+            .with_context(|| format!("{argument} needs a value"))?;
+        let number = value
+            .parse()
+            .with_context(|| format!("{argument}: {value} is no number"))?;
+        match argument.as_str() {
+            "--seconds" => options.seconds = number,
+            "--seed" => options.seed = number,
+            "--decisions" => options.decisions = number,
+            _ => bail!("unknown option {argument}"),
+        }
+    }
+    Ok(options)
+}
+
+fn run(options: &Options) -> anyhow::Result<bool> {
+    let asker = Asker::new()?;
+    let mut tally = Tally::default();
+    texts::again(&asker, &mut tally)?;
+    decisions::again(&asker, &mut tally)?;
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let corpus = texts::corpus()?;
+    let mut part = 0;
+    while (Instant::now() < end || tally.decisions < options.decisions)
+        && tally.disagreements < DISAGREEMENTS_MAX
+    {
+        decisions::part(&asker, options.seed, part, &mut tally)?;
+        for number in 0..texts::PER_PART {
+            texts::part(
+                &asker,
+                &corpus,
+                options.seed,
+                part * texts::PER_PART + number,
+                &mut tally,
+            )?;
+        }
+        part += 1;
+    }
+    println!(
+        "seed {}: {} texts ({} refused), {} policies, {} decisions, {} disagreements",
+        options.seed,
+        tally.texts,
+        tally.refused,
+        tally.policies,
+        tally.decisions,
+        tally.disagreements
+    );
+    Ok(tally.disagreements == 0)
+}
+
+fn main() -> ExitCode {
+    let result = parse(std::env::args().skip(1)).and_then(|options| run(&options));
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

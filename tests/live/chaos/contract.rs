@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The table at the start says what these rules, options and this kernel make of each situation.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::ensure;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::place::{namespace, restore};
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::scene::{check_contract, rule};
+
+pub const ROWS: &[Row] = &[
+    ("contract-as-a-table", 60, as_a_table),
+    ("contract-knows-the-rules", 120, knows_the_rules),
+    ("contract-without-tools", 60, without_tools),
+    ("contract-with-bad-tools", 60, with_bad_tools),
+    ("contract-by-policy", 60, by_policy),
+];
+
+fn as_a_table(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let arguments = [
+        "--fail",
+        "stall=open,truncated=open",
+        "--deadline",
+        "60000",
+        "--queue-length",
+        "7",
+        "--receive-buffer",
+        "1048576",
+    ];
+    let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
+    let expected = [
+        "  overload   closed  dropped: counted as user drop if the socket's 1048576 bytes are full, as queue full if \
+         7 packets wait",
+        "  stall      open    accepted by the guard when none was answered for 60000 ms",
+        "  crash      closed  what waits is dropped, then the rules decide, of which there is none for this queue yet",
+        "  malformed  closed  dropped, counted by reason, as far as the first 128 bytes show",
+        "  truncated  open    accepted, counted as truncated",
+    ];
+    ensure!(firewall.contract == expected, "{:#?}", firewall.contract);
+    ensure!(
+        firewall
+            .ready
+            .contains(", fail stall=open,truncated=open, "),
+        "{}",
+        firewall.ready
+    );
+    Ok(())
+}
+
+/// What the row of a crash says with these rules.
+fn check_crash(twin: Twin, rules: &[(&str, String)], really: &str) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    for (tool, lines) in rules {
+        restore(&namespace, tool, lines)?;
+    }
+    let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1"])?;
+    let really = format!("what waits is dropped, then {really}");
+    check_contract(&firewall, "crash", ["closed", &really])
+}
+
+fn knows_the_rules(twin: Twin) -> anyhow::Result<()> {
+    const PLAIN: &str = "the rules drop packets: they have no bypass";
+    const BYPASS: &str = "packets pass: the rules have a bypass";
+    const BOTH: &str = "rules with a bypass let packets pass, others drop them";
+    const NONE: &str = "the rules decide, of which there is none for this queue yet";
+    let plain = || rule("");
+    let bypass = || rule("--queue-bypass");
+    let balanced =
+        || "-A INPUT -p tcp -j NFQUEUE --queue-balance 1:5 --queue-bypass --queue-cpu-fanout";
+    // Not a rule of ours, and a comment that looks like one.
+    let others = || {
+        "-A INPUT -p tcp -j NFQUEUE --queue-num 2\n\
+         -A INPUT -p tcp -m comment --comment \"-A x -j NFQUEUE --queue-num 0\" -j ACCEPT"
+    };
+    for (rules, really) in [
+        (vec![], NONE),
+        (vec![("iptables", others().to_owned())], NONE),
+        (vec![("iptables", plain())], PLAIN),
+        (vec![("iptables", bypass())], BYPASS),
+        (vec![("ip6tables", balanced().to_owned())], BYPASS),
+        (
+            vec![("iptables", plain()), ("ip6tables", balanced().to_owned())],
+            BOTH,
+        ),
+    ] {
+        check_crash(twin, &rules, really)?;
+    }
+    Ok(())
+}
+
+fn without_tools(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let wrapper = ["env", "PATH=/nonexistent"];
+    let firewall = Firewall::start_under(&namespace, &wrapper, twin, &["--json"])?;
+    let really =
+        "what waits is dropped, then the rules decide, as far as can be known: nft is not there";
+    check_contract(&firewall, "crash", ["closed", really])
+}
+
+/// A tool that hangs is given up, one that fails is not believed; the firewall starts.
+fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
+    for (script, why) in [
+        ("exec /bin/sleep 100", "did not end in time"),
+        ("echo '{\"nftables\":[]}'; exit 1", "failed"),
+        ("echo no ruleset", "failed"),
+        ("exec /bin/cat /dev/zero", "did not end in time"),
+    ] {
+        let folder = Folder::shared()?;
+        for tool in ["nft", "iptables-save", "ip6tables-save"] {
+            let path = folder.file(tool);
+            fs::write(&path, format!("#!/bin/sh\n{script}\n"))?;
+            fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        }
+        let namespace = namespace()?;
+        let path = format!("PATH={}", folder.file(""));
+        let firewall = Firewall::start_under(&namespace, &["env", &path], twin, &["--json"])?;
+        let really = format!(
+            "what waits is dropped, then the rules decide, as far as can be known: nft {why}"
+        );
+        check_contract(&firewall, "crash", ["closed", &really])?;
+    }
+    Ok(())
+}
+
+fn by_policy(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let policy = testbed::twin::root().join("rules/policy/web-server.nft");
+    let policy = policy.to_string_lossy().into_owned();
+    let arguments = [
+        "--policy",
+        &policy,
+        "--malformed",
+        "policy",
+        "--deadline",
+        "0",
+        "--conntrack",
+        "mark",
+        "--fail",
+        "open",
+    ];
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
+    for (situation, really) in [
+        (
+            "overload",
+            "passes unseen: counted as unseen if the socket's 67108864 bytes are full, by nobody if 131072 packets wait",
+        ),
+        ("stall", "waits for ever: --deadline is 0"),
+        (
+            "crash",
+            "the guard accepts everything until SIGTERM or the next start",
+        ),
+        ("malformed", "the policy decides: --malformed policy"),
+        ("truncated", "accepted, counted as truncated or undecidable"),
+    ] {
+        check_contract(&firewall, situation, ["open", really])?;
+    }
+    Ok(())
+}

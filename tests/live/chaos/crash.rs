@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall that is killed: its guard does what the contract says, and is gone for the next start.
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::place::namespace;
+use testbed::proc;
+use testbed::traffic::VAIN;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::scene::{guard_of, rule, until_gone, Scene, WAITING};
+
+pub const ROWS: &[Row] = &[
+    ("crash-closed-with-plain-rules", 60, closed_plain),
+    ("crash-closed-with-bypass-rules", 60, closed_bypass),
+    (
+        "crash-closed-with-a-stopped-guard",
+        60,
+        closed_guard_stopped,
+    ),
+    ("crash-closed-next-start-at-once", 60, closed_next_start),
+    ("crash-open-until-the-next-start", 60, open_next_start),
+    ("crash-open-until-sigterm", 60, open_until_sigterm),
+    ("crash-of-the-guard", 60, of_the_guard),
+    ("end-with-guard", 60, end_with_guard),
+];
+
+/// What passes the rules by itself.
+const OTHERS: u64 = 5;
+
+/// Stops the firewall, has packets wait for it, and kills it. Gives its guard.
+fn kill(scene: &Scene) -> anyhow::Result<u32> {
+    let guard = scene.guard.context("there is no guard")?;
+    scene.exchange(1)?;
+    scene.stop_and_send(WAITING)?;
+    ensure!(
+        scene.waiting()? == Some(WAITING),
+        "not all wait: {:?}",
+        scene.waiting()?
+    );
+    proc::signal(scene.firewall.pid, libc::SIGKILL);
+    Ok(guard)
+}
+
+fn closed_plain(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin, &rule(""), &[])?;
+    let really = "what waits is dropped, then the rules drop packets: they have no bypass";
+    scene.check_contract("crash", ["closed", really])?;
+    until_gone(kill(&scene)?)?;
+    scene.until_waiting(None)?;
+    scene.send(OTHERS).ok(); // the kernel may tell at once
+    scene.server.check_arrived(1)
+}
+
+fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin, &rule("--queue-bypass"), &[])?;
+    let really = "what waits is dropped, then packets pass: the rules have a bypass";
+    scene.check_contract("crash", ["closed", really])?;
+    until_gone(kill(&scene)?)?;
+    scene.until_waiting(None)?;
+    scene.exchange(OTHERS)?;
+    scene.server.check_arrived(1 + OTHERS)
+}
+
+/// A guard that is stopped can't see its firewall go: the next start ends it.
+fn closed_guard_stopped(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin, &rule(""), &[])?;
+    proc::stop(scene.guard.context("there is no guard")?)?;
+    let guard = kill(&scene)?;
+    let next = Firewall::start(&scene.namespace, twin, &[])?;
+    until_gone(guard)?;
+    scene.exchange(OTHERS)?;
+    next.finish()?.total.check_clean()
+}
+
+fn closed_next_start(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    for _ in 0..5 {
+        Firewall::start(&namespace, twin, &[])?.kill()?;
+    }
+    Firewall::start(&namespace, twin, &[])?.stop().map(drop)
+}
+
+/// With a guard that accepts everything.
+fn crash_open(twin: Twin) -> anyhow::Result<(Scene, u32)> {
+    let scene = Scene::new(
+        twin,
+        &rule(""),
+        &["--fail", "crash=open", "--deadline", "0"],
+    )?;
+    let really = "the guard accepts everything until SIGTERM or the next start";
+    scene.check_contract("crash", ["open", really])?;
+    let guard = kill(&scene)?;
+    scene.server.check_arrived(1 + WAITING)?;
+    scene.exchange(OTHERS)?;
+    Ok((scene, guard))
+}
+
+fn open_next_start(twin: Twin) -> anyhow::Result<()> {
+    let (scene, guard) = crash_open(twin)?;
+    let arguments = ["--default", "drop"];
+    let next = Firewall::start(&scene.namespace, twin, &arguments)?;
+    until_gone(guard)?;
+    scene.send(OTHERS)?;
+    let arrived = 1 + WAITING + OTHERS;
+    until("the next firewall drops", PATIENCE, || {
+        Ok(next.ledger()?.total.verdict("drop") == OTHERS)
+    })?;
+    scene.server.check_arrived(arrived)?;
+    next.finish()?.total.check_clean()
+}
+
+fn open_until_sigterm(twin: Twin) -> anyhow::Result<()> {
+    let (scene, guard) = crash_open(twin)?;
+    proc::signal(guard, libc::SIGTERM);
+    until_gone(guard)?;
+    scene.until_waiting(None)?;
+    scene.send(OTHERS).ok(); // the kernel may tell at once
+    scene.server.check_arrived(1 + WAITING + OTHERS)?;
+    let ended = scene.firewall.wait()?;
+    ensure!(ended.signal == Some(libc::SIGKILL));
+    ensure!(
+        ended.stderr.starts_with("warning: the firewall (pid ")
+            && ended
+                .stderr
+                .ends_with(&format!("by SIGTERM to pid {guard}\n"))
+            && ended.stderr.lines().count() == 1,
+        "stderr: {}",
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// The firewall goes on without its guard, and says so.
+fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin, &rule(""), &[])?;
+    let guard = scene.guard.context("there is no guard")?;
+    proc::signal(guard, libc::SIGKILL);
+    until("the firewall has waited for its guard", PATIENCE, || {
+        Ok(guard_of(&scene.firewall).is_none())
+    })?;
+    scene.exchange(OTHERS)?;
+    std::thread::sleep(VAIN);
+    let ended = scene.firewall.end_by(libc::SIGTERM)?;
+    let warning = format!(
+        "warning: the guard (pid {guard}) has ended: from now on a stall is waited for, and a crash left to the rules: \
+         start the firewall again\n"
+    );
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    ensure!(ended.stderr == warning, "stderr: {}", ended.stderr);
+    Ok(())
+}
+
+fn end_with_guard(twin: Twin) -> anyhow::Result<()> {
+    for modes in ["closed", "crash=open"] {
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            let scene = Scene::new(twin, &rule(""), &["--fail", modes])?;
+            let guard = scene.guard.context("there is no guard")?;
+            // As a terminal or a service manager does: to all.
+            proc::signal(guard, signal);
+            let ended = scene.firewall.end_by(signal)?;
+            ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+            ensure!(ended.stderr.is_empty(), "stderr: {}", ended.stderr);
+            until_gone(guard)?;
+        }
+    }
+    Ok(())
+}

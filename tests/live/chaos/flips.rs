@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Bits that flip on the way from the kernel: a library between the firewall and its netlink socket (flip.c) spoils one
+//! message in four. The firewall goes on, and its ledger says how many packets it could not read.
+
+use anyhow::ensure;
+use testbed::folder::Folder;
+use testbed::ledger::Stats;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::preload::library;
+use super::scene::{rule, Scene};
+
+pub const ROWS: &[Row] = &[
+    ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),
+    ("flips-open", 60, |twin| spare_the_header(twin, "open")),
+    ("flips-anywhere", 60, anywhere),
+];
+
+const SENT: u64 = 20_000;
+/// Bytes of a netlink header: without it the kernel's word can't be told from its other words.
+const HEADER: &str = "16";
+
+/// A flood through a socket that spoils what comes from byte `from` on. Gives the last ledger.
+fn flood(twin: Twin, from: &str, modes: &str) -> anyhow::Result<Stats> {
+    let folder = Folder::shared()?;
+    let preload = format!("LD_PRELOAD={}", library(&folder, "flip")?);
+    let from = format!("FLIP_FROM={from}");
+    let wrapper = ["env", &preload, &from, "FLIP_SEED=7"];
+    let arguments = ["--fail", modes, "--deadline", "200"];
+    let mut scene = Scene::under(twin, &wrapper, &rule(""), &arguments)?;
+    scene.send(SENT)?;
+    // What is not answered, because its id was spoilt, the guard answers.
+    until("nothing waits any more", PATIENCE, || {
+        Ok(scene.waiting()? == Some(0))
+    })?;
+    ensure!(scene.firewall.is_running()?, "the firewall ended");
+    let ended = scene.firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    for line in ended.stderr.lines() {
+        let known = [
+            "warning: queue 0: no packet ",
+            "warning: the ledger does not ",
+        ];
+        ensure!(
+            known.iter().any(|known| line.starts_with(known)),
+            "stderr: {line}"
+        );
+    }
+    Stats::parse(ended.lines.last().map_or("", String::as_str))
+}
+
+fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
+    let modes = format!("malformed={mode},truncated={mode}");
+    let ledger = flood(twin, HEADER, &modes)?.total;
+    ledger.check_reconciled()?;
+    let reasons = ledger.malformed_reasons();
+    let netlink = ledger.malformed["netlink"];
+    let malformed = reasons.values().sum::<u64>() - netlink;
+    ensure!(netlink > 0 && malformed > 0, "malformed: {reasons:?}");
+    ensure!(ledger.truncated > 0, "nothing was truncated");
+    ensure!(
+        ledger.received + ledger.without_id == SENT,
+        "received {} of {SENT}, {} without an id",
+        ledger.received,
+        ledger.without_id
+    );
+    let dropped = match mode {
+        "closed" => malformed + ledger.truncated + netlink - ledger.without_id,
+        _ => 0,
+    };
+    ensure!(
+        ledger.verdict("drop") == dropped,
+        "dropped {} instead of {dropped}: {ledger:?}",
+        ledger.verdict("drop")
+    );
+    Ok(())
+}
+
+/// Also the headers: what is then taken for no packet at all is missed, and the ledger says so.
+fn anywhere(twin: Twin) -> anyhow::Result<()> {
+    let ledger = flood(twin, "0", "closed")?.total;
+    let missed = SENT - ledger.received - ledger.without_id;
+    ensure!(missed > 0, "no message was taken for another: {ledger:?}");
+    ensure!(
+        ledger.kernel.unseen + ledger.stalled >= missed
+            && ledger.reconciled == (ledger.kernel.unseen == 0),
+        "{missed} missed: {ledger:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Each thing that the failure contract is about is made to happen: what the contract says must come true.
+
+use twinwall_tests::case::{for_each_twin, Case};
+
+mod contract;
+mod crash;
+mod flips;
+mod odd;
+mod overload;
+mod preload;
+mod scene;
+mod spoilt;
+mod stall;
+mod unsent;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [
+        contract::ROWS,
+        stall::ROWS,
+        crash::ROWS,
+        overload::ROWS,
+        odd::ROWS,
+        flips::ROWS,
+        spoilt::ROWS,
+        unsent::ROWS,
+    ]
+    .concat();
+    for_each_twin(&rows)
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! More packets than there is room for: what the contract says of both kinds of room, open and closed.
+
+use anyhow::ensure;
+use testbed::ledger::Ledger;
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::scene::{rule, Scene};
+
+pub const ROWS: &[Row] = &[
+    ("overload-closed-queue", 60, closed_queue),
+    ("overload-closed-buffer", 60, closed_buffer),
+    ("overload-open-queue", 60, open_queue),
+    ("overload-open-buffer", 60, open_buffer),
+];
+
+const SENT: u64 = 1000;
+const QUEUE: [&str; 2] = ["--queue-length", "16"];
+const BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
+
+/// Sends more than there is room for while the firewall is stopped. Gives what the ledger then says, when so much has
+/// arrived as `arrives` finds in it.
+fn overload(
+    twin: Twin,
+    room: [&str; 2],
+    mode: &str,
+    really: &str,
+    arrives: fn(&Ledger) -> u64,
+) -> anyhow::Result<Ledger> {
+    let modes = format!("overload={mode}");
+    // The guard would answer what waits longer than a slow machine takes to send.
+    let arguments = [room[0], room[1], "--fail", &modes, "--deadline", "0"];
+    let scene = Scene::new(twin, &rule(""), &arguments)?;
+    scene.check_contract("overload", [mode, really])?;
+    scene.stop_and_send(SENT)?;
+    scene.go_on();
+    let ledger = scene.firewall.finish()?.total;
+    ledger.check_reconciled()?;
+    scene.server.check_arrived(arrives(&ledger))?;
+    Ok(ledger)
+}
+
+fn closed_queue(twin: Twin) -> anyhow::Result<()> {
+    let really = "dropped: counted as user drop if the socket's 67108864 bytes are full, as queue full if 16 packets wait";
+    let ledger = overload(twin, QUEUE, "closed", really, |ledger| ledger.received)?;
+    ensure!(ledger.received == 16, "received {}", ledger.received);
+    ensure!(ledger.kernel.queue_full == SENT - 16, "{ledger:?}");
+    Ok(())
+}
+
+fn closed_buffer(twin: Twin) -> anyhow::Result<()> {
+    let really = "dropped: counted as user drop if the socket's 4096 bytes are full, as queue full if 131072 packets wait";
+    let ledger = overload(twin, BUFFER, "closed", really, |ledger| ledger.received)?;
+    ensure!(ledger.kernel.user_drop > 0, "{ledger:?}");
+    ensure!(
+        ledger.received + ledger.kernel.user_drop == SENT,
+        "{ledger:?}"
+    );
+    Ok(())
+}
+
+fn open_queue(twin: Twin) -> anyhow::Result<()> {
+    let really =
+        "passes unseen: counted as unseen if the socket's 67108864 bytes are full, by nobody if 16 packets wait";
+    let ledger = overload(twin, QUEUE, "open", really, |_| SENT)?;
+    ensure!(ledger.received == 16, "received {}", ledger.received);
+    ensure!(ledger.kernel.unseen == 0 && ledger.lost == 0, "{ledger:?}");
+    Ok(())
+}
+
+fn open_buffer(twin: Twin) -> anyhow::Result<()> {
+    let really =
+        "passes unseen: counted as unseen if the socket's 4096 bytes are full, by nobody if 131072 packets wait";
+    let ledger = overload(twin, BUFFER, "open", really, |_| SENT)?;
+    ensure!(ledger.kernel.unseen > 0 && ledger.lost == 0, "{ledger:?}");
+    ensure!(ledger.received + ledger.kernel.unseen == SENT, "{ledger:?}");
+    Ok(())
+}

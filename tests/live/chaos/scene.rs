@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall with its guard, a server behind it, and what the kernel says of its queue.
+
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore, LOCALHOST};
+use testbed::proc;
+use testbed::queue::queues_in;
+use testbed::traffic::{udp_client, udp_exchange, udp_send, UdpServer};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+
+/// Of the guard's process.
+const GUARD: &str = "firewall-guard";
+/// Long enough that a busy machine gives a firewall its turn within it.
+pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
+/// Datagrams that wait for a firewall that is stopped.
+pub const WAITING: u64 = 20;
+/// The warning line of a stall, without what the guard does.
+pub const STALLS: &str =
+    "warning: queue 0: no packet got its verdict for 500 ms: the guard has begun to";
+
+/// UDP to the server's port, by a rule with these further options.
+pub fn rule(options: &str) -> String {
+    format!("-A OUTPUT -d 127.0.0.1 -p udp --dport 9999 -j NFQUEUE --queue-num 0 {options}")
+}
+
+pub struct Scene {
+    pub namespace: Namespace,
+    pub firewall: Firewall,
+    pub server: UdpServer,
+    pub guard: Option<u32>,
+}
+
+/// The guard of a firewall.
+pub fn guard_of(firewall: &Firewall) -> Option<u32> {
+    proc::descendant(firewall.pid, GUARD)
+}
+
+impl Scene {
+    pub fn new(twin: Twin, rules: &str, arguments: &[&str]) -> anyhow::Result<Scene> {
+        Scene::under(twin, &[], rules, arguments)
+    }
+
+    /// The same with the firewall under another program.
+    pub fn under(
+        twin: Twin,
+        wrapper: &[&str],
+        rules: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<Scene> {
+        let namespace = namespace()?;
+        restore(&namespace, "iptables", rules)?;
+        let server = UdpServer::start(&namespace, LOCALHOST, true)?;
+        let arguments = [arguments, &["--json"]].concat();
+        let firewall = Firewall::start_under(&namespace, wrapper, twin, &arguments)?;
+        let guard = guard_of(&firewall);
+        Ok(Scene {
+            namespace,
+            firewall,
+            server,
+            guard,
+        })
+    }
+
+    /// Checks a row of the contract: `expected` is its mode and what will really happen.
+    pub fn check_contract(&self, situation: &str, expected: [&str; 2]) -> anyhow::Result<()> {
+        check_contract(&self.firewall, situation, expected)
+    }
+
+    /// Requests one at a time, all of which are answered.
+    pub fn exchange(&self, count: u64) -> anyhow::Result<()> {
+        udp_exchange(&udp_client(&self.namespace, LOCALHOST)?, count)
+    }
+
+    pub fn send(&self, count: u64) -> anyhow::Result<()> {
+        udp_send(&udp_client(&self.namespace, LOCALHOST)?, count, 18)
+    }
+
+    /// Stops the firewall (SIGSTOP) and sends what then waits.
+    pub fn stop_and_send(&self, count: u64) -> anyhow::Result<()> {
+        proc::stop(self.firewall.pid)?;
+        self.send(count)
+    }
+
+    pub fn go_on(&self) {
+        proc::signal(self.firewall.pid, libc::SIGCONT);
+    }
+
+    /// Packets that wait in the kernel; None if nobody owns the queue.
+    pub fn waiting(&self) -> anyhow::Result<Option<u64>> {
+        waiting_in(&self.namespace)
+    }
+
+    pub fn until_waiting(&self, expected: Option<u64>) -> anyhow::Result<()> {
+        until(&format!("{expected:?} packets wait"), PATIENCE, || {
+            Ok(self.waiting()? == expected)
+        })
+    }
+}
+
+/// Packets that wait in the kernel for the owner of the first queue; None if there is none.
+pub fn waiting_in(namespace: &Namespace) -> anyhow::Result<Option<u64>> {
+    let rows = queues_in(namespace)?;
+    Ok(rows.first().map(|row| u64::from(row.waiting)))
+}
+
+pub fn check_contract(
+    firewall: &Firewall,
+    situation: &str,
+    expected: [&str; 2],
+) -> anyhow::Result<()> {
+    let start = firewall.start_line()?;
+    let mut rows = start.contract.iter();
+    let row = rows.find(|row| row.situation == situation);
+    let row = row.with_context(|| format!("no row for {situation}"))?;
+    ensure!(
+        [row.mode.as_str(), row.really.as_str()] == expected,
+        "{row:?} instead of {expected:?}"
+    );
+    Ok(())
+}
+
+/// Waits for the end of a process, which may be a child that nobody waits for.
+pub fn until_gone(pid: u32) -> anyhow::Result<()> {
+    until("the guard has gone", PATIENCE, || {
+        Ok(!Path::new(&format!("/proc/{pid}")).exists() || proc::state(pid).unwrap_or('Z') == 'Z')
+    })
+}

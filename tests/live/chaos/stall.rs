@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall that is stopped (SIGSTOP) while packets wait: the guard answers them, and the ledger knows.
+
+use std::fs;
+
+use anyhow::{ensure, Context};
+use testbed::folder::Folder;
+use testbed::ledger::{Ledger, Stats};
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::scene::{rule, Scene, DEADLINE, STALLS, WAITING};
+
+pub const ROWS: &[Row] = &[
+    ("stall-closed", 60, closed),
+    ("stall-open", 60, open),
+    ("stall-in-a-full-buffer", 60, in_a_full_buffer),
+    ("stall-twice-is-two-stalls", 60, twice),
+    ("stall-then-sigterm", 60, then_sigterm),
+    ("stall-that-does-not-end", 60, without_an_end),
+    ("stall-said-as-loud-as-asked", 60, not_said),
+    ("stall-without-a-deadline", 60, without_a_deadline),
+    ("stall-of-the-guard-itself", 60, of_the_guard_itself),
+];
+
+/// Requests one at a time, before and after.
+const REQUESTS: u64 = 10;
+
+fn scene(twin: Twin, modes: &str, more: &[&str]) -> anyhow::Result<Scene> {
+    Scene::new(
+        twin,
+        &rule(""),
+        &[&["--fail", modes], &DEADLINE[..], more].concat(),
+    )
+}
+
+/// Stops the scene's firewall by SIGTERM: so much must stand on stderr. Gives the last ledger.
+fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
+    let ended = scene.firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    ensure!(ended.stderr == stderr, "stderr: {}", ended.stderr);
+    let last = ended.lines.last().context("no ledger at exit")?;
+    Ok(Stats::parse(last)?.total)
+}
+
+/// A stall with traffic before and after it. `arrives`: what waited meanwhile.
+fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
+    scene.exchange(REQUESTS)?;
+    scene.stop_and_send(WAITING)?;
+    scene.until_waiting(Some(0))?;
+    // It is still stopped: nobody else can have answered.
+    ensure!(proc::state(scene.firewall.pid)? == 'T');
+    scene.server.check_arrived(REQUESTS + arrives)?;
+    scene.go_on();
+    scene.exchange(REQUESTS)?;
+    let ledger = scene.firewall.settled_ledger()?.total;
+    ledger.check_reconciled()?;
+    ensure!(ledger.received == 2 * REQUESTS + WAITING, "{ledger:?}");
+    ensure!(ledger.stalled == WAITING, "stalled {}", ledger.stalled);
+    let ledger = end(scene, &format!("{STALLS} {verb} what waits\n"))?;
+    ledger.check_reconciled()
+}
+
+fn closed(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "closed", &[])?;
+    let really = "dropped by the guard when none was answered for 500 ms";
+    scene.check_contract("stall", ["closed", really])?;
+    stall(scene, "drop", 0)
+}
+
+fn open(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "stall=open", &[])?;
+    let really = "accepted by the guard when none was answered for 500 ms";
+    scene.check_contract("stall", ["open", really])?;
+    stall(scene, "accept", WAITING)
+}
+
+/// What passes unseen counts as offered, which looks as if it had been answered.
+fn in_a_full_buffer(twin: Twin) -> anyhow::Result<()> {
+    let modes = "overload=open,stall=closed";
+    let scene = scene(twin, modes, &["--receive-buffer", "4096"])?;
+    scene.stop_and_send(1000)?;
+    let waiting = scene.waiting()?.context("nobody owns the queue")?;
+    ensure!((1..1000).contains(&waiting), "{waiting} packets wait");
+    // What passes goes on meanwhile.
+    until("the guard answers what waits", PATIENCE, || {
+        scene.send(1)?;
+        Ok(scene.waiting()? == Some(0))
+    })?;
+    scene.go_on();
+    // Ids were given to what passed unseen as well: that all is received the next packet shows, once there is room for it.
+    until("the firewall has emptied the socket", PATIENCE, || {
+        scene.firewall.is_idle()
+    })?;
+    scene.exchange(1)?;
+    let ledger = scene.firewall.settled_ledger()?.total;
+    ledger.check_reconciled()?;
+    ensure!(ledger.stalled == waiting, "{waiting} waited: {ledger:?}");
+    scene.server.check_arrived(ledger.kernel.unseen + 1)?;
+    end(scene, &format!("{STALLS} drop what waits\n")).map(drop)
+}
+
+fn twice(twin: Twin) -> anyhow::Result<()> {
+    let folder = Folder::shared()?;
+    let events = folder.file("events.json");
+    let scene = scene(twin, "closed", &["--events", &events])?;
+    for _ in 0..2 {
+        scene.stop_and_send(WAITING)?;
+        scene.until_waiting(Some(0))?;
+        // The same stall goes on.
+        scene.send(WAITING)?;
+        scene.until_waiting(Some(0))?;
+        scene.go_on();
+        scene.exchange(REQUESTS)?;
+    }
+    let ledger = end(scene, &format!("{STALLS} drop what waits\n").repeat(2))?;
+    ensure!(ledger.stalled == 4 * WAITING, "stalled {}", ledger.stalled);
+    let told = fs::read_to_string(&events)?;
+    let stalls = told.lines().filter(|line| line.contains("\"stall\""));
+    ensure!(stalls.count() == 2, "events: {told}");
+    Ok(())
+}
+
+/// What the guard answered lies in the socket and is never received: the ledger knows why.
+fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "closed", &[])?;
+    scene.exchange(REQUESTS)?;
+    scene.stop_and_send(WAITING)?;
+    scene.until_waiting(Some(0))?;
+    proc::signal(scene.firewall.pid, libc::SIGTERM);
+    scene.go_on();
+    let ledger = end(scene, &format!("{STALLS} drop what waits\n"))?;
+    ensure!(ledger.reconciled, "{ledger:?}");
+    ensure!(ledger.stalled == WAITING, "stalled {}", ledger.stalled);
+    ensure!(ledger.kernel.unseen == 0, "unseen {}", ledger.kernel.unseen);
+    ensure!(ledger.kernel.offered == REQUESTS + WAITING, "{ledger:?}");
+    Ok(())
+}
+
+/// The firewall says nothing any more: its guard does.
+fn without_an_end(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "closed", &[])?;
+    scene.stop_and_send(WAITING)?;
+    scene.until_waiting(Some(0))?;
+    ensure!(proc::state(scene.firewall.pid)? == 'T');
+    let ended = scene.firewall.end_by(libc::SIGKILL)?;
+    let expected = format!("{STALLS} drop what waits\n");
+    ensure!(ended.stderr == expected, "stderr: {}", ended.stderr);
+    Ok(())
+}
+
+fn not_said(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "closed", &["--log-level", "error"])?;
+    scene.stop_and_send(WAITING)?;
+    scene.until_waiting(Some(0))?;
+    scene.go_on();
+    let ledger = end(scene, "")?;
+    ensure!(ledger.stalled == WAITING, "stalled {}", ledger.stalled);
+    Ok(())
+}
+
+fn without_a_deadline(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin, &rule(""), &["--deadline", "0"])?;
+    scene.check_contract("stall", ["closed", "waits for ever: --deadline is 0"])?;
+    ensure!(scene.guard.is_none(), "there is a guard");
+    scene.stop_and_send(WAITING)?;
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    ensure!(scene.waiting()? == Some(WAITING), "somebody answered");
+    scene.go_on();
+    scene.server.check_arrived(WAITING)?;
+    scene.firewall.finish()?.total.check_clean()
+}
+
+/// A guard that did not run itself can't say who stalled.
+fn of_the_guard_itself(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "closed", &[])?;
+    let guard = scene.guard.context("there is no guard")?;
+    scene.stop_and_send(WAITING)?;
+    proc::stop(guard)?;
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    scene.go_on();
+    proc::signal(guard, libc::SIGCONT);
+    scene.server.check_arrived(WAITING)?;
+    let ledger = end(scene, "")?;
+    ledger.check_clean()
+}

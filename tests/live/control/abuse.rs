@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients that do what they should not, while packets come: every packet gets its verdict, other clients their answers,
+//! and memory stays as it was.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::control::{error_of, Client};
+use testbed::firewall::Firewall;
+use testbed::place::LOCALHOST;
+use testbed::proc;
+use testbed::traffic::{udp_client, udp_exchange, UdpServer};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::place::Place;
+
+pub const ROWS: &[Row] = &[
+    ("garbage", 60, garbage),
+    ("100-mib-without-a-line-end", 60, endless_line),
+    ("100-mib-of-lines", 120, endless_lines),
+    ("clients-that-never-read", 120, never_read),
+    ("the-17th-client", 60, too_many),
+    ("clients-that-die", 60, dying),
+];
+
+const MIB: usize = 1 << 20;
+/// By which memory may grow.
+const GROWTH_KIB: u64 = 8 * 1024;
+/// Exchanges of packets between looks at whether they shall go on.
+const ROUND: u64 = 100;
+
+/// Packets that go through the firewall and back, one after the other, all the while.
+struct Traffic {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<()>>,
+    before_kib: u64,
+}
+
+impl Traffic {
+    fn start(place: &Place, firewall: &Firewall) -> anyhow::Result<Traffic> {
+        let server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
+        let client = udp_client(&place.namespace, LOCALHOST)?;
+        // What is needed for the first packets is there, then.
+        udp_exchange(&client, ROUND)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let _server = server;
+            // A whole round at least, however soon the abuse is over.
+            loop {
+                udp_exchange(&client, ROUND)?;
+                if told.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+            }
+        });
+        Ok(Traffic {
+            stop,
+            thread,
+            before_kib: memory_kib(firewall)?,
+        })
+    }
+
+    /// Ends it: no packet was lost, others can ask, memory is what it was, and the firewall stops as it should.
+    fn finish(self, place: &Place, firewall: Firewall) -> anyhow::Result<()> {
+        ensure!(place.ask(r#"{"command":"log"}"#)?["ok"] == true);
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("no panic").context("traffic")?;
+        let now_kib = memory_kib(&firewall)?;
+        ensure!(
+            now_kib < self.before_kib + GROWTH_KIB,
+            "memory was {} KiB and is {now_kib} KiB",
+            self.before_kib
+        );
+        firewall.finish()?.total.check_clean()
+    }
+}
+
+fn memory_kib(firewall: &Firewall) -> anyhow::Result<u64> {
+    let text = proc::status(firewall.pid, firewall.pid, "VmRSS")?;
+    Ok(text.trim_end_matches(" kB").parse()?)
+}
+
+/// Sends until all is sent or the other end has closed.
+fn pour(client: &Client, piece: &[u8], bytes: usize) -> usize {
+    let mut sent = 0;
+    while sent < bytes && client.stream().write_all(piece).is_ok() {
+        sent += piece.len();
+    }
+    sent
+}
+
+fn garbage(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let traffic = Traffic::start(&place, &firewall)?;
+    let mut state: u64 = 0x7477_696e;
+    let mut lines = 0;
+    for _ in 0..20 {
+        let mut client = place.connect()?;
+        for _ in 0..50 {
+            let mut line: Vec<u8> = (0..200)
+                .map(|_| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    state as u8
+                })
+                .filter(|byte| *byte != b'\n')
+                .collect();
+            line.push(b'\n');
+            client.send(&line)?;
+            error_of(&client.line()?)?;
+            lines += 1;
+        }
+        // Deeper than any reader of JSON should follow.
+        client.send([&[b'['; 60_000][..], b"\n"].concat())?;
+        error_of(&client.line()?)?;
+        client.send([&b"{\"a\":".repeat(10_000)[..], b"\n"].concat())?;
+        error_of(&client.line()?)?;
+        lines += 2;
+    }
+    ensure!(place.count("control_bad")? == lines);
+    traffic.finish(&place, firewall)
+}
+
+fn endless_line(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let traffic = Traffic::start(&place, &firewall)?;
+    for number in 1..=3 {
+        let mut client = place.connect()?;
+        let sent = pour(&client, &vec![b'x'; MIB], 100 * MIB);
+        ensure!(sent < 100 * MIB, "it took all {sent} bytes");
+        let error = client.line()?;
+        let expected = "the line has more than 65536 bytes: send a shorter one";
+        ensure!(error_of(&error)? == expected, "{error}");
+        client.check_closed()?;
+        ensure!(place.count("control_bad")? == number);
+    }
+    // The longest that is taken, and one byte more.
+    let mut client = place.connect()?;
+    let blanks = " ".repeat(65536 - "{\"command\":\"log\"}\n".len());
+    ensure!(client.ask(&format!("{blanks}{{\"command\":\"log\"}}"))?["ok"] == true);
+    client.send(format!("{blanks} {{\"command\":\"log\"}}\n"))?;
+    error_of(&client.line()?)?;
+    client.check_closed()?;
+    traffic.finish(&place, firewall)
+}
+
+fn endless_lines(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let traffic = Traffic::start(&place, &firewall)?;
+    let client = place.connect()?;
+    // It reads what it is told, so it is served to the end.
+    let mut reader = client.stream().try_clone()?;
+    let told = thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+    let line = [&vec![b'x'; 8 * 1024 - 1][..], b"\n"].concat();
+    let sent = pour(&client, &line, 100 * MIB);
+    ensure!(sent == 100 * MIB, "it took {sent} bytes");
+    client.stream().shutdown(std::net::Shutdown::Write)?;
+    told.join().expect("no panic")?;
+    ensure!(place.count("control_bad")? == sent as u64 / line.len() as u64);
+    traffic.finish(&place, firewall)
+}
+
+/// A policy whose rules fill more than any socket's buffer.
+fn write_large_policy(place: &Place) -> anyhow::Result<()> {
+    let mut policy = String::from(
+        "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n",
+    );
+    for number in 0..8000 {
+        let address = format!("10.{}.{}.1", number / 256, number % 256);
+        writeln!(
+            policy,
+            "\t\tip saddr {address} counter comment \"rule {number}\""
+        )?;
+    }
+    policy.push_str("\t}\n}\n");
+    fs::write(place.path("web.nft"), policy).map_err(Into::into)
+}
+
+fn never_read(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    write_large_policy(&place)?;
+    let firewall = place.start(twin, &[])?;
+    // What a large answer needs once is there, then.
+    ensure!(place.ask(r#"{"command":"rules"}"#)?["ok"] == true);
+    let traffic = Traffic::start(&place, &firewall)?;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = place.connect()?;
+        client.send("{\"command\":\"rules\"}\n".repeat(10))?;
+        clients.push(client);
+    }
+    until("they are closed", PATIENCE, || {
+        Ok(place.count("control_slow")? == 3)
+    })?;
+    for client in &mut clients {
+        ensure!(client.text().is_err(), "a whole answer came");
+    }
+    // One that reads slowly, but reads.
+    let mut slow = place.connect()?;
+    slow.send("{\"command\":\"rules\"}\n")?;
+    thread::sleep(Duration::from_secs(2));
+    ensure!(slow.line()?["rules"].as_array().context("rules")?.len() == 8000);
+    traffic.finish(&place, firewall)
+}
+
+fn too_many(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let traffic = Traffic::start(&place, &firewall)?;
+    let mut clients = Vec::new();
+    for _ in 0..16 {
+        let mut client = place.connect()?;
+        ensure!(client.ask(r#"{"command":"log"}"#)?["ok"] == true);
+        clients.push(client);
+    }
+    for _ in 0..20 {
+        let mut client = place.connect()?;
+        let error = client.line()?;
+        let expected = "16 clients are being served: close one, or try again later";
+        ensure!(error_of(&error)? == expected, "{error}");
+        client.check_closed()?;
+    }
+    for client in &mut clients {
+        ensure!(client.ask(r#"{"command":"log"}"#)?["ok"] == true);
+    }
+    clients.pop();
+    until("there is room for another", PATIENCE, || {
+        Ok(place.ask(r#"{"command":"log"}"#)?["ok"] == true)
+    })?;
+    drop(clients);
+    let refused = place.count("control_too_many")?;
+    ensure!(refused >= 20, "{refused} are counted");
+    traffic.finish(&place, firewall)
+}
+
+fn dying(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    write_large_policy(&place)?;
+    let firewall = place.start(twin, &[])?;
+    ensure!(place.ask(r#"{"command":"rules"}"#)?["ok"] == true);
+    let traffic = Traffic::start(&place, &firewall)?;
+    for number in 0..200 {
+        let mut client = place.connect()?;
+        // Before, within and behind a request, and within its answer.
+        match number % 4 {
+            0 => {}
+            1 => client.send("{\"command\":\"st")?,
+            2 => client.send("{\"command\":\"rules\"}\n")?,
+            _ => {
+                client.send("{\"command\":\"rules\"}\n")?;
+                std::io::Read::read_exact(&mut client.stream(), &mut [0; 100])?;
+            }
+        }
+    }
+    until("lines that were cut are counted", PATIENCE, || {
+        Ok(place.count("control_bad")? == 50)
+    })?;
+    traffic.finish(&place, firewall)
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who may ask.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use anyhow::{ensure, Context};
+use testbed::control::{error_of, Client};
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::place::Place;
+
+pub const ROWS: &[Row] = &[
+    ("who-may-ask-is-served", 60, served),
+    ("who-may-not-ask-is-told-and-counted", 60, refused),
+];
+
+/// Some user, and some group.
+const USER: u32 = 4711;
+const GROUP: u32 = 4712;
+
+/// Connects as a user, in a group, and in other groups.
+fn connect_as(path: &str, uid: u32, gid: u32, others: &[u32]) -> anyhow::Result<Client> {
+    let (path, others) = (path.to_owned(), others.to_vec());
+    // The raw calls change the thread only, which ends at once.
+    let connect = move || -> io::Result<UnixStream> {
+        // SAFETY: the groups live during the call; the others touch no memory.
+        let results = unsafe {
+            [
+                libc::syscall(libc::SYS_setgroups, others.len(), others.as_ptr()),
+                libc::syscall(libc::SYS_setresgid, gid, gid, gid),
+                libc::syscall(libc::SYS_setresuid, uid, uid, uid),
+            ]
+        };
+        assert_eq!(results, [0; 3], "root can be anybody");
+        UnixStream::connect(path)
+    };
+    let stream = thread::spawn(connect).join().expect("no panic");
+    Client::of(stream.with_context(|| format!("connect as {uid}"))?)
+}
+
+fn check_served(mut client: Client) -> anyhow::Result<()> {
+    let answer = client.ask(r#"{"command":"log"}"#)?;
+    ensure!(answer["ok"] == true, "{answer}");
+    Ok(())
+}
+
+fn check_refused(mut client: Client, uid: u32) -> anyhow::Result<()> {
+    let answer = client.line()?;
+    let expected =
+        format!("user {uid} may not ask: be root, or see --control-owner and --control-mode");
+    ensure!(error_of(&answer)? == expected, "{answer}");
+    client.check_closed()
+}
+
+/// The owner, members of the group, whom the firewall runs as, and root.
+fn served(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let control = place.path("control");
+    let more = [
+        "--control-mode",
+        "0666",
+        "--control-owner",
+        "4711:4712",
+        "--user",
+        "daemon",
+    ];
+    let firewall = place.start(twin, &more)?;
+    check_served(connect_as(&control, 0, 0, &[])?)?;
+    check_served(connect_as(&control, USER, 1, &[])?)?;
+    check_served(connect_as(&control, 1, 1, &[])?).context("daemon")?;
+    check_served(connect_as(&control, 99, GROUP, &[])?).context("by his group")?;
+    check_served(connect_as(&control, 99, 98, &[5, 6, GROUP, 7])?).context("by another group")?;
+    ensure!(place.count("control_refused")? == 0);
+    firewall.stop().map(drop)
+}
+
+/// A mode that lets everybody connect lets nobody else ask; one that the group may not write to lets its members not.
+fn refused(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let control = place.path("control");
+    let more = ["--control-mode", "0666", "--control-owner", "4711:4712"];
+    let firewall = place.start(twin, &more)?;
+    check_refused(connect_as(&control, 99, 98, &[])?, 99)?;
+    check_refused(connect_as(&control, 99, USER, &[5, 6, 7])?, 99)?;
+    ensure!(place.count("control_refused")? == 2);
+    firewall.stop()?;
+    let more = ["--control-mode", "0646", "--control-owner", "4711:4712"];
+    let firewall = place.start(twin, &more)?;
+    // The kernel looks at the group's rights only, so it does not even let him connect.
+    ensure!(connect_as(&control, 99, GROUP, &[]).is_err());
+    check_refused(connect_as(&control, 99, 98, &[])?, 99)?;
+    firewall.stop().map(drop)
+}

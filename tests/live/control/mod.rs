@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The control sockets of running firewalls: their files, their answers, and that no client, whatever it does, keeps a
+//! packet or another client waiting.
+
+use twinwall_tests::case::{for_each_twin, Case};
+
+mod abuse;
+mod access;
+mod files;
+mod place;
+mod requests;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [files::ROWS, access::ROWS, requests::ROWS, abuse::ROWS].concat();
+    let mut cases = vec![
+        Case::new("both-refuse-the-same-paths", 60, files::same_refusals),
+        Case::new("both-answer-the-same", 60, requests::same_answers),
+    ];
+    cases.extend(for_each_twin(&rows));
+    cases
+}

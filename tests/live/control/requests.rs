@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is asked and answered.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Shutdown;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::control::error_of;
+use testbed::ledger::Stats;
+use testbed::place::LOCALHOST;
+use testbed::traffic::{udp_client, udp_exchange, UdpServer};
+use testbed::twin::USER;
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::place::Place;
+
+pub const ROWS: &[Row] = &[
+    ("status-tells-who-and-what-runs", 60, status),
+    ("stats-is-the-ledger", 60, stats),
+    ("rules-count", 60, rules),
+    ("reload-says-what-it-did-or-why-not", 60, reload),
+    ("log-sets-the-level", 60, log),
+    ("requests-are-answered-in-order", 60, in_order),
+    ("a-request-may-come-byte-by-byte", 60, byte_by_byte),
+    (
+        "a-client-that-sends-no-more-gets-its-answers",
+        60,
+        half_closed,
+    ),
+    ("drain-ends-the-firewall", 60, drain),
+    ("an-idle-socket-costs-nothing", 60, idle),
+];
+
+const PACKETS: u64 = 20;
+
+fn status(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &["--queue=0:1", "--log-level", "warning", "--pin"])?;
+    let status = place.ask(r#"{"command":"status"}"#)?;
+    ensure!(status["program"] == twin.program() && status["pid"] == firewall.pid);
+    ensure!(USER.starts_with(&format!("{}:", status["uid"])), "{status}");
+    ensure!(status["executable"] == twin.binary().canonicalize()?.display().to_string());
+    let arguments: Vec<&str> = status["arguments"]
+        .as_array()
+        .context("arguments")?
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let expected = [
+        "--queue",
+        "0:1",
+        "--pin",
+        "--policy",
+        &place.path("web.nft"),
+        "--json",
+        "--log-level",
+        "warning",
+        "--control",
+        &place.path("control"),
+        "--user",
+        USER,
+    ];
+    ensure!(arguments == expected, "{arguments:?}");
+    let start = firewall.start_line()?;
+    let situations =
+        serde_json::from_value::<Vec<testbed::ledger::Situation>>(status["contract"].clone())?;
+    ensure!(situations == start.contract, "{status}");
+    let policy = &status["policy"];
+    ensure!(policy["file"] == place.path("web.nft") && policy["generation"] == 1);
+    ensure!(policy["chains"] == 1 && policy["rules"] == 2, "{status}");
+    ensure!(status["log_level"] == "warning" && status["reload_error"].is_null());
+    ensure!(status["queues"][1]["queue"] == 1 && status["ledger"]["reconciled"] == true);
+    ensure!(status["counts"]["control_requests"] == 1, "{status}");
+    ensure!(status["time_ms"].as_u64() >= status["started_ms"].as_u64());
+    firewall.stop().map(drop)
+}
+
+/// Once a case: the server stays.
+fn exchange(place: &Place) -> anyhow::Result<()> {
+    let _server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
+    udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
+}
+
+fn stats(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    exchange(&place)?;
+    let asked = {
+        let mut client = place.connect()?;
+        client.send("{\"command\":\"stats\"}\n")?;
+        client.text()?
+    };
+    let asked = asked
+        .strip_prefix("{\"ok\":true,")
+        .with_context(|| format!("begins otherwise: {asked}"))?;
+    let asked = Stats::parse(&format!("{{{asked}"))?;
+    ensure!(asked.reason == "control" && asked.event == "stats");
+    let printed = firewall.ledger()?;
+    ensure!(
+        format!("{:?}", asked.total) == format!("{:?}", printed.total),
+        "asked {asked:?}, printed {printed:?}"
+    );
+    ensure!(asked.total.received >= PACKETS, "{asked:?}");
+    firewall.stop().map(drop)
+}
+
+fn rules(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    exchange(&place)?;
+    let rules = place.ask(r#"{"command":"rules"}"#)?;
+    ensure!(rules["generation"] == 1, "{rules}");
+    let (first, second) = (&rules["rules"][0], &rules["rules"][1]);
+    ensure!(
+        first["rule"] == format!("{}:4", place.path("web.nft")),
+        "{rules}"
+    );
+    ensure!(first["table"] == "inet t" && first["chain"] == "c" && first["comment"] == "asked");
+    let counter = &first["counters"][0];
+    ensure!(
+        counter["statement"] == 1 && counter["packets"] == PACKETS,
+        "{rules}"
+    );
+    ensure!(counter["bytes"] == PACKETS * 36, "{rules}");
+    ensure!(second["comment"].is_null() && second["logs"][0]["statement"] == 2);
+    ensure!(rules["rules"][2].is_null(), "{rules}");
+    firewall.stop().map(drop)
+}
+
+fn reload(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let path = place.path("web.nft");
+    let policy = fs::read_to_string(&path)?;
+    fs::write(&path, policy.replace("tcp dport 23", "tcp dport 24"))?;
+    let answer = place.ask(r#"{"command":"reload"}"#)?;
+    for (key, value) in [
+        ("generation", 2),
+        ("rules", 2),
+        ("kept", 1),
+        ("added", 1),
+        ("removed", 1),
+    ] {
+        ensure!(answer[key] == value, "{key}: {answer}");
+    }
+    fs::write(&path, policy.replace("tcp dport 23", "tcpp dport 23"))?;
+    let answer = place.ask(r#"{"command":"reload"}"#)?;
+    let error = error_of(&answer)?;
+    ensure!(
+        error.starts_with(&format!("{path}:5:3: found \"tcpp\"")),
+        "{answer}"
+    );
+    let status = place.ask(r#"{"command":"status"}"#)?;
+    ensure!(status["policy"]["generation"] == 2, "{status}");
+    ensure!(status["reload_error"] == error, "{status}");
+    ensure!(status["counts"]["reloads"] == 1 && status["counts"]["reloads_failed"] == 1);
+    firewall.end_by(libc::SIGTERM).map(drop)
+}
+
+fn log(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let mut client = place.connect()?;
+    let mut was = "info";
+    for level in ["debug", "error", "warning", "info"] {
+        let answer = client.ask(&format!(r#"{{"command":"log","level":"{level}"}}"#))?;
+        ensure!(answer["level"] == level && answer["was"] == was, "{answer}");
+        was = level;
+    }
+    client.ask(r#"{"command":"log","level":"error"}"#)?;
+    client.ask(r#"{"command":"reload"}"#)?;
+    // Firewall::stop wants an empty stderr: a reload is told at info.
+    firewall.stop().map(drop)
+}
+
+fn in_order(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let mut client = place.connect()?;
+    // Far more than a buffer of a client holds.
+    let requests: String = (0..10_000)
+        .map(|number| format!("{{\"{number}\":0}}\n"))
+        .collect();
+    let mut writer = client.stream().try_clone()?;
+    let sender = thread::spawn(move || std::io::Write::write_all(&mut writer, requests.as_bytes()));
+    for _ in 0..10_000 {
+        error_of(&client.line()?)?;
+    }
+    sender.join().expect("no panic")?;
+    for number in 0..200 {
+        client.send(format!("{{\"command\":\"x{number}\"}}\n"))?;
+    }
+    for number in 0..200 {
+        let answer = client.line()?;
+        let begin = format!("unknown command \"x{number}\":");
+        ensure!(error_of(&answer)?.starts_with(&begin), "{answer}");
+    }
+    ensure!(place.count("control_bad")? == 10_200);
+    firewall.stop().map(drop)
+}
+
+fn byte_by_byte(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let mut client = place.connect()?;
+    for byte in b"{\"command\":\"log\"}\n" {
+        client.send([*byte])?;
+        thread::sleep(Duration::from_millis(2));
+    }
+    ensure!(client.line()?["level"] == "info");
+    firewall.stop().map(drop)
+}
+
+fn half_closed(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let mut client = place.connect()?;
+    client.send("{\"command\":\"log\"}\n".repeat(50))?;
+    client.stream().shutdown(Shutdown::Write)?;
+    for _ in 0..50 {
+        ensure!(client.line()?["ok"] == true);
+    }
+    client.check_closed()?;
+    ensure!(place.count("control_bad")? == 0);
+    firewall.stop().map(drop)
+}
+
+fn drain(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut firewall = place.start(twin, &[])?;
+    exchange(&place)?;
+    let answer = place.ask(r#"{"command":"drain","seconds":20}"#)?;
+    ensure!(answer["ok"] == true && answer["seconds"] == 20 && answer["waiting"] == 0);
+    let begin = Instant::now();
+    until(
+        "the firewall ends",
+        PATIENCE,
+        || Ok(!firewall.is_running()?),
+    )?;
+    ensure!(
+        begin.elapsed() < Duration::from_secs(10),
+        "nothing waits, so it ends soon"
+    );
+    let ended = firewall.end_by(0)?;
+    ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
+    Ok(())
+}
+
+/// Clients that say nothing cost no call.
+fn idle(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &["--deadline", "0"])?;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = place.connect()?;
+        client.ask(r#"{"command":"log"}"#)?;
+        clients.push(client);
+    }
+    // It may still be on its way to sleep from the last answer.
+    until("the main thread sleeps", PATIENCE, || {
+        Ok(testbed::proc::sleeps_in_poll(firewall.pid, firewall.pid))
+    })?;
+    let sleeps = || testbed::proc::status(firewall.pid, firewall.pid, "voluntary_ctxt_switches");
+    let before = sleeps()?;
+    thread::sleep(Duration::from_millis(500));
+    let after = sleeps()?;
+    ensure!(before == after, "slept {before} times, then {after}");
+    firewall.stop().map(drop)
+}
+
+/// The keys of an answer in their order, with numbers, texts and truths by their kind only.
+fn shape(text: &str) -> anyhow::Result<String> {
+    let mut shape = String::new();
+    let mut rest = text.trim_end();
+    while let Some(at) = rest.find(|c: char| c == '"' || c.is_ascii_digit()) {
+        shape.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with('"') {
+            let mut end = 1;
+            while !rest[end..].starts_with('"') {
+                end += if rest[end..].starts_with('\\') { 2 } else { 1 };
+            }
+            let (string, behind) = rest.split_at(end + 1);
+            shape.push_str(if behind.starts_with(':') {
+                string
+            } else {
+                "TEXT"
+            });
+            rest = behind;
+        } else {
+            shape.push('N');
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        }
+    }
+    shape.push_str(rest);
+    let _: BTreeMap<String, Value> = serde_json::from_str(text)?;
+    Ok(shape)
+}
+
+/// Both twins answer with the same keys in the same order; errors with the same bytes.
+pub fn same_answers() -> anyhow::Result<()> {
+    let requests = [
+        r#"{"command":"status"}"#,
+        r#"{"command":"stats"}"#,
+        r#"{"command":"rules"}"#,
+        r#"{"command":"log","level":"debug"}"#,
+        r#"{"command":"reload"}"#,
+    ];
+    let bad = [
+        "",
+        "garbage",
+        r#"{"command":"foo"}"#,
+        r#"{"command":"log","level":"loud"}"#,
+        r#"{"command":"drain","seconds":-1}"#,
+        r#"{"command":"upgrade","version":2,"backend":"classic"}"#,
+        r#"{"command":"tail","verdicts":["nothing"]}"#,
+    ];
+    let mut answers: Vec<Vec<String>> = Vec::new();
+    for twin in TWINS {
+        let place = Place::new()?;
+        let firewall = place.start(twin, &[])?;
+        exchange(&place)?;
+        let mut client = place.connect()?;
+        let mut said = Vec::new();
+        for request in requests {
+            client.send(format!("{request}\n"))?;
+            said.push(shape(&client.text()?)?);
+        }
+        for request in bad {
+            client.send(format!("{request}\n"))?;
+            said.push(client.text()?);
+        }
+        firewall.end_by(libc::SIGTERM)?;
+        answers.push(said);
+    }
+    for ((rust, c), request) in answers[0]
+        .iter()
+        .zip(&answers[1])
+        .zip(requests.iter().chain(&bad))
+    {
+        ensure!(rust == c, "{request}\nrust: {rust}\nc:    {c}");
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Events of running firewalls: what is in the lines, and that no sink, however it fails, loses a line silently, cuts
+//! one, or keeps a packet waiting.
+
+use twinwall_tests::case::{for_each_twin, Case};
+
+mod running;
+mod sinks;
+mod tail;
+mod types;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [types::ROWS, tail::ROWS, sinks::ROWS].concat();
+    let mut cases = vec![Case::new(
+        "both-write-the-same-bytes",
+        60,
+        types::same_bytes,
+    )];
+    cases.extend(for_each_twin(&rows));
+    cases
+}

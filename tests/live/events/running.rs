@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall that writes events, and the packets that it writes of.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::ledger::Stats;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore, LOCALHOST};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+
+/// Ports that the policy drops, rejects, logs and lets through, and lets through alone.
+pub const DROPPED: u16 = 1001;
+pub const REJECTED: u16 = 1002;
+pub const LOGGED: u16 = 1003;
+pub const ACCEPTED: u16 = 1004;
+/// Where the rules stand.
+pub const DROP_LINE: u32 = 4;
+pub const LOG_LINE: u32 = 6;
+
+const POLICY: &str =
+    "table inet t {\n\tchain c {\n\t\ttype filter hook input priority 0; policy accept;\n\
+    \t\tudp dport 1001 drop comment \"no \\ 1001\"\n\t\tudp dport 1002 reject\n\
+    \t\tudp dport 1003 log prefix \"seen: \" level info accept\n\t}\n}\n";
+
+/// A folder that everybody may use, with a policy. It goes away with the value.
+pub struct Place {
+    folder: Folder,
+    pub namespace: Namespace,
+}
+
+impl Place {
+    pub fn new() -> anyhow::Result<Place> {
+        let namespace = namespace()?;
+        restore(&namespace, "iptables", "-A INPUT -j NFQUEUE")?;
+        let folder = Folder::shared()?;
+        folder.write("web.nft", POLICY)?;
+        Ok(Place { folder, namespace })
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> String {
+        self.folder.file(name)
+    }
+
+    /// Starts a twin with the policy and with `--events`.
+    pub fn start(&self, twin: Twin, events: &str, more: &[&str]) -> anyhow::Result<Firewall> {
+        let policy = self.path("web.nft");
+        let arguments = [&["--policy", &policy, "--events", events], more].concat();
+        Firewall::start(&self.namespace, twin, &arguments)
+    }
+
+    pub fn client(&self) -> anyhow::Result<UdpSocket> {
+        let client = self
+            .namespace
+            .enter(|| UdpSocket::bind((LOCALHOST, 40000)))?;
+        Ok(client)
+    }
+}
+
+/// Sends datagrams, which may be answered with errors.
+pub fn send(client: &UdpSocket, port: u16, count: u64) {
+    for _ in 0..count {
+        // An error that is told here is the answer to an earlier one.
+        while client.send_to(b"twinwall", (LOCALHOST, port)).is_err() {}
+    }
+}
+
+/// The lines of a file that are there, which must be whole.
+pub fn lines_of(path: impl AsRef<Path>) -> anyhow::Result<Vec<Value>> {
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("read {}", path.as_ref().display()))?;
+    ensure!(
+        text.is_empty() || text.ends_with('\n'),
+        "the last line has no end: {text}"
+    );
+    text.lines().map(parsed).collect()
+}
+
+pub fn parsed(line: &str) -> anyhow::Result<Value> {
+    serde_json::from_str(line).with_context(|| format!("no JSON: {line}"))
+}
+
+pub fn is_type(line: &Value, kind: &str) -> bool {
+    line["event_type"] == kind
+}
+
+/// The program's own events of a kind.
+pub fn is_own(line: &Value, kind: &str) -> bool {
+    is_type(line, "twinwall") && line["twinwall"]["event"] == kind
+}
+
+pub fn count_type(lines: &[Value], kind: &str) -> u64 {
+    lines.iter().filter(|line| is_type(line, kind)).count() as u64
+}
+
+/// The sum of what was told to be missing.
+pub fn missed(lines: &[Value], kind: &str) -> u64 {
+    let told = lines.iter().filter(|line| is_own(line, kind));
+    told.map(|line| line["twinwall"]["events"].as_u64().unwrap_or(0))
+        .sum()
+}
+
+/// Waits for a line in a file.
+pub fn wait_for(path: &str, what: &str, found: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+    until(what, PATIENCE, || {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        // The last one may not be whole yet.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let lines: Vec<Value> = whole.lines().map(parsed).collect::<anyhow::Result<_>>()?;
+        Ok(lines.iter().any(&found))
+    })
+}
+
+/// The verdicts of a ledger are those of all packets that were sent, and none was lost.
+pub fn check_ledger(stats: &Stats, verdict: &str, packets: u64) -> anyhow::Result<()> {
+    stats.total.check_clean()?;
+    let counted = stats.total.verdict(verdict);
+    ensure!(
+        counted == packets,
+        "{counted} {verdict} instead of {packets}"
+    );
+    Ok(())
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a firewall can't see by itself: packets that the kernel drops before they get an id, and connections that it
+//! doesn't track.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::netns::{Namespace, VETH_IPV4};
+use testbed::place::{namespace, run};
+use testbed::skip::skip;
+use testbed::twin::{root, Twin};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::ctl::{check_has, Place, ACCEPTED, POLICY};
+use super::doctor::Found;
+
+pub const ROWS: &[Row] = &[
+    ("doctor-of-packets-without-an-id", 60, without_an_id),
+    ("doctor-of-connections-not-tracked", 120, by_attribute),
+    ("doctor-of-connections-not-marked", 120, by_mark),
+    ("status-without-the-kernels-figures", 60, without_figures),
+];
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+const GROUP_PORT: u16 = 5555;
+/// Between two datagrams.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A new connection to a group of which this host is a member has two packets that share what the kernel knows of it:
+/// it drops both before they get to a queue (nf_ct_drop_unconfirmed).
+fn to_the_group(namespace: &Namespace) -> anyhow::Result<()> {
+    let socket = namespace.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    socket.send_to(b"m", (GROUP, GROUP_PORT))?;
+    thread::sleep(PAUSE);
+    Ok(())
+}
+
+fn without_an_id(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let other = namespace()?;
+    Namespace::veth_pair(&place.namespace, &other)?;
+    let route = ["route", "add", "224.0.0.0/4", "dev", "veth"];
+    run(&place.namespace, "ip", &route)?;
+    let member = place
+        .namespace
+        .enter(|| UdpSocket::bind((GROUP, GROUP_PORT)))?;
+    let std::net::IpAddr::V4(own) = VETH_IPV4.0 else {
+        unreachable!("an IPv4 address")
+    };
+    member.join_multicast_v4(&GROUP, &own)?;
+    // Nothing is lost as long as the rule stands in OUTPUT, where place has put it.
+    let found = with_traffic(&place)?;
+    found.cure(
+        "ok",
+        "that met the queue rules within a second were all offered to a queue",
+    )?;
+    let rule = "-t mangle -A POSTROUTING -p udp -m conntrack --ctstate NEW -j NFQUEUE";
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    let words: Vec<&str> = rule.split(' ').collect();
+    run(&place.namespace, "iptables", &words)?;
+    let found = with_traffic(&place)?;
+    let cure = found.cure(
+        "warning",
+        "that met the queue rules within a second got no id",
+    )?;
+    check_has(&cure, "queue new connections in OUTPUT or INPUT")?;
+    // The ledger does not know of it, and does not say more than it knows.
+    let status = place.fwctl(&["status"])?;
+    check_has(status.code(0)?, "reconciled, lost 0 in the queues")
+}
+
+/// What the doctor finds while datagrams are sent to the group.
+fn with_traffic(place: &Place) -> anyhow::Result<Found> {
+    let (done, namespace) = (AtomicBool::new(false), &place.namespace);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                to_the_group(namespace)?;
+            }
+            anyhow::Ok(())
+        });
+        let said = place.fwctl(&["doctor", "--json"]);
+        done.store(true, Ordering::Relaxed);
+        sender.join().expect("the sender does not panic")?;
+        Found::read(&said?)
+    })
+}
+
+fn by_attribute(twin: Twin) -> anyhow::Result<()> {
+    not_tracked(twin, "attribute").map_err(|error| {
+        let text = format!("{error:#}");
+        match text.contains("this kernel gives no connection tracking") {
+            true => skip("this kernel tells no state of connections with packets"),
+            false => error,
+        }
+    })
+}
+
+fn by_mark(twin: Twin) -> anyhow::Result<()> {
+    not_tracked(twin, "mark")
+}
+
+fn not_tracked(twin: Twin, way: &str) -> anyhow::Result<()> {
+    const ASKS: &str = "table inet filter {
+	chain output {
+		type filter hook output priority filter; policy drop;
+		ct state established,related accept
+		udp dport 9001 ct state new counter accept
+	}
+}
+";
+    let place = Place::with(twin, ASKS, &["--conntrack", way])?;
+    let state = || {
+        let status = place.fwctl(&["status", "--json"])?.object()?;
+        anyhow::Ok(status["policy"]["ct_state"].clone())
+    };
+    ensure!(state()?.is_null(), "{}", state()?);
+    place.send(ACCEPTED, 20)?;
+    until("it is known that none has a state", PATIENCE, || {
+        Ok(state()? == "missing")
+    })?;
+    let status = place.fwctl(&["status"])?;
+    check_has(&status.stdout, "NO PACKET HAS A CONNECTION STATE")?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure(
+        "error",
+        "the policy asks for ct state, and no packet has one",
+    )?;
+    // The cure is one: it is run here.
+    let command = cure.split("  #").next().context(cure.clone())?;
+    let command = command.strip_prefix("sudo ").unwrap_or(command);
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let program = match words[0] {
+        "rules/load" => root().join("rules/load").to_string_lossy().into_owned(),
+        program => program.to_owned(),
+    };
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    run(&place.namespace, &program, &words[1..])?;
+    let queue = ["-A", "OUTPUT", "-j", "NFQUEUE", "--queue-num", "0"];
+    run(&place.namespace, "iptables", &queue)?;
+    until("a packet has a state", PATIENCE, || {
+        place.send(ACCEPTED, 1)?;
+        Ok(state()? == "seen")
+    })?;
+    let found = Found::read(&place.fwctl(&["doctor", "--json"])?)?;
+    found.cure(
+        "ok",
+        "packets have the connection state that the policy asks for",
+    )?;
+    let ended = place.firewall.end_by(libc::SIGTERM)?;
+    let warnings: Vec<&str> = ended.stderr.lines().collect();
+    ensure!(
+        warnings.len() == 1
+            && warnings[0]
+                .starts_with("warning: the policy asks for ct state, and no packet has one"),
+        "{warnings:?}"
+    );
+    Ok(())
+}
+
+/// A firewall that can't read /proc: what is not known is not said to be nothing.
+fn without_figures(twin: Twin) -> anyhow::Result<()> {
+    let options = ["--fail", "overload=open"];
+    let place = Place::hidden(twin, POLICY, &options)?;
+    place.send(ACCEPTED, 20)?;
+    let status = place.fwctl(&["status"])?;
+    check_has(
+        status.code(1)?,
+        "NOT RECONCILED: the kernel's figures can't be read, nobody can tell what was lost",
+    )?;
+    let object = place.fwctl(&["status", "--json"])?;
+    let object: serde_json::Value = serde_json::from_str(&object.stdout)?;
+    let queue = &object["queues"][0];
+    ensure!(
+        queue["unseen"].is_null()
+            && queue["waiting"].is_null()
+            && object["ledger"]["lost"].is_null(),
+        "{object}"
+    );
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    found.cure("error", "nobody can tell what was lost")?;
+    let ended = place.firewall.end_by(libc::SIGTERM)?;
+    let last = ended.lines.last().context("no ledger at exit")?;
+    check_has(last, "\"kernel\":null,\"lost\":null")?;
+    check_has(last, "\"reconciled\":false")
+}

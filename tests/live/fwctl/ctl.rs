@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall with a policy and a control socket, and fwctl beside it.
+
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore, LOCALHOST};
+use testbed::twin::{built, Twin};
+use testbed::wait::{until, PATIENCE};
+
+/// What the policy accepts, drops, and has no rule for.
+pub const ACCEPTED: u16 = 9001;
+pub const DROPPED: u16 = 9002;
+pub const OTHER: u16 = 9003;
+
+/// Accepts one port, drops another; by its policy it accepts. Its rules stand on the lines 4 and 5.
+pub const POLICY: &str = "table inet filter {
+	chain output {
+		type filter hook output priority filter; policy accept;
+		udp dport 9001 counter accept comment \"wanted\"
+		udp dport 9002 counter drop
+	}
+}
+";
+
+/// How fwctl ended.
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Said {
+    /// Checks the exit code; gives stdout.
+    pub fn code(&self, code: i32) -> anyhow::Result<&str> {
+        ensure!(
+            self.code == Some(code),
+            "exit code {:?} instead of {code}; stdout: {}; stderr: {}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        Ok(&self.stdout)
+    }
+
+    /// The only object of stdout.
+    pub fn object(&self) -> anyhow::Result<Value> {
+        serde_json::from_str(self.code(0)?).context("stdout is one object")
+    }
+
+    /// Checks that one error line was said, with these words in it.
+    pub fn error(&self, code: i32, words: &str) -> anyhow::Result<()> {
+        self.code(code)?;
+        let one_line = self.stderr.starts_with("error: ") && self.stderr.lines().count() == 1;
+        ensure!(one_line, "no error line: {}", self.stderr);
+        ensure!(
+            self.stderr.contains(words),
+            "\"{words}\" is not said: {}",
+            self.stderr
+        );
+        Ok(())
+    }
+}
+
+/// Its file.
+pub fn binary() -> PathBuf {
+    built("fwctl")
+}
+
+/// fwctl inside a namespace, to be given its command.
+pub fn command(namespace: &Namespace, socket: &str) -> anyhow::Result<Command> {
+    let binary = binary();
+    ensure!(
+        binary.is_file(),
+        "there is no {}: run make build",
+        binary.display()
+    );
+    let mut command = namespace.command(binary);
+    command.args(["--socket", socket]).stdin(Stdio::null());
+    command.env_remove("TWINWALL_CONTROL");
+    Ok(command)
+}
+
+/// Runs fwctl to its end.
+pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow::Result<Said> {
+    let output = command(namespace, socket)?.args(arguments).output()?;
+    Ok(Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+/// A firewall that sees all that leaves a namespace.
+pub struct Place {
+    // Dropped in this order: the firewall before its folder.
+    pub firewall: Firewall,
+    pub namespace: Namespace,
+    pub folder: Folder,
+    pub policy: String,
+    pub socket: String,
+}
+
+impl Place {
+    pub fn new(twin: Twin) -> anyhow::Result<Place> {
+        Place::with(twin, POLICY, &[])
+    }
+
+    pub fn with(twin: Twin, policy: &str, arguments: &[&str]) -> anyhow::Result<Place> {
+        Place::under(Folder::new()?, twin, &[], policy, arguments)
+    }
+
+    pub fn new_in(
+        folder: Folder,
+        twin: Twin,
+        policy: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<Place> {
+        Place::under(folder, twin, &[], policy, arguments)
+    }
+
+    /// With a /proc that tells of processes only.
+    pub fn hidden(twin: Twin, policy: &str, arguments: &[&str]) -> anyhow::Result<Place> {
+        let wrapper = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "mount -t proc -o subset=pid proc /proc && exec \"$@\"",
+            "sh",
+        ];
+        Place::under(Folder::new()?, twin, &wrapper, policy, arguments)
+    }
+
+    fn under(
+        folder: Folder,
+        twin: Twin,
+        wrapper: &[&str],
+        policy: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<Place> {
+        let namespace = namespace()?;
+        restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
+        let policy = folder.write("web.nft", policy)?;
+        let socket = folder.file("control");
+        let given = ["--json", "--policy", &policy, "--control", &socket];
+        let given = [&given, arguments].concat();
+        let firewall = Firewall::start_under(&namespace, wrapper, twin, &given)?;
+        Ok(Place {
+            firewall,
+            namespace,
+            folder,
+            policy,
+            socket,
+        })
+    }
+
+    /// Runs fwctl to its end.
+    pub fn fwctl(&self, arguments: &[&str]) -> anyhow::Result<Said> {
+        fwctl(&self.namespace, &self.socket, arguments)
+    }
+
+    /// fwctl, to be given its command.
+    pub fn command(&self) -> anyhow::Result<Command> {
+        command(&self.namespace, &self.socket)
+    }
+
+    /// Waits until so many clients of `tail` have come, and the workers know what they want.
+    pub fn until_followed(&self, clients: u64) -> anyhow::Result<()> {
+        until("fwctl follows", PATIENCE, || {
+            let object = self.fwctl(&["status", "--json"])?.object()?;
+            Ok(object["counts"]["tail_clients"] == clients)
+        })?;
+        // The workers are told right after a client was counted.
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
+    }
+
+    /// Sends datagrams to a port, where nobody listens: only the firewall counts them.
+    pub fn send(&self, port: u16, count: usize) -> anyhow::Result<()> {
+        let socket = self.namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
+        for _ in 0..count {
+            // The send after a dropped one fails: EPERM.
+            let _ = socket.send_to(b"x", (LOCALHOST, port));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a child's stdout on a thread until it ends.
+pub fn until_end(mut child: std::process::Child) -> anyhow::Result<Said> {
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > end {
+            child.kill()?;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output()?;
+    Ok(Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+/// Checks that a text has these words.
+pub fn check_has(text: &str, words: &str) -> anyhow::Result<()> {
+    ensure!(text.contains(words), "\"{words}\" is not in: {text}");
+    Ok(())
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! explain and diff: what fwctl decides itself, by the library.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::packets::ipv4;
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
+
+pub const ROWS: &[Row] = &[
+    ("explain-by-the-running-policy", 60, explain),
+    ("diff-of-a-capture", 60, diff_capture),
+    ("diff-of-a-policy-that-reads-nothing", 60, diff_nothing_read),
+    ("diff-live", 60, diff_live),
+    ("diff-live-lacks-what-it-reads", 60, diff_lacks),
+    ("diff-notes-limits", 60, diff_limits),
+];
+
+/// The other way round: drops the one port, accepts the other.
+const TURNED: &str = "table inet filter {
+	chain output {
+		type filter hook output priority filter; policy accept;
+		udp dport 9001 counter drop
+		udp dport 9002 counter accept
+	}
+}
+";
+
+/// A capture (pcap of raw IP packets, a millisecond apart) of a datagram to each port.
+fn capture(ports: &[u16]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 101] {
+        out.extend(word.to_le_bytes());
+    }
+    for (number, port) in ports.iter().enumerate() {
+        let mut udp = Vec::new();
+        for word in [40000, *port, 9, 0] {
+            udp.extend(word.to_be_bytes());
+        }
+        udp.push(b'x');
+        let packet = ipv4(libc::IPPROTO_UDP as u8, 0, &udp);
+        let bytes = packet.len() as u32;
+        for word in [1_700_000_000, number as u32 * 1000, bytes, bytes] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(packet);
+    }
+    out
+}
+
+/// fwctl says what the twin itself does with the policy and the options that it runs with.
+fn explain(twin: Twin) -> anyhow::Result<()> {
+    let decide = [
+        "--default",
+        "drop",
+        "--fail",
+        "malformed=open",
+        "--malformed=policy",
+    ];
+    let place = Place::with(twin, POLICY, &decide)?;
+    let pcap = place
+        .folder
+        .write("a.pcap", capture(&[ACCEPTED, DROPPED, OTHER]))?;
+    for more in [&[][..], &["--json"], &["--hook", "input"]] {
+        let twins = Command::new(twin.binary())
+            .args([&["explain"], &decide[..], more, &[&place.policy, &pcap]].concat())
+            .output()?;
+        let said = place.fwctl(&[&["explain"], more, &[&pcap]].concat())?;
+        ensure!(
+            !twins.stdout.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&twins.stderr)
+        );
+        ensure!(
+            said.code(0)?.as_bytes() == twins.stdout,
+            "{more:?}: fwctl: {}\n{}: {}",
+            said.stdout,
+            twin.name(),
+            String::from_utf8_lossy(&twins.stdout)
+        );
+    }
+    let other = place.folder.write("turned.nft", TURNED)?;
+    let said = place.fwctl(&["explain", &other, &pcap])?;
+    check_has(said.code(0)?, "  drop by ")?;
+    place
+        .fwctl(&["explain", "--hook", "door", &pcap])?
+        .error(2, "--hook \"door\": expected")?;
+    place
+        .fwctl(&["explain", &place.policy])?
+        .error(2, "neither pcap nor pcapng")?;
+
+    // What is on the disk is not what runs any more.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    place.folder.write("web.nft", TURNED)?;
+    let said = place.fwctl(&["explain", &pcap])?;
+    said.code(0)?;
+    check_has(&said.stderr, "has changed since it was loaded")
+}
+
+fn diff_capture(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let ports = [DROPPED, ACCEPTED, DROPPED, OTHER];
+    let pcap = place.folder.write("a.pcap", capture(&ports))?;
+    let new = place.folder.write("turned.nft", TURNED)?;
+    let said = place.fwctl(&["diff", &new, &pcap])?;
+    let old = &place.policy;
+    let address = "127.0.0.1:40000 > 127.0.0.1";
+    let expected = format!(
+        "now drop by {old}:5, then accept by {new}:5:\n  {address}:9002 udp, 2 packets\n\
+         now accept by {old}:4, then drop by {new}:4:\n  {address}:9001 udp, 1 packet\n\
+         2 flows would flip: 3 of 4 packets\n"
+    );
+    ensure!(said.code(1)? == expected, "{}", said.stdout);
+
+    let said = place.fwctl(&["diff", "--json", &new, &pcap])?;
+    let lines: Result<Vec<Value>, _> = said.code(1)?.lines().map(serde_json::from_str).collect();
+    let lines = lines?;
+    let [first, _, sums] = &lines[..] else {
+        anyhow::bail!("{lines:?}");
+    };
+    ensure!(
+        first["flow"]["dest_port"] == DROPPED && first["packets"] == 2,
+        "{first}"
+    );
+    ensure!(first["will"]["by"] == format!("{new}:5"), "{first}");
+    ensure!(
+        sums["packets"] == 4 && sums["flipped"] == 3 && sums["flows"] == 2,
+        "{sums}"
+    );
+
+    // In another hook both decide alike, and so does a policy with itself.
+    let said = place.fwctl(&["diff", &new, &pcap, "--hook", "input"])?;
+    check_has(said.code(0)?, "no verdict would flip: 4 packets compared")?;
+    place.fwctl(&["diff", old, &pcap])?.code(0)?;
+    let bad = place
+        .folder
+        .write("bad.nft", "table inet filter {\n\tchian c {\n\t}\n}\n")?;
+    place
+        .fwctl(&["diff", &bad, &pcap])?
+        .error(2, &format!("{bad}:2:2: "))
+}
+
+/// A policy that reads no byte of a packet decides by its family, which the kernel tells.
+fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let pcap = place
+        .folder
+        .write("a.pcap", capture(&[ACCEPTED, DROPPED, OTHER]))?;
+    let base = "type filter hook output priority filter; policy drop;";
+    for family in ["ip", "inet", "ip6"] {
+        let text = format!("table {family} t {{\n\tchain output {{\n\t\t{base}\n\t}}\n}}\n");
+        let new = place.folder.write("all.nft", text)?;
+        let said = place.fwctl(&["diff", &new, &pcap])?;
+        let (flipped, flows) = match family {
+            // It sees none of them, so they are accepted by --default.
+            "ip6" => (
+                " then accept by default:\n".to_owned(),
+                "1 flow would flip: 1 of 3",
+            ),
+            _ => (
+                format!(" then drop by policy {family} t output:\n"),
+                "2 flows would flip: 2 of 3",
+            ),
+        };
+        check_has(said.code(1)?, &flipped)?;
+        check_has(&said.stdout, flows)?;
+    }
+    Ok(())
+}
+
+/// Starts `diff --live`; when it listens, sends packets to both ports and to another.
+fn live(place: &Place, new: &str) -> anyhow::Result<Vec<Value>> {
+    let child = place
+        .command()?
+        .args(["diff", new, "--live", "--seconds", "3", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    place.until_followed(1)?;
+    place.send(ACCEPTED, 1)?;
+    place.send(DROPPED, 3)?;
+    place.send(OTHER, 1)?;
+    let said = until_end(child)?;
+    let lines: Result<Vec<Value>, _> = said.code(1)?.lines().map(serde_json::from_str).collect();
+    Ok(lines?)
+}
+
+fn diff_live(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let new = place.folder.write("turned.nft", TURNED)?;
+    let lines = live(&place, &new)?;
+    let sums = lines.last().context("no sums")?;
+    // Each send is a flow; an ICMP error answers what arrived, and none of it flips.
+    ensure!(sums["flipped"] == 4 && sums["missed"] == 0, "{lines:?}");
+    ensure!(sums["packets"].as_u64() >= Some(5), "{sums}");
+    let dropped = lines
+        .iter()
+        .find(|line| line["flow"]["dest_port"] == DROPPED);
+    let dropped = dropped.context("no flow to the port that was dropped")?;
+    ensure!(dropped["packets"] == 3, "{dropped}");
+    ensure!(dropped["was"]["verdict"] == "drop", "{dropped}");
+    ensure!(
+        dropped["was"]["by"] == format!("{}:5", place.policy),
+        "{dropped}"
+    );
+    ensure!(dropped["will"]["by"] == format!("{new}:5"), "{dropped}");
+    Ok(())
+}
+
+/// What the queues don't give can't be compared live.
+fn diff_lacks(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let new = TURNED.replace("udp dport 9001", "meta skuid 0 udp dport 9001");
+    let new = place.folder.write("uid.nft", new)?;
+    let said = place.fwctl(&["diff", &new, "--live", "--seconds", "1"])?;
+    said.error(2, "reads meta skuid or meta skgid")
+}
+
+fn diff_limits(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let limited = POLICY.replace(
+        "udp dport 9001 counter",
+        "udp dport 9001 limit rate over 2/hour burst 2 packets counter drop\n\t\tudp dport 9001 counter",
+    );
+    let new = place.folder.write("limited.nft", limited)?;
+    let pcap = place.folder.write("a.pcap", capture(&[ACCEPTED; 5]))?;
+    let said = place.fwctl(&["diff", &new, &pcap])?;
+    check_has(said.code(1)?, ":9001 udp, 3 packets *\n")?;
+    check_has(
+        &said.stdout,
+        "* by a limit or a quota: it depends on the time",
+    )?;
+    // One that meets no limit has no note.
+    let pcap = place.folder.write("b.pcap", capture(&[DROPPED]))?;
+    place.fwctl(&["diff", &new, &pcap])?.code(0)?;
+    Ok(())
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! doctor on conditions that are caused here.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::owner::Owner;
+use testbed::place::{namespace, restore, run};
+use testbed::skip::skip;
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::ctl::{binary, check_has, fwctl, Place, Said, POLICY};
+use super::LoneRow;
+
+pub const ROWS: &[Row] = &[
+    ("doctor-of-a-sound-firewall", 60, sound),
+    ("doctor-of-a-newer-program", 60, newer_program),
+    ("doctor-of-a-firewall-without-a-rule", 60, no_rule),
+    ("doctor-of-a-bypass-that-was-not-meant", 60, bypass),
+    ("doctor-of-a-failed-reload", 60, failed_reload),
+    ("doctor-of-lost-packets", 60, lost),
+    ("doctor-of-another-namespace", 60, another_namespace),
+];
+
+pub const LONE_ROWS: &[LoneRow] = &[
+    ("doctor-before-anything-runs", 60, before),
+    ("doctor-of-a-queue-that-nobody-serves", 60, not_served),
+    ("doctor-of-a-rule-that-accepts-before", 60, accepts_before),
+    ("doctor-of-a-queue-of-another", 60, owned),
+    ("doctor-of-two-backends", 60, two_backends),
+    ("doctor-of-two-queues", 60, two_queues),
+    ("doctor-of-nft-rules", 60, nft_rules),
+    ("doctor-in-a-container", 60, container),
+    ("doctor-without-root", 60, without_root),
+];
+
+/// What was found, by what is said of it.
+pub struct Found(Vec<Value>);
+
+impl Found {
+    pub fn of(said: &Said, code: i32) -> anyhow::Result<Found> {
+        said.code(code)?;
+        Found::read(said)
+    }
+
+    /// Whatever the exit code.
+    pub fn read(said: &Said) -> anyhow::Result<Found> {
+        let lines = said.stdout.lines().map(serde_json::from_str);
+        Ok(Found(lines.collect::<Result<_, _>>()?))
+    }
+
+    /// The cure of a finding.
+    pub fn cure(&self, severity: &str, words: &str) -> anyhow::Result<String> {
+        let mut found = self
+            .0
+            .iter()
+            .filter(|finding| finding["severity"] == severity);
+        let finding = found.find(|finding| {
+            finding["what"]
+                .as_str()
+                .is_some_and(|what| what.contains(words))
+        });
+        let finding =
+            finding.with_context(|| format!("no {severity} \"{words}\": {:?}", self.0))?;
+        Ok(finding["cure"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+fn doctor(namespace: &Namespace, arguments: &[&str]) -> anyhow::Result<Said> {
+    let arguments = [&["doctor", "--json"], arguments].concat();
+    fwctl(namespace, "/nowhere/control", &arguments)
+}
+
+fn before() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let found = Found::of(&doctor(&namespace, &[])?, 0)?;
+    found.cure(
+        "unseen",
+        "a running firewall: /nowhere/control: no firewall has this",
+    )?;
+    found.cure(
+        "ok",
+        "the kernel has NFQUEUE, large packets (GSO), fail-open",
+    )?;
+    found.cure("ok", "queue 0 is free")?;
+    let cure = found.cure("note", "no rule leads packets to queue 0")?;
+    check_has(&cure, "--queue-num 0")?;
+    let text = fwctl(&namespace, "/nowhere/control", &["doctor"])?;
+    check_has(text.code(0)?, "0 errors, 0 warnings, ")
+}
+
+fn not_served() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    restore(
+        &namespace,
+        "iptables",
+        "-A OUTPUT -p udp -j NFQUEUE --queue-num 7",
+    )?;
+    let found = Found::of(&doctor(&namespace, &[])?, 1)?;
+    let cure = found.cure("warning", "nobody serves queue 7 of")?;
+    // The cure is one: it is run here.
+    let command = cure.strip_prefix("sudo ").context(cure.clone())?;
+    let words: Vec<&str> = command.split_whitespace().collect();
+    run(&namespace, words[0], &words[1..])?;
+    Found::of(&doctor(&namespace, &[])?, 0)?;
+    Ok(())
+}
+
+fn accepts_before() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    restore(
+        &namespace,
+        "iptables",
+        "-A OUTPUT -o lo -j ACCEPT\n-A OUTPUT -j ACCEPT\n-A OUTPUT -j NFQUEUE --queue-num 0",
+    )?;
+    let found = Found::of(&doctor(&namespace, &[])?, 1)?;
+    let cure = found.cure("error", "no packet reaches")?;
+    ensure!(cure == "sudo iptables -D OUTPUT -j ACCEPT", "{cure}");
+    found.cure(
+        "note",
+        "pass \"iptables: -A OUTPUT -j NFQUEUE --queue-num 0\" by, unseen",
+    )?;
+    Ok(())
+}
+
+fn owned() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let _owner = Owner::of(&namespace, 3)?;
+    let found = Found::of(&doctor(&namespace, &["--queue", "2:3"])?, 1)?;
+    found.cure("ok", "queue 2 is free")?;
+    let pid = std::process::id();
+    let cure = found.cure("error", &format!("queue 3 is owned by pid {pid} ("))?;
+    check_has(&cure, &format!("sudo kill {pid}"))
+}
+
+fn two_backends() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    restore(&namespace, "iptables-nft", "-A INPUT -p udp -j ACCEPT")?;
+    if restore(&namespace, "iptables-legacy", "-A INPUT -p udp -j ACCEPT").is_err() {
+        return Err(skip("this kernel has no legacy iptables"));
+    }
+    let found = Found::of(&doctor(&namespace, &[])?, 1)?;
+    found.cure("warning", "in legacy iptables and in nf_tables")?;
+    Ok(())
+}
+
+fn nft_rules() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let rules =
+        "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0\n\t\taccept\n\t\t\
+                 queue num 0-1\n\t}\n}\n";
+    if namespace.feed("nft", &["-f", "-"], rules).is_err() {
+        return Err(skip("this kernel has no queue in nf_tables (nft_queue)"));
+    }
+    let queues = ["--queue", "0:2"];
+    let found = Found::of(&doctor(&namespace, &queues)?, 1)?;
+    let cure = found.cure("error", "no packet reaches \"nft: inet t c handle ")?;
+    check_has(&cure, "sudo nft delete rule inet t c handle ")?;
+    cured(&namespace, &cure)?;
+    let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
+    let cure = found.cure("note", "no rule leads packets to queue 2")?;
+    check_has(&cure, "sudo nft 'replace rule inet t c handle ")?;
+    cured(&namespace, &cure)?;
+    let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
+    found.cure("ok", "queue 2 has a rule: \"nft: inet t c handle ")?;
+    namespace.feed("nft", &["-f", "-"], "flush ruleset\ntable inet t {\n\tchain c {\n\t\ttype filter hook input priority 0\n\t}\n}\n")?;
+    let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
+    let cure = found.cure("note", "no rule leads packets to queues 0 to 2")?;
+    ensure!(
+        cure == "sudo nft insert rule inet t c tcp dport 80 queue num 0-2",
+        "{cure}"
+    );
+    cured(&namespace, &cure)?;
+    Found::of(&doctor(&namespace, &queues)?, 0)?
+        .cure("ok", "queue 2 has a rule")
+        .map(drop)
+}
+
+/// CAP_NET_ADMIN of a user namespace is not enough for any receive buffer.
+fn container() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let inside = ["--user", "--map-root-user", "--net", "--"];
+    let mut command = namespace.command("unshare");
+    command.args(inside).arg(super::ctl::binary());
+    command.args(["--socket", "/nowhere/control", "doctor", "--json"]);
+    let output = command.output()?;
+    let said = Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    };
+    if said.stdout.is_empty() {
+        return Err(skip(said.stderr));
+    }
+    // Older kernels show it in the machine's own namespace only.
+    let limit = "/proc/sys/net/core/rmem_max";
+    if namespace
+        .command("test")
+        .args(["-e", limit])
+        .status()?
+        .success()
+    {
+        let found = Found::of(&said, 1)?;
+        let cure = found.cure("warning", "the receive buffer may have ")?;
+        check_has(&cure, "net.core.rmem_max=67108864")?;
+    }
+    Ok(())
+}
+
+fn without_root() -> anyhow::Result<()> {
+    // Where other users may come: the build folder can stand in somebody's home. fwctl looks at the firewalls beside it.
+    let (folder, fwctl) = (Folder::new()?, binary());
+    for program in ["fwctl", "rust-firewall", "c-firewall"] {
+        fs::copy(fwctl.with_file_name(program), folder.file(program))
+            .with_context(|| format!("a copy of {program}"))?;
+    }
+    let output = Namespace::host()
+        .command(folder.file("fwctl"))
+        .args(["--socket", "/nowhere/control", "doctor", "--json"])
+        .current_dir("/")
+        .uid(12345)
+        .gid(12345)
+        .output()?;
+    let said = Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    };
+    let found = Found::of(&said, 1)?;
+    for words in [
+        "features for queues",
+        "rules that lead packets",
+        "who owns queue 0",
+    ] {
+        found.cure("unseen", words)?;
+    }
+    let cure = found.cure("warning", "c-firewall: you may not start it")?;
+    check_has(&cure, "setcap cap_net_admin+ep ")
+}
+
+fn sound(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let pid = place.firewall.pid;
+    found.cure("ok", &format!("{} 0.1.0 runs, pid {pid}", twin.program()))?;
+    found.cure("ok", "the ledger reconciles")?;
+    found.cure("ok", "the receive buffer of queue 0 has 67,108,864 bytes")?;
+    found.cure("ok", &format!("queue 0 is owned by {}", twin.program()))?;
+    found.cure(
+        "ok",
+        "queue 0 has a rule: \"iptables: -A OUTPUT -j NFQUEUE --queue-num 0\"",
+    )?;
+    Ok(())
+}
+
+/// The program's file is replaced under a firewall that runs, as by a package.
+fn newer_program(twin: Twin) -> anyhow::Result<()> {
+    let folder = Folder::new()?;
+    for program in ["fwctl", "rust-firewall", "c-firewall"] {
+        fs::copy(
+            super::ctl::binary().with_file_name(program),
+            folder.file(program),
+        )?;
+    }
+    std::env::set_var("TWINWALL_BUILD", folder.file(""));
+    let place = Place::new_in(folder, twin, POLICY, &[])?;
+    let program = place.folder.file(twin.program());
+    let what = format!("{program} on the disk is another program than the one that runs");
+    let said = place.fwctl(&["doctor"])?;
+    ensure!(!said.code(0)?.contains(&what), "{}", said.stdout);
+    fs::copy(&program, format!("{program}.new"))?;
+    fs::rename(format!("{program}.new"), &program)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", &what)?;
+    check_has(&cure, "fwctl upgrade")
+}
+
+fn no_rule(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    found.cure(
+        "error",
+        "no rule leads packets to queue 0: the firewall sees none",
+    )?;
+    Ok(())
+}
+
+fn bypass(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    restore(
+        &place.namespace,
+        "iptables",
+        "-A OUTPUT -j NFQUEUE --queue-num 0 --queue-bypass",
+    )?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", "--fail crash=closed, but \"iptables: -A OUTPUT")?;
+    let expected = "sudo iptables -R OUTPUT 1 -j NFQUEUE --queue-num 0";
+    ensure!(cure == expected, "{cure}");
+    // The cure is one.
+    cured(&place.namespace, &cure)?;
+    Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    Ok(())
+}
+
+/// Runs a cure as somebody would who copies it.
+fn cured(namespace: &Namespace, cure: &str) -> anyhow::Result<()> {
+    let command = cure.strip_prefix("sudo ").context(cure.to_owned())?;
+    run(namespace, "sh", &["-c", command]).map(drop)
+}
+
+/// A rule for a queue beside that of another would never match.
+fn two_queues() -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let queues = ["--queue", "0:1"];
+    let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
+    let cure = found.cure("note", "no rule leads packets to queues 0 to 1")?;
+    let expected = "sudo iptables -A INPUT -p tcp --dport 80 -j NFQUEUE --queue-balance 0:1";
+    ensure!(cure == expected, "{cure}");
+    restore(
+        &namespace,
+        "iptables",
+        "-A OUTPUT -o lo -j ACCEPT\n-A OUTPUT -p udp -j NFQUEUE --queue-num 0 --queue-bypass",
+    )?;
+    let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
+    let cure = found.cure("note", "no rule leads packets to queue 1")?;
+    cured(&namespace, &cure)?;
+    let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
+    let whole = "-A OUTPUT -p udp -j NFQUEUE --queue-balance 0:1 --queue-bypass\"";
+    found.cure("ok", &format!("queue 0 has a rule: \"iptables: {whole}"))?;
+    found.cure("ok", &format!("queue 1 has a rule: \"iptables: {whole}"))?;
+    found
+        .cure("note", "nobody serves queues 0 to 1 of ")
+        .map(drop)
+}
+
+fn failed_reload(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    place.folder.write("web.nft", "nonsense")?;
+    place.fwctl(&["reload"])?.code(4)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    found.cure("warning", "the last reload failed: ")?;
+    Ok(())
+}
+
+/// A firewall that is stopped, with a queue of one packet.
+fn lost(twin: Twin) -> anyhow::Result<()> {
+    let options = ["--queue-length", "1", "--deadline", "0"];
+    let place = Place::with(twin, POLICY, &options)?;
+    testbed::proc::stop(place.firewall.pid)?;
+    place.send(super::ctl::ACCEPTED, 20)?;
+    testbed::proc::signal(place.firewall.pid, libc::SIGCONT);
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", "it was at its length (queue full)")?;
+    check_has(&cure, "--queue-length 4")
+}
+
+fn another_namespace(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let elsewhere = namespace()?;
+    let found = Found::of(&fwctl(&elsewhere, &place.socket, &["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", "is in another network namespace")?;
+    check_has(&cure, &format!("--net=/proc/{}/ns/net", place.firewall.pid))
+}

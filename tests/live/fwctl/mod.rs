@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! build/fwctl against both twins, through their real sockets, queues and files.
+
+use twinwall_tests::case::{for_each_twin, Case};
+
+mod before;
+mod ctl;
+mod decide;
+mod doctor;
+mod errors;
+mod find;
+mod show;
+pub mod standin;
+mod top;
+mod upgrade;
+
+/// A case without a twin.
+pub type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [
+        show::ROWS,
+        errors::ROWS,
+        decide::ROWS,
+        top::ROWS,
+        doctor::ROWS,
+        before::ROWS,
+        find::ROWS,
+        upgrade::ROWS,
+    ]
+    .concat();
+    let mut cases = for_each_twin(&rows);
+    for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS].concat() {
+        cases.push(Case::new(name, limit_s, body));
+    }
+    cases
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What fwctl shows of a firewall, and small commands.
+
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::place::{namespace, restore, run, LOCALHOST};
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::ctl::{check_has, fwctl, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
+
+/// Its name, as ps tells it.
+const GUARD: &str = "firewall-guard";
+
+pub const ROWS: &[Row] = &[
+    ("status", 60, status),
+    ("status-red", 60, status_red),
+    ("status-of-rules-that-came-later", 60, later_rules),
+    ("status-without-the-guard", 60, without_guard),
+    ("rules", 60, rules),
+    ("reload", 60, reload),
+    ("log", 60, log),
+    ("tail", 60, tail),
+    ("tail-of-a-handshake", 60, handshake),
+    ("tail-until-the-end", 60, tail_until_the_end),
+    ("drain", 60, drain),
+];
+
+fn status(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    place.send(DROPPED, 3)?;
+    place.firewall.settled_ledger()?;
+    let object = place.fwctl(&["status", "--json"])?.object()?;
+    ensure!(object["program"] == twin.program(), "{object}");
+    ensure!(object["pid"] == place.firewall.pid, "{object}");
+    ensure!(object["ledger"]["reconciled"] == true, "{object}");
+    let said = place.fwctl(&["status"])?;
+    let text = said.code(0)?;
+    check_has(
+        text,
+        &format!("{} 0.1.0, pid {}, ", twin.program(), place.firewall.pid),
+    )?;
+    check_has(text, &format!("  policy     {}\n", place.policy))?;
+    check_has(text, "generation 1, loaded ")?;
+    check_has(text, ": 1 chain, 2 rules; reads ")?;
+    check_has(text, "  ledger     reconciled, lost 0 in the queues\n")?;
+    for situation in ["overload", "stall", "crash", "malformed", "truncated"] {
+        check_has(text, &format!(" {situation:<9}  closed  "))?;
+    }
+    Ok(())
+}
+
+/// A firewall that can't read the kernel's counters has a ledger that can't reconcile.
+fn status_red(twin: Twin) -> anyhow::Result<()> {
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
+    let socket = folder.file("control");
+    std::os::unix::fs::chown(folder.file(""), Some(65534), Some(65534))?;
+    let user = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps -all,+net_admin \
+                --ambient-caps -all,+net_admin --bounding-set -all,+net_admin";
+    let wrapper: Vec<&str> = user.split_whitespace().collect();
+    let arguments = ["--control", &socket, "--json"];
+    let _firewall = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
+    let sender = namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
+    sender.send_to(b"x", (LOCALHOST, OTHER))?;
+    until("the ledger is red", PATIENCE, || {
+        Ok(fwctl(&namespace, &socket, &["status"])?.code == Some(1))
+    })?;
+    let said = fwctl(&namespace, &socket, &["status"])?;
+    check_has(said.code(1)?, "NOT RECONCILED")
+}
+
+fn rules(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    place.send(ACCEPTED, 5)?;
+    place.firewall.settled_ledger()?;
+    let object = place.fwctl(&["rules", "--json"])?.object()?;
+    ensure!(
+        object["rules"][0]["counters"][0]["packets"] == 5,
+        "{object}"
+    );
+    let said = place.fwctl(&["rules"])?;
+    let text = said.code(0)?;
+    check_has(text, "chain inet filter output\n")?;
+    let row = format!(
+        "{}:4        5    145  udp dport 9001 counter accept comment \"wanted\"\n",
+        place.policy
+    );
+    check_has(text, &row)
+}
+
+fn reload(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let said = place.fwctl(&["reload"])?;
+    check_has(
+        said.code(0)?,
+        "reloaded: generation 2, 2 rules: 2 kept, 0 added, 0 removed; ",
+    )?;
+    place.folder.write(
+        "web.nft",
+        "table inet filter {\n\tchain c {\n\t\tacept\n\t}\n}\n",
+    )?;
+    let place_of_it = format!("{}:3:3: ", place.policy);
+    place.fwctl(&["reload"])?.error(4, &place_of_it)?;
+    let said = place.fwctl(&["status"])?;
+    check_has(said.code(0)?, "failed, the old policy goes on: ")?;
+    let object = place.fwctl(&["status", "--json"])?.object()?;
+    ensure!(object["policy"]["generation"] == 2, "{object}");
+    Ok(())
+}
+
+fn log(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    for (arguments, expected) in [
+        (&["log"][..], "info\n"),
+        (&["log", "debug"], "debug (was info)\n"),
+        (&["log"], "debug\n"),
+    ] {
+        let said = place.fwctl(arguments)?;
+        ensure!(said.code(0)? == expected, "{arguments:?}: {}", said.stdout);
+    }
+    let object = place.fwctl(&["log", "--json"])?.object()?;
+    ensure!(object["level"] == "debug", "{object}");
+    Ok(())
+}
+
+/// Starts `tail`, sends packets when it listens, and gives what it printed.
+fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
+    let child = place
+        .command()?
+        .args([&["tail"], arguments].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    place.until_followed(1)?;
+    for port in [ACCEPTED, DROPPED, OTHER] {
+        place.send(port, 1)?;
+    }
+    let said = until_end(child)?;
+    Ok(said.code(0)?.to_owned())
+}
+
+fn tail(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    // The three, and among them or behind them an ICMP error that answers what was accepted.
+    let text = tailed(&place, &["--count", "4"])?;
+    ensure!(text.lines().count() == 4, "{text}");
+    for (verdict, line) in [("accept", 4), ("drop  ", 5)] {
+        check_has(&text, &format!(" {verdict} 127.0.0.1:"))?;
+        check_has(
+            &text,
+            &format!(" UDP, 29 bytes, out lo, queue 0: {}:{line}\n", place.policy),
+        )?;
+    }
+    check_has(
+        &text,
+        " ICMP type 3, 57 bytes, out lo, queue 0: policy inet filter output\n",
+    )
+}
+
+/// Both ends are behind the firewall, so each packet of the handshake is seen once, as it leaves.
+fn handshake(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let listener = place
+        .namespace
+        .enter(|| TcpListener::bind((LOCALHOST, 0)))?;
+    let address = listener.local_addr()?;
+    let child = place
+        .command()?
+        .args(["tail", "--count", "3"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    place.until_followed(1)?;
+    let client = place.namespace.enter(|| TcpStream::connect(address))?;
+    let said = until_end(child)?;
+    let text = said.code(0)?;
+    let (client, server) = (client.local_addr()?, address);
+    for (from, to, flags) in [
+        (client, server, " syn, "),
+        (server, client, " syn ack, "),
+        (client, server, ", "),
+    ] {
+        check_has(text, &format!(" accept {from} > {to} TCP{flags}"))?;
+    }
+    ensure!(text.matches(", out lo, ").count() == 3, "{text}");
+    Ok(())
+}
+
+/// The contract's row about a crash, as status tells it.
+fn crash_row(place: &Place) -> anyhow::Result<String> {
+    let said = place.fwctl(&["status"])?;
+    let mut lines = said.code(0)?.lines();
+    let row = lines.find(|line| line.contains(" crash "));
+    Ok(row.context("no row about a crash")?.to_owned())
+}
+
+fn later_rules(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let row = crash_row(&place)?;
+    ensure!(
+        row.ends_with("then the rules drop packets: they have no bypass"),
+        "{row}"
+    );
+    run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
+    let rule = "-A OUTPUT -j NFQUEUE --queue-num 0 --queue-bypass";
+    restore(&place.namespace, "iptables", rule)?;
+    let row = crash_row(&place)?;
+    check_has(
+        &row,
+        "then packets pass: the rules have a bypass (the rules have changed since the start)",
+    )?;
+    let said = place.fwctl(&["doctor"])?;
+    check_has(
+        &said.stdout,
+        "the rules have changed since the firewall was started; now, after a crash: ",
+    )
+}
+
+fn without_guard(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, POLICY, &["--fail", "crash=open"])?;
+    check_has(
+        &crash_row(&place)?,
+        "  open    the guard accepts everything",
+    )?;
+    let guard = proc::descendant(place.firewall.pid, GUARD).context("there is no guard")?;
+    proc::signal(guard, libc::SIGKILL);
+    until(
+        "the contract is that of a firewall without a guard",
+        PATIENCE,
+        || {
+            let row = crash_row(&place)?;
+            Ok(row.contains("the guard has ended: what waits is dropped, then the rules drop"))
+        },
+    )?;
+    let said = place.fwctl(&["status"])?;
+    check_has(said.code(0)?, "  waits for ever: the guard has ended\n")?;
+    let said = place.fwctl(&["doctor"])?;
+    check_has(
+        said.code(1)?,
+        "WARNING  the guard has ended: a stall is waited for",
+    )
+}
+
+fn tail_until_the_end(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let line = tailed(&place, &["--json", "--verdict", "drop", "--count", "1"])?;
+    let event: Value = serde_json::from_str(&line)?;
+    ensure!(
+        event["event_type"] == "drop" && event["dest_port"] == DROPPED,
+        "{event}"
+    );
+    // It ends with the firewall, and says so.
+    let child = place
+        .command()?
+        .arg("tail")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    place.until_followed(2)?;
+    let Place { firewall, .. } = place;
+    firewall.stop()?;
+    let said = until_end(child)?;
+    said.code(0)?;
+    check_has(&said.stderr, "the firewall has ended")
+}
+
+fn drain(twin: Twin) -> anyhow::Result<()> {
+    let mut place = Place::new(twin)?;
+    let said = place.fwctl(&["drain", "--seconds", "5"])?;
+    check_has(said.code(0)?, "drained in ")?;
+    until("the firewall ends", Duration::from_secs(10), || {
+        Ok(!place.firewall.is_running()?)
+    })?;
+    place
+        .fwctl(&["status"])?
+        .error(3, "start one with --control")
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A process that plays a firewall which somebody has taken over, and a program that tells how it was started. Both are
+//! this program, run again.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, ExitCode, Stdio};
+
+use anyhow::Context;
+use serde_json::json;
+use testbed::netns::Namespace;
+use testbed::wait::{until, PATIENCE};
+
+/// The user who plays.
+pub const NOBODY: u32 = 65534;
+/// The name of a copy of this program that tells.
+pub const TELLING: &str = "telling";
+
+/// Where the player listens, and what it says.
+const SOCKET: &str = "TWINWALL_STAND_IN";
+const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
+
+/// A player, which ends with the value.
+pub struct StandIn(Child);
+
+impl StandIn {
+    /// Starts a copy of this program that plays, in a folder of the player's, with capabilities as setpriv takes them. It
+    /// says that this is its program and these are its arguments. Its environment has the dynamic linker of whatever is
+    /// run with it write files there.
+    pub fn start(
+        namespace: &Namespace,
+        player: &str,
+        home: &str,
+        capabilities: &str,
+        (program, arguments): (&str, &[&str]),
+    ) -> anyhow::Result<StandIn> {
+        let socket = format!("{home}/control");
+        let _ = fs::remove_file(&socket);
+        let answer = json!({
+            "ok": true, "program": "c-firewall", "version": "0.1.0", "uid": NOBODY, "executable": program,
+            "arguments": arguments, "time_ms": 1, "started_ms": 1, "backend": "raw", "policy": null, "queues": [],
+            "ledger": {"reconciled": true, "difference": 0, "lost": 0}, "contract": [], "reload_error": null,
+            "log_level": "info", "counts": {},
+        });
+        let user = NOBODY.to_string();
+        let mut command = namespace.command("setpriv");
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+        if !capabilities.is_empty() {
+            command.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]);
+        }
+        let linker = format!("LD_DEBUG_OUTPUT={home}/linker");
+        command.args(["env", "LD_DEBUG=libs", &linker, player]);
+        command.env(SOCKET, &socket).env(ANSWER, answer.to_string());
+        let child = command.stdin(Stdio::null()).spawn().context("setpriv")?;
+        let stand_in = StandIn(child);
+        until("the stand-in listens", PATIENCE, || {
+            Ok(UnixStream::connect(&socket).is_ok())
+        })?;
+        Ok(stand_in)
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Answers every request with the same line.
+fn play(socket: &str) -> anyhow::Result<()> {
+    let mut answer: serde_json::Value = serde_json::from_str(&std::env::var(ANSWER)?)?;
+    answer["pid"] = std::process::id().into();
+    for stream in UnixListener::bind(socket)?.incoming() {
+        let mut stream = stream?;
+        let mut line = String::new();
+        let asked = BufReader::new(&stream).read_line(&mut line);
+        if asked.is_ok_and(|bytes| bytes > 0) {
+            let _ = writeln!(stream, "{answer}"); // who asked may be gone
+        }
+    }
+    Ok(())
+}
+
+/// Says who it is, what it may, and the names of its variables.
+fn tell() -> anyhow::Result<()> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let of = |key: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(key));
+        let first = value.and_then(|value| value.split_whitespace().next());
+        first.unwrap_or("0").trim_start_matches('0').to_owned()
+    };
+    let groups = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Groups:"))
+        .map_or(0, |groups| groups.split_whitespace().count());
+    let variables: Vec<_> = std::env::vars().map(|(name, _)| name).collect();
+    eprintln!(
+        "error: uid {} gid {} groups {groups} permitted {} bounding {} no_new_privs {} variables {}",
+        of("Uid:"),
+        of("Gid:"),
+        of("CapPrm:"),
+        of("CapBnd:"),
+        of("NoNewPrivs:"),
+        variables.join(" ")
+    );
+    Ok(())
+}
+
+/// What this program is to be in place of the tests, if something.
+pub fn run() -> Option<ExitCode> {
+    let name = std::env::args().next().unwrap_or_default();
+    let played = match std::env::var(SOCKET) {
+        Ok(socket) => play(&socket),
+        Err(_) if name.ends_with(TELLING) => tell(),
+        Err(_) => return None,
+    };
+    Some(ExitCode::from(u8::from(played.is_err())))
+}

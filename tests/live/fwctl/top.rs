@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! top, on a real terminal and without one.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use anyhow::{ensure, Context};
+use nix::pty::{openpty, Winsize};
+use serde_json::Value;
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, wait_within, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::ctl::{Place, ACCEPTED, DROPPED};
+
+pub const ROWS: &[Row] = &[
+    ("top-json", 60, json),
+    ("top-without-a-terminal", 60, no_terminal),
+    ("top-on-a-terminal", 60, on_a_terminal),
+    ("top-ended-by-a-signal", 60, ended_by_a_signal),
+    ("top-outlives-the-firewall", 60, outlives),
+];
+
+const ROWS_OF_IT: u16 = 24;
+const COLUMNS: u16 = 80;
+
+/// A program on a terminal of its own, whose screen is known.
+struct Terminal {
+    child: Child,
+    keys: File,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Terminal {
+    fn start(mut command: Command) -> anyhow::Result<Terminal> {
+        let size = Winsize {
+            ws_row: ROWS_OF_IT,
+            ws_col: COLUMNS,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let pty = openpty(&size, None)?;
+        let end = || anyhow::Ok(Stdio::from(pty.slave.try_clone()?));
+        command.stdin(end()?).stdout(end()?).stderr(end()?);
+        let child = command.env("TERM", "xterm-256color").spawn()?;
+        drop(pty.slave);
+        let keys = File::from(pty.master);
+        let mut output = keys.try_clone()?;
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS_OF_IT, COLUMNS, 0)));
+        let drawn = Arc::clone(&screen);
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                drawn
+                    .lock()
+                    .expect("no reader panics")
+                    .process(&bytes[..count]);
+            }
+        });
+        Ok(Terminal {
+            child,
+            keys,
+            screen,
+        })
+    }
+
+    fn press(&mut self, key: &str) -> anyhow::Result<()> {
+        Ok(self.keys.write_all(key.as_bytes())?)
+    }
+
+    fn text(&self) -> String {
+        self.screen
+            .lock()
+            .expect("no reader panics")
+            .screen()
+            .contents()
+    }
+
+    /// Waits until the screen has these words.
+    fn shows(&self, words: &str) -> anyhow::Result<()> {
+        until(words, PATIENCE, || Ok(self.text().contains(words)))
+            .with_context(|| format!("on the screen is\n{}", self.text()))
+    }
+
+    /// Waits for its end: the terminal must be as it was.
+    fn ends(mut self, code: i32) -> anyhow::Result<()> {
+        let status = wait_within(&mut self.child, PATIENCE).context("it does not end")?;
+        ensure!(status.code() == Some(code), "{status}");
+        until("the terminal is given back", PATIENCE, || {
+            let parser = self.screen.lock().expect("no reader panics");
+            Ok(!parser.screen().alternate_screen() && !parser.screen().hide_cursor())
+        })?;
+        let settings = nix::sys::termios::tcgetattr(&self.keys)?;
+        let local = settings.local_flags;
+        let usual = nix::sys::termios::LocalFlags::ICANON | nix::sys::termios::LocalFlags::ECHO;
+        ensure!(local.contains(usual), "the terminal is left raw: {local:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn json(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let mut child = place
+        .command()?
+        .args(["top", "--json", "--interval", "0.5", "--count", "5"])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().context("stdout is piped")?).lines();
+    // What comes while its first sample is taken may be in half of it: the first line ends that.
+    lines.next().context("no first line")??;
+    place.until_followed(1)?;
+    place.send(ACCEPTED, 40)?;
+    place.send(DROPPED, 10)?;
+    let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+    let status = wait_within(&mut child, PATIENCE).context("it does not end")?;
+    ensure!(status.success(), "{status}");
+    let lines: Result<Vec<Value>, _> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line))
+        .collect();
+    let lines = lines?;
+    ensure!(lines.len() == 4, "{lines:?}");
+    // Over all lines the rates are what was sent.
+    let sum = |value: fn(&Value) -> Option<f64>| -> anyhow::Result<f64> {
+        let mut sum = 0.0;
+        for line in &lines {
+            let seconds = line["interval_s"].as_f64().context("interval_s")?;
+            sum += value(line).with_context(|| line.to_string())? * seconds;
+        }
+        Ok(sum.round())
+    };
+    ensure!(
+        sum(|line| line["rules"][0]["rate"].as_f64())? == 40.0,
+        "{lines:?}"
+    );
+    ensure!(
+        sum(|line| line["rules"][1]["rate"].as_f64())? == 10.0,
+        "{lines:?}"
+    );
+    ensure!(
+        sum(|line| line["queues"][0]["rate"].as_f64())? >= 50.0,
+        "{lines:?}"
+    );
+    let refused = sum(|line| {
+        let talkers = line["talkers"].as_array()?;
+        Some(
+            talkers
+                .first()
+                .map_or(0.0, |talker| talker["refused_rate"].as_f64().unwrap_or(0.0)),
+        )
+    })?;
+    ensure!(refused == 10.0, "{refused} packets refused: {lines:?}");
+    ensure!(lines[3]["ledger"]["reconciled"] == true, "{lines:?}");
+    Ok(())
+}
+
+fn no_terminal(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    place
+        .fwctl(&["top"])?
+        .error(2, "top draws on a terminal, and there is none: use --json")
+}
+
+/// top on a terminal; it shows something.
+fn start(place: &Place) -> anyhow::Result<Terminal> {
+    let mut command = place.command()?;
+    command.args(["top", "--interval", "0.2"]);
+    let terminal = Terminal::start(command)?;
+    terminal.shows(" LEDGER RECONCILED ")?;
+    Ok(terminal)
+}
+
+fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let mut terminal = start(&place)?;
+    terminal.shows(twin.program())?;
+    terminal.shows("web.nft:5")?;
+    place.send(DROPPED, 7)?;
+    // The rule's counter, at the end of its sparkline.
+    terminal.shows("7 udp dport 9002 counter drop")?;
+    terminal.shows("127.0.0.1")?;
+    terminal.press("s")?;
+    terminal.shows("by packets")?;
+    terminal.press("p")?;
+    terminal.shows("PAUSED")?;
+    // A smaller terminal is drawn on as one, and scrolls.
+    let size = Winsize {
+        ws_row: 12,
+        ws_col: 60,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    set_size(&terminal, &size)?;
+    until("it is drawn anew", PATIENCE, || {
+        let text = terminal.text();
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        Ok(text.lines().count() <= 12 && last.is_some_and(|last| last.contains("q quit")))
+    })
+    .with_context(|| terminal.text())?;
+    terminal.shows(" rules (1 to 1 of 2, ")?;
+    terminal.press("\x1b[B")?;
+    terminal.shows(" rules (2 to 2 of 2, ")?;
+    terminal.press("\x1b[A")?;
+    terminal.shows(" rules (1 to 1 of 2, ")?;
+    terminal.press("q")?;
+    terminal.ends(0)
+}
+
+/// Tells the terminal, the program on it and our screen of a new size.
+fn set_size(terminal: &Terminal, size: &Winsize) -> anyhow::Result<()> {
+    use std::os::fd::AsRawFd;
+    let mut parser = terminal.screen.lock().expect("no reader panics");
+    parser.set_size(size.ws_row, size.ws_col);
+    drop(parser);
+    // SAFETY: the kernel reads one winsize, which `size` is.
+    let set = unsafe { libc::ioctl(terminal.keys.as_raw_fd(), libc::TIOCSWINSZ, size) };
+    ensure!(set == 0, "{}", std::io::Error::last_os_error());
+    // It is no controlling terminal, so the signal is ours to send.
+    proc::signal(terminal.child.id(), libc::SIGWINCH);
+    Ok(())
+}
+
+fn ended_by_a_signal(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let terminal = start(&place)?;
+    proc::signal(terminal.child.id(), libc::SIGTERM);
+    terminal.ends(0)
+}
+
+/// A firewall that has gone is told, and the keys still work.
+fn outlives(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let mut terminal = start(&place)?;
+    let Place {
+        firewall,
+        folder: _folder,
+        ..
+    } = place;
+    firewall.stop()?;
+    terminal.shows(" NO ANSWER ")?;
+    terminal.press("q")?;
+    terminal.ends(0)
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! fwctl upgrade: from each twin to the other and back, and binaries that can't.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore};
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::ctl::{
+    binary as binary_of_fwctl, check_has, fwctl, Place, Said, ACCEPTED, DROPPED, POLICY,
+};
+use super::standin::{StandIn, NOBODY, TELLING};
+
+pub const ROWS: &[Row] = &[
+    ("upgrade-there-and-back", 120, there_and_back),
+    ("upgrade-takes-the-same-place", 120, same_place),
+    ("upgrade-to-the-same-file", 120, same_file),
+    ("upgrade-that-fails", 120, fails),
+    ("upgrade-to-a-program-of-others", 120, others_program),
+    ("upgrade-with-given-arguments", 120, given_arguments),
+    ("upgrade-believes-no-stand-in", 120, stand_in),
+];
+
+/// The process that fwctl has started, which is no child of ours: it is killed with the value.
+struct Stray(u32);
+
+impl Drop for Stray {
+    fn drop(&mut self) {
+        proc::signal(self.0, libc::SIGKILL);
+    }
+}
+
+fn other(twin: Twin) -> Twin {
+    match twin {
+        Twin::Rust => Twin::C,
+        Twin::C => Twin::Rust,
+    }
+}
+
+/// What an upgrade has brought in.
+fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
+    let object = said.object()?;
+    let pid = object["is"]["pid"].as_u64().context("a pid")?;
+    let stray = Stray(u32::try_from(pid)?);
+    ensure!(object["is"]["program"] == twin.program(), "{object}");
+    Ok(stray)
+}
+
+/// A copy of a twin that only root can change, wherever the build lies.
+fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
+    let path = folder.file(twin.program());
+    if !Path::new(&path).exists() {
+        fs::copy(twin.binary(), &path)?;
+    }
+    Ok(path)
+}
+
+/// Upgrades to a twin.
+fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<Stray> {
+    let binary = installed(&place.folder, twin)?;
+    brought(&place.fwctl(&["upgrade", &binary, "--json"])?, twin)
+}
+
+/// Whom a process runs as, and what it may.
+fn rights(pid: u32) -> anyhow::Result<Vec<String>> {
+    let keys = [
+        "Uid",
+        "Gid",
+        "CapEff",
+        "CapPrm",
+        "CapInh",
+        "CapAmb",
+        "NoNewPrivs",
+        "Seccomp",
+    ];
+    keys.iter().map(|key| proc::status(pid, pid, key)).collect()
+}
+
+fn there_and_back(twin: Twin) -> anyhow::Result<()> {
+    let mut place = Place::new(twin)?;
+    place.send(DROPPED, 3)?;
+    place.firewall.settled_ledger()?;
+    let old = place.firewall.pid;
+    let same = ["fd/1", "fd/2", "ns/net", "ns/mnt"];
+    let links = same.map(|link| fs::read_link(format!("/proc/{old}/{link}")));
+    let cgroup = fs::read_to_string(format!("/proc/{old}/cgroup"))?;
+    let had = rights(old)?;
+
+    let first = upgrade(&place, other(twin))?;
+    until("the old firewall ends", PATIENCE, || {
+        Ok(!place.firewall.is_running()?)
+    })?;
+    for (link, was) in same.iter().zip(links) {
+        let is = fs::read_link(format!("/proc/{}/{link}", first.0))?;
+        ensure!(is == was?, "{link} is {}", is.display());
+    }
+    ensure!(
+        cgroup == fs::read_to_string(format!("/proc/{}/cgroup", first.0))?,
+        "another cgroup"
+    );
+    let has = rights(first.0)?;
+    ensure!(has == had, "it was {had:?}, and is {has:?}");
+    // What it prints goes where the old one's went.
+    until("its start line comes", PATIENCE, || {
+        let line = place.firewall.line()?;
+        Ok(line.contains("\"event\":\"start\"") && line.contains(other(twin).program()))
+    })?;
+
+    place.send(DROPPED, 2)?;
+    place.send(ACCEPTED, 1)?;
+    let second = upgrade(&place, twin)?;
+    let exe = fs::read_link(format!("/proc/{}/exe", second.0))?;
+    ensure!(
+        exe == Path::new(&place.folder.file(twin.program())),
+        "{}",
+        exe.display()
+    );
+    until("all is counted", PATIENCE, || {
+        let rules = place.fwctl(&["rules", "--json"])?.object()?;
+        let counted = |rule: usize| rules["rules"][rule]["counters"][0]["packets"].as_u64();
+        Ok(counted(1) == Some(5) && counted(0) == Some(1))
+    })?;
+    // It sees the kernel's figures, which only root may open, as the first did.
+    let status = place.fwctl(&["status", "--json"])?.object()?;
+    let stall = status["contract"][1]["really"]
+        .as_str()
+        .context("a row of the contract")?;
+    ensure!(stall.starts_with("dropped by the guard"), "stall: {stall}");
+    ensure!(status["ledger"]["reconciled"] == true, "{status}");
+    place.fwctl(&["drain"])?.code(0)?;
+    Ok(())
+}
+
+/// A control group of a case, which goes away with the value.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// Nothing where there are none, or where they are not ours to make.
+    fn new() -> Option<Cgroup> {
+        let root = Path::new("/sys/fs/cgroup");
+        let hierarchies = [root.to_owned(), root.join("pids")];
+        let hierarchy = hierarchies
+            .into_iter()
+            .find(|path| path.join("cgroup.procs").exists())?;
+        let path = hierarchy.join(format!("twinwall-fwctl-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        Some(Cgroup(path))
+    }
+
+    fn has(&self, pid: u32) -> anyhow::Result<bool> {
+        let pids = fs::read_to_string(self.0.join("cgroup.procs"))?;
+        Ok(pids.lines().any(|line| line == pid.to_string()))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Its last process may not be gone yet.
+        let gone = || Ok(fs::remove_dir(&self.0).is_ok());
+        let _ = until("the control group is empty", PATIENCE, gone);
+    }
+}
+
+/// The old firewall has a control group, an environment, limits, a mount namespace of its own; fwctl has others. Of the
+/// old one's the new one has those that the kernel tells, and of the environment nothing.
+fn same_place(twin: Twin) -> anyhow::Result<()> {
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
+    let socket = folder.file("control");
+    let own =
+        "umask 0077; ulimit -S -n 2048; echo 200 > /proc/self/oom_score_adj; exec nice -n 3 \"$@\"";
+    let wrapper = [
+        "unshare",
+        "--mount",
+        "env",
+        "TWINWALL_TEST=1",
+        "sh",
+        "-c",
+        own,
+        "sh",
+    ];
+    let arguments = ["--control", &socket, "--json"];
+    let group = Cgroup::new();
+    let mut old = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
+    if let Some(group) = &group {
+        fs::write(group.0.join("cgroup.procs"), old.pid.to_string())?;
+    }
+    let had = surroundings(old.pid)?;
+    ensure!(had[..2] == ["0077", "200"], "{had:?}");
+    let net = fs::read_link(format!("/proc/{}/ns/net", old.pid))?;
+
+    // From another network namespace it is refused, with the cure.
+    let binary = installed(&folder, other(twin))?;
+    let refused = fwctl(&Namespace::host(), &socket, &["upgrade", &binary])?;
+    refused.error(4, "is in another network namespace")?;
+    let others =
+        "umask 0; ulimit -S -n 512; echo 100 > /proc/self/oom_score_adj; exec nice -n 7 \"$@\"";
+    let mut command = namespace.command("sh");
+    command.args(["-c", others, "sh"]).arg(binary_of_fwctl());
+    command.args(["--socket", &socket, "upgrade", &binary, "--json"]);
+    let object: serde_json::Value = serde_json::from_slice(&command.output()?.stdout)?;
+    let new = Stray(u32::try_from(
+        object["is"]["pid"].as_u64().context("a pid")?,
+    )?);
+    until("the old firewall ends", PATIENCE, || Ok(!old.is_running()?))?;
+
+    let has = surroundings(new.0)?;
+    ensure!(has == had, "it was {had:?}, and is {has:?}");
+    let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", new.0));
+    ensure!(link("ns/net")? == net, "another network namespace");
+    ensure!(
+        link("ns/mnt")? == fs::read_link("/proc/self/ns/mnt")?,
+        "the old mount namespace"
+    );
+    ensure!(
+        link("cwd")? == Path::new("/"),
+        "cwd {}",
+        link("cwd")?.display()
+    );
+    if let Some(group) = &group {
+        ensure!(group.has(new.0)?, "another control group");
+    }
+    let environment = fs::read_to_string(format!("/proc/{}/environ", new.0))?;
+    let names = environment
+        .split_terminator('\0')
+        .map(|variable| variable.split('=').next());
+    let names: Vec<_> = names.flatten().collect();
+    ensure!(
+        names == ["PATH", "TWINWALL_FIGURES_FD", "TWINWALL_TAKE_OVER_FD"],
+        "{environment:?}"
+    );
+    let session = nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(i32::try_from(new.0)?)))?;
+    ensure!(
+        session.as_raw() as u32 == new.0,
+        "it is in the session {session}"
+    );
+    drop(new);
+    Ok(())
+}
+
+/// Umask, oom_score_adj, nice, and the limits as /proc has them.
+fn surroundings(pid: u32) -> anyhow::Result<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Behind the name in brackets: state is the third field, nice the 19th (proc_pid_stat(5)).
+    let behind = stat.rsplit_once(')').context("a name in brackets")?.1;
+    let nice = behind.split_whitespace().nth(16).context("nice")?;
+    let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj"))?;
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits"))?;
+    let mask = proc::status(pid, pid, "Umask")?;
+    let mut all = vec![mask, score.trim().to_owned(), nice.to_owned()];
+    all.extend(limits.lines().map(str::to_owned));
+    Ok(all)
+}
+
+/// Without a binary: the file that runs. If another was put into its place, it is to be named.
+fn same_file(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let file = place.folder.file("firewall");
+    fs::copy(twin.binary(), &file)?;
+    let _first = brought(&place.fwctl(&["upgrade", &file, "--json"])?, twin)?;
+    let _second = brought(&place.fwctl(&["upgrade", "--json"])?, twin)?;
+    fs::remove_file(&file)?;
+    fs::copy(other(twin).binary(), &file)?;
+    place
+        .fwctl(&["upgrade"])?
+        .error(2, "is not what runs any more: name the binary")?;
+    let _third = brought(&place.fwctl(&["upgrade", &file, "--json"])?, other(twin))?;
+    Ok(())
+}
+
+/// A binary that can't take over leaves the old firewall as it is.
+fn fails(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let upgrade = |binary: &str| place.fwctl(&["upgrade", binary]);
+    upgrade("/no/such/binary")?.error(2, "No such file or directory")?;
+    upgrade(&place.policy)?.error(2, "is no program")?;
+    upgrade("/bin/true")?.error(4, "the old firewall goes on")?;
+    let script = place.folder.write("script", "#!/bin/sh\n")?;
+    fs::set_permissions(&script, Permissions::from_mode(0o755))?;
+    upgrade(&script)?.error(4, "is it a firewall for this machine?")?;
+
+    // What the new one says of the policy is told.
+    let binary = installed(&place.folder, twin)?;
+    fs::write(&place.policy, "nonsense")?;
+    upgrade(&binary)?.error(4, &format!("goes on: {}:1:1: ", place.policy))?;
+    let status = place.fwctl(&["status", "--json"])?.object()?;
+    ensure!(status["pid"] == place.firewall.pid, "{status}");
+    let left = fs::read_dir(place.folder.file(""))?.flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    ensure!(left.len() == 4, "left behind: {left:?}");
+    check_has(place.fwctl(&["status"])?.code(0)?, "reconciled")
+}
+
+/// A program that somebody else could have made or changed is not run.
+fn others_program(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let upgrade = |binary: &str| place.fwctl(&["upgrade", binary]);
+    let binary = installed(&place.folder, twin)?;
+    chown(&binary, Some(NOBODY), None)?;
+    upgrade(&binary)?.error(2, &format!("user {NOBODY} may change {binary}"))?;
+    chown(&binary, Some(0), None)?;
+    fs::set_permissions(&binary, Permissions::from_mode(0o775))?;
+    upgrade(&binary)?.error(2, &format!("others may change {binary}"))?;
+    fs::set_permissions(&binary, Permissions::from_mode(0o755))?;
+
+    let folder = place.folder.file("bin");
+    fs::create_dir(&folder)?;
+    let inside = format!("{folder}/{}", twin.program());
+    fs::rename(&binary, &inside)?;
+    let link = place.folder.file("link");
+    symlink(&inside, &link)?;
+    for mode in [0o775, 0o757] {
+        fs::set_permissions(&folder, Permissions::from_mode(mode))?;
+        for path in [&inside, &link] {
+            upgrade(path)?.error(2, &format!("others may change {folder}: "))?;
+        }
+    }
+    fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+    lchown(&link, Some(NOBODY), None)?;
+    upgrade(&link)?.error(2, &format!("user {NOBODY} may change {link}"))?;
+    lchown(&link, Some(0), None)?;
+    let _new = brought(&place.fwctl(&["upgrade", &link, "--json"])?, twin)?;
+    Ok(())
+}
+
+/// The operator's arguments, in place of the old ones: of a policy that only root may read.
+fn given_arguments(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, POLICY, &["--user", "daemon"])?;
+    let binary = installed(&place.folder, other(twin))?;
+    fs::set_permissions(&place.policy, Permissions::from_mode(0o600))?;
+    // The old one's own are run as its user, who may not read it; the error says who can't read what.
+    place
+        .fwctl(&["upgrade", &binary])?
+        .error(4, "Permission denied")?;
+    let mut words = vec!["upgrade", &binary, "--json", "--"];
+    words.extend([
+        "--control",
+        &place.socket,
+        "--policy",
+        &place.policy,
+        "--default",
+        "drop",
+    ]);
+    let new = brought(&place.fwctl(&words)?, other(twin))?;
+    let status = place.fwctl(&["status", "--json"])?.object()?;
+    ensure!(status["pid"] == new.0 && status["uid"] == 1, "{status}");
+    let arguments = status["arguments"].as_array().context("arguments")?;
+    ensure!(arguments.iter().any(|word| word == "drop"), "{status}");
+    for wrong in [["--take-over", "/x"], ["--no-such", "option"]] {
+        place
+            .fwctl(&["upgrade", &binary, "--", wrong[0], wrong[1]])?
+            .code(2)?;
+    }
+    Ok(())
+}
+
+/// A stand-in for a firewall, run by somebody else, without and with the firewall's capability. Whatever it says, nothing
+/// of it is run, and what is run has no more rights than the stand-in.
+fn stand_in(twin: Twin) -> anyhow::Result<()> {
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    let home = folder.file("home");
+    fs::create_dir(&home)?;
+    chown(&home, Some(NOBODY), Some(NOBODY))?;
+    let own = folder.write("home/evil", "#!/bin/sh\n: > \"$0\".ran\n")?;
+    fs::set_permissions(&own, Permissions::from_mode(0o755))?;
+    let binary = installed(&folder, twin)?;
+    let secret = folder.write("secret", SECRET)?;
+    fs::set_permissions(&secret, Permissions::from_mode(0o600))?;
+    let telling = folder.file(TELLING);
+    fs::copy("/proc/self/exe", &telling)?;
+    let socket = folder.file("home/control");
+    let events = format!("--events={secret}");
+    let policy = format!("--policy={secret}");
+    let upgrade = |words: &[&str]| -> anyhow::Result<Said> {
+        let said = fwctl(&namespace, &socket, &[&["upgrade"][..], words].concat())?;
+        check_home(&home)?;
+        ensure!(
+            fs::read_to_string(&secret)? == SECRET,
+            "root's file was written to"
+        );
+        Ok(said)
+    };
+    let play = |capabilities: &str, arguments: &[&str]| {
+        StandIn::start(&namespace, &telling, &home, capabilities, (&own, arguments))
+    };
+
+    let without = play("", &[])?;
+    upgrade(&[&binary])?.error(4, "has no CAP_NET_ADMIN: it is none")?;
+    upgrade(&[])?.code(4)?;
+    drop(without);
+    // With the rights of a firewall, and all that it could want to be started with.
+    for (arguments, words) in [
+        (&["--sandbox", "off"][..], "says that it has no sandbox"),
+        (&["--take-over", "/x"], "says that it takes over"),
+        (&["--no-such-option"], "are not understood"),
+        (&[&policy], "Permission denied"),
+    ] {
+        let _stand_in = play("+net_admin", arguments)?;
+        upgrade(&[&binary])?.error(4, words)?;
+    }
+    let stand_in = play("+net_admin", &["--user", "root", &events])?;
+    let said = upgrade(&[&telling])?;
+    let expected = format!(
+        "uid {NOBODY} gid {NOBODY} groups 0 permitted 1000 bounding 1000 no_new_privs 1 variables PATH"
+    );
+    said.error(4, &expected)?;
+    upgrade(&[&binary])?.code(4)?;
+    upgrade(&[])?.code(4)?;
+    drop(stand_in);
+    Ok(())
+}
+
+/// What only root may read.
+const SECRET: &str = "root's own words\n";
+
+/// Looks for what the dynamic linker would write as root by the stand-in's environment, and for what its program leaves.
+fn check_home(home: &str) -> anyhow::Result<()> {
+    for entry in fs::read_dir(home)?.flatten() {
+        let (name, owner) = (entry.file_name(), entry.metadata()?.uid());
+        ensure!(
+            name != "evil.ran",
+            "the stand-in's program was run by {owner}"
+        );
+        ensure!(
+            owner == NOBODY || name == "evil",
+            "{name:?} was made by {owner}"
+        );
+    }
+    Ok(())
+}

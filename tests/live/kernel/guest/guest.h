@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/// \file
+/// What runs inside the virtual machine: tests of the lab's modules, each in a process of its own,
+/// as a user without rights unless it says that it needs them. A test that doesn't end, or can't be
+/// killed, has failed.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct guest_test {
+    const char *name;
+    void (*run)(void);
+    bool as_root;
+};
+
+extern const struct guest_test echo_tests[];
+extern const struct guest_test message_tests[];
+extern const struct guest_test message_end_tests[];
+extern const struct guest_test message_memory_tests[];
+
+/// Ends the test's process as failed, with the place and what was expected.
+void guest_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            guest_fail(__FILE__, __LINE__, "%s", #condition);                                      \
+    } while (0)
+
+/// Both sides as numbers; says both if they differ.
+#define CHECK_EQUAL(got, expected)                                                                 \
+    do {                                                                                           \
+        long long got_ = (got), expected_ = (expected);                                            \
+        if (got_ != expected_)                                                                     \
+            guest_fail(__FILE__, __LINE__, "%s: %lld, expected %lld", #got, got_, expected_);      \
+    } while (0)
+
+/// CLOCK_MONOTONIC.
+uint64_t now_ns(void);
+void sleep_ms(unsigned int ms);
+/// Starts a process that ends by itself when `run` returns, as passed; the test must wait for it.
+pid_t spawn(void (*run)(void *), void *argument);
+/// Waits up to 5 s for a process; its wait status. Fails the test if it goes on.
+int join(pid_t pid);
+/// Whether a process sleeps in the kernel, waited for up to 5 s.
+void wait_until_asleep(pid_t pid);
+/// The number behind a name in a file of /proc ("SUnreclaim:" of /proc/meminfo).
+long long proc_value(const char *file, const char *name);

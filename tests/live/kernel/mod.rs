@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The lab's kernel modules, in a virtual machine: what they do, what nobody can do to them, and that the tests would see
+//! it. What runs in the machine lies in `guest/`.
+
+mod drops;
+mod machine;
+
+use anyhow::ensure;
+use twinwall_tests::case::{for_each_twin, Case};
+
+use machine::{build, flaws, Machine};
+
+/// What the tests of each module are called in the machine.
+const SUITES: [&str; 2] = ["echo", "message"];
+
+/// Flaws with which the kernel stops, or can't unload the module: they get a machine of their own.
+const FATAL: [&str; 5] = [
+    "echo_dump_lock",
+    "message_source_writable",
+    "message_killed_queued",
+    "message_port_uncounted",
+    "message_flush_releases",
+];
+
+/// Which tests are to notice a flaw: all that begin so. The other tests aren't run with it.
+const NOTICED_BY: [(&str, &str); 21] = [
+    ("echo_maxattr", "echo_names_its_last_attribute"),
+    ("echo_leak", "echo_keeps_no_memory"),
+    ("echo_errno", "echo_gives_back"),
+    ("echo_dump_lock", "echo_dump_left_unread"),
+    ("echo_sequence", "echo_gives_back"),
+    ("echo_log", "echo_says_nothing"),
+    ("message_source_writable", "message_constant_source"),
+    ("message_killed_queued", "message_caller_killed_in_queue"),
+    ("message_port_uncounted", "message_to_a_server_gone"),
+    ("message_stray_byte", "message_ports"),
+    ("message_forged_answer", "message_answer_needs_its_token"),
+    ("message_flush_releases", "message_dup_and_close"),
+    ("message_clean_pages", "message_answer_into_a_file"),
+    ("message_bytes_unlimited", "message_over_its_limits"),
+    ("message_queue_unlimited", "message_queue_is_bounded"),
+    ("message_memlock_ignored", "message_pays_for_memory"),
+    ("message_deadline_ignored", "message_deadlines_hold"),
+    ("message_death_untold", "message_server_ends"),
+    ("message_always_ready", "message_poll_tells"),
+    ("message_unknown_sleeps", "message_unknown_requests"),
+    ("message_pid_global", "message_pids_in_namespaces"),
+];
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("flaws-are-known", 10, flaws_are_known),
+        Case::new("loads", 280, loads),
+        Case::new("flaws", 280, flaws_that_go_on),
+    ];
+    for suite in SUITES {
+        let name = suite.to_owned();
+        cases.push(Case::new(name, 280, move || module_passes(suite)));
+    }
+    for flaw in FATAL {
+        let name = format!("flaw-{flaw}");
+        cases.push(Case::new(name, 280, move || {
+            build()?;
+            is_noticed(&[flaw])
+        }));
+    }
+    cases.extend(for_each_twin(&[("drops", 280, drops::every_drop_is_told)]));
+    cases
+}
+
+/// All tests of a module pass, and the kernel doesn't complain.
+fn module_passes(suite: &str) -> anyhow::Result<()> {
+    build()?;
+    let module = format!("modules/twinwall_{suite}.ko");
+    let prefix = format!("{suite}_");
+    let run = Machine::new().run(&[(&module, &prefix)])?;
+    ensure!(run.passed(), "{}", run.findings());
+    Ok(())
+}
+
+fn loads() -> anyhow::Result<()> {
+    build()?;
+    let modules = SUITES.map(|suite| format!("modules/twinwall_{suite}.ko"));
+    let run = Machine::new().load_often(&modules)?;
+    ensure!(run.passed(), "{}", run.findings());
+    Ok(())
+}
+
+/// The flaws of the sources are those of the table, so that none goes untried.
+fn flaws_are_known() -> anyhow::Result<()> {
+    let mut built = flaws()?;
+    let mut named: Vec<String> = NOTICED_BY.iter().map(|row| row.0.to_owned()).collect();
+    built.sort();
+    named.sort();
+    ensure!(built == named, "flaw.h: {built:?}, the table: {named:?}");
+    Ok(())
+}
+
+fn flaws_that_go_on() -> anyhow::Result<()> {
+    build()?;
+    let others = NOTICED_BY.iter().map(|row| row.0);
+    let others: Vec<&str> = others.filter(|flaw| !FATAL.contains(flaw)).collect();
+    is_noticed(&others)
+}
+
+/// Each module with a flaw fails its test, or the kernel complains or stops.
+fn is_noticed(flaws: &[&str]) -> anyhow::Result<()> {
+    let test_of = |flaw| NOTICED_BY.iter().find(|row| row.0 == flaw).map(|row| row.1);
+    let files: Vec<String> = flaws
+        .iter()
+        .map(|flaw| format!("flaws/{flaw}.ko"))
+        .collect();
+    let tests = flaws.iter().filter_map(|flaw| test_of(*flaw));
+    let runs: Vec<(&str, &str)> = files.iter().map(String::as_str).zip(tests).collect();
+    let run = Machine::fragile().run(&runs)?;
+    let missed = run.modules_without_findings();
+    ensure!(missed.is_empty(), "not noticed: {}", missed.join(", "));
+    Ok(())
+}

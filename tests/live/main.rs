@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What needs running firewalls, or the kernel: each case in namespaces of its own.
+
+use std::process::ExitCode;
+
+use twinwall_tests::case::{run, Part};
+
+mod chaos;
+mod control;
+mod events;
+mod fwctl;
+mod kernel;
+mod metrics;
+mod netns;
+mod packaging;
+mod platform;
+mod privilege;
+mod reload;
+mod rules;
+mod upgrade;
+
+const PARTS: [Part; 13] = [
+    Part::new("chaos", chaos::cases),
+    Part::new("control", control::cases),
+    Part::new("events", events::cases),
+    Part::new("fwctl", fwctl::cases),
+    Part::new("kernel", kernel::cases),
+    Part::new("metrics", metrics::cases),
+    Part::new("netns", netns::cases),
+    Part::new("packaging", packaging::cases),
+    Part::new("platform", platform::cases),
+    Part::new("privilege", privilege::cases),
+    Part::new("reload", reload::cases),
+    Part::new("rules", rules::cases),
+    Part::new("upgrade", upgrade::cases),
+];
+
+fn main() -> ExitCode {
+    match fwctl::standin::run() {
+        Some(code) => code,
+        None => run(&PARTS),
+    }
+}

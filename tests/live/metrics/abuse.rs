@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients that do what they should not, while packets come: every packet gets its verdict, a good client its answer in
+//! the end, and memory stays as it was.
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::place::LOCALHOST;
+use testbed::proc;
+use testbed::traffic::{udp_client, udp_exchange, UdpServer};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::http::{get, Place};
+
+pub const ROWS: &[Row] = &[
+    ("heads-without-end", 120, endless_heads),
+    ("connections-that-say-nothing", 120, silent),
+    ("clients-that-never-read", 120, never_read),
+    ("garbage-and-early-ends", 60, garbage),
+];
+
+const MIB: usize = 1 << 20;
+/// By which memory may grow.
+const GROWTH_KIB: u64 = 16 * 1024;
+const ROUND: u64 = 100;
+/// Connections at a time, and how long one lasts at most.
+const CONNECTIONS: u64 = 16;
+const CONNECTION: Duration = Duration::from_secs(10);
+
+/// Does something while packets go through the firewall and back, one after the other.
+fn under_traffic(
+    twin: Twin,
+    abuse: impl FnOnce(&Place, &Firewall) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
+    let client = udp_client(&place.namespace, LOCALHOST)?;
+    udp_exchange(&client, ROUND)?;
+    place.metrics()?;
+    let before_kib = memory_kib(&firewall)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    let traffic = thread::spawn(move || -> anyhow::Result<()> {
+        let _server = server;
+        // A whole round at least, however soon the abuse is over.
+        loop {
+            udp_exchange(&client, ROUND)?;
+            if told.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    });
+    abuse(&place, &firewall)?;
+    until("a good client is served", PATIENCE, || {
+        Ok(place.metrics().is_ok())
+    })?;
+    stop.store(true, Ordering::Relaxed);
+    traffic.join().expect("no panic").context("traffic")?;
+    let now_kib = memory_kib(&firewall)?;
+    ensure!(
+        now_kib < before_kib + GROWTH_KIB,
+        "memory was {before_kib} KiB and is {now_kib} KiB"
+    );
+    firewall.stop()?.total.check_clean()
+}
+
+fn memory_kib(firewall: &Firewall) -> anyhow::Result<u64> {
+    let text = proc::status(firewall.pid, firewall.pid, "VmRSS")?;
+    Ok(text.trim_end_matches(" kB").parse()?)
+}
+
+fn unanswered(place: &Place) -> anyhow::Result<u64> {
+    place.value("twinwall_metrics_unanswered_total")
+}
+
+/// A head of 100 MiB, in one line and in many, and one that comes too slowly.
+fn endless_heads(twin: Twin) -> anyhow::Result<()> {
+    under_traffic(twin, |place, _| {
+        for piece in ["x".repeat(MIB), "Name: value\r\n".repeat(MIB / 13)] {
+            let mut stream = place.connect()?;
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ")?;
+            let mut sent = 0;
+            while sent < 100 * MIB && stream.write_all(piece.as_bytes()).is_ok() {
+                sent += piece.len();
+            }
+            ensure!(sent < 100 * MIB, "it took all {sent} bytes");
+        }
+        let begin = Instant::now();
+        let mut stream = place.connect()?;
+        // Each byte within any patience.
+        while stream.write_all(b"G").is_ok() {
+            ensure!(
+                begin.elapsed() < 3 * CONNECTION,
+                "a slow head goes on for ever"
+            );
+            thread::sleep(Duration::from_millis(200));
+        }
+        ensure!(
+            unanswered(place)? == 3,
+            "{} are counted",
+            unanswered(place)?
+        );
+        Ok(())
+    })
+}
+
+/// More connections than there are places: who waits is served when those who say nothing are closed.
+fn silent(twin: Twin) -> anyhow::Result<()> {
+    under_traffic(twin, |place, _| {
+        let begin = Instant::now();
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS {
+            silent.push(place.connect()?);
+        }
+        // They have to be taken first.
+        thread::sleep(Duration::from_millis(500));
+        place.metrics()?;
+        let waited = begin.elapsed();
+        ensure!(
+            waited + Duration::from_secs(1) > CONNECTION,
+            "served after {waited:?}, with all places taken"
+        );
+        for mut stream in silent {
+            ensure!(
+                stream.read(&mut [0]).unwrap_or(0) == 0,
+                "an answer to nothing"
+            );
+        }
+        until("all are counted", PATIENCE, || {
+            Ok(unanswered(place)? == CONNECTIONS)
+        })
+    })
+}
+
+fn never_read(twin: Twin) -> anyhow::Result<()> {
+    under_traffic(twin, |place, _| {
+        let mut streams = Vec::new();
+        for _ in 0..CONNECTIONS / 2 {
+            let mut stream = place.connect()?;
+            stream.write_all(get("/metrics", "").repeat(100).as_bytes())?;
+            streams.push(stream);
+        }
+        // Nobody else is kept.
+        let begin = Instant::now();
+        place.metrics()?;
+        ensure!(begin.elapsed() < CONNECTION / 2, "{:?}", begin.elapsed());
+        Ok(())
+    })
+}
+
+fn garbage(twin: Twin) -> anyhow::Result<()> {
+    under_traffic(twin, |place, _| {
+        let pieces: [&[u8]; 6] = [
+            b"",
+            b"\r\n\r\n",
+            b"\0\xff\x80 \r\n\r\n",
+            b"GET /metrics\r\n\r\n",
+            b"GET /metrics HTTP/9.9\r\n\r\n",
+            b"{\"command\":\"status\"}\r\n\r\n",
+        ];
+        let mut begun = 0;
+        for _ in 0..CONNECTIONS / 2 {
+            place.connect()?.write_all(b"GET")?;
+            begun += 1;
+        }
+        for _ in 0..10 {
+            for piece in pieces {
+                let mut stream = place.connect()?;
+                stream.write_all(piece)?;
+                stream.shutdown(std::net::Shutdown::Write)?;
+                let mut answer = Vec::new();
+                // A connection that is reset has no answer, either.
+                let _ = stream.read_to_end(&mut answer);
+                ensure!(
+                    !answer.starts_with(b"HTTP/1.1 2"),
+                    "{}",
+                    String::from_utf8_lossy(&answer)
+                );
+                begun += 1;
+            }
+        }
+        until("all are counted", PATIENCE, || {
+            Ok(unanswered(place)? == begun)
+        })
+        .with_context(|| format!("{} of {begun}", unanswered(place).unwrap_or(0)))
+    })
+}

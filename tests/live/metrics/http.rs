@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A firewall with metrics, and a client of them that knows as much of HTTP as it needs.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::{namespace_with, LOCALHOST};
+use testbed::twin::Twin;
+use testbed::wait::PATIENCE;
+
+pub const PORT: u16 = 9630;
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const POLICY: &str =
+    "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\
+    \t\tudp dport 9999 counter comment \"asked\"\n\
+    \t\ttcp dport 23 counter drop; tcp dport 24 counter log prefix \"telnet \" drop\n\t}\n}\n";
+
+/// A folder with a policy, in a namespace whose UDP to port 9999 goes to queue 0. The folder goes away with the value.
+pub struct Place {
+    folder: Folder,
+    pub namespace: Namespace,
+}
+
+impl Place {
+    pub fn new() -> anyhow::Result<Place> {
+        let namespace = namespace_with("loopback-9999-udp")?;
+        let folder = Folder::new()?;
+        folder.write("web.nft", POLICY)?;
+        Ok(Place { folder, namespace })
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> String {
+        self.folder.file(name)
+    }
+
+    /// Starts a twin with the policy and metrics.
+    pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Firewall> {
+        let policy = self.path("web.nft");
+        let endpoint = format!("127.0.0.1:{PORT}");
+        let arguments = [&["--policy", &policy, "--metrics", &endpoint], more].concat();
+        Firewall::start(&self.namespace, twin, &arguments)
+    }
+
+    pub fn connect(&self) -> anyhow::Result<TcpStream> {
+        connect(&self.namespace, (LOCALHOST, PORT).into())
+    }
+
+    /// Asks for something by a request of one's own.
+    pub fn ask(&self, request: &str) -> anyhow::Result<Answer> {
+        ask(self.connect()?, request)
+    }
+
+    /// The metrics, in OpenMetrics.
+    pub fn metrics(&self) -> anyhow::Result<String> {
+        let answer = self.ask(&get("/metrics", ""))?;
+        ensure!(answer.status == 200, "status {}", answer.status);
+        Ok(answer.body)
+    }
+
+    /// The value of a sample, given as the text before it.
+    pub fn value(&self, sample: &str) -> anyhow::Result<u64> {
+        value_of(&self.metrics()?, sample)
+    }
+}
+
+pub fn value_of(text: &str, sample: &str) -> anyhow::Result<u64> {
+    let begin = format!("{sample} ");
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(&begin));
+    let value = values.next().with_context(|| format!("no {sample}"))?;
+    Ok(value.parse()?)
+}
+
+pub fn connect(namespace: &Namespace, address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let stream = namespace.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// A request with a line of headers, or none.
+pub fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n")
+}
+
+pub struct Answer {
+    pub status: u16,
+    /// With their names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Sends a request and reads the answer to the end of the connection, which the firewall closes.
+pub fn ask(mut stream: TcpStream, request: &str) -> anyhow::Result<Answer> {
+    stream.write_all(request.as_bytes())?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).context("the answer")?;
+    let text = String::from_utf8(bytes)?;
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .with_context(|| format!("no answer: {text:?}"))?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1));
+    let headers = lines.filter_map(|line| line.split_once(": "));
+    Ok(Answer {
+        status: status.context("a status")?.parse()?,
+        headers: headers
+            .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+            .collect(),
+        body: body.to_owned(),
+    })
+}

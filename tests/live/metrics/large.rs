@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy with many counters, so that an answer is large: clients share it, memory has a bound, and who reads too
+//! slowly is closed while others are served.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use nix::sys::socket::{setsockopt, sockopt};
+use testbed::firewall::Firewall;
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::http::{get, Place};
+
+pub const ROWS: &[Row] = &[
+    ("large/answers-are-shared", 60, shared),
+    ("large/memory-has-a-bound", 120, bounded),
+    ("large/slow-readers-are-closed", 120, slow),
+];
+
+const COUNTERS: usize = 40_000;
+/// That an answer has at least.
+const ANSWER: usize = 8 << 20;
+/// By which memory may grow over what one answer took: not by an answer for each of the clients.
+const GROWTH_KIB: u64 = 64 * 1024;
+const CLIENTS: usize = 16;
+/// How long a connection lasts at most.
+const CONNECTION: Duration = Duration::from_secs(10);
+
+fn start(place: &Place, twin: Twin) -> anyhow::Result<Firewall> {
+    let mut text =
+        "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0\n".to_owned();
+    for number in 0..COUNTERS {
+        let address = Ipv4Addr::from_bits(0x0a00_0000 | number as u32);
+        writeln!(text, "\t\tip saddr {address} udp dport 9 counter")?;
+    }
+    fs::write(place.path("large.nft"), text + "\t}\n}\n")?;
+    let large = place.path("large.nft");
+    place.start(twin, &["--policy", &large])
+}
+
+/// A client that has asked.
+fn asker(place: &Place) -> anyhow::Result<TcpStream> {
+    let mut stream = place.connect()?;
+    stream.write_all(get("/metrics", "").as_bytes())?;
+    Ok(stream)
+}
+
+/// A client that has little room for what it is sent, and has asked.
+fn small_asker(place: &Place) -> anyhow::Result<TcpStream> {
+    let mut stream = place.connect()?;
+    setsockopt(&stream.as_fd(), sockopt::RcvBuf, &4096)?;
+    stream.write_all(get("/metrics", "").as_bytes())?;
+    Ok(stream)
+}
+
+fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).context("the answer")?;
+    ensure!(bytes.len() > ANSWER, "{} bytes", bytes.len());
+    Ok(bytes)
+}
+
+/// Two clients that ask at once are given the same bytes, which tell of one request; a later one is given others.
+fn shared(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = start(&place, twin)?;
+    let (one, other) = (asker(&place)?, asker(&place)?);
+    let one = thread::spawn(|| rest(one));
+    let other = rest(other)?;
+    let one = one.join().expect("no panic")?;
+    ensure!(one == other, "each has an answer of its own");
+    until("an answer is of now again", PATIENCE, || {
+        Ok(place.value("twinwall_metrics_requests_total")? > 2)
+    })?;
+    firewall.stop()?.total.check_clean()
+}
+
+fn peak_kib(firewall: &Firewall) -> anyhow::Result<u64> {
+    let text = proc::status(firewall.pid, firewall.pid, "VmHWM")?;
+    Ok(text.trim_end_matches(" kB").parse()?)
+}
+
+/// Clients that never read, one after the other for longer than a rendering is shared.
+fn bounded(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = start(&place, twin)?;
+    rest(asker(&place)?)?;
+    let before_kib = peak_kib(&firewall)?;
+    let mut streams = Vec::new();
+    for _ in 0..CLIENTS - 1 {
+        streams.push(small_asker(&place)?);
+        thread::sleep(Duration::from_millis(300));
+    }
+    // The last place is for who reads.
+    rest(asker(&place)?)?;
+    let now_kib = peak_kib(&firewall)?;
+    ensure!(
+        now_kib < before_kib + GROWTH_KIB,
+        "memory was {before_kib} KiB and is {now_kib} KiB"
+    );
+    drop(streams);
+    firewall.stop()?.total.check_clean()
+}
+
+fn slow(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = start(&place, twin)?;
+    let mut stream = small_asker(&place)?;
+    let begin = Instant::now();
+    let (mut received, mut others) = (0, 0);
+    while let Ok(1..) = stream
+        .read(&mut [0; 4096])
+        .inspect(|bytes| received += bytes)
+    {
+        ensure!(begin.elapsed() < 3 * CONNECTION, "a slow reader is kept");
+        rest(asker(&place)?)?;
+        others += 1;
+    }
+    ensure!(received < ANSWER, "{received} bytes");
+    ensure!(others > 1, "{others} others were served meanwhile");
+    firewall.stop()?.total.check_clean()
+}

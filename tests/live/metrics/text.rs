@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is said, in which format, and to which requests.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::run_to_end;
+use testbed::place::LOCALHOST;
+use testbed::traffic::{udp_client, udp_exchange, UdpServer};
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::http::{ask, connect, get, value_of, Place, OPENMETRICS, PLAIN};
+
+pub const ROWS: &[Row] = &[
+    ("figures-are-those-of-the-ledger", 60, figures),
+    ("formats-and-other-requests", 60, requests),
+    ("at-an-ipv6-address", 60, ipv6),
+    ("a-port-in-use-is-told", 60, in_use),
+];
+
+const PACKETS: u64 = 20;
+
+/// Once a case: the server stays.
+fn exchange(place: &Place) -> anyhow::Result<()> {
+    UdpServer::start(&place.namespace, LOCALHOST, true)?;
+    udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
+}
+
+fn figures(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &["--queue", "0:1"])?;
+    exchange(&place)?;
+    let ledger = firewall.settled_ledger()?.total;
+    let text = place.metrics()?;
+    let rule = format!(
+        "{{table=\"inet t\",chain=\"c\",position=\"1\",rule=\"{}:4\",statement=\"1\",comment=\"asked\"}}",
+        place.path("web.nft")
+    );
+    for (sample, expected) in [
+        (
+            r#"twinwall_packets_total{queue="0",verdict="accept"}"#,
+            ledger.received,
+        ),
+        (
+            r#"twinwall_received_packets_total{queue="0"}"#,
+            ledger.received,
+        ),
+        (r#"twinwall_received_bytes_total{queue="0"}"#, ledger.bytes),
+        (
+            r#"twinwall_queue_offered_packets_total{queue="0"}"#,
+            ledger.kernel.offered,
+        ),
+        (r#"twinwall_received_packets_total{queue="1"}"#, 0),
+        (r#"twinwall_ledger_reconciled{queue="0"}"#, 1),
+        (&format!("twinwall_rule_packets_total{rule}"), PACKETS),
+        (&format!("twinwall_rule_bytes_total{rule}"), PACKETS * 36),
+        ("twinwall_policy_generation", 1),
+        ("twinwall_metrics_requests_total", 1),
+    ] {
+        let value = value_of(&text, sample)?;
+        ensure!(
+            value == expected,
+            "{sample} is {value} instead of {expected}"
+        );
+    }
+    let resident = value_of(&text, "twinwall_resident_memory_bytes")?;
+    ensure!((1 << 20..1 << 30).contains(&resident), "{resident} bytes");
+    firewall.stop().map(drop)
+}
+
+fn requests(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    for (accept, kind) in [
+        ("", OPENMETRICS),
+        ("Accept: */*\r\n", OPENMETRICS),
+        ("accept: text/plain;version=0.0.4\r\n", PLAIN),
+        (
+            "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n",
+            OPENMETRICS,
+        ),
+    ] {
+        for path in ["/metrics", "/metrics?name=value"] {
+            let answer = place.ask(&get(path, accept))?;
+            ensure!(answer.status == 200 && answer.header("content-type") == Some(kind));
+            ensure!(answer.header("connection") == Some("close"));
+            let length = answer.header("content-length").context("a length")?;
+            ensure!(length == answer.body.len().to_string(), "{length}");
+            ensure!(answer.body.ends_with("# EOF\n") == (kind == OPENMETRICS));
+        }
+    }
+    let head = place.ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")?;
+    ensure!(head.status == 200 && head.body.is_empty());
+    let old = place.ask("GET /metrics HTTP/1.0\r\n\r\n")?;
+    ensure!(old.status == 200 && old.body.ends_with("# EOF\n"));
+    for path in ["/", "/metrics/", "/metricsx", "/../metrics", "//metrics"] {
+        let answer = place.ask(&get(path, ""))?;
+        ensure!(answer.status == 404, "{path}: {}", answer.status);
+        ensure!(answer.body == "The metrics are at /metrics.\n");
+    }
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let answer = place.ask(&format!("{method} /metrics HTTP/1.1\r\nHost: x\r\n\r\n"))?;
+        ensure!(answer.status == 405, "{method}: {}", answer.status);
+        ensure!(answer.header("allow") == Some("GET, HEAD") && answer.body == "Ask by GET.\n");
+    }
+    until("all are counted in an answer of now", PATIENCE, || {
+        Ok(place.value("twinwall_metrics_refused_total")? == 9)
+    })?;
+    firewall.stop().map(drop)
+}
+
+fn ipv6(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let more = ["--metrics", "[::1]:9631"];
+    let firewall = place.start(twin, &more)?;
+    let stream = connect(&place.namespace, "[::1]:9631".parse()?)?;
+    ensure!(ask(stream, &get("/metrics", ""))?.status == 200);
+    ensure!(place.connect().is_err(), "the last --metrics counts");
+    firewall.stop().map(drop)
+}
+
+fn in_use(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let firewall = place.start(twin, &[])?;
+    let arguments = ["--queue", "1", "--metrics", "127.0.0.1:9630"];
+    let ended = run_to_end(&place.namespace, &[], twin, &arguments)?;
+    let expected = "error: --metrics 127.0.0.1:9630: in use by another program: stop it or choose another port\n";
+    ensure!(
+        ended.code == Some(5) && ended.stderr == expected,
+        "{:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    firewall.stop()?;
+    // Connections that were served do not keep the port.
+    let firewall = place.start(twin, &[])?;
+    ensure!(place.value("twinwall_metrics_requests_total")? == 1);
+    firewall.stop().map(drop)
+}
+
+pub fn same_refusals() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let expected = "error: --metrics 192.0.2.1:9630: this machine has no such address: choose one that `ip address` \
+                    names\n";
+    for twin in TWINS {
+        let arguments = ["--metrics", "192.0.2.1:9630"];
+        let ended = run_to_end(&place.namespace, &[], twin, &arguments)?;
+        ensure!(
+            ended.code == Some(2) && ended.stderr == expected,
+            "{}: {:?}: {}",
+            twin.name(),
+            ended.code,
+            ended.stderr
+        );
+    }
+    Ok(())
+}
+
+/// The text with what differs by twin and time masked: the twin's name, and the values of gauges that are times or
+/// memory.
+fn masked(text: &str, twin: Twin) -> String {
+    let moving = [
+        "twinwall_start_time_seconds ",
+        "twinwall_uptime_seconds ",
+        "twinwall_resident_memory_bytes ",
+        "twinwall_policy_loaded_time_seconds ",
+    ];
+    let line = |line: &str| {
+        let found = moving.iter().find(|begin| line.starts_with(**begin));
+        found.map_or(line.to_owned(), |begin| format!("{begin}N"))
+    };
+    let text: Vec<String> = text.lines().map(line).collect();
+    let twin = format!("twin=\"{}\"", twin.name());
+    text.join("\n").replace(&twin, "twin=\"TWIN\"")
+}
+
+/// Both say the same of the same packets, in both formats.
+pub fn same_text() -> anyhow::Result<()> {
+    let mut texts = Vec::new();
+    for twin in TWINS {
+        let place = Place::new()?;
+        let firewall = place.start(twin, &["--queue", "0:2"])?;
+        exchange(&place)?;
+        firewall.settled_ledger()?;
+        let open = place.metrics()?;
+        // The next answer is of now.
+        thread::sleep(Duration::from_secs(1));
+        let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
+        firewall.stop()?;
+        texts.push((masked(&open, twin), masked(&plain, twin)));
+    }
+    let [rust, c] = &texts[..] else {
+        unreachable!("two twins");
+    };
+    for (rust, c) in [(&rust.0, &c.0), (&rust.1, &c.1)] {
+        for (rust, c) in rust.lines().zip(c.lines()) {
+            ensure!(rust == c, "rust: {rust}\nc:    {c}");
+        }
+        ensure!(
+            rust == c,
+            "one says more: rust {} bytes, c {}",
+            rust.len(),
+            c.len()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What lies beyond the copied bytes, and what a policy does not read: real sockets get data only if --fail says so.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::ensure;
+use testbed::firewall::Firewall;
+use testbed::netns::Namespace;
+use testbed::packets::{bind, ipv4, ipv6, socket, tcp, RawReceiver, RawSender};
+use testbed::place::{namespace, restore, PORT};
+use testbed::skip::skip;
+use testbed::traffic::VAIN;
+use testbed::wait::PATIENCE;
+use twinwall_judge::packet::{folded, sum};
+
+use super::policy::PolicyFile;
+use super::{Row, Subject};
+
+pub const ROWS: &[Row] = &[
+    ("beyond-the-copy-fails-closed", 120, ports_closed),
+    ("beyond-the-copy-fails-open", 120, ports_open),
+    ("beyond-eight-extension-headers", 120, extensions),
+    ("malformed-whatever-is-read-closed", 120, offsets_closed),
+    ("malformed-whatever-is-read-open", 120, offsets_open),
+];
+
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP_LITE: u8 = libc::IPPROTO_UDPLITE as u8;
+const DESTINATION: u8 = libc::IPPROTO_DSTOPTS as u8;
+/// An option that is skipped by who does not know it (RFC 4727): padding of so many bytes is refused.
+const EXPERIMENT: u8 = 0x1e;
+const HEADER_BYTES: usize = 8;
+/// Of destination options: behind the most of them, the ports are beyond the 128 bytes copied.
+const NEAR: usize = 80;
+const FAR: usize = 88;
+
+/// A datagram of UDP or UDP-Lite to PORT of ::1, whose checksum covers all of it.
+fn datagram(protocol: u8, data: &[u8]) -> Vec<u8> {
+    let length = ((HEADER_BYTES + data.len()) as u16).to_be_bytes();
+    let mut datagram = [40000_u16.to_be_bytes(), PORT.to_be_bytes(), length].concat();
+    datagram.extend([0, 0]);
+    datagram.extend(data);
+    let addresses = [Ipv6Addr::LOCALHOST.octets(); 2].concat();
+    let pseudo = sum(&addresses, u32::from(protocol) + datagram.len() as u32);
+    let checksum = folded(sum(&datagram, pseudo)).to_be_bytes();
+    datagram[6..8].copy_from_slice(&checksum);
+    datagram
+}
+
+/// A header of destination options of so many bytes.
+fn options(next: u8, bytes: usize) -> Vec<u8> {
+    let mut header = vec![next, (bytes / 8 - 1) as u8, EXPERIMENT, (bytes - 4) as u8];
+    header.resize(bytes, 0);
+    header
+}
+
+/// A packet behind one header of destination options.
+fn behind(protocol: u8, bytes: usize, data: &[u8]) -> Vec<u8> {
+    let payload = [options(protocol, bytes), datagram(protocol, data)].concat();
+    ipv6(6, DESTINATION, payload.len() as u16, &payload)
+}
+
+/// A packet of UDP behind so many headers of destination options, of 8 bytes each.
+fn behind_many(count: usize, data: &[u8]) -> Vec<u8> {
+    let mut payload = options(DESTINATION, 8).repeat(count - 1);
+    payload.extend(options(UDP, 8));
+    payload.extend(datagram(UDP, data));
+    ipv6(6, DESTINATION, payload.len() as u16, &payload)
+}
+
+/// A socket of an application, bound to PORT of ::1.
+fn application(namespace: &Namespace, protocol: u8) -> anyhow::Result<UdpSocket> {
+    let made = namespace.enter(|| socket(libc::AF_INET6, libc::SOCK_DGRAM, protocol.into()));
+    let made = match made {
+        Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => {
+            return Err(skip(format!("the kernel has no protocol {protocol}")));
+        }
+        made => made?,
+    };
+    let address = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), PORT);
+    namespace.enter(|| bind(&made, address))?;
+    Ok(UdpSocket::from(made))
+}
+
+/// What an application gets within a time; None = nothing.
+fn received(application: &UdpSocket, within: Duration) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut buffer = [0; 64];
+    application.set_read_timeout(Some(within))?;
+    match application.recv(&mut buffer) {
+        Ok(bytes) => Ok(Some(buffer[..bytes].to_vec())),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The policy drops what goes to PORT, and what else there is on the way.
+fn port_closed() -> anyhow::Result<PolicyFile> {
+    PolicyFile::new(&format!(
+        "table inet filter {{\n\tchain input {{\n\t\ttype filter hook input priority 0; policy accept;\n\
+         \t\tth dport {PORT} counter drop\n\t}}\n}}\n"
+    ))
+}
+
+fn input_queued() -> anyhow::Result<Namespace> {
+    let namespace = namespace()?;
+    restore(&namespace, "ip6tables", "-A INPUT -s ::1 -d ::1 -j NFQUEUE")?;
+    Ok(namespace)
+}
+
+/// Sends datagrams of which the first is never to arrive, the second only where `arrives`.
+fn ports(subject: &Subject, fail: &str, arrives: bool) -> anyhow::Result<()> {
+    let namespace = input_queued()?;
+    let policy = port_closed()?;
+    let arguments = subject.with(&["--policy", &policy.path, "--fail", fail]);
+    let firewall = Firewall::start(&namespace, subject.twin, &arguments)?;
+    for protocol in [UDP_LITE, UDP] {
+        let application = application(&namespace, protocol)?;
+        let sender = RawSender::new(&namespace, IpAddr::V6(Ipv6Addr::LOCALHOST))?;
+        sender.send(&behind(protocol, NEAR, b"near"))?;
+        sender.send(&behind(protocol, FAR, b"far"))?;
+        let patience = if arrives { PATIENCE } else { VAIN };
+        let got = received(&application, patience)?;
+        let expected = arrives.then(|| b"far".to_vec());
+        ensure!(got == expected, "protocol {protocol}: {got:?} arrived");
+    }
+    let stats = firewall.finish()?;
+    policy.check_counter(&stats, 4, 2)?;
+    ensure!(
+        stats
+            .policy
+            .as_ref()
+            .is_some_and(|policy| policy.undecidable == 2),
+        "not counted as undecidable: {stats:?}"
+    );
+    Ok(())
+}
+
+fn ports_closed(subject: &Subject) -> anyhow::Result<()> {
+    ports(subject, "truncated=closed,malformed=open", false)
+}
+
+fn ports_open(subject: &Subject) -> anyhow::Result<()> {
+    ports(subject, "truncated=open,malformed=closed", true)
+}
+
+/// More headers than are walked, with the policy to decide: as far as bytes are there, it does.
+fn extensions(subject: &Subject) -> anyhow::Result<()> {
+    let namespace = input_queued()?;
+    let policy = port_closed()?;
+    let arguments = subject.with(&["--policy", &policy.path, "--malformed", "policy"]);
+    let firewall = Firewall::start(&namespace, subject.twin, &arguments)?;
+    let application = application(&namespace, UDP)?;
+    let sender = RawSender::new(&namespace, IpAddr::V6(Ipv6Addr::LOCALHOST))?;
+    for count in [8, 9, 10, 11, 12, 14] {
+        sender.send(&behind_many(count, b"many"))?;
+    }
+    let got = received(&application, VAIN)?;
+    ensure!(got.is_none(), "{got:?} arrived");
+    let stats = firewall.finish()?;
+    policy.check_counter(&stats, 4, 3)?;
+    ensure!(
+        stats
+            .policy
+            .as_ref()
+            .is_some_and(|policy| policy.undecidable == 3),
+        "not counted as undecidable: {stats:?}"
+    );
+    Ok(())
+}
+
+/// Lies of the TCP header under a policy that reads addresses alone.
+fn offsets(subject: &Subject, fail: &str, arriving: usize) -> anyhow::Result<()> {
+    const LIES: [u8; 3] = [1, 2, 15];
+    let namespace = namespace()?;
+    restore(&namespace, "iptables", "-A OUTPUT -p tcp -j NFQUEUE")?;
+    let policy = PolicyFile::new(
+        "table ip filter {\n\tchain output {\n\t\ttype filter hook output priority 0; policy accept;\n\
+         \t\tip saddr 127.0.0.0/8 counter accept\n\t}\n}\n",
+    )?;
+    let arguments = subject.with(&["--policy", &policy.path, "--fail", fail]);
+    let firewall = Firewall::start(&namespace, subject.twin, &arguments)?;
+    let receiver = RawReceiver::new(&namespace, TCP)?;
+    let sender = RawSender::new(&namespace, IpAddr::V4(Ipv4Addr::LOCALHOST))?;
+    for lie in LIES {
+        sender.send(&ipv4(TCP, 0, &tcp(lie)))?;
+    }
+    let arrived = receiver.count(arriving, VAIN)?;
+    ensure!(arrived == arriving, "{arrived} arrived of {arriving}");
+    let stats = firewall.finish()?;
+    policy.check_counter(&stats, 4, 0)?;
+    let counted = stats.total.malformed["tcp-data-offset"];
+    ensure!(counted == LIES.len() as u64, "{counted} counted");
+    Ok(())
+}
+
+fn offsets_closed(subject: &Subject) -> anyhow::Result<()> {
+    offsets(subject, "malformed=closed,truncated=open", 0)
+}
+
+fn offsets_open(subject: &Subject) -> anyhow::Result<()> {
+    offsets(subject, "malformed=open,truncated=closed", 3)
+}

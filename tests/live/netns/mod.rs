@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Each twin with each backend between real ends in network namespaces.
+
+use testbed::twin::{Twin, BACKENDS, TWINS};
+use twinwall_tests::case::Case;
+
+mod beyond;
+mod failure;
+mod losses;
+mod malformed;
+mod policy;
+mod reject;
+mod traffic;
+
+/// What a case is about: a twin, and the backend that it is told to use.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    pub twin: Twin,
+    pub backend: &'static str,
+}
+
+impl Subject {
+    /// A firewall's arguments: the backend, and more.
+    pub fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str>
+    where
+        'static: 'a,
+    {
+        [&["--backend", self.backend], more].concat()
+    }
+}
+
+/// A case that is made for every subject: its name, its limit in seconds, and its body.
+pub type Row = (&'static str, u64, fn(&Subject) -> anyhow::Result<()>);
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [
+        traffic::ROWS,
+        losses::ROWS,
+        failure::ROWS,
+        malformed::ROWS,
+        policy::ROWS,
+        reject::ROWS,
+        beyond::ROWS,
+    ]
+    .concat();
+    let mut cases = Vec::new();
+    for twin in TWINS {
+        for backend in BACKENDS {
+            let subject = Subject { twin, backend };
+            for (name, limit_s, body) in &rows {
+                let body = *body;
+                let name = format!("{}/{backend}/{name}", twin.name());
+                cases.push(Case::new(name, *limit_s, move || body(&subject)));
+            }
+        }
+    }
+    cases
+}

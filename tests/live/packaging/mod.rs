@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is installed, by `make install` and as Debian packages: it is all there, it works from there, and it goes again.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{bail, ensure, Context};
+use testbed::folder::Folder;
+use testbed::place::namespace;
+use testbed::skip::skip;
+use testbed::twin::USER;
+use testbed::twin::{root, Twin, TWINS};
+use testbed::wait::{wait_within, PATIENCE};
+use twinwall_tests::case::Case;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("man-pages", 60, man_pages),
+        Case::new("install", 60, install),
+        Case::new("units", 60, units),
+        Case::new("settings", 60, settings),
+        Case::new("user", 60, user),
+        Case::new("deb", 240, deb),
+    ]
+}
+
+/// Runs a program to its end. Skips the case if there is none, fails with its words if it fails.
+fn done(command: &mut Command) -> anyhow::Result<Output> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(_) => return Err(skip(format!("{program} is not installed: make deps"))),
+    };
+    if !output.status.success() {
+        bail!("{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output)
+}
+
+fn need(program: &str) -> anyhow::Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    match there {
+        true => Ok(()),
+        false => Err(skip(format!("{program} is not installed: make deps"))),
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    root().join("packaging").join(name)
+}
+
+/// A folder like build/, with the programs and the man pages.
+fn build() -> anyhow::Result<Folder> {
+    need("lowdown")?;
+    let build = Folder::new()?;
+    let programs = Twin::Rust.binary();
+    let programs = programs.parent().context("a folder with programs")?;
+    for name in ["rust-firewall", "c-firewall", "fwctl", "scanner"] {
+        fs::copy(programs.join(name), build.path().join(name))
+            .with_context(|| format!("there is no {name}: run make build"))?;
+    }
+    done(Command::new(script("man/make")).arg(build.path()))?;
+    Ok(build)
+}
+
+/// All files below a folder, as paths from there.
+fn files(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut files = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next)? {
+            let path = entry?.path();
+            match path.is_dir() && !path.is_symlink() {
+                true => folders.push(path),
+                false => drop(files.insert(path.strip_prefix(folder)?.display().to_string())),
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// What roff says of a page, and the page.
+fn formatted(page: &Path) -> anyhow::Result<(String, String)> {
+    let mut groff = Command::new("groff");
+    let output = done(
+        groff
+            .args(["-t", "-man", "-ww", "-Tutf8", "-P-cbou", "-Kutf8"])
+            .arg(page),
+    )?;
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Ok((text(&output.stderr), text(&output.stdout)))
+}
+
+/// The long options that a text names where options begin.
+fn options(text: &str) -> BTreeSet<&str> {
+    let starts = text
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with('-'));
+    let words = starts.flat_map(|line| line.split([' ', ',', '=']));
+    words.filter(|word| word.starts_with("--")).collect()
+}
+
+fn man_pages() -> anyhow::Result<()> {
+    need("groff")?;
+    let build = build()?;
+    let help = fs::read_to_string(root().join("cli/help.txt"))?;
+    for (page, words) in [
+        ("rust-firewall.8", "ENVIRONMENT"),
+        ("c-firewall.8", "ENVIRONMENT"),
+        ("fwctl.8", "fwctl reload"),
+        ("twinwall-scanner.8", "--i-am-authorised"),
+        ("twinwall-policy.5", "chain-head"),
+    ] {
+        let (warnings, text) = formatted(&build.path().join("man").join(page))?;
+        ensure!(warnings.is_empty(), "{page}: {warnings}");
+        ensure!(text.contains(words), "{page} has no {words}: {text}");
+        let examples = page.ends_with(".8").then_some("EXAMPLES");
+        let missing = examples.filter(|words| !text.contains(words));
+        ensure!(missing.is_none(), "{page} has no examples: {text}");
+        let open = ["@OPTIONS@", "@COMMANDS@", "@EXIT@", "@PROGRAM@"];
+        ensure!(
+            !open.iter().any(|mark| text.contains(mark)),
+            "{page}: {text}"
+        );
+        if page.ends_with("firewall.8") {
+            let missing: Vec<_> = options(&help)
+                .difference(&options(&text))
+                .copied()
+                .collect();
+            ensure!(missing.is_empty(), "{page} lacks {missing:?}");
+        }
+    }
+    Ok(())
+}
+
+fn installed(build: &Folder, into: &Folder) -> anyhow::Result<()> {
+    let mut install = Command::new(script("install"));
+    install
+        .arg(build.path())
+        .env("DESTDIR", into.path())
+        .env("PREFIX", "/usr");
+    done(&mut install).map(drop)
+}
+
+fn install() -> anyhow::Result<()> {
+    let (build, into) = (build()?, Folder::new()?);
+    installed(&build, &into)?;
+    let found = files(into.path())?;
+    for file in [
+        "usr/sbin/rust-firewall",
+        "usr/sbin/c-firewall",
+        "usr/bin/fwctl",
+        "usr/bin/twinwall-scanner",
+        "usr/lib/systemd/system/twinwall-rust@.service",
+        "usr/lib/systemd/system/twinwall-c@.service",
+        "usr/lib/systemd/system/twinwall-c@.service.d/10-network.conf",
+        "usr/lib/sysusers.d/twinwall.conf",
+        "usr/share/man/man8/fwctl.8",
+        "usr/share/man/man5/twinwall-policy.5",
+        "usr/share/twinwall/policy/web-server.nft",
+        "usr/share/twinwall/queue/loopback-9999.iptables",
+        "usr/share/doc/twinwall/RUN.md",
+        "etc/twinwall/example.conf",
+    ] {
+        ensure!(found.contains(file), "{file} is not installed");
+    }
+    let load = into.path().join("usr/share/twinwall/load");
+    let output = Command::new(load).arg("no-such-rules").output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        words.contains("loopback-9999"),
+        "load does not find its rules: {words}"
+    );
+    let example = into.path().join("etc/twinwall/example.nft");
+    for twin in TWINS {
+        let program = into.path().join("usr/sbin").join(twin.program());
+        done(Command::new(program).arg("check").arg(&example))?;
+    }
+    // What the administrator has made of it stays.
+    fs::write(&example, "# mine\n")?;
+    installed(&build, &into)?;
+    ensure!(
+        fs::read_to_string(&example)? == "# mine\n",
+        "{} is another",
+        example.display()
+    );
+    ensure!(
+        files(into.path())? == found,
+        "a second time installs other files"
+    );
+    Ok(())
+}
+
+/// systemd takes the units, and their options are some that the programs take.
+fn units() -> anyhow::Result<()> {
+    let (build, into) = (build()?, Folder::new()?);
+    installed(&build, &into)?;
+    let conf = fs::read_to_string(into.path().join("etc/twinwall/example.conf"))?;
+    let line = conf.lines().find_map(|line| line.strip_prefix("OPTIONS="));
+    let options: Vec<&str> = line.context("no OPTIONS")?.split(' ').collect();
+    for twin in TWINS {
+        let unit = format!(
+            "{}@example.service",
+            twin.program().replace("-firewall", "")
+        );
+        let unit = format!("twinwall-{unit}");
+        let mut verify = Command::new("systemd-analyze");
+        verify
+            .args(["verify", "--man=no", "--recursive-errors=yes"])
+            .arg("--root")
+            .arg(into.path());
+        let output = done(verify.arg(&unit))?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(words.trim().is_empty(), "{unit}: {words}");
+        // --help behind them: they are taken as they stand, and nothing runs.
+        let program = into.path().join("usr/sbin").join(twin.program());
+        done(Command::new(program).args(&options).arg("--help"))?;
+    }
+    Ok(())
+}
+
+/// The value of a setting of a unit, if it has one alone.
+fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
+    let values: Vec<_> = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+        .collect();
+    match values[..] {
+        [value] => Ok(value),
+        _ => bail!("{name} is {values:?}"),
+    }
+}
+
+/// What the two units say of each other, of what is theirs, and of what comes after an end: tests of the virtual machine
+/// see it happen.
+fn settings() -> anyhow::Result<()> {
+    let (build, into) = (build()?, Folder::new()?);
+    installed(&build, &into)?;
+    for (twin, other, order) in [("rust", "c", "Before"), ("c", "rust", "After")] {
+        let path = format!("usr/lib/systemd/system/twinwall-{twin}@.service");
+        let unit = fs::read_to_string(into.path().join(path))?;
+        let folder = format!("twinwall/{twin}-%i");
+        let control = format!("/run/{folder}/control");
+        for (name, value) in [
+            ("RuntimeDirectory", folder.as_str()),
+            ("LogsDirectory", "twinwall/%i"),
+            ("KillMode", "process"),
+            ("OOMPolicy", "continue"),
+            ("StartLimitIntervalSec", "0"),
+            ("RestartPreventExitStatus", "2 3 4 5 6"),
+        ] {
+            ensure!(setting(&unit, name)? == value, "{twin}: {name}");
+        }
+        for name in ["ExecStart", "ExecReload"] {
+            ensure!(setting(&unit, name)?.contains(&control), "{twin}: {name}");
+        }
+        let other = format!("twinwall-{other}@%i.service");
+        let says = |line: String| unit.lines().any(|one| one == line);
+        ensure!(says(format!("Conflicts={other}")), "{twin}: Conflicts");
+        ensure!(says(format!("{order}={other}")), "{twin}: {order}");
+        ensure!(
+            !unit.contains("network-pre.target"),
+            "{twin}: no drop-in can put it behind the network"
+        );
+    }
+    Ok(())
+}
+
+/// `make user` makes the user, and no second one: in a mount namespace with users of its own.
+fn user() -> anyhow::Result<()> {
+    namespace()?; // only root can mount
+    need("systemd-sysusers")?;
+    let folder = Folder::new()?;
+    for (file, text) in [
+        ("passwd", "root:x:0:0::/:/bin/sh\n"),
+        ("group", "root:x:0:\n"),
+        ("shadow", "root:*:1:::::::\n"),
+        ("gshadow", "root:*::\n"),
+        ("nsswitch.conf", "passwd: files\ngroup: files\n"),
+    ] {
+        fs::write(folder.path().join(file), text)?;
+    }
+    let script = format!(
+        "mount --bind {} /etc && exec {}",
+        folder.path().display(),
+        script("user").display()
+    );
+    for said in ["made the user twinwall\n", "there is a user twinwall\n"] {
+        let output = done(Command::new("unshare").args(["--mount", "sh", "-c", &script]))?;
+        let found = String::from_utf8_lossy(&output.stdout);
+        ensure!(found == said, "{found}");
+    }
+    let users = fs::read_to_string(folder.path().join("passwd"))?;
+    ensure!(users.matches("twinwall:").count() == 1, "{users}");
+    Ok(())
+}
+
+/// dpkg in a folder instead of a machine: its own list of packages, and no libraries, of which it is told not to care.
+fn dpkg<A: AsRef<OsStr>>(
+    into: &Folder,
+    arguments: impl IntoIterator<Item = A>,
+) -> anyhow::Result<()> {
+    let mut dpkg = Command::new("dpkg");
+    dpkg.env(
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    )
+    .arg(format!("--root={}", into.path().display()))
+    .args([
+        "--log=/dev/null",
+        "--force-script-chrootless",
+        "--force-depends",
+    ]);
+    done(dpkg.args(arguments)).map(drop)
+}
+
+/// In the order in which they can be installed.
+const PACKAGES: [&str; 4] = [
+    "twinwall-common",
+    "twinwall-c",
+    "twinwall-rust",
+    "twinwall-scanner",
+];
+
+/// A program that was installed filters until it is told to stop.
+fn starts_and_stops(into: &Folder, twin: Twin) -> anyhow::Result<()> {
+    let program = into.path().join("usr/sbin").join(twin.program());
+    let mut command = namespace()?.command(program);
+    command
+        .args(["--user", USER, "--policy"])
+        .arg(into.path().join("etc/twinwall/example.nft"));
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut stdout = child.stdout.take().context("stdout is piped")?;
+    let mut first = [0; 6];
+    std::io::Read::read_exact(&mut stdout, &mut first).context("it does not get ready")?;
+    ensure!(&first == b"ready:", "{} says {first:?}", twin.program());
+    testbed::proc::signal(child.id(), libc::SIGTERM);
+    std::io::copy(&mut stdout, &mut std::io::sink())?;
+    let ended = wait_within(&mut child, PATIENCE).context("it does not end")?;
+    ensure!(ended.success(), "{}: {ended}", twin.program());
+    Ok(())
+}
+
+fn deb() -> anyhow::Result<()> {
+    namespace()?; // only root can give files to root
+    for program in ["dpkg-deb", "dh", "systemd-sysusers"] {
+        need(program)?;
+    }
+    let (build, into) = (build()?, Folder::new()?);
+    done(Command::new(script("deb")).arg(build.path()))?;
+    let made = files(&build.path().join("deb"))?;
+    let package = |name: &&str| {
+        let file = made
+            .iter()
+            .find(|file| file.starts_with(&format!("{name}_")));
+        file.map(|file| build.path().join("deb").join(file))
+    };
+    let packages: Vec<_> = PACKAGES.iter().filter_map(package).collect();
+    ensure!(packages.len() == PACKAGES.len(), "made: {made:?}");
+    if need("lintian").is_ok() {
+        let mut lintian = Command::new("lintian");
+        let output = done(
+            lintian
+                .args(["--allow-root", "--fail-on=error,warning"])
+                .args(&packages),
+        )?;
+        let words = String::from_utf8_lossy(&output.stdout);
+        ensure!(words.is_empty(), "lintian: {words}");
+    }
+    let lists = into.path().join("var/lib/dpkg");
+    fs::create_dir_all(lists.join("info"))?;
+    fs::create_dir_all(lists.join("updates"))?;
+    fs::write(lists.join("status"), "")?;
+    let before = files(into.path())?;
+    dpkg(
+        &into,
+        [OsStr::new("--install")]
+            .into_iter()
+            .chain(packages.iter().map(|path| path.as_os_str())),
+    )?;
+    let users = fs::read_to_string(into.path().join("etc/passwd"))?;
+    ensure!(
+        users.contains("twinwall:"),
+        "there is no user twinwall: {users}"
+    );
+    for twin in TWINS {
+        starts_and_stops(&into, twin)?;
+    }
+    for program in ["fwctl", "twinwall-scanner"] {
+        done(Command::new(into.path().join("usr/bin").join(program)).arg("--version"))?;
+    }
+    let purge = PACKAGES.iter().rev().copied();
+    dpkg(&into, ["--purge"].into_iter().chain(purge))?;
+    let left: Vec<_> = files(into.path())?.difference(&before).cloned().collect();
+    // The user stays, as files may be his; so does what dpkg writes for itself.
+    let may = |file: &str| file.starts_with("var/lib/dpkg/") || ACCOUNTS.contains(&file);
+    let left: Vec<_> = left.into_iter().filter(|file| !may(file)).collect();
+    ensure!(left.is_empty(), "is left: {left:?}");
+    Ok(())
+}
+
+const ACCOUNTS: [&str; 5] = [
+    "etc/.pwd.lock",
+    "etc/group",
+    "etc/gshadow",
+    "etc/passwd",
+    "etc/shadow",
+];

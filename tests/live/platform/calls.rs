@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The twins make the same system calls for a packet. Otherwise a benchmark compares designs, not languages.
+
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::place::{namespace_with, LOCALHOST};
+use testbed::strace::{Calls, Trace};
+use testbed::traffic::{udp_client, udp_exchange, UdpFlood, UdpServer};
+use testbed::twin::{Twin, BACKENDS, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Case;
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for backend in BACKENDS {
+        let name = format!("calls/one-at-a-time/{backend}");
+        cases.push(Case::new(name, 240, || one_at_a_time(backend, None)));
+        let name = format!("calls/one-at-a-time-with-a-policy/{backend}");
+        cases.push(Case::new(name, 240, || {
+            one_at_a_time(backend, Some(POLICY))
+        }));
+        for twin in TWINS {
+            let name = format!("calls/flood/{}/{backend}", twin.name());
+            cases.push(Case::new(name, 240, move || flood(twin, backend)));
+        }
+    }
+    cases
+}
+
+const REQUESTS: u64 = 300;
+/// A packet that comes while the firewall is between its verdict and poll spares or costs it a call. We wait until it
+/// sleeps before we send the next, so this should never be; but it is timing.
+const TOLERANCE: u64 = 3;
+
+/// Everything that a policy can ask the kernel for but names of interfaces, which are asked for once a second.
+const POLICY: &str = "table ip t {
+	chain c {
+		type filter hook output priority 0; policy drop;
+		meta skuid != 0 drop
+		ip saddr 127.0.0.1 udp dport 9999 limit rate 100000/second counter meta mark set 5 accept
+	}
+}
+";
+
+/// What the worker calls for so many packets that come one at a time.
+fn calls_one_at_a_time(twin: Twin, backend: &str, policy: Option<&str>) -> anyhow::Result<Calls> {
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let trace = Trace::new(twin.name());
+    let mut arguments = vec![
+        "--backend",
+        backend,
+        "--spin",
+        "0",
+        "--coalesce",
+        "0",
+        "--json",
+    ];
+    let folder = Folder::new()?;
+    let file = folder.file("policy.nft");
+    if let Some(policy) = policy {
+        folder.write("policy.nft", policy)?;
+        arguments.extend(["--policy", &file]);
+    }
+    let firewall = Firewall::start_under(&namespace, &trace.wrapper(), twin, &arguments)?;
+    let _server = UdpServer::start(&namespace, LOCALHOST, true)?;
+    let client = udp_client(&namespace, LOCALHOST)?;
+    let asleep = || firewall.is_idle();
+    for _ in 0..REQUESTS {
+        until("the worker sleeps in poll", PATIENCE, asleep)?;
+        udp_exchange(&client, 1)?;
+    }
+    until("the worker sleeps in poll", PATIENCE, asleep)?;
+    let ledger = firewall.stop()?.total;
+    ledger.check_clean()?;
+    ensure!(
+        ledger.received == REQUESTS,
+        "received {} of {REQUESTS}",
+        ledger.received
+    );
+    trace.calls_between_polls()
+}
+
+fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<()> {
+    let [rust, c] = TWINS.map(|twin| calls_one_at_a_time(twin, backend, policy));
+    let (rust, c) = (rust.context("rust")?, c.context("c")?);
+    println!("{backend}, {REQUESTS} packets one at a time: rust {rust:?}, c {c:?}");
+    ensure!(
+        rust.keys().eq(c.keys()),
+        "different calls: rust {rust:?}, c {c:?}"
+    );
+    for (name, count) in &rust {
+        ensure!(
+            count.abs_diff(c[name]) <= TOLERANCE,
+            "{name}: rust {count}, c {}",
+            c[name]
+        );
+        // Nothing is called now and then only: each belongs to every packet.
+        let per_packet = (*count as f64 / REQUESTS as f64).round() as u64;
+        ensure!(
+            per_packet > 0,
+            "{name} is called {count} times for {REQUESTS} packets"
+        );
+        ensure!(
+            count.abs_diff(per_packet * REQUESTS) <= TOLERANCE,
+            "{name} is called {count} times"
+        );
+    }
+    let total: u64 = rust.values().sum();
+    // poll, receive, answer, and a look whether the socket is empty now.
+    ensure!(
+        total <= 4 * REQUESTS + TOLERANCE,
+        "{total} calls for {REQUESTS} packets: {rust:?}"
+    );
+    Ok(())
+}
+
+/// In a flood one call serves many packets. (The tracer slows the firewall down, which makes batches fuller than they
+/// are without it, but a loop that makes calls for each packet would be found.)
+fn flood(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
+    const PACKETS: u64 = 50_000;
+    let namespace = namespace_with("loopback-9999-udp")?;
+    let trace = Trace::new("flood");
+    let firewall = Firewall::start_under(
+        &namespace,
+        &trace.wrapper(),
+        twin,
+        &["--backend", backend, "--json"],
+    )?;
+    let server = UdpServer::start(&namespace, LOCALHOST, false)?;
+    let asleep = || firewall.is_idle();
+    until("the worker sleeps in poll", PATIENCE, asleep)?;
+    let flood = UdpFlood::start(udp_client(&namespace, LOCALHOST)?);
+    until(
+        "the flood has reached the server",
+        Duration::from_secs(120),
+        || Ok(server.arrived()? > PACKETS),
+    )?;
+    flood.stop();
+    let ledger = firewall.settled_ledger()?.total;
+    firewall.stop()?.total.check_reconciled()?;
+    let calls = trace.calls_between_polls()?;
+    let total: u64 = calls.values().sum();
+    let per_packet = total as f64 / ledger.received as f64;
+    println!(
+        "{}/{backend}, {} packets in a flood: {per_packet:.3} calls a packet, {calls:?}",
+        twin.name(),
+        ledger.received
+    );
+    ensure!(
+        total > 0 && per_packet < 0.2,
+        "{per_packet:.3} calls a packet: {calls:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The twins against each other as they run: their starts, their failures, what they report, the system calls of a packet.
+
+use twinwall_tests::case::Case;
+
+mod calls;
+mod failures;
+mod policy;
+mod reports;
+mod start;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let parts = [
+        start::cases(),
+        failures::cases(),
+        policy::cases(),
+        reports::cases(),
+        calls::cases(),
+    ];
+    parts.into_iter().flatten().collect()
+}

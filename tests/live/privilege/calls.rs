@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a firewall calls once it runs, in a run in which all happens that can: each call is declared, and what is declared
+//! is called, but for what stands below.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::control::Client;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore, LOCALHOST};
+use testbed::proc;
+use testbed::strace::Trace;
+use testbed::traffic::{tcp_connect, udp_client, udp_send, UdpFlood};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Case;
+
+use super::declared::{declared, FIREWALL, GUARD};
+use super::running::{of_both, policy, RULES};
+
+pub fn cases() -> Vec<Case> {
+    of_both("calls", &[("are-those-declared", are_those_declared)])
+}
+
+/// Calls that a run need not make, and when they are made.
+const SELDOM: &[(&str, &str)] = &[
+    ("brk", "the C library grows its first heap"),
+    ("clock_gettime", "a machine without a clock in its vDSO"),
+    ("clone", "threads, on kernels without clone3"),
+    ("clone3", "threads, on kernels with it"),
+    (
+        "fcntl",
+        "a debug build of the Rust guard closes a descriptor",
+    ),
+    (
+        "fstat",
+        "what newer C libraries call in place of newfstatat",
+    ),
+    ("futex", "in a guard: a thread that is not alone"),
+    ("geteuid", "a link leads to the folder of the events file"),
+    ("getpid", "the end by SIGSYS"),
+    ("getrandom", "seeds of the C library's heaps and of tables"),
+    ("gettid", "the end by SIGSYS"),
+    ("gettimeofday", "a machine without a clock in its vDSO"),
+    ("kill", "a worker's loop ends by an error"),
+    ("madvise", "the C library gives memory back"),
+    ("mmap", "in a guard: a heap grows"),
+    ("mprotect", "the heap of a thread grows"),
+    ("mremap", "large blocks grow"),
+    ("munmap", "in a guard: a heap shrinks"),
+    ("restart_syscall", "a sleep goes on after SIGCONT"),
+    ("rt_sigaction", "the end by SIGSYS"),
+    ("rt_sigprocmask", "the end by SIGSYS"),
+    ("rt_sigreturn", "the end by SIGSYS"),
+    (
+        "setsockopt",
+        "a client of the metrics has not read its answer in time",
+    ),
+    ("sysinfo", "the C library sorts more than a kilobyte"),
+    ("tgkill", "the end by SIGSYS"),
+];
+
+const METRICS: &str = "127.0.0.1:9100";
+const MORE_RULES: &str =
+    "\t\tmeta iifname \"veth*\" log counter\n\t\ttcp dport 9999 reject with tcp reset";
+
+/// What was called after the process had its filter.
+#[derive(Default)]
+struct Made {
+    firewall: BTreeSet<String>,
+    guard: BTreeSet<String>,
+}
+
+/// Reads a trace: `PID name(arguments…`. A process is filtered behind its last seccomp(2).
+fn read_trace(trace: &Trace, guards: &[u32], made: &mut Made) -> anyhow::Result<()> {
+    let text = fs::read_to_string(trace.path())?;
+    let calls: Vec<(u32, &str)> = text.lines().filter_map(call_of).collect();
+    let is_guard = |pid: u32| guards.contains(&pid);
+    for guard in [false, true] {
+        let of: Vec<_> = calls
+            .iter()
+            .filter(|(pid, _)| is_guard(*pid) == guard)
+            .collect();
+        let filtered = of.iter().rposition(|(_, name)| *name == "seccomp");
+        let filtered = filtered.context("no seccomp(2) in the trace")?;
+        let names = of[filtered + 1..].iter().map(|(_, name)| name.to_string());
+        match guard {
+            true => made.guard.extend(names),
+            false => made.firewall.extend(names),
+        }
+    }
+    Ok(())
+}
+
+fn call_of(line: &str) -> Option<(u32, &str)> {
+    let (pid, rest) = line.split_once(' ')?;
+    let (name, _) = rest.trim_start().split_once('(')?;
+    let is_name = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some((pid.parse().ok()?, name))
+}
+
+/// A folder, the sockets in it that others read, and what a firewall is started with.
+struct Stage {
+    namespace: Namespace,
+    folder: Folder,
+    control: String,
+    policy: String,
+}
+
+fn stage() -> anyhow::Result<Stage> {
+    let namespace = namespace()?;
+    restore(&namespace, "iptables", RULES)?;
+    let folder = Folder::shared()?;
+    let bound = |name: &str| -> anyhow::Result<String> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.file(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
+        Ok(path)
+    };
+    let notify = UnixDatagram::bind(folder.file("notify"))?;
+    // Who tells systemd something waits until it listens, as it always does.
+    std::thread::spawn(move || while notify.recv(&mut [0; 100]).is_ok() {});
+    bound("notify")?;
+    let events = UnixListener::bind(folder.file("listener"))?;
+    // A listener that goes away again and again, so that it is looked for anew.
+    std::thread::spawn(move || {
+        while events
+            .accept()
+            .is_ok_and(|(mut from, _)| from.read(&mut [0; 100]).is_ok())
+        {}
+    });
+    bound("listener")?;
+    Ok(Stage {
+        namespace,
+        control: folder.file("control"),
+        policy: folder.write("p.nft", policy(MORE_RULES))?,
+        folder,
+    })
+}
+
+/// Starts a firewall under strace, with the guard that it has.
+fn start(
+    stage: &Stage,
+    trace: &Trace,
+    twin: Twin,
+    arguments: &[&str],
+) -> anyhow::Result<(Firewall, u32)> {
+    let notify = format!("NOTIFY_SOCKET={}", stage.folder.file("notify"));
+    let mut wrapper = vec!["env", &notify, "WATCHDOG_USEC=200000"];
+    wrapper.extend(trace.wrapper());
+    let mut all = vec![
+        "--policy",
+        &stage.policy,
+        "--control",
+        &stage.control,
+        "--json",
+        "--pin",
+    ];
+    all.extend(["--metrics", METRICS, "--stats", "1"]);
+    all.extend(["--deadline", "200", "--fail", "crash=open"]);
+    all.extend(arguments);
+    let firewall = Firewall::start_under(&stage.namespace, &wrapper, twin, &all)?;
+    let path = format!("/proc/{0}/task/{0}/children", firewall.pid);
+    let guard = fs::read_to_string(path)?
+        .trim()
+        .parse()
+        .context("a guard")?;
+    Ok((firewall, guard))
+}
+
+fn get(stage: &Stage, request: &str) -> anyhow::Result<String> {
+    let address: SocketAddr = METRICS.parse()?;
+    let mut stream = stage.namespace.enter(|| TcpStream::connect(address))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Everything that can be asked of a firewall while it filters.
+fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
+    let client = udp_client(&stage.namespace, LOCALHOST)?;
+    let mut tail = UnixStream::connect(&stage.control)?;
+    writeln!(tail, r#"{{"command":"tail","packets":true}}"#)?;
+    udp_send(&client, 10, 18)?;
+    let address = SocketAddr::new(LOCALHOST, 9999);
+    ensure!(
+        tcp_connect(&stage.namespace, LOCALHOST, PATIENCE).is_err(),
+        "{address} is not rejected"
+    );
+    tail.set_read_timeout(Some(PATIENCE))?;
+    ensure!(tail.read(&mut [0; 1000])? > 0, "no events for the tail");
+    for name in ["status", "stats", "rules", "reload"] {
+        Client::new(&stage.control)?.command(name)?;
+    }
+    ensure!(
+        Client::new(&stage.control)?.ask("garbage")?["ok"] == false,
+        "garbage is taken"
+    );
+    let metrics = get(
+        stage,
+        "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    )?;
+    ensure!(metrics.contains("# EOF"), "{metrics}");
+    get(stage, "GET /nothing HTTP/1.0\r\n\r\n")?;
+    get(stage, "garbage\r\n\r\n")?;
+    for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+        proc::signal(firewall.pid, signal);
+    }
+    // A stall, which the guard ends.
+    proc::signal(firewall.pid, libc::SIGSTOP);
+    udp_send(&client, 10, 18)?;
+    std::thread::sleep(Duration::from_millis(600));
+    proc::signal(firewall.pid, libc::SIGCONT);
+    let flood = UdpFlood::start(client);
+    std::thread::sleep(Duration::from_millis(1200)); // beyond an interval of --stats, too
+    flood.stop();
+    Ok(())
+}
+
+/// The first of two firewalls does everything and is replaced by the second, which does it as well and is stopped, or killed:
+/// then the guard goes on alone.
+fn run(
+    stage: &Stage,
+    twin: Twin,
+    arguments: &[&str],
+    crash: bool,
+    made: &mut Made,
+) -> anyhow::Result<()> {
+    let (first, second) = (Trace::new("first"), Trace::new("second"));
+    let (old, old_guard) = start(stage, &first, twin, arguments)?;
+    ask_for_all(stage, &old)?;
+    let take_over = [arguments, &["--take-over", &stage.control]].concat();
+    let (new, new_guard) = match start(stage, &second, twin, &take_over) {
+        Ok(started) => started,
+        Err(error) => {
+            let words = old.end_by(libc::SIGTERM)?.stderr;
+            return Err(error.context(format!("the old one says: {words}")));
+        }
+    };
+    let ended = old.end_by(0)?;
+    ensure!(
+        ended.code == Some(0),
+        "the old one: {:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    ask_for_all(stage, &new)?;
+    if crash {
+        proc::signal(new.pid, libc::SIGKILL);
+        let client = udp_client(&stage.namespace, LOCALHOST)?;
+        until("the guard receives packets", PATIENCE, || {
+            // Refused once the guard lets it pass: nobody listens.
+            let _ = udp_send(&client, 1, 18);
+            let text = fs::read_to_string(second.path())?;
+            let mut calls = text.lines().filter_map(call_of);
+            Ok(calls.any(|call| call == (new_guard, "recvmmsg")))
+        })?;
+        proc::signal(new_guard, libc::SIGTERM);
+        new.end_by(0)?;
+    } else {
+        let ended = new.end_by(libc::SIGTERM)?;
+        ensure!(
+            ended.code == Some(0),
+            "the new one: {:?}: {}",
+            ended.code,
+            ended.stderr
+        );
+    }
+    until("the guards have ended", PATIENCE, || {
+        let gone = |guard| proc::state(guard).map_or(true, |state| state == 'Z');
+        Ok(gone(old_guard) && gone(new_guard))
+    })?;
+    read_trace(&first, &[old_guard], made)?;
+    read_trace(&second, &[new_guard], made)
+}
+
+fn are_those_declared(twin: Twin) -> anyhow::Result<()> {
+    let mut made = Made::default();
+    let stage = stage()?;
+    let events = stage.folder.file("events");
+    let listener = format!("unix:{}", stage.folder.file("listener"));
+    let (to_file, to_listener) = (["--events", &events], ["--events", &listener]);
+    run(&stage, twin, &to_file, false, &mut made)?;
+    run(&stage, twin, &to_listener, true, &mut made)?;
+    for (who, mark, made) in [
+        ("firewall", FIREWALL, made.firewall),
+        ("guard", GUARD, made.guard),
+    ] {
+        let declared = declared(twin, mark)?;
+        let undeclared: Vec<_> = made.difference(&declared).collect();
+        ensure!(
+            undeclared.is_empty(),
+            "the {who} calls {undeclared:?}, which no source declares"
+        );
+        let seldom = |name: &str| SELDOM.iter().any(|(seldom, _)| *seldom == name);
+        let unused: Vec<_> = declared
+            .difference(&made)
+            .filter(|name| !seldom(name))
+            .collect();
+        println!(
+            "{who} of {}: {} declared, {} made",
+            twin.name(),
+            declared.len(),
+            made.len()
+        );
+        ensure!(
+            unused.is_empty(),
+            "the {who} never calls {unused:?}, which are declared"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Landlock: a policy is read anew from where it was, and from nowhere else, whoever may read it.
+
+use std::fs;
+
+use anyhow::ensure;
+use serde_json::Value;
+use testbed::control::Client;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::place::namespace;
+use testbed::proc;
+use testbed::skip::skip;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Case;
+
+use super::running::{of_both, policy};
+
+pub fn cases() -> Vec<Case> {
+    of_both(
+        "files",
+        &[
+            ("outside", outside),
+            ("inside", inside),
+            ("events-anew", events_anew),
+        ],
+    )
+}
+
+fn need_landlock() -> anyhow::Result<()> {
+    // SAFETY: asked for the version, landlock_create_ruleset(2) takes no memory.
+    match unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) } {
+        version if version > 0 => Ok(()),
+        _ => Err(skip("this kernel has no Landlock")),
+    }
+}
+
+/// Reloads a policy that includes a file of another folder, which everybody may read.
+fn reload_outside(twin: Twin, sandbox: &str) -> anyhow::Result<Value> {
+    let (folder, other) = (Folder::shared()?, Folder::shared()?);
+    let file = folder.write("p.nft", policy(""))?;
+    let control = folder.file("control");
+    let arguments = [
+        "--policy",
+        &file,
+        "--control",
+        &control,
+        "--sandbox",
+        sandbox,
+    ];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;
+    folder.write("p.nft", format!("include \"{included}\"\n{}", policy("")))?;
+    let answer = Client::new(&control)?.ask(r#"{"command":"reload"}"#)?;
+    drop(firewall);
+    Ok(answer)
+}
+
+fn outside(twin: Twin) -> anyhow::Result<()> {
+    need_landlock()?;
+    let answer = reload_outside(twin, "on")?;
+    let error = answer["error"].as_str().unwrap_or_default();
+    ensure!(
+        answer["ok"] == false && error.contains("Permission denied"),
+        "{answer}"
+    );
+    let answer = reload_outside(twin, "off")?;
+    ensure!(answer["ok"] == true, "without a sandbox: {answer}");
+    Ok(())
+}
+
+/// Editors put another file in a policy's place; a link's target may be changed; an include of the start's stays.
+fn inside(twin: Twin) -> anyhow::Result<()> {
+    let (folder, other) = (Folder::shared()?, Folder::shared()?);
+    let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;
+    let text = format!("include \"{included}\"\n{}", policy(""));
+    let target = other.write("target.nft", &text)?;
+    let file = folder.file("p.nft");
+    std::os::unix::fs::symlink(&target, &file)?;
+    let control = folder.file("control");
+    let arguments = ["--policy", &file, "--control", &control];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    Client::new(&control)?.command("reload")?;
+    let anew = other.write("anew.nft", &text)?;
+    fs::rename(anew, &target)?;
+    Client::new(&control)?.command("reload")?;
+    let anew = folder.write("anew.nft", &text)?;
+    fs::rename(anew, &file)?;
+    Client::new(&control)?.command("reload")?;
+    firewall.end_by(libc::SIGTERM)?;
+    ensure!(!fs::exists(&control)?, "the control socket is still there");
+    Ok(())
+}
+
+/// SIGUSR2 makes the events file anew where it was.
+fn events_anew(twin: Twin) -> anyhow::Result<()> {
+    let folder = Folder::shared()?;
+    let (events, control) = (folder.file("events"), folder.file("control"));
+    let file = folder.write("p.nft", policy(""))?;
+    let arguments = [
+        "--events",
+        &events,
+        "--policy",
+        &file,
+        "--control",
+        &control,
+    ];
+    let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
+    fs::rename(&events, folder.file("events.1"))?;
+    proc::signal(firewall.pid, libc::SIGUSR2);
+    Client::new(&control)?.command("reload")?; // which is an event
+    until("there is a new file with events", PATIENCE, || {
+        Ok(fs::read_to_string(&events).is_ok_and(|text| !text.is_empty()))
+    })
+}

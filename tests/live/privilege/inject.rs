@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A system call that a process makes as if its own code did: a tracer (ptrace(2)) sets its registers where it waits in
+//! another call. What a firewall's filter lets an intruder do is seen by it.
+
+use std::mem;
+use std::ptr;
+
+use anyhow::{bail, ensure};
+use testbed::proc;
+
+/// Of `syscall`, the instruction.
+const INSTRUCTION_BYTES: u64 = 2;
+
+/// How a stop at a call's entry or exit is told (PTRACE_O_TRACESYSGOOD).
+const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+
+/// What came of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was made and gave this: -errno if it failed.
+    Gave(i64),
+    /// The filter sent SIGSYS in its place.
+    Forbidden,
+}
+
+fn last_error() -> std::io::Error {
+    std::io::Error::last_os_error()
+}
+
+fn request(kind: u32, pid: i32, address: u64, data: u64) -> anyhow::Result<()> {
+    // SAFETY: the requests of this file take numbers in both places, or a pointer to registers that live during the call.
+    let result = unsafe { libc::ptrace(kind, pid, address, data) };
+    ensure!(result == 0, "ptrace {kind:#x}: {}", last_error());
+    Ok(())
+}
+
+/// The signal that the process has stopped with.
+fn stopped(pid: i32) -> anyhow::Result<i32> {
+    let mut status = 0;
+    // SAFETY: the status lives during the call.
+    let waited = unsafe { libc::waitpid(pid, &mut status, libc::__WALL) };
+    ensure!(waited == pid, "waitpid: {}", last_error());
+    match libc::WIFSTOPPED(status) {
+        true => Ok(libc::WSTOPSIG(status)),
+        false => bail!("it has ended: {status:#x}"),
+    }
+}
+
+fn is_pending(pid: i32, signal: i32) -> anyhow::Result<bool> {
+    let pending = proc::status(pid as u32, pid as u32, "SigPnd")?;
+    Ok(u64::from_str_radix(&pending, 16)? >> (signal - 1) & 1 == 1)
+}
+
+fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
+    // SAFETY: registers are numbers, for which all zeros is valid.
+    let mut registers: libc::user_regs_struct = unsafe { mem::zeroed() };
+    request(
+        libc::PTRACE_GETREGS,
+        pid,
+        0,
+        ptr::from_mut(&mut registers) as u64,
+    )?;
+    Ok(registers)
+}
+
+/// Has the main thread of a process, which waits in a system call, make another one, and lets it go on. The process must not
+/// be traced. What the filter sends in place of the call is delivered when it goes on.
+pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcome> {
+    let pid = i32::try_from(pid)?;
+    request(
+        libc::PTRACE_SEIZE,
+        pid,
+        0,
+        libc::PTRACE_O_TRACESYSGOOD as u64,
+    )?;
+    request(libc::PTRACE_INTERRUPT, pid, 0, 0)?;
+    while stopped(pid)? != libc::SIGTRAP {
+        request(libc::PTRACE_CONT, pid, 0, 0)?;
+    }
+    let before = registers(pid)?;
+    let mut changed = before;
+    // Behind the instruction of the call that it waits in; the kernel does not repeat that one.
+    changed.rip -= INSTRUCTION_BYTES;
+    changed.orig_rax = u64::MAX;
+    changed.rax = number as u64;
+    [changed.rdi, changed.rsi, changed.rdx] = arguments;
+    request(libc::PTRACE_SETREGS, pid, 0, ptr::from_ref(&changed) as u64)?;
+    for _ in ["entry", "exit"] {
+        request(libc::PTRACE_SYSCALL, pid, 0, 0)?;
+        let signal = stopped(pid)?;
+        if signal == libc::SIGSYS || is_pending(pid, libc::SIGSYS)? {
+            // One that is pending comes by itself.
+            let delivered = if signal == CALL_STOP { 0 } else { signal };
+            request(libc::PTRACE_DETACH, pid, 0, delivered as u64)?;
+            return Ok(Outcome::Forbidden);
+        }
+    }
+    let gave = registers(pid)?.rax as i64;
+    let mut restored = before;
+    // As if a signal had interrupted it.
+    restored.rax = -i64::from(libc::EINTR) as u64;
+    restored.orig_rax = u64::MAX;
+    request(
+        libc::PTRACE_SETREGS,
+        pid,
+        0,
+        ptr::from_ref(&restored) as u64,
+    )?;
+    request(libc::PTRACE_DETACH, pid, 0, 0)?;
+    Ok(Outcome::Gave(gave))
+}

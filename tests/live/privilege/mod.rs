@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Least privilege: what a running firewall may still do, what happens if it does something else, and what it tells
+//! systemd.
+
+use twinwall_tests::case::Case;
+
+mod calls;
+mod declared;
+mod files;
+mod forbidden;
+mod inject;
+mod journal;
+mod limits;
+mod notify;
+mod paths;
+mod rights;
+mod running;
+mod user;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let parts = [
+        declared::cases(),
+        rights::cases(),
+        user::cases(),
+        forbidden::cases(),
+        limits::cases(),
+        files::cases(),
+        paths::cases(),
+        calls::cases(),
+        notify::cases(),
+        journal::cases(),
+    ];
+    parts.into_iter().flatten().collect()
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy that takes the place of another while packets come.
+
+use twinwall_tests::case::{for_each_twin, Case};
+
+mod drain;
+mod flood;
+mod folder;
+mod refused;
+mod rules;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [flood::ROWS, rules::ROWS, refused::ROWS, drain::ROWS].concat();
+    for_each_twin(&rows)
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The old firewall: whatever the new one does wrong, it goes on, and says why.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::firewall::{Ended, Firewall};
+use testbed::ledger::Stats;
+use testbed::packets::force_send_buffer;
+use testbed::place::LOCALHOST;
+use testbed::proc;
+use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, udp_send, UdpServer};
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::peer::{netlink, Peer, REQUEST};
+use super::setting::Setting;
+
+pub const ROWS: &[Row] = &[
+    ("new-one-ends", 60, new_one_ends),
+    ("new-one-ends-amid-the-state", 60, new_one_ends_amid),
+    ("new-one-is-silent", 60, new_one_is_silent),
+    ("new-one-is-not-ready", 60, new_one_is_not_ready),
+    ("new-one-does-not-read", 60, new_one_does_not_read),
+    (
+        "new-one-says-something-else",
+        60,
+        new_one_says_something_else,
+    ),
+    ("new-one-fails-for-its-policy", 60, new_one_fails),
+    (
+        "new-one-fails-with-everything-in-hand",
+        60,
+        new_one_fails_late,
+    ),
+    ("one-upgrade-at-a-time", 60, one_at_a_time),
+    ("no-reload-meanwhile", 60, no_reload),
+    ("told-to-stop-meanwhile", 60, told_to_stop),
+    ("refuses-classic", 60, refuses_classic),
+    ("refuses-another-version", 60, refuses_version),
+    ("who-may-not-take-over", 60, who_may_not),
+    ("once-given-nothing-else-is-served", 60, nothing_else_served),
+];
+
+/// How long the old one waits for the new one to be ready, and for it to take over what stands still.
+const PREPARE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_secs(2);
+/// Sent while nobody answers.
+const WAITING: u64 = 500;
+
+const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: see what it says, \
+                     and try again\n";
+const SILENT: &str = "warning: upgrade: this firewall goes on: the new firewall does not go on with the upgrade: see \
+                      what it says, and try again\n";
+const STRANGE: &str =
+    "warning: upgrade: this firewall goes on: the new firewall says what no firewall would: is it \
+                       one of this kind?\n";
+
+/// How far an upgrade has come when it fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum When {
+    Preparing,
+    Paused,
+}
+
+const ALWAYS: [When; 2] = [When::Preparing, When::Paused];
+
+/// Has an upgrade fail, and checks that the old firewall answers all datagrams, at once or when it goes on. Gives what
+/// it said.
+fn fail(
+    twin: Twin,
+    when: When,
+    play: impl FnOnce(&Setting, &mut Peer) -> anyhow::Result<()>,
+) -> anyhow::Result<Ended> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+    tcp_ask(&mut stream)?;
+    let server = UdpServer::start(&setting.namespace, LOCALHOST, false)?;
+    let client = udp_client(&setting.namespace, LOCALHOST)?;
+    force_send_buffer(&client, 16 << 20)?;
+    let mut peer = Peer::connect(&setting)?;
+    peer.ask()?;
+    if when == When::Paused {
+        peer.commit()?;
+    }
+    udp_send(&client, WAITING, 18)?;
+    match when {
+        When::Preparing => server.check_arrived(WAITING)?,
+        When::Paused => ensure!(server.arrived()? == 0, "the old firewall still filters"),
+    }
+    play(&setting, &mut peer)?;
+    drop(peer);
+    server.check_arrived(WAITING)?;
+    tcp_ask(&mut stream)?;
+    let stats = firewall.settled_ledger()?;
+    stats.total.check_clean()?;
+    firewall.end_by(libc::SIGTERM)
+}
+
+fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
+    ensure!(
+        ended.code == Some(0) && ended.stderr == expected,
+        "exit code {:?}, stderr: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+fn new_one_ends(twin: Twin) -> anyhow::Result<()> {
+    for when in ALWAYS {
+        check_said(&fail(twin, when, |_, _| Ok(()))?, ENDED)?;
+    }
+    Ok(())
+}
+
+/// Before it has read what the old one says.
+fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+    for _ in 0..20 {
+        let mut peer = Peer::connect(&setting)?;
+        peer.prove()?;
+        peer.say(REQUEST)?;
+        drop(peer);
+        tcp_ask(&mut stream)?;
+    }
+    firewall.settled_ledger()?.total.check_clean()?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+/// Has the new one say no more, and checks how long the old one waits.
+fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
+    let ended = fail(twin, when, |_, peer| {
+        let since = Instant::now();
+        let end = peer.hear();
+        let took = since.elapsed();
+        ensure!(end.is_err(), "the old firewall said {end:?}");
+        let about = limit / 2..2 * limit;
+        ensure!(about.contains(&took), "the old firewall waited {took:?}");
+        Ok(())
+    })?;
+    check_said(&ended, SILENT)
+}
+
+/// What waits has a bound.
+fn new_one_is_silent(twin: Twin) -> anyhow::Result<()> {
+    wait_for(twin, When::Paused, PAUSE)
+}
+
+fn new_one_is_not_ready(twin: Twin) -> anyhow::Result<()> {
+    wait_for(twin, When::Preparing, PREPARE)
+}
+
+/// With so many queues that what is said of them does not fit into the socket: the old one answers others soon.
+fn new_one_does_not_read(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-balance 0:255")?;
+    let firewall = setting.start(twin, &["--queue", "0:255", "--receive-buffer", "65536"])?;
+    let mut peer = Peer::connect(&setting)?;
+    peer.say(REQUEST)?;
+    let mut other = Peer::connect(&setting)?;
+    let since = Instant::now();
+    other.say("{\"command\":\"status\"}\n")?;
+    ensure!(other.hear()?["ok"] == true, "no status");
+    ensure!(since.elapsed() < 5 * PAUSE, "it took {:?}", since.elapsed());
+    drop(peer);
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+fn new_one_says_something_else(twin: Twin) -> anyhow::Result<()> {
+    for (when, line) in [
+        (When::Preparing, "GET / HTTP/1.1\n"),
+        (When::Preparing, "{\"command\":\"taken\"}\n"),
+        (When::Preparing, "\n"),
+        (When::Paused, "{\"command\":\"commit\"}\n"),
+        (When::Paused, "{}\n"),
+        (When::Paused, "\n"),
+    ] {
+        let ended = fail(twin, when, |_, peer| {
+            peer.say(line)?;
+            ensure!(peer.hear().is_err(), "the old firewall answers {line}");
+            Ok(())
+        })?;
+        check_said(&ended, STRANGE)?;
+    }
+    Ok(())
+}
+
+/// A firewall that does not get as far as to ask.
+fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    let policy = setting.policy("policy.nft", &["table inet filter {"])?;
+    for new in TWINS {
+        let failed = setting.fail_to_take(new, &["--policy", &policy])?;
+        ensure!(failed.code == Some(2), "exit code {:?}", failed.code);
+    }
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
+    firewall.finish()?.total.check_clean()
+}
+
+/// A firewall that fails when it has everything: it can't write its events.
+fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    let control = setting.control();
+    let arguments = ["--events", "/none/events", "--control", &control];
+    for new in TWINS {
+        let failed = setting.fail_to_take(new, &arguments)?;
+        ensure!(failed.code != Some(0), "exit code {:?}", failed.code);
+    }
+    // Its control socket is where it was.
+    let mut peer = Peer::connect(&setting)?;
+    peer.say("{\"command\":\"status\"}\n")?;
+    let status = peer.hear()?;
+    ensure!(status["counts"]["upgrades_failed"] == 2, "{status}");
+    drop(peer);
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
+    firewall.settled_ledger()?.total.check_clean()?;
+    check_said(&firewall.end_by(libc::SIGTERM)?, &[ENDED, ENDED].concat())
+}
+
+const BUSY: &str = "another firewall is about to take over";
+
+/// Who asks while another prepares is told so; the control socket is served, and packets are.
+fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut first = Peer::connect(&setting)?;
+    first.ask()?;
+    let mut second = Peer::connect(&setting)?;
+    second.prove()?;
+    second.say(REQUEST)?;
+    let answer = second.hear()?;
+    let told = format!("{BUSY}: try again when that is done or has failed");
+    ensure!(answer["ok"] == false && answer["error"] == told, "{answer}");
+    tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
+    for new in TWINS {
+        let failed = setting.fail_to_take(new, &[])?;
+        let expected = format!("error: the old firewall gives nothing away: {told}\n");
+        ensure!(
+            failed.code == Some(1) && failed.stderr == expected,
+            "{}",
+            failed.stderr
+        );
+    }
+    drop(first);
+    until("the first has failed", PATIENCE, || {
+        second.say("{\"command\":\"status\"}\n")?;
+        Ok(second.hear()?["counts"]["upgrades_failed"] == 1)
+    })?;
+    drop(second);
+    let mut third = Peer::connect(&setting)?;
+    third.ask()?;
+    drop(third);
+    until("the third has failed", PATIENCE, || {
+        let mut asking = Peer::connect(&setting)?;
+        asking.say("{\"command\":\"status\"}\n")?;
+        Ok(asking.hear()?["counts"]["upgrades_failed"] == 2)
+    })?;
+    firewall.settled_ledger()?.total.check_clean()?;
+    check_said(&firewall.end_by(libc::SIGTERM)?, &[ENDED, ENDED].concat())
+}
+
+/// The policy whose rules a new firewall was told stays until that has them.
+fn no_reload(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let policy = setting.policy("policy.nft", &["table inet t { }"])?;
+    let firewall = setting.start(twin, &["--policy", &policy])?;
+    let mut peer = Peer::connect(&setting)?;
+    peer.ask()?;
+    let mut asking = Peer::connect(&setting)?;
+    asking.say("{\"command\":\"reload\"}\n")?;
+    let answer = asking.hear()?;
+    let told = format!("{BUSY}: reload when that is done or has failed");
+    ensure!(answer["ok"] == false && answer["error"] == told, "{answer}");
+    drop(peer);
+    until("the upgrade has failed", PATIENCE, || {
+        asking.say("{\"command\":\"reload\"}\n")?;
+        Ok(asking.hear()?["ok"] == true)
+    })?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    let refused = format!("error: reload: {told}: the policy stays as it was\n");
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    ensure!(ended.stderr.starts_with(&refused), "{}", ended.stderr);
+    ensure!(ended.stderr.ends_with(ENDED), "{}", ended.stderr);
+    Ok(())
+}
+
+fn told_to_stop(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    let mut peer = Peer::connect(&setting)?;
+    peer.ask()?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    let told =
+        "warning: upgrade: this firewall was told to end: start the new one without --take-over\n";
+    check_said(&ended, told)?;
+    let last = Stats::parse(ended.lines.last().map_or("", String::as_str))?;
+    ensure!(last.reason == "exit" && last.reconciled, "{last:?}");
+    ensure!(peer.hear().is_err(), "the old one still speaks");
+    Ok(())
+}
+
+/// Nothing is given to who can't take it.
+fn refuses_classic(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &["--backend", "classic"])?;
+    let mut peer = Peer::connect(&setting)?;
+    peer.prove()?;
+    peer.say("{\"command\":\"upgrade\",\"version\":2,\"backend\":\"classic\"}\n")?;
+    let answer = peer.hear()?;
+    let error = answer["error"].as_str().unwrap_or_default();
+    ensure!(
+        answer["ok"] == false
+            && error.ends_with("start the new firewall with --backend raw or mnl"),
+        "{answer}"
+    );
+    finish(firewall)
+}
+
+fn refuses_version(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    let mut peer = Peer::connect(&setting)?;
+    peer.say("{\"command\":\"upgrade\",\"version\":1,\"backend\":\"raw\"}\n")?;
+    let answer = peer.hear()?;
+    let told =
+        "\"version\": expected 2: stop this firewall, and start the new one without --take-over";
+    ensure!(answer["ok"] == false && answer["error"] == told, "{answer}");
+    finish(firewall)
+}
+
+fn finish(firewall: Firewall) -> anyhow::Result<()> {
+    firewall.finish()?.total.check_clean()
+}
+
+/// Some user, and some group.
+const USER: u32 = 4711;
+const GROUP: u32 = 4712;
+/// As whom the firewall runs.
+const DAEMON: u32 = 1;
+
+/// Runs something as a user without any capability, on a thread that ends with it.
+fn as_user<T: Send>(uid: u32, gid: u32, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: the raw calls change this thread only, and touch no memory.
+            let results = unsafe {
+                [
+                    libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()),
+                    libc::syscall(libc::SYS_setresgid, gid, gid, gid),
+                    libc::syscall(libc::SYS_setresuid, uid, uid, uid),
+                ]
+            };
+            assert_eq!(results, [0; 3], "root can be anybody");
+            work()
+        });
+        thread.join().expect("no panic")
+    })
+}
+
+/// Asks for an upgrade; gives the error that is answered.
+fn refusal(peer: &mut Peer) -> anyhow::Result<String> {
+    peer.say(REQUEST)?;
+    let answer = peer.hear()?;
+    ensure!(answer["ok"] == false, "{answer}");
+    Ok(answer["error"].as_str().unwrap_or_default().to_owned())
+}
+
+/// A member of the group that may ask; the firewall's own user, and root, who don't show that they have CAP_NET_ADMIN; a
+/// proof that another process gave. Nothing stops meanwhile.
+fn who_may_not(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let owner = format!("0:{GROUP}");
+    let more = ["--control-mode", "0666", "--control-owner", &owner];
+    let firewall = setting.start(twin, &[&more[..], &["--user", "daemon"]].concat())?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+
+    let ask_as = |uid: u32, gid: u32| -> anyhow::Result<String> {
+        let socket = netlink(&setting)?;
+        as_user(uid, gid, || {
+            let mut peer = Peer::connect_with(&setting, socket)?;
+            ensure!(peer.prove().is_err(), "the kernel lets anybody prove it");
+            refusal(&mut peer)
+        })
+    };
+    let member = ask_as(USER, GROUP)?;
+    let told = format!(
+        "user {USER} may not take over: be root, or whom the firewall runs as: the socket's group may not"
+    );
+    ensure!(member == told, "{member}");
+    tcp_ask(&mut stream)?;
+
+    let unproven = format!(
+        "pid {} has not shown CAP_NET_ADMIN: start a firewall with --take-over, which does",
+        std::process::id()
+    );
+    let own_user = ask_as(DAEMON, DAEMON)?;
+    ensure!(own_user == unproven, "{own_user}");
+    let mut root = Peer::connect(&setting)?;
+    ensure!(refusal(&mut root)? == unproven);
+    root.prove_by_another_process()?;
+    ensure!(refusal(&mut root)? == unproven, "another's proof does");
+    // A proof is one of its connection.
+    let mut other = Peer::connect(&setting)?;
+    other.prove()?;
+    ensure!(
+        refusal(&mut root)? == unproven,
+        "another connection's proof does"
+    );
+    tcp_ask(&mut stream)?;
+
+    other.say("{\"command\":\"status\"}\n")?;
+    let status = other.hear()?;
+    ensure!(status["counts"]["control_refused"] == 5, "{status}");
+    ensure!(status["counts"]["upgrades_failed"] == 0, "{status}");
+    drop((root, other));
+    firewall.settled_ledger()?.total.check_clean()?;
+    check_said(&firewall.end_by(libc::SIGTERM)?, "")
+}
+
+/// Who asks in the same moment in which another has taken everything: whatever they are told, the one that has it keeps
+/// it, with the control socket, and the old firewall ends as it should.
+fn nothing_else_served(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let mut firewall = setting.start(twin, &[])?;
+    let mut taker = Peer::connect(&setting)?;
+    taker.ask()?;
+    let requests = [
+        REQUEST,
+        "{\"command\":\"reload\"}\n",
+        "{\"command\":\"drain\",\"seconds\":0}\n",
+    ];
+    let mut asking = Vec::new();
+    for _ in requests {
+        let mut peer = Peer::connect(&setting)?;
+        peer.prove()?;
+        asking.push(peer);
+    }
+    taker.commit()?;
+    // Stopped, so that it finds all of it in one round.
+    proc::signal(firewall.pid, libc::SIGSTOP);
+    for (peer, request) in asking.iter_mut().zip(requests) {
+        peer.say(request)?;
+    }
+    let mut knocking = Peer::connect(&setting)?;
+    knocking.say("{\"command\":\"status\"}\n")?;
+    taker.say("{\"command\":\"taken\"}\n")?;
+    proc::signal(firewall.pid, libc::SIGCONT);
+    ensure!(taker.hear()?["ok"] == true);
+    if let Ok(answer) = asking[0].hear() {
+        ensure!(answer["ok"] == false, "two took it: {answer}");
+    }
+    let file = std::fs::symlink_metadata(setting.control());
+    until("the old firewall ends", PATIENCE, || {
+        Ok(!firewall.is_running()?)
+    })?;
+    let left = std::fs::symlink_metadata(setting.control());
+    ensure!(
+        file?.ino() == left.context("the control socket is gone")?.ino(),
+        "another control socket"
+    );
+    let ended = firewall.wait()?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    let last = Stats::parse(ended.lines.last().map_or("", String::as_str))?;
+    ensure!(last.reason == "exit" && last.reconciled, "{last:?}");
+    Ok(())
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The other end of an upgrade, played: lines, and descriptors with them.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{ensure, Context};
+use nix::fcntl::{fcntl, FcntlArg, SealFlag};
+use nix::sys::memfd::{memfd_create, MFdFlags};
+use nix::sys::socket::{bind, getsockname, sendto, MsgFlags, NetlinkAddr};
+use nix::sys::wait::{waitpid, WaitStatus};
+use nix::unistd::{fork, ForkResult};
+use serde_json::Value;
+use testbed::packets::socket;
+use testbed::wait::PATIENCE;
+
+use super::setting::Setting;
+
+/// What a new firewall asks first.
+pub const PROOF: &str = "{\"command\":\"proof\"}\n";
+/// And then.
+pub const REQUEST: &str = "{\"command\":\"upgrade\",\"version\":2,\"backend\":\"raw\"}\n";
+/// And when it is ready.
+pub const COMMIT: &str = "{\"command\":\"commit\"}\n";
+
+/// CMSG_SPACE of a descriptor.
+const CONTROL_BYTES: usize = 24;
+
+/// A netlink socket where the firewall is: what a process with CAP_NET_ADMIN there can send by.
+pub fn netlink(setting: &Setting) -> io::Result<OwnedFd> {
+    setting
+        .namespace
+        .enter(|| socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER))
+}
+
+/// A connection. Descriptors that come with lines are closed by the kernel, as nobody takes them.
+pub struct Peer {
+    stream: BufReader<UnixStream>,
+    netlink: OwnedFd,
+}
+
+impl Peer {
+    /// Connects to the firewall of a setting.
+    pub fn connect(setting: &Setting) -> anyhow::Result<Peer> {
+        Peer::connect_with(setting, netlink(setting)?)
+    }
+
+    /// The same for who may not enter the namespace.
+    pub fn connect_with(setting: &Setting, netlink: OwnedFd) -> anyhow::Result<Peer> {
+        let stream = UnixStream::connect(setting.control())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let stream = BufReader::new(stream);
+        Ok(Peer { stream, netlink })
+    }
+
+    pub fn say(&mut self, line: &str) -> anyhow::Result<()> {
+        Ok(self.stream.get_mut().write_all(line.as_bytes())?)
+    }
+
+    /// Where a proof goes to, and its text.
+    fn ask_for_proof(&mut self) -> anyhow::Result<(NetlinkAddr, String)> {
+        self.say(PROOF)?;
+        let answer = self.hear()?;
+        let port = answer["port"].as_u64().context("no port")?;
+        let number = answer["number"].as_u64().context("no number")?;
+        Ok((
+            NetlinkAddr::new(u32::try_from(port)?, 0),
+            number.to_string(),
+        ))
+    }
+
+    /// Shows that this process has CAP_NET_ADMIN.
+    pub fn prove(&mut self) -> anyhow::Result<()> {
+        let (to, text) = self.ask_for_proof()?;
+        let socket = self.netlink.as_raw_fd();
+        sendto(socket, text.as_bytes(), &to, MsgFlags::empty())?;
+        Ok(())
+    }
+
+    /// Has another process, which may, send what this one should.
+    pub fn prove_by_another_process(&mut self) -> anyhow::Result<()> {
+        let (to, text) = self.ask_for_proof()?;
+        let socket = self.netlink.as_raw_fd();
+        // SAFETY: the child makes one system call and ends without anything that the other threads could hold.
+        let child = match unsafe { fork()? } {
+            ForkResult::Child => {
+                let sent = sendto(socket, text.as_bytes(), &to, MsgFlags::empty());
+                // SAFETY: it does not return.
+                unsafe { libc::_exit(i32::from(sent.is_err())) }
+            }
+            ForkResult::Parent { child } => child,
+        };
+        let ended = waitpid(child, None)?;
+        ensure!(ended == WaitStatus::Exited(child, 0), "{ended:?}");
+        Ok(())
+    }
+
+    /// The next line as JSON.
+    pub fn hear(&mut self) -> anyhow::Result<Value> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
+    }
+
+    /// Asks for an upgrade, and hears all that the old firewall says before it stops; gives the line of state.
+    pub fn ask(&mut self) -> anyhow::Result<Value> {
+        self.prove()?;
+        self.say(REQUEST)?;
+        self.hear_all()
+    }
+
+    /// Hears all that the old firewall says to who may take over; gives the line of state.
+    pub fn hear_all(&mut self) -> anyhow::Result<Value> {
+        let state = self.hear()?;
+        ensure!(state["ok"] == true, "{state}");
+        loop {
+            let line = self.hear()?;
+            if line["fd"].is_null() {
+                return Ok(state);
+            }
+        }
+    }
+
+    /// Has the old firewall stop, and hears what it says then.
+    pub fn commit(&mut self) -> anyhow::Result<()> {
+        self.say(COMMIT)?;
+        for name in ["states", "sums"] {
+            let line = self.hear()?;
+            ensure!(line["fd"] == name, "{line}");
+        }
+        Ok(())
+    }
+}
+
+/// Sends a line whose first byte has a descriptor.
+pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
+    let mut vector = libc::iovec {
+        iov_base: line.as_ptr() as *mut libc::c_void,
+        iov_len: line.len(),
+    };
+    let mut control = [0_u64; CONTROL_BYTES / 8]; // aligned as a header is
+                                                  // SAFETY: msghdr is plain data. What it points to outlives the call: the line, the vector, and room for one control
+                                                  // message with one descriptor, which CMSG_FIRSTHDR gives as it is not empty.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &mut vector;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL_BYTES;
+        let header = libc::CMSG_FIRSTHDR(&message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as usize;
+        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd);
+        libc::sendmsg(stream.as_raw_fd(), &message, libc::MSG_NOSIGNAL)
+    };
+    match usize::try_from(sent) {
+        Ok(sent) if sent == line.len() => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Receives what is there, with at most one descriptor. Returns how many bytes.
+fn receive_with(
+    stream: &UnixStream,
+    bytes: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut control = [0_u64; CONTROL_BYTES / 8]; // aligned as a header is
+                                                  // SAFETY: msghdr is plain data. What it points to outlives the call: the bytes, the vector, and room for control
+                                                  // messages. CMSG_FIRSTHDR gives one that is whole, or null; its descriptor was made for us by the call.
+    let received = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &mut vector;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL_BYTES;
+        let received = libc::recvmsg(stream.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC);
+        let header = libc::CMSG_FIRSTHDR(&message);
+        if received > 0 && !header.is_null() && (*header).cmsg_type == libc::SCM_RIGHTS {
+            let fd = libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned();
+            fds.push(OwnedFd::from_raw_fd(fd));
+        }
+        received
+    };
+    usize::try_from(received).map_err(|_| io::Error::last_os_error())
+}
+
+/// What an old firewall says: lines with their ends, and the descriptors that came with those that name one.
+pub type Said = (Vec<String>, Vec<OwnedFd>);
+
+/// Receives lines up to one that ends so.
+fn hear_until(stream: &UnixStream, end: &str) -> anyhow::Result<Said> {
+    let (mut said, mut fds) = (Vec::new(), Vec::new());
+    let mut bytes = vec![0; 1 << 16];
+    while !said.ends_with(end.as_bytes()) {
+        let received = receive_with(stream, &mut bytes, &mut fds)?;
+        ensure!(received > 0, "the old firewall closed");
+        said.extend(&bytes[..received]);
+    }
+    let said = String::from_utf8(said)?;
+    let lines: Vec<_> = said.split_inclusive('\n').map(str::to_owned).collect();
+    let named = lines.iter().filter(|line| names_fd(line)).count();
+    ensure!(fds.len() == named, "{} descriptors of {lines:?}", fds.len());
+    Ok((lines, fds))
+}
+
+fn names_fd(line: &str) -> bool {
+    line.starts_with("{\"fd\":\"")
+}
+
+/// Has an old firewall tell all that a new one prepares with.
+pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
+    let mut peer = Peer::connect(setting)?;
+    peer.prove()?;
+    peer.say(REQUEST)?;
+    let stream = peer.stream.into_inner();
+    let said = hear_until(&stream, "{\"fd\":null}\n")?;
+    Ok((stream, said))
+}
+
+/// Has an old firewall stop, and tell what it counted.
+pub fn commit(mut stream: &UnixStream) -> anyhow::Result<Said> {
+    stream.write_all(COMMIT.as_bytes())?;
+    hear_until(stream, "{\"fd\":\"sums\"}\n")
+}
+
+/// Memory as it is passed on.
+pub fn memory(bytes: &[u8], seals: SealFlag) -> io::Result<OwnedFd> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let mut file = File::from(memfd_create(c"peer", flags)?);
+    file.write_all(bytes)?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file.into())
+}
+
+/// Memory that nobody can change.
+pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    memory(bytes, seals)
+}
+
+/// Says to a new firewall what an old one has said.
+pub fn pass_on(mut stream: &UnixStream, (lines, fds): &Said) -> io::Result<()> {
+    let mut fds = fds.iter();
+    for line in lines {
+        match names_fd(line).then(|| fds.next()).flatten() {
+            Some(fd) => send_with(stream, line, fd.as_raw_fd())?,
+            None => stream.write_all(line.as_bytes())?,
+        }
+    }
+    Ok(())
+}
+
+/// The next line that a firewall says.
+pub fn next_line(stream: &UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// Listens as an old firewall would: one connection, of which the first request is read before `answer` is called.
+pub fn listen<T: Send + 'static>(
+    path: &str,
+    answer: impl FnOnce(UnixStream) -> T + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<T>>> {
+    let listener = UnixListener::bind(path)?;
+    Ok(thread::spawn(move || {
+        let (stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        BufReader::new(&stream).read_line(&mut String::new())?;
+        Ok(answer(stream))
+    }))
+}
+
+/// The same, but the first request, which is for a proof, is answered, and the second is read.
+pub fn listen_to_proof<T: Send + 'static>(
+    setting: &Setting,
+    path: &str,
+    answer: impl FnOnce(UnixStream) -> T + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<io::Result<T>>>> {
+    let socket = netlink(setting)?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+    let port = getsockname::<NetlinkAddr>(socket.as_raw_fd())?.pid();
+    listen(path, move |mut stream| {
+        writeln!(stream, "{{\"ok\":true,\"port\":{port},\"number\":1}}")?;
+        BufReader::new(&stream).read_line(&mut String::new())?;
+        drop(socket);
+        Ok(answer(stream))
+    })
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where an upgrade plays: a namespace whose traffic to the port goes through queues, a control socket, a policy.
+
+use anyhow::{ensure, Context};
+use testbed::firewall::{run_to_end, Ended, Firewall};
+use testbed::folder::Folder;
+use testbed::ledger::Stats;
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore};
+use testbed::twin::Twin;
+
+pub struct Setting {
+    pub namespace: Namespace,
+    folder: Folder,
+}
+
+impl Setting {
+    /// What goes to the port goes to queue 0, or is balanced over several.
+    pub fn new(queues: &str) -> anyhow::Result<Setting> {
+        let namespace = namespace()?;
+        let to_queue =
+            |protocol| format!("-A OUTPUT -p {protocol} --dport 9999 -j NFQUEUE {queues}");
+        restore(
+            &namespace,
+            "iptables",
+            &["udp", "tcp"].map(to_queue).join("\n"),
+        )?;
+        // The firewall's user makes files there.
+        let folder = Folder::shared()?;
+        Ok(Setting { namespace, folder })
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.folder.file(name)
+    }
+
+    /// The control socket of all firewalls here.
+    pub fn control(&self) -> String {
+        self.path("control")
+    }
+
+    /// Writes a policy, line by line, and gives its path.
+    pub fn policy(&self, name: &str, lines: &[&str]) -> anyhow::Result<String> {
+        self.folder.write(name, lines.join("\n") + "\n")
+    }
+
+    /// Starts the first firewall. Only warnings and errors are said on stderr. A machine so busy that an upgrade takes a
+    /// second makes no stall.
+    pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
+        let control = self.control();
+        let ours = ["--control", &control, "--log-level", "warning"];
+        let ours = [&ours[..], &["--deadline", "60000"]].concat();
+        Firewall::start(&self.namespace, twin, &[&ours[..], arguments].concat())
+    }
+
+    /// Starts a firewall that takes over from the one before, which must end by itself without a word of warning and
+    /// with a ledger that reconciles.
+    pub fn upgrade(
+        &self,
+        old: Firewall,
+        twin: Twin,
+        arguments: &[&str],
+    ) -> anyhow::Result<(Firewall, Stats)> {
+        let control = self.control();
+        let arguments = [&["--take-over", &control], arguments].concat();
+        let new = self.start(twin, &arguments).context("the new firewall")?;
+        let last = ended_well(old.wait()?).context("the old firewall")?;
+        Ok((new, last))
+    }
+
+    /// Runs a firewall that is to fail as it takes over.
+    pub fn fail_to_take(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
+        let control = self.control();
+        let arguments = [&["--take-over", &control], arguments].concat();
+        run_to_end(&self.namespace, &[], twin, &arguments)
+    }
+}
+
+/// Checks that a firewall ended as by SIGTERM and said nothing on stderr; gives its last ledger.
+fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
+    ensure!(
+        ended.code == Some(0) && ended.stderr.is_empty(),
+        "exit code {:?}, signal {:?}, stderr: {}",
+        ended.code,
+        ended.signal,
+        ended.stderr
+    );
+    let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
+    ensure!(stats.reason == "exit", "reason {}", stats.reason);
+    Ok(stats)
+}

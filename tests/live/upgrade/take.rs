@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The new firewall: what it takes over from is not what it should be. It ends, with one line that tells why.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use anyhow::{ensure, Context};
+use nix::fcntl::SealFlag;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use testbed::firewall::{run_to_end, Ended, Firewall};
+use testbed::packets;
+use testbed::place::{namespace, LOCALHOST};
+use testbed::proc;
+use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo};
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::PATIENCE;
+use twinwall_tests::case::Row;
+
+use super::peer::{
+    commit, listen, listen_to_proof, memory, next_line, pass_on, prepare, sealed, send_with, Said,
+    COMMIT,
+};
+use super::setting::Setting;
+
+pub const ROWS: &[Row] = &[
+    ("nobody-answers", 60, nobody_answers),
+    ("a-stranger-answers", 120, stranger_answers),
+    (
+        "a-stranger-asked-for-a-proof",
+        120,
+        stranger_asked_for_proof,
+    ),
+    ("another-network-namespace", 60, another_namespace),
+    ("descriptors-that-are-none", 60, wrong_descriptors),
+    ("rules-that-are-none", 60, wrong_rules),
+    ("numbers-that-are-none", 120, wrong_numbers),
+    ("an-old-one-that-is-silent", 60, silent_old_one),
+    ("an-old-one-that-does-not-hear", 60, deaf_old_one),
+    ("a-new-one-that-is-killed-unheard", 60, killed_unheard),
+    ("other-queues", 60, other_queues),
+    ("classic-cannot-take-over", 60, classic),
+];
+
+const STATE: &str =
+    "{\"ok\":true,\"version\":2,\"pid\":1,\"generation\":1,\"counts\":[],\"stats\":[],\
+                     \"queues\":[{\"queue\":0,\"copy_bytes\":128,\"flags\":4}]}\n";
+const STRANGE: &str = "the old firewall says what no firewall would: is it one of this kind?";
+const OTHER: &str = "the old firewall hands over in another way than this one: stop it, and start this one without \
+                     --take-over";
+const ENDED: &str = "the old firewall ended the upgrade: see what it says, and try again";
+const NO_FIREWALL: &str =
+    "what answers there is no firewall: give --take-over the path of a firewall's --control";
+
+/// One line of error, and the exit code.
+fn check_error(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
+    let expected = format!("error: {error}\n");
+    ensure!(
+        ended.code == Some(code) && ended.stderr == expected,
+        "exit code {:?}, stderr: {}, expected {expected}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// And nothing else.
+fn check(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
+    check_error(ended, code, error)?;
+    ensure!(ended.lines.is_empty(), "{:?}", ended.lines);
+    Ok(())
+}
+
+/// Has a firewall take over from one who answers so.
+fn take_from(
+    twin: Twin,
+    answer: impl FnOnce(UnixStream) -> std::io::Result<()> + Send + 'static,
+) -> anyhow::Result<Ended> {
+    let setting = Setting::new("--queue-num 0")?;
+    let old = listen_to_proof(&setting, &setting.control(), answer)?;
+    let ended = setting.fail_to_take(twin, &[])?;
+    // That the new one is gone before it is told all is no fault.
+    let _ = old.join().expect("the old one does not panic")?;
+    Ok(ended)
+}
+
+fn nobody_answers(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let path = setting.control();
+    let cure = "start without --take-over, or give it the path of a running firewall's --control";
+    let told = |why: &str| format!("no firewall can be asked at {path}: {why}: {cure}");
+    let missing = setting.fail_to_take(twin, &[])?;
+    check(&missing, 1, &told("No such file or directory"))?;
+    File::create(&path)?;
+    let refused = setting.fail_to_take(twin, &[])?;
+    check(&refused, 1, &told("Connection refused"))
+}
+
+fn stranger_answers(twin: Twin) -> anyhow::Result<()> {
+    let no_good = |part| {
+        format!("the old firewall's state has no good \"{part}\": is it a firewall of this kind?")
+    };
+    let answers = [
+        ("", ENDED.to_owned()),
+        ("HTTP/1.1 400 Bad Request\r\n\r\n", NO_FIREWALL.to_owned()),
+        ("\0\u{1}\u{2}\n", NO_FIREWALL.to_owned()),
+        ("{\"ok\":true}\n", no_good("version")),
+        ("{\"ok\":true,\"version\":2}\n", no_good("pid")),
+        (
+            "{\"ok\":true,\"version\":2,\"pid\":1,\"generation\":1}\n",
+            no_good("counts"),
+        ),
+        ("{\"ok\":true,\"version\":1,\"pid\":1}\n", OTHER.to_owned()),
+        (
+            "{\"ok\":false,\"error\":\"not now: later\"}\n",
+            "the old firewall gives nothing away: not now: later".to_owned(),
+        ),
+        (STATE, ENDED.to_owned()),
+        (&(STATE.to_owned() + "{\"fd\":null}\n"), STRANGE.to_owned()),
+        (
+            &(STATE.to_owned() + "{\"fd\":\"queue:0\"}\n"),
+            STRANGE.to_owned(),
+        ),
+        (
+            &(STATE.to_owned() + "no line of a descriptor\n"),
+            STRANGE.to_owned(),
+        ),
+    ];
+    for (answer, expected) in answers {
+        let said = answer.to_owned();
+        let ended = take_from(twin, move |mut stream| stream.write_all(said.as_bytes()))?;
+        check(&ended, 1, &expected).with_context(|| format!("to {answer}"))?;
+    }
+    Ok(())
+}
+
+/// What is heard before it gets as far as to ask for the state.
+fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
+    let elsewhere =
+        "the old firewall is in another network namespace: start this one there (ip netns exec)";
+    let answers = [
+        ("", ENDED),
+        ("HTTP/1.1 400 Bad Request\r\n\r\n", NO_FIREWALL),
+        ("{\"ok\":true}\n", NO_FIREWALL),
+        ("{\"ok\":true,\"port\":0,\"number\":1}\n", NO_FIREWALL),
+        (
+            "{\"ok\":true,\"port\":4294967296,\"number\":1}\n",
+            NO_FIREWALL,
+        ),
+        ("{\"ok\":true,\"port\":1,\"number\":-1}\n", NO_FIREWALL),
+        ("{\"ok\":true,\"port\":\"1\",\"number\":1}\n", NO_FIREWALL),
+        (
+            "{\"ok\":true,\"port\":4294967295,\"number\":1}\n",
+            elsewhere,
+        ),
+        (
+            "{\"ok\":false,\"error\":\"not\\u0007now\"}\n",
+            "the old firewall gives nothing away: not?now",
+        ),
+    ];
+    for (answer, expected) in answers {
+        let setting = Setting::new("--queue-num 0")?;
+        let said = answer.to_owned();
+        let old = listen(&setting.control(), move |mut stream| {
+            stream.write_all(said.as_bytes())
+        })?;
+        let ended = setting.fail_to_take(twin, &[])?;
+        let _ = old.join().expect("the old one does not panic")?;
+        check(&ended, 1, expected).with_context(|| format!("to {answer}"))?;
+    }
+    Ok(())
+}
+
+/// Queues are of a network namespace: who is elsewhere is told before anything stops.
+fn another_namespace(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    let control = setting.control();
+    let elsewhere = namespace()?;
+    for new in TWINS {
+        let ended = run_to_end(&elsewhere, &[], new, &["--take-over", &control])?;
+        let text = "the old firewall is in another network namespace: start this one there (ip netns exec)";
+        check(&ended, 1, text)?;
+    }
+    ensure!(firewall.ledger()?.total.received == 0);
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(
+        ended.code == Some(0) && ended.stderr.is_empty(),
+        "exit code {:?}, stderr: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// A file, and a netlink socket that owns no queue.
+fn wrong_descriptors(twin: Twin) -> anyhow::Result<()> {
+    let give = |fd: fn() -> std::io::Result<std::os::fd::OwnedFd>| {
+        take_from(twin, move |mut stream| {
+            stream.write_all(STATE.as_bytes())?;
+            send_with(&stream, "{\"fd\":\"queue:0\"}\n", fd()?.as_raw_fd())?;
+            send_with(&stream, "{\"fd\":\"later\"}\n", fd()?.as_raw_fd())?;
+            send_with(
+                &stream,
+                "{\"fd\":\"rules\"}\n",
+                sealed(&[0; 4])?.as_raw_fd(),
+            )?;
+            stream.write_all(b"{\"fd\":null}\n")
+        })
+    };
+    let netlink = || packets::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER);
+    let stranger = give(netlink)?;
+    let text =
+        "the socket that was handed over for queue 0 does not own it: start without --take-over";
+    check(&stranger, 5, text)?;
+    let file = give(|| Ok(File::open("/dev/null")?.into()))?;
+    let text = "what was handed over for queue 0 is no netlink socket: start without --take-over";
+    check(&file, 1, text)
+}
+
+/// Rules in what is no memory, is not sealed, or says what no firewall would.
+fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
+    let all = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    let give = |rules: OwnedFd| {
+        take_from(twin, move |mut stream| {
+            let socket =
+                packets::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
+            stream.write_all(STATE.as_bytes())?;
+            send_with(&stream, "{\"fd\":\"queue:0\"}\n", socket.as_raw_fd())?;
+            send_with(&stream, "{\"fd\":\"rules\"}\n", rules.as_raw_fd())?;
+            stream.write_all(b"{\"fd\":null}\n")
+        })
+    };
+    let text = "the old firewall's state has no good \"rules\": is it a firewall of this kind?";
+    for rules in [
+        File::open("/dev/zero")?.into(),
+        File::open("/proc/self/exe")?.into(),
+        memory(&[0; 4], all - SealFlag::F_SEAL_WRITE)?,
+        memory(&[0; 4], all - SealFlag::F_SEAL_SHRINK)?,
+        memory(&[0; 4], all - SealFlag::F_SEAL_GROW)?,
+        sealed(&[])?,
+        sealed(&[1, 0, 0, 0])?,
+        sealed(&[0; 5])?,
+    ] {
+        check(&give(rules)?, 1, text)?;
+    }
+    Ok(())
+}
+
+/// A policy with one of everything that has state.
+const STATEFUL: &[&str] = &[
+    "table inet filter {",
+    "  chain output {",
+    "    type filter hook output priority 0; policy accept;",
+    "    udp dport 1 limit rate 1/hour quota 9 bytes counter log",
+    "  }",
+    "}",
+];
+
+/// What an old firewall says when it has stopped, with some of it changed: the new one says what is wrong with it, and
+/// the old one goes on.
+fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
+    type Change = fn(&mut Vec<u8>);
+    fn set(bytes: &mut [u8], from_end: usize, word: u64) {
+        let at = bytes.len() - 8 * from_end;
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    let cases: [(&str, usize, Change); 8] = [
+        ("states", 0, |bytes| bytes.truncate(bytes.len() - 8)),
+        ("states", 0, |bytes| bytes.extend([0; 8])),
+        ("limits", 0, |bytes| set(bytes, 2, u64::MAX)),
+        ("limits", 0, |bytes| set(bytes, 2, 1 << 62)),
+        ("quotas", 0, |bytes| set(bytes, 1, 1 << 63)),
+        ("counts", 0, |bytes| bytes[..8].fill(0xff)),
+        ("sums", 1, |bytes| bytes.truncate(1)),
+        ("sums", 1, |bytes| bytes.extend([0; 1])),
+    ];
+    let setting = Setting::new("--queue-num 0")?;
+    let policy = setting.policy("policy.nft", STATEFUL)?;
+    let firewall = setting.start(twin, &["--policy", &policy])?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+    for (new, (part, which, change)) in TWINS.into_iter().cycle().zip(cases) {
+        let (old, prepared) = prepare(&setting)?;
+        let between = setting.path("between");
+        let wrong = listen_to_proof(&setting, &between, move |stream| -> anyhow::Result<()> {
+            pass_on(&stream, &prepared)?;
+            next_line(&stream)?;
+            let (lines, mut fds) = commit(&old)?;
+            let mut bytes = Vec::new();
+            File::from(fds[which].try_clone()?).read_to_end(&mut bytes)?;
+            change(&mut bytes);
+            fds[which] = sealed(&bytes)?;
+            // That the new one is gone before it is told all is no fault.
+            let _ = pass_on(&stream, &(lines, fds));
+            ensure!(
+                next_line(&stream).unwrap_or_default().is_empty(),
+                "it is taken"
+            );
+            Ok(())
+        })?;
+        let arguments = ["--take-over", &between, "--policy", &policy];
+        let failed = run_to_end(&setting.namespace, &[], new, &arguments)?;
+        wrong.join().expect("the one between does not panic")???;
+        std::fs::remove_file(&between)?;
+        let text = format!(
+            "the old firewall's state has no good \"{part}\": is it a firewall of this kind?"
+        );
+        check_error(&failed, 1, &text)?;
+        tcp_ask(&mut stream)?;
+    }
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
+    let since = Instant::now();
+    let ended = take_from(twin, |mut stream| {
+        // Until the new one closes.
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    });
+    ensure!(since.elapsed() < PATIENCE, "it took {:?}", since.elapsed());
+    let text = "the old firewall does not go on with the upgrade: see what it says, and try again";
+    check(&ended?, 1, text)
+}
+
+/// A firewall with a connection through it that has been used.
+fn streaming(twin: Twin) -> anyhow::Result<(Setting, Firewall, TcpStream)> {
+    let setting = Setting::new("--queue-num 0")?;
+    let firewall = setting.start(twin, &[])?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+    tcp_ask(&mut stream)?;
+    Ok((setting, firewall, stream))
+}
+
+/// Stands between an old firewall and a new one until that says that it has taken the queue, which nobody hears.
+fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::Result<()> {
+    pass_on(stream, prepared)?;
+    let ready = next_line(stream)?;
+    ensure!(ready == COMMIT, "the new one says {ready}");
+    pass_on(stream, &commit(&old)?)?;
+    let taken = next_line(stream)?;
+    ensure!(
+        taken == "{\"command\":\"taken\"}\n",
+        "the new one says {taken}"
+    );
+    Ok(())
+}
+
+/// The new one says that it has taken the queue, and is not told that this was heard: the old one goes on, and the new
+/// one leaves the queue to it.
+fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
+    let (setting, firewall, mut stream) = streaming(twin)?;
+    for new in TWINS {
+        let (old, prepared) = prepare(&setting)?;
+        let between = setting.path("between");
+        let deaf = listen_to_proof(&setting, &between, move |stream| {
+            hear_taken(&stream, old, &prepared)
+        })?;
+        let arguments = ["--take-over", &between];
+        let failed = run_to_end(&setting.namespace, &[], new, &arguments)?;
+        deaf.join().expect("the one between does not panic")???;
+        std::fs::remove_file(&between)?;
+        check(&failed, 1, ENDED)?;
+        tcp_ask(&mut stream)?;
+    }
+    let ledger = firewall.ledger()?.total;
+    ensure!(ledger.lost == 0, "{ledger:?}");
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+/// The new one is killed when it has said that it took the queue, before that is heard: whatever its contract says of a
+/// crash, the queue is the old one's.
+fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
+    let (setting, firewall, mut stream) = streaming(twin)?;
+    for new in TWINS {
+        let (old, prepared) = prepare(&setting)?;
+        let between = setting.path("between");
+        let killer = listen_to_proof(&setting, &between, move |stream| -> anyhow::Result<()> {
+            let kill = getsockopt(&stream, PeerCredentials)?.pid() as u32;
+            hear_taken(&stream, old, &prepared)?;
+            proc::signal(kill, libc::SIGKILL);
+            Ok(())
+        })?;
+        let arguments = ["--take-over", &between, "--fail", "crash=open"];
+        // Its guard would keep stderr open.
+        let killed = run_to_end(&setting.namespace, &[], new, &arguments)?;
+        killer.join().expect("the one between does not panic")???;
+        std::fs::remove_file(&between)?;
+        ensure!(
+            killed.signal == Some(libc::SIGKILL) && killed.stderr.is_empty(),
+            "signal {:?}, stderr: {}",
+            killed.signal,
+            killed.stderr
+        );
+        tcp_ask(&mut stream)?;
+    }
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+fn other_queues(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-balance 0:1")?;
+    let firewall = setting.start(twin, &["--queue", "0:1"])?;
+    let failed = setting.fail_to_take(twin, &[])?;
+    let text = "the old firewall has the queues 0:1 and not 0:0: start with --queue 0:1";
+    check(&failed, 2, text)?;
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
+    firewall.settled_ledger()?.total.check_clean()?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+fn classic(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let failed = setting.fail_to_take(twin, &["--backend", "classic"])?;
+    let text = "the backend classic cannot take a queue over, as libnetfilter_queue opens sockets of its own only: \
+                start the new firewall with --backend raw or mnl";
+    check(&failed, 2, text)
+}

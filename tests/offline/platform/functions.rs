@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files that both twins have hold the same functions in the same order. What differs stands with its reason in
+//! tests/exemptions-functions, and what stands there differs.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{ensure, Context};
+use testbed::twin::root;
+use twinwall_tests::case::Case;
+use twinwall_tests::sources;
+
+pub fn cases() -> Vec<Case> {
+    vec![Case::new(
+        "functions/same-names-in-the-same-order",
+        10,
+        same_names_in_the_same_order,
+    )]
+}
+
+/// A function as its file defines it.
+struct Function {
+    name: String,
+    /// Rust: the type whose method it is, as TRAIT::TYPE if a trait asks for it; empty = a free function.
+    scope: String,
+    is_public: bool,
+}
+
+impl Function {
+    /// The name under which an exemption knows it.
+    fn known_as(&self) -> String {
+        match self.scope.split_once("::") {
+            Some((of_trait, _)) => format!("{of_trait}::{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// A line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a
+/// `=` says how Rust calls what C calls otherwise. The TWIN `order` exempts a function from standing where its twin
+/// does.
+struct Exemption {
+    line: String,
+    file: String,
+    twin: String,
+    name: String,
+    is_used: Cell<bool>,
+}
+
+fn exemptions() -> anyhow::Result<Vec<Exemption>> {
+    let text = fs::read_to_string(root().join("tests/exemptions-functions"))?;
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
+    let exemption = |line: &str| {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        let &[file, twin, name, _reason] = &words[..] else {
+            anyhow::bail!("not FILE TWIN NAME REASON: {line}");
+        };
+        ensure!(
+            ["c", "rust", "order"].contains(&twin),
+            "of neither twin: {line}"
+        );
+        Ok(Exemption {
+            line: line.to_owned(),
+            file: file.to_owned(),
+            twin: twin.to_owned(),
+            name: name.to_owned(),
+            is_used: Cell::new(false),
+        })
+    };
+    lines.map(exemption).collect()
+}
+
+/// Whether a text is as a pattern says, in which a `*` stands for any text.
+fn is_like(text: &str, pattern: &str) -> bool {
+    match pattern.split_once('*') {
+        None => text == pattern,
+        Some((start, rest)) => text
+            .strip_prefix(start)
+            .is_some_and(|left| (0..=left.len()).any(|at| is_like(&left[at..], rest))),
+    }
+}
+
+/// The text that the `*` of a pattern stands for.
+fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
+    match pattern.split_once('*') {
+        None => (text == pattern).then_some(""),
+        Some((start, end)) => text.strip_prefix(start)?.strip_suffix(end),
+    }
+}
+
+fn is_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
+}
+
+/// The name of the function that a C definition begins, up to its brace; none if it is no function.
+fn name_of(head: &str) -> Option<String> {
+    let mut head = head.to_owned();
+    while let Some(start) = head.find("__attribute__((") {
+        let mut depth = 0;
+        let end = head[start..].find(|character| {
+            depth += i32::from(character == '(') - i32::from(character == ')');
+            character == ')' && depth == 0
+        })?;
+        head.replace_range(start..=start + end, "");
+    }
+    let (before, _) = head.split_once('(')?;
+    let name = before.rsplit(|character| !is_word(character)).next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// The functions of a C file: definitions stand at the start of a line.
+fn c_functions(text: &str) -> Vec<Function> {
+    let mut functions = Vec::new();
+    let mut head = String::new();
+    for line in text.lines() {
+        let code = line.split_once("//").map_or(line, |(code, _)| code);
+        let begins = code.starts_with(|first: char| first.is_ascii_lowercase());
+        if head.is_empty() && !begins {
+            continue;
+        }
+        head.push_str(code);
+        head.push(' ');
+        let Some(end) = head.find(['{', ';', '=']) else {
+            continue;
+        };
+        let name = name_of(&head[..end]).filter(|_| head[end..].starts_with('{'));
+        functions.extend(name.map(|name| Function {
+            name,
+            scope: String::new(),
+            is_public: !head.starts_with("static "),
+        }));
+        head.clear();
+    }
+    functions
+}
+
+/// The type of an impl block, as TRAIT::TYPE if it is of a trait; likewise of a trait itself.
+fn scope_of(line: &str) -> Option<String> {
+    if let Some((_, of_trait)) = line.split_once("trait ") {
+        let name: String = of_trait.chars().take_while(|c| is_word(*c)).collect();
+        return Some(format!("{name}::"));
+    }
+    let line = line.strip_prefix("unsafe ").unwrap_or(line);
+    let mut rest = line.strip_prefix("impl")?;
+    if let Some(generic) = rest.strip_prefix('<') {
+        rest = generic.split_once("> ")?.1;
+    }
+    let word = |text: &str| -> String { text.trim().chars().take_while(|c| is_word(*c)).collect() };
+    Some(match rest.split_once(" for ") {
+        Some((of_trait, of_type)) => format!("{}::{}", word(of_trait), word(of_type)),
+        None => word(rest),
+    })
+}
+
+/// The functions of a Rust file and the methods of its impl blocks, without those of its tests.
+fn rust_functions(text: &str) -> Vec<Function> {
+    let mut functions = Vec::new();
+    let mut scope = String::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let next = lines.get(index + 1).unwrap_or(&"");
+        if *line == "#[cfg(test)]" && next.starts_with("mod ") {
+            break;
+        }
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        if *line == "}" {
+            scope.clear();
+        } else if indent == 0 && (code.starts_with("impl") || code.contains("trait ")) {
+            scope = scope_of(code)
+                .filter(|_| !code.starts_with("//"))
+                .unwrap_or(scope);
+        }
+        if indent > 4 || (indent == 4 && scope.is_empty()) {
+            continue;
+        }
+        let Some((before, behind)) = code.split_once("fn ") else {
+            continue;
+        };
+        let words = ["pub", "const", "unsafe", "extern", "\"C\"", "async"];
+        let known = |word: &str| words.contains(&word) || word.starts_with("pub(");
+        if !before.split_whitespace().all(known) {
+            continue;
+        }
+        functions.push(Function {
+            name: behind.chars().take_while(|c| is_word(*c)).collect(),
+            scope: scope.clone(),
+            is_public: before.starts_with("pub"),
+        });
+    }
+    functions
+}
+
+/// A type's name as functions of C have it.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for character in name.chars() {
+        if character.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// What a C function of a file may be called in Rust: its name, without its folders and file before it.
+fn short_names(name: &str, file: &str) -> BTreeSet<String> {
+    let parts: Vec<&str> = file.split('/').collect();
+    let mut names = BTreeSet::from([name.to_owned()]);
+    for first in 0..parts.len() {
+        for last in first..parts.len() {
+            let prefix = format!("{}_", parts[first..=last].join("_"));
+            names.extend(name.strip_prefix(&prefix).map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// Whether a Rust function has one of these names, alone or behind its type's.
+fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
+    let of_type = snake(function.scope.rsplit("::").next().unwrap_or_default());
+    let long = format!("{of_type}_{}", function.name);
+    names.contains(&function.name)
+        || !of_type.is_empty()
+            && names
+                .iter()
+                .any(|name| *name == long || name.ends_with(&format!("_{long}")))
+}
+
+/// A file of both twins.
+struct Pair<'a> {
+    file: &'a str,
+    /// Those of the code, then those of the header.
+    c: Vec<Function>,
+    in_code: usize,
+    rust: Vec<Function>,
+    /// Of each function of C, its twin's place.
+    twins: Vec<Option<usize>>,
+}
+
+impl Pair<'_> {
+    /// Finds the twin of a function that has none yet. same: only one that is as public.
+    fn find(&self, index: usize, exemptions: &[Exemption], same: bool) -> Option<usize> {
+        let function = &self.c[index];
+        let find = |names: &BTreeSet<String>| {
+            (0..self.rust.len()).find(|place| {
+                let rust = &self.rust[*place];
+                !self.twins.contains(&Some(*place))
+                    && (!same || rust.is_public == function.is_public)
+                    && is_named(rust, names)
+            })
+        };
+        let names = short_names(&function.name, self.file);
+        let otherwise = |exemption: &Exemption| {
+            let (pattern, rust) = exemption.name.split_once('=')?;
+            let renamed = |name: &String| Some(rust.replace('*', behind_star(name, pattern)?));
+            let found = find(&names.iter().filter_map(renamed).collect())?;
+            exemption.is_used.set(true);
+            Some(found)
+        };
+        let mut here = exemptions
+            .iter()
+            .filter(|exemption| is_like(self.file, &exemption.file));
+        find(&names).or_else(|| here.find_map(otherwise))
+    }
+
+    fn find_twins(&mut self, exemptions: &[Exemption]) {
+        for same in [true, false] {
+            for index in 0..self.c.len() {
+                if self.twins[index].is_none() {
+                    self.twins[index] = self.find(index, exemptions, same);
+                }
+            }
+        }
+    }
+
+    fn is_exempt(&self, twin: &str, function: &Function, exemptions: &[Exemption]) -> bool {
+        let found = exemptions.iter().find(|exemption| {
+            exemption.twin == twin
+                && is_like(self.file, &exemption.file)
+                && is_like(&function.known_as(), &exemption.name)
+        });
+        found.inspect(|found| found.is_used.set(true)).is_some()
+    }
+
+    /// The functions without a twin and without an exemption.
+    fn alone(&self, exemptions: &[Exemption]) -> Vec<String> {
+        let c = (0..self.c.len())
+            .filter(|index| self.twins[*index].is_none())
+            .map(|index| ("c", &self.c[index]));
+        let rust = (0..self.rust.len())
+            .filter(|place| !self.twins.contains(&Some(*place)))
+            .map(|place| ("rust", &self.rust[place]));
+        let text = |(twin, function): (&str, &Function)| {
+            format!("{} {twin} {} has no twin", self.file, function.known_as())
+        };
+        c.chain(rust)
+            .filter(|(twin, function)| !self.is_exempt(twin, function, exemptions))
+            .map(text)
+            .collect()
+    }
+
+    /// The functions that stand before another in one twin and behind it in the other. Methods are compared with those
+    /// of their type, free functions with one another.
+    fn disordered(&self, exemptions: &[Exemption]) -> Vec<String> {
+        let scopes: BTreeSet<&str> = self.rust.iter().map(|found| &found.scope[..]).collect();
+        let mut texts = Vec::new();
+        for scope in scopes.into_iter().filter(|scope| !scope.contains("::")) {
+            let twins = self.twins[..self.in_code].iter().flatten();
+            let mut places: Vec<usize> = twins
+                .copied()
+                .filter(|place| self.rust[*place].scope == scope)
+                .collect();
+            let is_ordered = |places: &[usize]| places.windows(2).all(|both| both[0] < both[1]);
+            if !is_ordered(&places) {
+                places.retain(|place| !self.is_exempt("order", &self.rust[*place], exemptions));
+            }
+            for both in places.windows(2).filter(|both| both[0] > both[1]) {
+                let (first, second) = (&self.rust[both[0]].name, &self.rust[both[1]].name);
+                texts.push(format!(
+                    "{}: {first} stands before {second} in C, behind it in Rust",
+                    self.file
+                ));
+            }
+        }
+        texts
+    }
+}
+
+fn same_names_in_the_same_order() -> anyhow::Result<()> {
+    let exemptions = exemptions()?;
+    let folder = root().join("c-firewall/src");
+    let (mut wrong, mut twins) = (Vec::new(), 0);
+    for path in sources::files(&folder)? {
+        let stem = path.strip_prefix(&folder)?.with_extension("");
+        let file = stem.to_str().context("a name that is no UTF-8")?;
+        let rust = root().join(format!("rust-firewall/src/{file}.rs"));
+        if path.extension().is_none_or(|ending| ending != "c") || !rust.exists() {
+            continue; // tests/exemptions says why
+        }
+        let mut c = c_functions(&fs::read_to_string(&path)?);
+        let in_code = c.len();
+        let header = path.with_extension("h");
+        if header.exists() {
+            let inline = c_functions(&fs::read_to_string(header)?).into_iter();
+            c.extend(inline.map(|function| Function {
+                is_public: true,
+                ..function
+            }));
+        }
+        let mut pair = Pair {
+            file,
+            twins: vec![None; c.len()],
+            c,
+            in_code,
+            rust: rust_functions(&fs::read_to_string(rust)?),
+        };
+        pair.find_twins(&exemptions);
+        twins += pair.twins.iter().flatten().count();
+        wrong.extend(pair.alone(&exemptions));
+        wrong.extend(pair.disordered(&exemptions));
+    }
+    let idle = exemptions
+        .iter()
+        .filter(|exemption| !exemption.is_used.get());
+    wrong.extend(idle.map(|exemption| format!("exempts nothing: {}", exemption.line)));
+    ensure!(twins > 1000, "only {twins} functions have twins");
+    ensure!(
+        wrong.is_empty(),
+        "{} found:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    Ok(())
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Imports go one way: in both twins from folder to folder in the order of tests/layers, and in every program without a
+//! circle, so that there is always a file that can be read first.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{ensure, Context};
+use testbed::twin::root;
+use twinwall_tests::case::Case;
+
+use super::imports::{of_c, of_rust, Imports};
+
+/// The Rust programs besides the twin.
+const PACKAGES: [&str; 4] = ["capture", "fwctl", "harness", "scanner"];
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("layers/rust", 30, || {
+            check_layers(&of_rust("rust-firewall")?)
+        }),
+        Case::new("layers/c", 30, || check_layers(&of_c("c-firewall")?)),
+        Case::new("layers/rust-without-circles", 30, || {
+            check_circles(&of_rust("rust-firewall")?)
+        }),
+        Case::new("layers/c-without-circles", 30, || {
+            check_circles(&of_c("c-firewall")?)
+        }),
+        Case::new("layers/programs-without-circles", 30, || {
+            PACKAGES.into_iter().try_for_each(|package| {
+                check_circles(&of_rust(package)?).with_context(|| package.to_owned())
+            })
+        }),
+    ]
+}
+
+/// The folders, lowest first.
+fn layers() -> anyhow::Result<Vec<String>> {
+    let text = fs::read_to_string(root().join("tests/layers"))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+fn folder_of(file: &str) -> Option<&str> {
+    Some(file.rsplit_once('/')?.0)
+}
+
+fn check_layers(imports: &Imports) -> anyhow::Result<()> {
+    let layers = layers()?;
+    let rank = |file: &str| {
+        let folder = folder_of(file)?;
+        layers.iter().position(|layer| layer == folder)
+    };
+    let mut upward = Vec::new();
+    let mut known = BTreeSet::new();
+    for (file, imported) in imports {
+        // main and lib stand above all.
+        let Some(own) = folder_of(file) else { continue };
+        let own = rank(file).with_context(|| format!("{own} is not in tests/layers"))?;
+        known.insert(own);
+        let above = imported
+            .iter()
+            .filter(|other| rank(other).is_none_or(|other| other > own));
+        upward.extend(above.map(|other| format!("{file} imports {other}")));
+    }
+    ensure!(
+        known.len() == layers.len(),
+        "a folder of tests/layers has no files"
+    );
+    ensure!(
+        upward.is_empty(),
+        "against tests/layers:\n{}",
+        upward.join("\n")
+    );
+    Ok(())
+}
+
+/// Takes away files that import nothing that is left, as long as there are any: what stays imports itself.
+fn check_circles(imports: &Imports) -> anyhow::Result<()> {
+    ensure!(
+        imports.values().any(|imported| !imported.is_empty()),
+        "no file imports another"
+    );
+    let mut left = imports.clone();
+    loop {
+        let free: BTreeSet<String> = left
+            .iter()
+            .filter(|(_, imported)| !imported.iter().any(|other| left.contains_key(other)))
+            .map(|(file, _)| file.clone())
+            .collect();
+        if free.is_empty() {
+            break;
+        }
+        left.retain(|file, _| !free.contains(file));
+    }
+    let circle: Vec<String> = left
+        .iter()
+        .map(|(file, imported)| {
+            let others: Vec<&str> = imported
+                .iter()
+                .filter(|other| left.contains_key(*other))
+                .map(String::as_str)
+                .collect();
+            format!("{file} imports {}", others.join(", "))
+        })
+        .collect();
+    ensure!(
+        circle.is_empty(),
+        "files that import each other in a circle, or one of a circle:\n{}",
+        circle.join("\n")
+    );
+    Ok(())
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The twins against each other, and both against what the documents say of them: files, command lines, `check` and
+//! `explain`.
+
+use twinwall_tests::case::Case;
+
+mod command_line;
+mod explain;
+mod files;
+mod functions;
+mod imports;
+mod layers;
+mod runner;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let parts = [
+        files::cases(),
+        functions::cases(),
+        layers::cases(),
+        command_line::cases(),
+        explain::cases(),
+        runner::cases(),
+    ];
+    parts.into_iter().flatten().collect()
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The language of policies, as both programs read it: `check` and `check --print`.
+//!
+//! NAME.nft in tests/corpus/policy is a policy, and says in its first line what it shows. Beside it lies NAME.ok, its canonical
+//! print, or NAME.err, the line that refuses it, without "error: ". What nft does not take though we do has a line
+//! `# nft: WHY`, which ends with `(nor the print)` if that is not taken, either. Policies that are too large to lie here are made by `generated`.
+
+mod generated;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{ensure, Context};
+use testbed::netns::Namespace;
+use testbed::place::namespace;
+use testbed::twin::{root, Twin, TWINS};
+use twinwall_tests::case::Case;
+
+/// Policies that there are at least: a folder that is not found must not pass.
+const ACCEPTED_MIN: usize = 30;
+const REFUSED_MIN: usize = 100;
+const LIMIT_S: u64 = 30;
+/// Of the exit code of a bad policy; the text of --help names it.
+const EXIT_USAGE: i32 = 2;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("files/all-are-read", LIMIT_S, all_are_read),
+        Case::new("files/every-refused-word", LIMIT_S, generated::words),
+    ];
+    // Files that can't be read fail the first case.
+    for name in names("ok").unwrap_or_default() {
+        let (accepted, taken) = (name.clone(), name.clone());
+        cases.push(Case::new(format!("accepted/{name}"), LIMIT_S, move || {
+            accepted_and_printed(&accepted)
+        }));
+        cases.push(Case::new(format!("nft/{name}"), LIMIT_S, move || {
+            taken_by_nft(&taken)
+        }));
+    }
+    for name in names("err").unwrap_or_default() {
+        cases.push(Case::new(format!("refused/{name}"), LIMIT_S, move || {
+            refused_alike(&name)
+        }));
+    }
+    cases.extend(generated::cases());
+    cases
+}
+
+fn folder() -> PathBuf {
+    root().join("tests/corpus/policy")
+}
+
+fn read(name: &str, ending: &str) -> anyhow::Result<String> {
+    let file = folder().join(format!("{name}.{ending}"));
+    fs::read_to_string(&file).with_context(|| file.display().to_string())
+}
+
+/// The names of the files with an ending.
+fn names(ending: &str) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|found| found == ending) {
+            let stem = path.file_stem().unwrap_or_default();
+            names.push(stem.to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn all_are_read() -> anyhow::Result<()> {
+    let (accepted, refused) = (names("ok")?, names("err")?);
+    ensure!(accepted.len() >= ACCEPTED_MIN, "only {accepted:?}");
+    ensure!(refused.len() >= REFUSED_MIN, "only {refused:?}");
+    let mut judged = [accepted, refused].concat();
+    judged.sort();
+    let policies = names("nft")?;
+    ensure!(judged == policies, "{judged:?}\nfor {policies:?}");
+    for name in policies {
+        let text = fs::read(folder().join(format!("{name}.nft")))?;
+        ensure!(text.starts_with(b"# "), "{name} does not say what it shows");
+    }
+    Ok(())
+}
+
+/// What a program said when it was asked to check a policy.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Asks a twin to check a policy, by a name that is relative to a folder.
+pub fn check(twin: Twin, folder: &Path, arguments: &[&str]) -> anyhow::Result<Said> {
+    let output = Command::new(twin.binary())
+        .arg("check")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| twin.binary().display().to_string())?;
+    Ok(Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+/// Both twins take a policy and say this.
+pub fn both_say(folder: &Path, arguments: &[&str], expected: &str) -> anyhow::Result<()> {
+    for twin in TWINS {
+        let said = check(twin, folder, arguments)?;
+        let program = twin.program();
+        ensure!(
+            said.code == Some(0) && said.stderr.is_empty(),
+            "{program}: {:?}, {}",
+            said.code,
+            said.stderr
+        );
+        ensure!(
+            said.stdout == expected,
+            "{program} says\n{}\nand not\n{expected}",
+            said.stdout
+        );
+    }
+    Ok(())
+}
+
+/// Both twins refuse a policy with this line.
+pub fn both_refuse(folder: &Path, policy: &str, expected: &str) -> anyhow::Result<()> {
+    for twin in TWINS {
+        let expected = Said {
+            code: Some(EXIT_USAGE),
+            stdout: String::new(),
+            stderr: format!("error: {expected}\n"),
+        };
+        for arguments in [&[policy][..], &["--print", policy]] {
+            let said = check(twin, folder, arguments)?;
+            let program = twin.program();
+            ensure!(said == expected, "{program}: {said:?}, not {expected:?}");
+        }
+    }
+    Ok(())
+}
+
+fn accepted_and_printed(name: &str) -> anyhow::Result<()> {
+    let (policy, print) = (format!("{name}.nft"), format!("{name}.ok"));
+    let expected = read(name, "ok")?;
+    both_say(&folder(), &[&policy], "ok\n")?;
+    both_say(&folder(), &["--print", &policy], &expected)?;
+    both_say(&folder(), &["--print", &print], &expected)
+}
+
+fn refused_alike(name: &str) -> anyhow::Result<()> {
+    let expected = read(name, "err")?;
+    both_refuse(&folder(), &format!("{name}.nft"), expected.trim_end())
+}
+
+/// The kernel's tool takes a policy and its print, unless the policy says why not. What says so is refused.
+fn taken_by_nft(name: &str) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let text = read(name, "nft")?;
+    for (ending, refused) in [
+        ("nft", text.contains("\n# nft: ")),
+        ("ok", text.contains(" (nor the print)\n")),
+    ] {
+        let taken = nft(&namespace, &format!("{name}.{ending}"));
+        match refused {
+            true => ensure!(taken.is_err(), "nft -c takes {name}.{ending}"),
+            false => taken?,
+        }
+    }
+    Ok(())
+}
+
+fn nft(namespace: &Namespace, file: &str) -> anyhow::Result<()> {
+    let mut nft: Command = namespace.command("nft");
+    // Before 1.1 nft does not look for includes beside the file.
+    nft.args(["-I", ".", "-I", "parts", "-c", "-f", file]);
+    let output = nft.current_dir(folder()).output().context("nft")?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "nft -c {file}: {words}");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is given to users as policy text: the files of rules/policy, and the examples of GRAMMAR.md. Both twins and
+//! the kernel's own tool take every one of them, and the twins print it alike.
+
+mod grammar;
+mod tutorial;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::run_to_end;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::namespace;
+use testbed::twin::{root, Twin, TWINS};
+use twinwall_tests::case::Case;
+
+const POLICIES: [&str; 9] = [
+    "accept-all",
+    "block-list",
+    "block-list.prefixes",
+    "drop-all",
+    "isolate-uid",
+    "monitor",
+    "ssh-guard",
+    "web-server",
+    "workstation",
+];
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new(
+            "policies/all-are-known-and-explained",
+            10,
+            all_are_explained,
+        ),
+        Case::new("grammar/every-production-has-an-example", 10, || {
+            grammar::check_coverage(&grammar_text()?)
+        }),
+        Case::new("tutorial/what-carries-over", 60, tutorial_carries_over),
+        Case::new("grammar/the-canonical-print-is-one", 30, print_is_canonical),
+    ];
+    for name in POLICIES {
+        let file = folder().join(format!("{name}.nft"));
+        cases.push(Case::new(format!("policies/{name}"), 60, move || {
+            accepted_by_all(&file)
+        }));
+    }
+    // A grammar that can't be read fails the cases above.
+    for example in grammar::examples(&grammar_text().unwrap_or_default()) {
+        let name = format!(
+            "grammar/{} {} {}",
+            example.line, example.production, example.text
+        );
+        cases.push(Case::new(name, 60, move || check_example(&example)));
+    }
+    cases
+}
+
+fn folder() -> PathBuf {
+    root().join("rules/policy")
+}
+
+fn grammar_text() -> anyhow::Result<String> {
+    let file = folder().join("GRAMMAR.md");
+    fs::read_to_string(&file).with_context(|| file.display().to_string())
+}
+
+fn all_are_explained() -> anyhow::Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "nft") {
+            let text = fs::read_to_string(&path)?;
+            let name = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            ensure!(
+                text.starts_with("# SPDX-License-Identifier: GPL-2.0-or-later\n# "),
+                "{name} does not begin with the licence and with what it is"
+            );
+            let part = if name.contains('.') {
+                "put your own"
+            } else {
+                "# What to change: "
+            };
+            ensure!(text.contains(part), "{name} does not say what to change");
+            names.push(name);
+        }
+    }
+    names.sort();
+    ensure!(names == POLICIES, "found {names:?}");
+    Ok(())
+}
+
+/// The kernel's tool and both twins take a policy; both twins print it alike; the print is a policy that all of them
+/// take, and whose print it is.
+fn accepted_by_all(file: &Path) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    checked_by_nft(&namespace, file)?;
+    for twin in TWINS {
+        let said = ask(&namespace, twin, &["check"], file)?;
+        ensure!(said == "ok", "{} check: {said}", twin.program());
+    }
+    let print = printed_alike(&namespace, file)?;
+    let folder = Folder::new()?;
+    let again = folder.write("print.nft", &print)?;
+    checked_by_nft(&namespace, again.as_ref()).with_context(|| print.clone())?;
+    let second = printed_alike(&namespace, again.as_ref())?;
+    ensure!(print == second, "printed\n{print}\nand then\n{second}");
+    Ok(())
+}
+
+fn checked_by_nft(namespace: &Namespace, file: &Path) -> anyhow::Result<()> {
+    let mut nft: Command = namespace.command("nft");
+    // Before 1.1 nft does not look for includes beside the file.
+    let beside = file.parent().context("a file has a folder")?;
+    nft.arg("-I").arg(beside).args(["-c", "-f"]).arg(file);
+    let output = nft.output().context("nft")?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "nft -c: {words}");
+    Ok(())
+}
+
+/// What a twin says, without the last line end.
+fn ask(namespace: &Namespace, twin: Twin, command: &[&str], file: &Path) -> anyhow::Result<String> {
+    let mut arguments = command.to_vec();
+    arguments.push(file.to_str().context("a path that is text")?);
+    let ended = run_to_end(namespace, &[], twin, &arguments)?;
+    ensure!(
+        ended.code == Some(0) && ended.stderr.is_empty(),
+        "{} {}: {:?}, {}",
+        twin.program(),
+        arguments.join(" "),
+        ended.code,
+        ended.stderr
+    );
+    Ok(ended.lines.join("\n"))
+}
+
+fn printed_alike(namespace: &Namespace, file: &Path) -> anyhow::Result<String> {
+    let rust = ask(namespace, Twin::Rust, &["check", "--print"], file)?;
+    let c = ask(namespace, Twin::C, &["check", "--print"], file)?;
+    ensure!(rust == c, "Rust prints\n{rust}\nand C\n{c}");
+    Ok(rust + "\n")
+}
+
+fn check_example(example: &grammar::Example) -> anyhow::Result<()> {
+    let folder = Folder::new()?;
+    folder.write("prefixes.nft", "define prefixes = { 192.0.2.0/24 }\n")?;
+    let text = example.in_context();
+    let file = folder.write("example.nft", &text)?;
+    accepted_by_all(file.as_ref()).with_context(|| text)
+}
+
+/// What the table of iptables' options names in their place is a policy.
+fn tutorial_carries_over() -> anyhow::Result<()> {
+    let file = root().join("docs/POLICY.md");
+    let page = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let text = tutorial::policy_of_table(&page)?;
+    let folder = Folder::new()?;
+    let file = folder.write("table.nft", &text)?;
+    accepted_by_all(file.as_ref()).with_context(|| text)
+}
+
+/// The example of the canonical print is printed as it stands.
+fn print_is_canonical() -> anyhow::Result<()> {
+    let text =
+        grammar::canonical(&grammar_text()?).context("GRAMMAR.md shows no canonical print")?;
+    let folder = Folder::new()?;
+    let file = folder.write("canonical.nft", &text)?;
+    let print = printed_alike(&namespace()?, file.as_ref())?;
+    ensure!(print == text, "printed\n{print}\nand not\n{text}");
+    Ok(())
+}
