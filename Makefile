@@ -7,6 +7,8 @@ SECONDS ?= 60
 MINUTES ?= 30
 ROUNDS ?= 9
 PREFIX ?= /usr/local
+# Not empty if the experiment is one of programs of kernel/.
+EXCHANGES = $(shell grep -ls '^kind = "exchange"' harness/experiments/$(EXPERIMENT).toml)
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
 export IPTABLES ?= iptables
 
@@ -15,12 +17,15 @@ RUST := deps/with-rust
 SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
+# The lab's C: modules, exchanges, and what tests the modules.
+KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch])
+
 # Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man install deb test check-root certify soak fuzz bench bench-scanner demo micro plot rules unrules bindings lint fmt clean
-.PHONY: lint-rust lint-format lint-c lint-bindings lint-shell
+.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench bench-scanner demo micro kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
 	@echo "Twinwall: a userspace firewall on NFQUEUE, written twice"
@@ -29,30 +34,40 @@ help: ## this list
 
 deps: ## install what is missing of deps/debian.txt (asks sudo if you are not root)
 	@deps/install
+	@deps/install vm || echo "warning: without these packages the tests of vm/ are skipped" >&2
 
-build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/scanner and build/harness
+build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/scanner, build/capture and build/harness
 	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl \
-		--package scanner
+		--package scanner --package capture
 	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
-	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl scanner) \
+	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl scanner capture) \
 		build/c/c-firewall
-	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/scanner build/harness"
+	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/scanner build/capture build/harness"
 
 man: ## build/man: the man pages, of what the programs say of themselves
 	@deps/install package
-	@packaging/man/make build/fwctl build/man
+	@packaging/man/make build
 
-install: build man ## programs, man pages, policies, systemd units: PREFIX=/usr/local DESTDIR=
+user: ## the system user twinwall, whom firewalls become that root starts (needs root; the packages make it, too)
+	@packaging/user
+
+install: build man ## programs, man pages, policies, systemd units, the user: PREFIX=/usr/local DESTDIR= (then no user)
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install build
+	@[ -n "$(DESTDIR)" ] || packaging/user
 
-deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c and twinwall-common
+deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-common
 	@packaging/deb build
 
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
 	@deps/check-root >/dev/null
-	@deps/install
+	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory build
 	@tests/run
+
+test-vm: build ## what is in vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory deps
+	@tests/run vm
 
 check-root: ## what needs root, why, and whether it can be had here
 	@deps/check-root
@@ -60,7 +75,7 @@ check-root: ## what needs root, why, and whether it can be had here
 certify: ## the judge: boundary packets through both twins and nf_tables, SECONDS=60 of random policies (needs root)
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory build
-	@$(RUST) cargo build --release --locked --quiet --package twinwall-tests --bin certify
+	@$(RUST) cargo build --release --locked --quiet --package twinwall-judge --bin certify
 	@$(SUDO) $(CARGO_TARGET_DIR)/release/certify --seconds $(SECONDS)
 
 soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, upgrades, kills (needs root)
@@ -73,13 +88,14 @@ fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
 	@$(RUST) scanner/fuzz/run $(SECONDS)
-	@$(RUST) cargo run --release --locked --quiet --package twinwall-tests --bin differential -- \
+	@$(RUST) cargo run --release --locked --quiet --package twinwall-judge --bin differential -- \
 		--seconds $(SECONDS) --decisions 1000000
 
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null
-	@deps/install build rust run
+	@deps/install build rust run $(if $(EXCHANGES),kernel vm)
 	@$(MAKE) --no-print-directory build
+	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT))
 
 demo: ## deps, build, and the short experiment with its figures
@@ -90,8 +106,8 @@ demo: ## deps, build, and the short experiment with its figures
 
 bench-scanner: build ## the scanner beside itself on epoll and the scanners on PATH: result/scanner (needs root)
 	@deps/check-root >/dev/null
-	@$(RUST) cargo bench --quiet --locked --no-run --package scanner --bench compare
-	@program=$$($(RUST) cargo bench --locked --no-run --package scanner --bench compare 2>&1 \
+	@$(RUST) cargo bench --quiet --locked --no-run --package harness --bench scanner
+	@program=$$($(RUST) cargo bench --locked --no-run --package harness --bench scanner 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
 	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
@@ -102,6 +118,11 @@ micro: build ## nanoseconds a decision of both twins, without kernel and queue, 
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
 	@build/harness micro --rust build/rust-micro --c build/c/micro --rounds $(ROUNDS)
 
+kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table
+	@deps/install build rust kernel vm
+	@$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel
+	@kernel/lab --table kernel/once.list
+
 plot: ## draw the figures of all results again, from the saved data
 	@build/harness plot
 
@@ -111,10 +132,14 @@ rules: ## load QUEUE_RULES=loopback-9999 (rules/queue) on this machine; IPTABLES
 unrules: ## take the rules back: the tables are then as they were
 	@$(SUDO) env IPTABLES=$(IPTABLES) rules/unload
 
+spec: ## make the tables of both twins from spec/, and those of docs/ARCHITECTURE.md from the sources
+	@spec/generate
+	@docs/modules
+
 bindings: ## make sys-bindings/src/bindings.rs from the C headers
 	@$(RUST) sys-bindings/regenerate
 
-lint: lint-rust lint-format lint-c lint-bindings lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, shellcheck
+lint: lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, spec, docs, shellcheck
 
 # The lints named here are on in Rust 1.85, the oldest that we build with, and were found wanting and taken off since.
 lint-rust:
@@ -124,6 +149,8 @@ lint-rust:
 lint-format:
 	@$(RUST) cargo fmt --all --check -- --color never
 	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml --check -- --color never
+	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml --check -- --color never
+	@clang-format --dry-run -Werror $(KERNEL_C)
 
 lint-c:
 	@$(MAKE) --no-print-directory -C c-firewall lint BUILD=$(CURDIR)/build/c
@@ -131,13 +158,20 @@ lint-c:
 lint-bindings:
 	@$(RUST) sys-bindings/regenerate --check
 
+lint-spec:
+	@spec/generate --check
+
+lint-docs:
+	@docs/modules --check
+
 lint-shell:
 	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)
 
 fmt: ## format all Rust and C
 	@$(RUST) cargo fmt --all
 	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml
-	@clang-format -i $$(git ls-files 'c-firewall/*.[ch]')
+	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml
+	@clang-format -i $$(git ls-files 'c-firewall/*.[ch]') $(KERNEL_C)
 
 clean: ## remove build/
 	@rm -rf build
