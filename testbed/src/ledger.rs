@@ -200,7 +200,9 @@ impl Ledger {
         );
         ensure!(
             self.reconciled && self.difference == 0,
-            "not reconciled: {self:?}"
+            "not reconciled: difference {}, stalled {}, {kernel:?}: {self:?}",
+            self.difference,
+            self.stalled
         );
         ensure!(
             self.lost == kernel.queue_full + kernel.user_drop,

@@ -346,17 +346,19 @@ static void take_ledger(const struct worker *worker, bool running, struct ledger
     *ledger = best;
 }
 
-/// Receives packets that the kernel has let go of while they were unread: the verdict on a gap
-/// decides all that came before it. unseen: how many there can be. Returns whether there were any.
-static bool receive_decided(struct worker *worker, uint64_t unseen) {
+/// Receives packets that were decided while they were unread: by the verdict on a gap, which
+/// decides all that came before it, or by the guard. ledger: says how many there can be. Returns
+/// whether there were any.
+static bool receive_decided(struct worker *worker, const struct ledger *ledger) {
     const uint32_t length = worker->settings.queue_length;
-    const uint64_t most = unseen < length ? unseen : length;
+    const uint64_t decided = ledger->unseen + ledger->stalled;
+    const uint64_t most = decided < length ? decided : length;
     uint64_t left = most;
 
     while (left > 0) {
         struct queue_received received;
 
-        if (turn_once(worker, &received) < 0 || received.messages == 0)
+        if (turn_once(worker, &received) < 0 || received.messages + received.overruns == 0)
             break;
         left -= received.messages < left ? received.messages : left;
     }
@@ -373,7 +375,7 @@ static void *run(void *argument) {
         result = worker->paper ? run_paper(worker) : run_fast(worker);
     take_ledger(worker, false, &worker->ledger);
     if (!worker->keep_open) {
-        if (result == 0 && receive_decided(worker, worker->ledger.unseen))
+        if (result == 0 && receive_decided(worker, &worker->ledger))
             take_ledger(worker, false, &worker->ledger);
         queue_close(&worker->queue);
     }

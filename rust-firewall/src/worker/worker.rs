@@ -476,14 +476,15 @@ fn take_ledger(shared: &Shared, running: bool) -> Ledger {
     best.unwrap_or(taken)
 }
 
-/// Receives packets that the kernel has let go of while they were unread: the verdict on a gap decides all that came
-/// before it. unseen: how many there can be. Returns whether there were any.
-fn receive_decided(own: &mut Own, unseen: u64) -> bool {
-    let most = unseen.min(own.shared.settings.queue_length.into());
+/// Receives packets that were decided while they were unread: by the verdict on a gap, which decides all that came
+/// before it, or by the guard. ledger: says how many there can be. Returns whether there were any.
+fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
+    let length = own.shared.settings.queue_length.into();
+    let most = (ledger.unseen + ledger.stalled).min(length);
     let mut left = most;
     while left > 0 {
         match turn_once(own) {
-            Ok(received) if received.messages > 0 => {
+            Ok(received) if received.messages + received.overruns > 0 => {
                 left = left.saturating_sub(received.messages.into());
             }
             _ => break,
@@ -499,7 +500,7 @@ fn run(mut own: Box<Own>) -> Box<Own> {
         .and_then(|()| loop_of(&mut own));
     let mut ledger = take_ledger(&own.shared, false);
     if !own.shared.keep_open.load(Ordering::Relaxed) {
-        if result.is_ok() && receive_decided(&mut own, ledger.unseen) {
+        if result.is_ok() && receive_decided(&mut own, &ledger) {
             ledger = take_ledger(&own.shared, false);
         }
         queue::close(&mut own.queue);

@@ -69,17 +69,27 @@ fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Two clients that ask at once are given the same bytes, which tell of one request; a later one is given others.
+/// How often two clients ask at once: a busy machine may let more time pass between them than an answer is shared for.
+const TRIES: usize = 5;
+
+/// Whether two clients that ask at once are given the same bytes, which tell of one request.
+fn is_shared(place: &Place) -> anyhow::Result<bool> {
+    let (one, other) = (asker(place)?, asker(place)?);
+    let one = thread::spawn(|| rest(one));
+    let other = rest(other)?;
+    Ok(one.join().expect("no panic")? == other)
+}
+
+/// An answer is shared by who asks at once; a later client is given another.
 fn shared(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = start(&place, twin)?;
-    let (one, other) = (asker(&place)?, asker(&place)?);
-    let one = thread::spawn(|| rest(one));
-    let other = rest(other)?;
-    let one = one.join().expect("no panic")?;
-    ensure!(one == other, "each has an answer of its own");
+    let mut tries = (0..TRIES).map(|_| is_shared(&place));
+    let found = tries.find(|shared| !matches!(shared, Ok(false)));
+    found.context("each has an answer of its own")??;
+    let before = place.value("twinwall_metrics_requests_total")?;
     until("an answer is of now again", PATIENCE, || {
-        Ok(place.value("twinwall_metrics_requests_total")? > 2)
+        Ok(place.value("twinwall_metrics_requests_total")? > before)
     })?;
     firewall.stop()?.total.check_clean()
 }

@@ -4,15 +4,22 @@
 
 use std::mem;
 use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use testbed::proc;
+use testbed::wait::PATIENCE;
 
 /// Of `syscall`, the instruction.
 const INSTRUCTION_BYTES: u64 = 2;
 
 /// How a stop at a call's entry or exit is told (PTRACE_O_TRACESYSGOOD).
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+
+/// What the kernel has in place of a result while a signal interrupts a call: from ERESTARTSYS to ERESTART_RESTARTBLOCK of
+/// linux/errno.h, and what calls give that are not begun again.
+const INTERRUPTED: [i64; 6] = [512, 513, 514, 515, 516, libc::EINTR as i64];
 
 /// What came of a call.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +70,48 @@ fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
+/// Stops the thread where it waits in a system call. Gives its registers. A thread that has just begun is still on its way
+/// there; what stands before its next instruction is then no call.
+fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        request(libc::PTRACE_INTERRUPT, pid, 0, 0)?;
+        loop {
+            match stopped(pid)? {
+                libc::SIGTRAP => break,
+                signal => request(libc::PTRACE_CONT, pid, 0, signal as u64)?,
+            }
+        }
+        let registers = registers(pid)?;
+        if registers.orig_rax != u64::MAX && INTERRUPTED.contains(&-(registers.rax as i64)) {
+            return Ok(registers);
+        }
+        request(libc::PTRACE_CONT, pid, 0, 0)?;
+        thread::sleep(Duration::from_millis(5));
+    }
+    bail!("it waits in no system call")
+}
+
+/// Goes on to the entry or the exit of a call. Gives true if the filter has sent SIGSYS in its place, which is then
+/// delivered to the thread, no longer traced.
+fn is_forbidden_on_the_way(pid: i32) -> anyhow::Result<bool> {
+    let mut delivered = 0;
+    loop {
+        request(libc::PTRACE_SYSCALL, pid, 0, delivered as u64)?;
+        let signal = stopped(pid)?;
+        if signal == libc::SIGSYS || is_pending(pid, libc::SIGSYS)? {
+            // One that is pending comes by itself.
+            let delivered = if signal == CALL_STOP { 0 } else { signal };
+            request(libc::PTRACE_DETACH, pid, 0, delivered as u64)?;
+            return Ok(true);
+        }
+        if signal == CALL_STOP {
+            return Ok(false);
+        }
+        delivered = signal;
+    }
+}
+
 /// Has the main thread of a process, which waits in a system call, make another one, and lets it go on. The process must not
 /// be traced. What the filter sends in place of the call is delivered when it goes on.
 pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcome> {
@@ -73,11 +122,7 @@ pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcom
         0,
         libc::PTRACE_O_TRACESYSGOOD as u64,
     )?;
-    request(libc::PTRACE_INTERRUPT, pid, 0, 0)?;
-    while stopped(pid)? != libc::SIGTRAP {
-        request(libc::PTRACE_CONT, pid, 0, 0)?;
-    }
-    let before = registers(pid)?;
+    let before = stop_in_call(pid)?;
     let mut changed = before;
     // Behind the instruction of the call that it waits in; the kernel does not repeat that one.
     changed.rip -= INSTRUCTION_BYTES;
@@ -86,12 +131,7 @@ pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcom
     [changed.rdi, changed.rsi, changed.rdx] = arguments;
     request(libc::PTRACE_SETREGS, pid, 0, ptr::from_ref(&changed) as u64)?;
     for _ in ["entry", "exit"] {
-        request(libc::PTRACE_SYSCALL, pid, 0, 0)?;
-        let signal = stopped(pid)?;
-        if signal == libc::SIGSYS || is_pending(pid, libc::SIGSYS)? {
-            // One that is pending comes by itself.
-            let delivered = if signal == CALL_STOP { 0 } else { signal };
-            request(libc::PTRACE_DETACH, pid, 0, delivered as u64)?;
+        if is_forbidden_on_the_way(pid)? {
             return Ok(Outcome::Forbidden);
         }
     }

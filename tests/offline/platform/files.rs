@@ -91,7 +91,9 @@ fn every_c_file_has_its_header() -> anyhow::Result<()> {
     code.remove("main");
     let exempt = exemptions()?;
     code.extend(exempt.iter().filter_map(|path| {
-        let stem = path.strip_prefix("rust-firewall/src/")?.strip_suffix(".rs")?;
+        let stem = path
+            .strip_prefix("rust-firewall/src/")?
+            .strip_suffix(".rs")?;
         (stem != "lib").then(|| stem.to_owned())
     }));
     ensure!(code == headers, "code {code:?}, headers {headers:?}");
