@@ -16,7 +16,7 @@ uint64_t stats_received(const struct stats *live) {
     return stats_get(&live->received) + stats_get(&live->without_id);
 }
 
-uint64_t stats_answered(const struct stats *live) {
+uint64_t stats_decided(const struct stats *live) {
     uint64_t sum = 0;
 
     for (int i = 0; i < VERDICT_COUNT; i++)

@@ -42,7 +42,7 @@ static void a_snapshot_has_every_counter(void **state) {
     stats_add(&live.bytes, 3);
     stats_add(&live.verdicts[VERDICT_REQUEUE], 4);
     stats_add(&live.malformed[PACKET_ICMPV6_SHORT], 5);
-    stats_add(&live.cut, 6);
+    stats_add(&live.beyond_copy, 6);
     stats_add(&live.truncated, 7);
     stats_add(&live.overruns, 8);
     stats_add(&live.refused, 9);
@@ -241,7 +241,7 @@ static void a_sum_adds_everything(void **state) {
     reading.figures.user_drop = 200;
     reading.figures.queue_full = 5;
     reading.figures.waiting = 4;
-    reading.after.cut = 8;
+    reading.after.beyond_copy = 8;
     one = make_ledger(&reading, 0, false);
     reading = make_reading(50, 50);
     two = make_ledger(&reading, 0, false);
@@ -250,7 +250,7 @@ static void a_sum_adds_everything(void **state) {
     ledger_add(&sum, &one);
     assert_int_equal(sum.stats.received, 1050);
     assert_int_equal(sum.stats.verdicts[VERDICT_ACCEPT], 1050);
-    assert_int_equal(sum.stats.cut, 8);
+    assert_int_equal(sum.stats.beyond_copy, 8);
     assert_int_equal(sum.offered, 1260);
     assert_int_equal(sum.waiting, 4);
     assert_int_equal(sum.queue_full, 5);

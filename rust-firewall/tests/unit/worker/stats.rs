@@ -324,7 +324,12 @@ fn a_snapshot_copies_every_counter() {
         .chain([&live.netlink, &live.bytes])
         .chain(&live.verdicts)
         .chain(&live.malformed)
-        .chain([&live.cut, &live.truncated, &live.overruns, &live.refused])
+        .chain([
+            &live.beyond_copy,
+            &live.truncated,
+            &live.overruns,
+            &live.refused,
+        ])
         .collect();
     for (value, counter) in (1..).zip(&counters) {
         add(counter, value);
@@ -336,7 +341,12 @@ fn a_snapshot_copies_every_counter() {
     assert_eq!(copy.verdicts, [105, 106, 107, 108, 109, 110]);
     assert_eq!((copy.malformed[0], copy.malformed[18]), (111, 129));
     assert_eq!(
-        (copy.cut, copy.truncated, copy.overruns, copy.refused),
+        (
+            copy.beyond_copy,
+            copy.truncated,
+            copy.overruns,
+            copy.refused
+        ),
         (130, 131, 132, 133)
     );
     assert_eq!(received(&live), 203);
