@@ -42,6 +42,39 @@ fn uncapitalize_first(text: String) -> String {
     first.into_iter().chain(letters).collect()
 }
 
+/// Words in lines of at most so many characters.
+pub fn wrap(text: String, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Lines that begin at a column, with a term in front of them: on a line of its own where it leaves no blank.
+pub fn beside(text: String, term: String, column: usize) -> String {
+    let room = if term.chars().count() < column {
+        &term
+    } else {
+        ""
+    };
+    let mut lines: Vec<String> = Vec::new();
+    if room.is_empty() {
+        lines.push(term.clone());
+    }
+    for (i, line) in text.lines().enumerate() {
+        let before = if i == 0 { room } else { "" };
+        lines.push(format!("{before:column$}{line}").trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
 /// Adds the filters to the templates' environment.
 pub fn add(environment: &mut Environment) {
     environment.add_filter("upper", upper);
@@ -49,6 +82,8 @@ pub fn add(environment: &mut Environment) {
     environment.add_filter("literal", literal);
     environment.add_filter("capitalize_first", capitalize_first);
     environment.add_filter("uncapitalize_first", uncapitalize_first);
+    environment.add_filter("wrap", wrap);
+    environment.add_filter("beside", beside);
 }
 
 #[cfg(test)]
@@ -66,6 +101,17 @@ mod tests {
     fn a_sentence_becomes_a_note_but_for_abbreviations() {
         assert_eq!(uncapitalize_first("Packets lost".into()), "packets lost");
         assert_eq!(uncapitalize_first("UNIX time".into()), "UNIX time");
+    }
+
+    #[test]
+    fn words_are_put_into_lines() {
+        assert_eq!(wrap("a bc def g".into(), 5), "a bc\ndef g");
+    }
+
+    #[test]
+    fn lines_stand_beside_their_term() {
+        assert_eq!(beside("x\ny".into(), "a".into(), 3), "a  x\n   y");
+        assert_eq!(beside("x\ny".into(), "abc".into(), 3), "abc\n   x\n   y");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use anyhow::Context;
 use minijinja::Environment;
 
 mod filters;
+mod options;
 mod tables;
 
 use tables::Tables;
@@ -35,6 +36,12 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("metric.h", "c-firewall/src/spec/metric.h"),
     ("metric.c", "c-firewall/src/spec/metric.c"),
     ("metric.rs", "rust-firewall/src/spec/metric.rs"),
+    ("option.h", "c-firewall/src/spec/option.h"),
+    ("option.c", "c-firewall/src/spec/option.c"),
+    ("option.rs", "rust-firewall/src/spec/option.rs"),
+    ("exit.h", "c-firewall/src/spec/exit.h"),
+    ("exit.rs", "rust-firewall/src/spec/exit.rs"),
+    ("help.txt", "cli/help.txt"),
 ];
 
 /// A template of spec/templates, and the page in which it makes what stands between two lines, `<!-- spec/generate
@@ -42,6 +49,7 @@ const OUTPUTS: &[(&str, &str)] = &[
 const SECTIONS: &[(&str, &str)] = &[
     ("statuses.md", "docs/OBSERVE.md"),
     ("metrics.md", "docs/OBSERVE.md"),
+    ("exits.md", "docs/RUN.md"),
 ];
 
 const SECTION_END: &str = "\n<!-- to here -->\n";

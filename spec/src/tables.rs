@@ -9,6 +9,8 @@ use anyhow::{ensure, Context};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::options::{self, CommandLine};
+
 /// All tables, as the templates see them.
 #[derive(Serialize)]
 pub struct Tables {
@@ -21,6 +23,8 @@ pub struct Tables {
     pub statuses: Vec<Status>,
     pub metrics: Vec<Metric>,
     pub counts: Vec<Count>,
+    pub line: CommandLine,
+    pub exits: Vec<Exit>,
 }
 
 /// fields.toml
@@ -195,11 +199,27 @@ pub struct Count {
     pub help: String,
 }
 
+/// exits.toml
+#[derive(Deserialize)]
+struct Exits {
+    exit: Vec<Exit>,
+}
+
+/// An exit code.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exit {
+    pub name: String,
+    pub code: u8,
+    pub about: String,
+}
+
 fn yes() -> bool {
     true
 }
 
-fn parse<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<T> {
+/// Reads a table of the folder.
+pub fn parse<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<T> {
     let path = folder.join(name);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     toml::from_str(&text).with_context(|| format!("spec/{name}"))
@@ -295,7 +315,7 @@ fn check_metrics(metrics: &mut Metrics) -> anyhow::Result<()> {
 }
 
 /// Fails where a table has a name twice.
-fn check_unique<'a>(file: &str, names: impl Iterator<Item = &'a String>) -> anyhow::Result<()> {
+pub fn check_unique<'a>(file: &str, names: impl Iterator<Item = &'a String>) -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
     for name in names {
         ensure!(seen.insert(name), "spec/{file}: {name} is there twice");
@@ -314,6 +334,8 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
     let mut metrics: Metrics = parse(folder, "metrics.toml")?;
     check_metrics(&mut metrics)?;
     check_statuses(&statuses.status)?;
+    let exits: Exits = parse(folder, "exits.toml")?;
+    check_unique("exits.toml", exits.exit.iter().map(|exit| &exit.name))?;
     for refused in &refusals.refused {
         ensure!(
             refusals.places.contains(&refused.at),
@@ -331,5 +353,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
         statuses: statuses.status,
         metrics: metrics.metric,
         counts: metrics.count,
+        line: options::read(folder)?,
+        exits: exits.exit,
     })
 }

@@ -14,10 +14,6 @@
 
 static enum log_level current = LOG_INFO;
 
-static const char *const level_names[] = {
-    [LOG_ERROR] = "error", [LOG_WARNING] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
-static_assert(sizeof level_names / sizeof *level_names == LOG_LEVEL_COUNT, "all named");
-
 /// Of syslog(3), as the journal reads them off the start of a line.
 static const char *const priorities[] = {
     [LOG_ERROR] = "<3>", [LOG_WARNING] = "<4>", [LOG_INFO] = "<6>", [LOG_DEBUG] = "<7>"};
@@ -82,7 +78,7 @@ void log_set_level(enum log_level level) { __atomic_store_n(&current, level, __A
 
 enum log_level log_level(void) { return __atomic_load_n(&current, __ATOMIC_RELAXED); }
 
-const char *log_level_name(enum log_level level) { return level_names[level]; }
+const char *log_level_name(enum log_level level) { return options_log_level_name(level); }
 
 /// Prints a line, unless the level is lower than its own.
 static void print(enum log_level own, const char *format, va_list arguments) {
@@ -91,7 +87,7 @@ static void print(enum log_level own, const char *format, va_list arguments) {
     if (own > log_level())
         return;
     vsnprintf(text, sizeof text, format, arguments);
-    fprintf(stderr, "%s%s: %s\n", log_prefix(own), level_names[own], text);
+    fprintf(stderr, "%s%s: %s\n", log_prefix(own), log_level_name(own), text);
 }
 
 void log_error(const char *format, ...) {

@@ -5,23 +5,11 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include "spec/exit.h"
+#include "spec/option.h"
+
 enum {
     LOG_TEXT_BYTES = 512, // of a failure's text with its final NUL; longer ones are cut
-};
-
-/// How much is said: lines of a level, and of those before it. At LOG_INFO a start and a stop are
-/// silent.
-enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG, LOG_LEVEL_COUNT };
-
-/// Exit codes; the text of --help names them.
-enum log_exit {
-    LOG_EXIT_STOPPED = 0,    // by SIGINT or SIGTERM, or --help, --version
-    LOG_EXIT_CALL = 1,       // a system call failed
-    LOG_EXIT_USAGE = 2,      // bad command line
-    LOG_EXIT_CAPABILITY = 3, // no CAP_NET_ADMIN
-    LOG_EXIT_KERNEL = 4,     // kernel without NFQUEUE
-    LOG_EXIT_OWNED = 5,      // queue owned by another process
-    LOG_EXIT_BUFFER = 6,     // receive buffer refused
 };
 
 /// Why the program cannot start or go on.

@@ -86,8 +86,8 @@ static int open_sinks(struct daemon *daemon, struct handover *taken, struct fail
 
 static int start_guard(struct daemon *daemon, struct failure *failure) {
     const struct workers *workers = &daemon->state.workers;
-    int fds[OPTIONS_QUEUES_MAX];
-    uint16_t numbers[OPTIONS_QUEUES_MAX];
+    int fds[OPTION_QUEUES_MAX];
+    uint16_t numbers[OPTION_QUEUES_MAX];
 
     for (uint32_t i = 0; i < workers->count; i++) {
         fds[i] = queue_fd(&workers->all[i].queue);

@@ -43,7 +43,7 @@ struct times {
     uint64_t overload_ns;
     uint64_t tracked_ns;
     struct tracked_watch tracked;
-    uint32_t lost[OPTIONS_QUEUES_MAX]; // of each queue, when it was looked at last
+    uint32_t lost[OPTION_QUEUES_MAX]; // of each queue, when it was looked at last
 };
 
 void supervise_print_ledgers(struct daemon *daemon, enum report_reason reason) {

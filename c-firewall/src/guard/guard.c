@@ -62,8 +62,8 @@ static char *mode_of(const struct options *options, enum options_situation situa
 /// -errno.
 static int spawn(const struct options *options, const int *queue_fds, const uint16_t *numbers,
                  uint32_t count, int end, pid_t *pid) {
-    char words[OPTIONS_QUEUES_MAX][WORD_BYTES], deadline[WORD_BYTES];
-    char *argv[GUARD_ARGUMENTS + OPTIONS_QUEUES_MAX + 1] = {
+    char words[OPTION_QUEUES_MAX][WORD_BYTES], deadline[WORD_BYTES];
+    char *argv[GUARD_ARGUMENTS + OPTION_QUEUES_MAX + 1] = {
         OPTIONS_PROGRAM,
         GUARD_COMMAND,
         deadline,

@@ -185,7 +185,7 @@ static int parse_queue(const json_t *object, struct worker_handover *queue,
 static int parse_queues(const json_t *queues, struct handover *state, struct failure *failure) {
     const size_t count = json_array_size(queues);
 
-    if (count == 0 || count > OPTIONS_QUEUES_MAX)
+    if (count == 0 || count > OPTION_QUEUES_MAX)
         return handover_state_fail_part("queues", failure);
     if (make_queues(state, (uint32_t)count) < 0) {
         failure_set_start(failure, "aligned_alloc", ENOMEM);

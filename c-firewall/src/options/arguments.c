@@ -2,7 +2,6 @@
 #include "options/arguments.h"
 
 #include <argp.h>
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,70 +10,9 @@ enum {
     KEY_BASE = 256, // keys of argp from here on have no short form
     KEY_HELP = 'h',
     KEY_VERSION = 'V',
-    RUN = 1 << ARGUMENTS_RUN,
-    CHECK = 1 << ARGUMENTS_CHECK,
-    EXPLAIN = 1 << ARGUMENTS_EXPLAIN,
 };
 
-/// The commands that take an option, and whether it has a value.
-static const struct {
-    const char *name;
-    bool has_value;
-    uint8_t commands;
-} options[] = {
-    [OPTION_QUEUE] = {"queue", true, RUN},
-    [OPTION_PIN] = {"pin", false, RUN},
-    [OPTION_BACKEND] = {"backend", true, RUN},
-    [OPTION_PROFILE] = {"profile", true, RUN},
-    [OPTION_COPY_BYTES] = {"copy-bytes", true, RUN},
-    [OPTION_BATCH] = {"batch", true, RUN},
-    [OPTION_RECEIVE_BUFFER] = {"receive-buffer", true, RUN},
-    [OPTION_QUEUE_LENGTH] = {"queue-length", true, RUN},
-    [OPTION_GSO] = {"gso", true, RUN},
-    [OPTION_SPIN] = {"spin", true, RUN},
-    [OPTION_COALESCE] = {"coalesce", true, RUN},
-    [OPTION_POLICY] = {"policy", true, RUN},
-    [OPTION_DEFAULT] = {"default", true, RUN | EXPLAIN},
-    [OPTION_MALFORMED] = {"malformed", true, RUN | EXPLAIN},
-    [OPTION_CONNTRACK] = {"conntrack", true, RUN},
-    [OPTION_FAIL] = {"fail", true, RUN | EXPLAIN},
-    [OPTION_DEADLINE] = {"deadline", true, RUN},
-    [OPTION_STATS] = {"stats", true, RUN},
-    [OPTION_JSON] = {"json", false, RUN | EXPLAIN},
-    [OPTION_METRICS] = {"metrics", true, RUN},
-    [OPTION_EVENTS] = {"events", true, RUN},
-    [OPTION_EVENTS_RATE] = {"events-rate", true, RUN},
-    [OPTION_LOG_LEVEL] = {"log-level", true, RUN},
-    [OPTION_CONTROL] = {"control", true, RUN},
-    [OPTION_CONTROL_MODE] = {"control-mode", true, RUN},
-    [OPTION_CONTROL_OWNER] = {"control-owner", true, RUN},
-    [OPTION_TAKE_OVER] = {"take-over", true, RUN},
-    [OPTION_USER] = {"user", true, RUN},
-    [OPTION_SANDBOX] = {"sandbox", true, RUN},
-    [OPTION_PRINT] = {"print", false, CHECK},
-    [OPTION_HOOK] = {"hook", true, EXPLAIN},
-    [OPTION_IIF] = {"iif", true, EXPLAIN},
-    [OPTION_OIF] = {"oif", true, EXPLAIN},
-    [OPTION_MARK] = {"mark", true, EXPLAIN},
-    [OPTION_UID] = {"uid", true, EXPLAIN},
-    [OPTION_GID] = {"gid", true, EXPLAIN},
-    [OPTION_CT_STATE] = {"ct-state", true, EXPLAIN},
-    [OPTION_CT_MARK] = {"ct-mark", true, EXPLAIN},
-};
-static_assert(sizeof options / sizeof *options == OPTION_COUNT, "all named");
-
-/// A command's word, how many words follow, and what they are.
-static const struct {
-    const char *name;
-    uint32_t words;
-    const char *needs;
-} commands[] = {
-    [ARGUMENTS_RUN] = {"", 0, ""},
-    [ARGUMENTS_CHECK] = {"check", 1, "check needs a policy: see --help"},
-    [ARGUMENTS_EXPLAIN] = {"explain", 2, "explain needs a policy and a capture: see --help"},
-};
-
-const char *arguments_name(enum arguments_option option) { return options[option].name; }
+const char *arguments_name(enum arguments_option option) { return option_facts[option].name; }
 
 const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTED_BYTES]) {
     char *at = quoted;
@@ -105,11 +43,11 @@ static void make_table(struct taking *taking) {
     struct argp_option *at = taking->table;
 
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (options[i].commands & 1 << taking->arguments.command)
+        if (option_facts[i].commands & 1 << taking->arguments.command)
             *at++ = (struct argp_option){
-                .name = options[i].name,
+                .name = option_facts[i].name,
                 .key = KEY_BASE + i,
-                .arg = options[i].has_value ? "VALUE" : NULL,
+                .arg = option_facts[i].has_value ? "VALUE" : NULL,
             };
     *at++ = (struct argp_option){.name = "help", .key = KEY_HELP};
     *at = (struct argp_option){.name = "version", .key = KEY_VERSION};
@@ -164,7 +102,7 @@ static void fail_unexpected(const char *word, struct failure *failure) {
 /// Takes a word. What is too many ends a command line without a command at once: it is a command
 /// that there is not.
 static error_t take_word(struct taking *taking, const char *word) {
-    if (taking->words < commands[taking->arguments.command].words)
+    if (taking->words < command_facts[taking->arguments.command].words)
         taking->arguments.words[taking->words++] = word;
     else if (!taking->unexpected)
         taking->unexpected = word;
@@ -196,8 +134,8 @@ static error_t take_argument(int key, char *value, struct argp_state *state) {
 }
 
 static enum arguments_command command_of(int argc, char **argv) {
-    for (int i = ARGUMENTS_CHECK; argc > 1 && i <= ARGUMENTS_EXPLAIN; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
+    for (int i = ARGUMENTS_CHECK; argc > 1 && i < ARGUMENTS_COMMAND_COUNT; i++)
+        if (strcmp(argv[1], command_facts[i].name) == 0)
             return (enum arguments_command)i;
     return ARGUMENTS_RUN;
 }
@@ -207,6 +145,7 @@ int arguments_parse(int argc, char **argv, struct arguments *arguments, struct f
     const struct argp argp = {.options = taking.table, .parser = take_argument};
     const unsigned int flags = ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT | ARGP_IN_ORDER;
     const int skipped = taking.arguments.command == ARGUMENTS_RUN ? 0 : 1;
+    const struct command_facts *command = &command_facts[taking.arguments.command];
     error_t error;
 
     make_table(&taking);
@@ -220,8 +159,9 @@ int arguments_parse(int argc, char **argv, struct arguments *arguments, struct f
             fail_structure(taking.table, argv[skipped + taking.taken], failure);
             return -EINVAL;
         }
-        if (taking.words < commands[taking.arguments.command].words) {
-            failure_set(failure, LOG_EXIT_USAGE, "%s", commands[taking.arguments.command].needs);
+        if (taking.words < command->words) {
+            failure_set(failure, LOG_EXIT_USAGE, "%s needs %s: see --help", command->name,
+                        command->needs);
             return -EINVAL;
         }
     }

@@ -8,58 +8,11 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "spec/option.h"
 
 enum {
     ARGUMENTS_QUOTE_BYTES = 64, // of a value that an error message shows; then comes "..."
     ARGUMENTS_QUOTED_BYTES = ARGUMENTS_QUOTE_BYTES * 4 + 4, // each byte as \xNN, "...", NUL
-    ARGUMENTS_WORDS_MAX = 2,                                // that any command takes
-};
-
-/// The command: the first argument, if it is `check` or `explain`.
-enum arguments_command { ARGUMENTS_RUN, ARGUMENTS_CHECK, ARGUMENTS_EXPLAIN };
-
-/// The options with a meaning of their own, in the order in which their values are looked at: that
-/// of the help text.
-enum arguments_option {
-    OPTION_QUEUE,
-    OPTION_PIN,
-    OPTION_BACKEND,
-    OPTION_PROFILE,
-    OPTION_COPY_BYTES,
-    OPTION_BATCH,
-    OPTION_RECEIVE_BUFFER,
-    OPTION_QUEUE_LENGTH,
-    OPTION_GSO,
-    OPTION_SPIN,
-    OPTION_COALESCE,
-    OPTION_POLICY,
-    OPTION_DEFAULT,
-    OPTION_MALFORMED,
-    OPTION_CONNTRACK,
-    OPTION_FAIL,
-    OPTION_DEADLINE,
-    OPTION_STATS,
-    OPTION_JSON,
-    OPTION_METRICS,
-    OPTION_EVENTS,
-    OPTION_EVENTS_RATE,
-    OPTION_LOG_LEVEL,
-    OPTION_CONTROL,
-    OPTION_CONTROL_MODE,
-    OPTION_CONTROL_OWNER,
-    OPTION_TAKE_OVER,
-    OPTION_USER,
-    OPTION_SANDBOX,
-    OPTION_PRINT,
-    OPTION_HOOK,
-    OPTION_IIF,
-    OPTION_OIF,
-    OPTION_MARK,
-    OPTION_UID,
-    OPTION_GID,
-    OPTION_CT_STATE,
-    OPTION_CT_MARK,
-    OPTION_COUNT
 };
 
 /// What the command line asks for instead of its command.

@@ -11,10 +11,6 @@ enum {
     OPTIONS_FAIL_BYTES = 96, // of options_fail_text with its final NUL
 };
 
-/// The name of a situation, a mode, as on the command line.
-const char *options_situation_name(enum options_situation situation);
-const char *options_mode_name(bool open);
-
 /// The modes as --fail takes them: open, closed, or those that are open. Returns text.
 const char *options_fail_text(const struct options *options, char text[static OPTIONS_FAIL_BYTES]);
 

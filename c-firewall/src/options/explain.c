@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "options/explain.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "options/daemon.h"
+#include "spec/symbols.h"
+
+static_assert(OPTION_INTERFACE_BYTES_MAX == IF_NAMESIZE - 1, "one NUL");
 
 static int check_hook(const struct values *values, struct options_explain *explain) {
     const char *value = values_get(values, OPTION_HOOK);
@@ -20,7 +24,7 @@ static int check_hook(const struct values *values, struct options_explain *expla
             return 0;
         }
     }
-    return values_fail(values, OPTION_HOOK, "input, output, forward, prerouting or postrouting");
+    return values_fail(values, OPTION_HOOK);
 }
 
 static int check_interface(const struct values *values, enum arguments_option option,
@@ -29,8 +33,8 @@ static int check_interface(const struct values *values, enum arguments_option op
 
     if (!value)
         return 0;
-    if (*value == '\0' || strlen(value) >= IF_NAMESIZE)
-        return values_fail(values, option, "an interface name of 1 to 15 bytes");
+    if (*value == '\0' || strlen(value) > option_facts[option].bytes)
+        return values_fail(values, option);
     *name = value;
     return 0;
 }
@@ -62,10 +66,9 @@ static int check_mark(const struct values *values, enum arguments_option option,
     if (strncmp(value, "0x", 2) == 0)
         good = read_hexadecimal(value + 2, mark);
     else
-        good = values_read_number(value, value + strlen(value), UINT32_MAX, mark);
+        good = values_read_number(value, value + strlen(value), option_facts[option].max, mark);
     if (!good)
-        return values_fail(values, option,
-                           "a number from 0 to 4294967295, decimal or 0x hexadecimal");
+        return values_fail(values, option);
     *has = true;
     return 0;
 }
@@ -73,19 +76,14 @@ static int check_mark(const struct values *values, enum arguments_option option,
 static int check_id(const struct values *values, enum arguments_option option, bool *has,
                     uint32_t *id) {
     *has = values_get(values, option);
-    return values_number(values, option, 0, UINT32_MAX - 1, id);
+    return values_number(values, option, id);
 }
 
-static const struct {
-    const char *name;
-    uint32_t bit; // as POLICY_CT_STATE
-} ct_states[] = {{"invalid", 1}, {"established", 2}, {"related", 4}, {"new", 8}, {"untracked", 64}};
-
-/// The bit of a state's name of so many bytes, 0 if there is none.
+/// The bit of a state's name of so many bytes (POLICY_CT_STATE), 0 if there is none.
 static uint32_t ct_state_of(const char *name, size_t length) {
-    for (size_t i = 0; i < sizeof ct_states / sizeof *ct_states; i++)
-        if (strlen(ct_states[i].name) == length && strncmp(ct_states[i].name, name, length) == 0)
-            return ct_states[i].bit;
+    for (const struct symbol *state = symbols_ct_states; state->name; state++)
+        if (strlen(state->name) == length && strncmp(state->name, name, length) == 0)
+            return state->number;
     return 0;
 }
 
@@ -100,8 +98,7 @@ static int check_ct_state(const struct values *values, struct options_explain *e
         const uint32_t bit = ct_state_of(at, length);
 
         if (bit == 0)
-            return values_fail(values, OPTION_CT_STATE,
-                               "new, established, related, invalid or untracked");
+            return values_fail(values, OPTION_CT_STATE);
         explain->ct_state |= bit;
         at += length;
         if (*at == '\0')

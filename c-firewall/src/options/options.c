@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "options/options.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -9,32 +8,9 @@
 #include "options/explain.h"
 #include "options/values.h"
 
-enum {
-    WAIT_US_MAX = 1000, // of --spin and --coalesce
-};
-
 const char options_help[] =
 #include "help.inc" // cli/help.txt as a string literal, made by the Makefile
     ;
-
-static const char *const backend_names[] = {
-    [QUEUE_CLASSIC] = "classic", [QUEUE_MNL] = "mnl", [QUEUE_RAW] = "raw"};
-static const char *const profile_names[] = {[OPTIONS_FAST] = "fast", [OPTIONS_PAPER] = "paper"};
-static const char *const gso_names[] = {"off", "on"};
-static const char *const conntrack_names[] = {[OPTIONS_CONNTRACK_AUTO] = "auto",
-                                              [OPTIONS_CONNTRACK_ATTRIBUTE] = "attribute",
-                                              [OPTIONS_CONNTRACK_MARK] = "mark"};
-static_assert(sizeof backend_names / sizeof *backend_names == QUEUE_KIND_COUNT, "all named");
-static_assert(sizeof profile_names / sizeof *profile_names == OPTIONS_PROFILE_COUNT, "all named");
-static_assert(sizeof conntrack_names / sizeof *conntrack_names == OPTIONS_CONNTRACK_COUNT, "all");
-
-const char *options_backend_name(enum queue_kind kind) { return backend_names[kind]; }
-
-const char *options_profile_name(enum options_profile profile) { return profile_names[profile]; }
-
-const char *options_conntrack_name(enum options_conntrack conntrack) {
-    return conntrack_names[conntrack];
-}
 
 static int check_queue(const struct values *values, struct options *options) {
     const char *value = values_get(values, OPTION_QUEUE);
@@ -45,55 +21,52 @@ static int check_queue(const struct values *values, struct options *options) {
         return 0;
     end = value + strlen(value);
     colon = strchr(value, ':');
-    if (!values_read_number(value, colon ? colon : end, UINT16_MAX, &first))
+    if (!values_read_number(value, colon ? colon : end, option_facts[OPTION_QUEUE].max, &first))
         goto fail;
     last = first;
-    if (colon && !values_read_number(colon + 1, end, UINT16_MAX, &last))
+    if (colon && !values_read_number(colon + 1, end, option_facts[OPTION_QUEUE].max, &last))
         goto fail;
-    if (last < first || last - first >= OPTIONS_QUEUES_MAX)
+    if (last < first || last - first >= OPTION_QUEUES_MAX)
         goto fail;
     options->queue_first = (uint16_t)first;
     options->queue_last = (uint16_t)last;
     return 0;
 
 fail:
-    return values_fail(values, OPTION_QUEUE, "N or N:M, 0 <= N <= M <= 65535, at most 256 queues");
+    return values_fail(values, OPTION_QUEUE);
 }
 
-static const struct options profiles[] = {
-    [OPTIONS_FAST] =
-        {
-            .backend = QUEUE_RAW,
-            .profile = OPTIONS_FAST,
-            .explain = {.iif = "", .oif = ""},
-            .copy_bytes = PACKET_COPY_BYTES,
-            .batch = 64,
-            .receive_buffer = 67108864,
-            .queue_length = 131072,
-            .gso = true,
-            .spin_us = 50,
-            .coalesce_us = 60,
-            .deadline_ms = 1000,
-            .events_rate = 1000,
-            .log_level = LOG_INFO,
-            .control_mode = 0600,
-            .sandbox = true,
-        },
-    [OPTIONS_PAPER] =
-        {
-            .backend = QUEUE_CLASSIC,
-            .profile = OPTIONS_PAPER,
-            .copy_bytes = 65535,
-            .batch = 1,
-            .queue_length = 1024,
-            .events_rate = 1000,
-            .log_level = LOG_INFO,
-            .control_mode = 0600,
-            .sandbox = true,
-        },
-};
-static_assert(sizeof profiles / sizeof *profiles == OPTIONS_PROFILE_COUNT, "all defined");
-static_assert(VERDICT_ACCEPT == 0, "the default of --default is what zeroed options hold");
+/// The value of an option that is not given.
+static uint32_t default_of(enum arguments_option option, enum options_profile profile) {
+    return option_facts[option].defaults[profile];
+}
+
+/// The options of a profile.
+static struct options profile_options(enum options_profile profile) {
+    return (struct options){
+        .queue_first = (uint16_t)default_of(OPTION_QUEUE, profile),
+        .queue_last = (uint16_t)default_of(OPTION_QUEUE, profile),
+        .backend = (enum queue_kind)default_of(OPTION_BACKEND, profile),
+        .profile = profile,
+        .copy_bytes = default_of(OPTION_COPY_BYTES, profile),
+        .batch = default_of(OPTION_BATCH, profile),
+        .receive_buffer = default_of(OPTION_RECEIVE_BUFFER, profile),
+        .queue_length = default_of(OPTION_QUEUE_LENGTH, profile),
+        .gso = default_of(OPTION_GSO, profile),
+        .spin_us = default_of(OPTION_SPIN, profile),
+        .coalesce_us = default_of(OPTION_COALESCE, profile),
+        .default_verdict = default_of(OPTION_DEFAULT, profile) ? VERDICT_DROP : VERDICT_ACCEPT,
+        .malformed_by_policy = default_of(OPTION_MALFORMED, profile),
+        .conntrack = (enum options_conntrack)default_of(OPTION_CONNTRACK, profile),
+        .deadline_ms = default_of(OPTION_DEADLINE, profile),
+        .stats_s = default_of(OPTION_STATS, profile),
+        .events_rate = default_of(OPTION_EVENTS_RATE, profile),
+        .log_level = (enum log_level)default_of(OPTION_LOG_LEVEL, profile),
+        .control_mode = default_of(OPTION_CONTROL_MODE, profile),
+        .sandbox = default_of(OPTION_SANDBOX, profile),
+        .explain = {.iif = "", .oif = ""},
+    };
+}
 
 static int fail_fixed(const struct values *values, enum arguments_option option) {
     failure_set(values->failure, LOG_EXIT_USAGE,
@@ -128,7 +101,8 @@ static int check_paper(const struct values *values, const struct options *option
 static enum options_profile profile_of(const struct values *values) {
     const char *value = values_get(values, OPTION_PROFILE);
 
-    return value && strcmp(value, profile_names[OPTIONS_PAPER]) == 0 ? OPTIONS_PAPER : OPTIONS_FAST;
+    return value && strcmp(value, options_profile_name(OPTIONS_PAPER)) == 0 ? OPTIONS_PAPER
+                                                                            : OPTIONS_FAST;
 }
 
 /// What has no meaning without --policy.
@@ -147,23 +121,18 @@ static int check_run(const struct values *values, struct options *options) {
     int backend = options->backend, profile = options->profile, gso = options->gso;
     int conntrack = options->conntrack;
 
-    if (check_queue(values, options) < 0 ||
-        values_choice(values, OPTION_BACKEND, backend_names, QUEUE_KIND_COUNT,
-                      "classic, mnl or raw", &backend) < 0 ||
-        values_choice(values, OPTION_PROFILE, profile_names, OPTIONS_PROFILE_COUNT, "fast or paper",
-                      &profile) < 0 ||
-        values_number(values, OPTION_COPY_BYTES, 0, UINT16_MAX, &options->copy_bytes) < 0 ||
-        values_number(values, OPTION_BATCH, 1, VERDICT_PACKETS_MAX, &options->batch) < 0 ||
-        values_number(values, OPTION_RECEIVE_BUFFER, 0, INT32_MAX / 2, &options->receive_buffer) <
-            0 ||
-        values_number(values, OPTION_QUEUE_LENGTH, 1, UINT32_MAX, &options->queue_length) < 0 ||
-        values_choice(values, OPTION_GSO, gso_names, 2, "on or off", &gso) < 0 ||
-        values_number(values, OPTION_SPIN, 0, WAIT_US_MAX, &options->spin_us) < 0 ||
-        values_number(values, OPTION_COALESCE, 0, WAIT_US_MAX, &options->coalesce_us) < 0 ||
+    if (check_queue(values, options) < 0 || values_choice(values, OPTION_BACKEND, &backend) < 0 ||
+        values_choice(values, OPTION_PROFILE, &profile) < 0 ||
+        values_number(values, OPTION_COPY_BYTES, &options->copy_bytes) < 0 ||
+        values_number(values, OPTION_BATCH, &options->batch) < 0 ||
+        values_number(values, OPTION_RECEIVE_BUFFER, &options->receive_buffer) < 0 ||
+        values_number(values, OPTION_QUEUE_LENGTH, &options->queue_length) < 0 ||
+        values_choice(values, OPTION_GSO, &gso) < 0 ||
+        values_number(values, OPTION_SPIN, &options->spin_us) < 0 ||
+        values_number(values, OPTION_COALESCE, &options->coalesce_us) < 0 ||
         values_path(values, values_get(values, OPTION_POLICY)) < 0 ||
         options_daemon_decision(values, options) < 0 ||
-        values_choice(values, OPTION_CONNTRACK, conntrack_names, OPTIONS_CONNTRACK_COUNT,
-                      "auto, attribute or mark", &conntrack) < 0 ||
+        values_choice(values, OPTION_CONNTRACK, &conntrack) < 0 ||
         options_daemon_fail(values, options) < 0 || options_daemon_values(values, options) < 0)
         return -EINVAL;
     options->pin = values_get(values, OPTION_PIN);
@@ -186,7 +155,7 @@ int options_parse(int argc, char **argv, struct options *options, struct failure
         return -EINVAL;
     if (arguments.text != ARGUMENTS_NO_TEXT)
         return arguments.text == ARGUMENTS_HELP ? OPTIONS_ACTION_HELP : OPTIONS_ACTION_VERSION;
-    checked = profiles[profile_of(&values)];
+    checked = profile_options(profile_of(&values));
     if (arguments.command == ARGUMENTS_CHECK) {
         if (values_path(&values, arguments.words[0]) < 0)
             return -EINVAL;

@@ -19,8 +19,6 @@
 #define OPTIONS_PROGRAM "c-firewall"
 #define OPTIONS_VERSION "0.1.0"
 
-enum { OPTIONS_QUEUES_MAX = 256 };
-
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
@@ -52,10 +50,5 @@ int options_require(const struct options *options, const struct requirement *req
 /// - requirement: of the policy; NULL without one.
 struct queue_settings options_queue(const struct options *options,
                                     const struct requirement *requirement, uint16_t number);
-
-/// The name of a backend, a profile, where ct state comes from, as on the command line.
-const char *options_backend_name(enum queue_kind kind);
-const char *options_profile_name(enum options_profile profile);
-const char *options_conntrack_name(enum options_conntrack conntrack);
 
 #endif

@@ -11,26 +11,6 @@
 #include "policy/policy.h"
 #include "queue/queue.h"
 
-enum options_profile { OPTIONS_FAST, OPTIONS_PAPER, OPTIONS_PROFILE_COUNT };
-
-/// What --fail is about.
-enum options_situation {
-    OPTIONS_OVERLOAD,  // the queue or its socket is full
-    OPTIONS_STALL,     // packets wait, and none gets a verdict for --deadline
-    OPTIONS_CRASH,     // the firewall ends without being told to
-    OPTIONS_MALFORMED, // the packet's headers are invalid
-    OPTIONS_TRUNCATED, // bytes that the policy reads were not copied
-    OPTIONS_SITUATION_COUNT
-};
-
-/// Where ct state comes from.
-enum options_conntrack {
-    OPTIONS_CONNTRACK_AUTO,
-    OPTIONS_CONNTRACK_ATTRIBUTE,
-    OPTIONS_CONNTRACK_MARK,
-    OPTIONS_CONNTRACK_COUNT
-};
-
 /// What `explain` takes a capture's packets for.
 struct options_explain {
     const char *capture; // "-" = stdin

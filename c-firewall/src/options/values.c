@@ -11,11 +11,11 @@ const char *values_get(const struct values *values, enum arguments_option option
     return values->arguments->values[option];
 }
 
-int values_fail(const struct values *values, enum arguments_option option, const char *expected) {
+int values_fail(const struct values *values, enum arguments_option option) {
     char quoted[ARGUMENTS_QUOTED_BYTES];
 
     failure_set(values->failure, LOG_EXIT_USAGE, "--%s \"%s\": expected %s", arguments_name(option),
-                arguments_quote(values_get(values, option), quoted), expected);
+                arguments_quote(values_get(values, option), quoted), option_facts[option].expected);
     return -EINVAL;
 }
 
@@ -43,50 +43,46 @@ bool values_read_number(const char *text, const char *end, uint32_t max, uint32_
     return true;
 }
 
-int values_number(const struct values *values, enum arguments_option option, uint32_t min,
-                  uint32_t max, uint32_t *number) {
+int values_number(const struct values *values, enum arguments_option option, uint32_t *number) {
+    const struct option_facts *facts = &option_facts[option];
     const char *value = values_get(values, option);
     uint32_t read;
 
     if (!value)
         return 0;
-    if (!values_read_number(value, value + strlen(value), max, &read) || read < min) {
-        char expected[64];
-
-        snprintf(expected, sizeof expected, "a whole number from %u to %u", min, max);
-        return values_fail(values, option, expected);
-    }
+    if (!values_read_number(value, value + strlen(value), facts->max, &read) ||
+        (read < facts->min && !(facts->zero && read == 0)))
+        return values_fail(values, option);
     *number = read;
     return 0;
 }
 
-int values_choice(const struct values *values, enum arguments_option option,
-                  const char *const *names, int count, const char *expected, int *choice) {
+int values_choice(const struct values *values, enum arguments_option option, int *choice) {
+    const char *const *names = option_facts[option].choices;
     const char *value = values_get(values, option);
 
     if (!value)
         return 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; names[i]; i++) {
         if (strcmp(value, names[i]) == 0) {
             *choice = i;
             return 0;
         }
     }
-    return values_fail(values, option, expected);
+    return values_fail(values, option);
 }
 
 static bool is_text(const char *text) {
     return source_check((const uint8_t *)text, strlen(text)) == strlen(text);
 }
 
-int values_text(const struct values *values, enum arguments_option option, size_t max,
-                const char *expected, const char **text) {
+int values_text(const struct values *values, enum arguments_option option, const char **text) {
     const char *value = values_get(values, option);
 
     if (!value)
         return 0;
-    if (*value == '\0' || strlen(value) > max || !is_text(value))
-        return values_fail(values, option, expected);
+    if (*value == '\0' || strlen(value) > option_facts[option].bytes || !is_text(value))
+        return values_fail(values, option);
     *text = value;
     return 0;
 }

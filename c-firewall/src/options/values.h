@@ -20,8 +20,8 @@ struct values {
 /// The raw value of an option, NULL if it was not given.
 const char *values_get(const struct values *values, enum arguments_option option);
 
-/// Says what was expected of an option that was given. Returns -EINVAL.
-int values_fail(const struct values *values, enum arguments_option option, const char *expected);
+/// Says what is expected of an option that was given. Returns -EINVAL.
+int values_fail(const struct values *values, enum arguments_option option);
 
 /// Says that an option has no meaning without another. Returns -EINVAL.
 /// - other: "--policy"; what: how it is called in a sentence, "a policy"
@@ -34,17 +34,14 @@ bool values_read_number(const char *text, const char *end, uint32_t max, uint32_
 // Each of these sets its last argument if the option was given. Returns 0, or -EINVAL with failure
 // filled in and the last argument untouched.
 
-int values_number(const struct values *values, enum arguments_option option, uint32_t min,
-                  uint32_t max, uint32_t *number);
+/// A number of the option's range.
+int values_number(const struct values *values, enum arguments_option option, uint32_t *number);
 
-/// - expected: the names in a sentence
-/// - choice: the place in names
-int values_choice(const struct values *values, enum arguments_option option,
-                  const char *const *names, int count, const char *expected, int *choice);
+/// - choice: the place in the option's names
+int values_choice(const struct values *values, enum arguments_option option, int *choice);
 
-/// A text in UTF-8 of 1 to max bytes.
-int values_text(const struct values *values, enum arguments_option option, size_t max,
-                const char *expected, const char **text);
+/// A text in UTF-8, not empty and not longer than the option's may be.
+int values_text(const struct values *values, enum arguments_option option, const char **text);
 
 /// Looks whether a path is text, as what quotes it is. path: NULL is good.
 int values_path(const struct values *values, const char *path);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "spec/option.h"
 #include "spec/status.h"
 
 enum {
@@ -23,7 +24,7 @@ enum {
     // To be copied of a packet so that it shows whether it is malformed: IPv6, as many extension
     // headers as are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all
     // options.
-    PACKET_COPY_BYTES = 128,
+    PACKET_COPY_BYTES = OPTION_COPY_BYTES_FAST,
 };
 
 /// IPv6 extension headers, as bits.

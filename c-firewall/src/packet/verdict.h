@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "spec/option.h"
+
 enum {
-    VERDICT_PACKETS_MAX = 1024,                     // = the largest --batch
+    VERDICT_PACKETS_MAX = OPTION_BATCH_MAX,
     VERDICT_RUNS_MAX = 2 * VERDICT_PACKETS_MAX + 1, // all different, each behind a gap, one at last
 };
 

@@ -9,6 +9,7 @@
 
 #include "packet/verdict.h"
 #include "queue/socket.h"
+#include "spec/option.h"
 
 enum {
     QUEUE_CONNTRACK_BYTES = 1024, // room for NFQA_CT, if it is asked for
@@ -22,9 +23,6 @@ enum {
 };
 
 #define QUEUE_UNKNOWN UINT32_MAX // a uid, gid or ct_info that the kernel didn't tell
-
-/// The backends, in the order of --help.
-enum queue_kind { QUEUE_CLASSIC, QUEUE_MNL, QUEUE_RAW, QUEUE_KIND_COUNT };
 
 struct queue_settings {
     uint16_t number;

@@ -289,7 +289,7 @@ static void put_run(FILE *out, uint32_t first, uint32_t last) {
 
 void queue_rules_warn(const struct queue_rules *queue_rules) {
     const uint32_t count = queue_rules->last - (uint32_t)queue_rules->first + 1;
-    char numbers[OPTIONS_QUEUES_MAX * sizeof "65535, "] = "";
+    char numbers[OPTION_QUEUES_MAX * sizeof "65535, "] = "";
     FILE *out = *queue_rules->unknown == '\0' ? fmemopen(numbers, sizeof numbers, "w") : NULL;
 
     if (!out)

@@ -13,24 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use nix::errno::Errno;
 use nix::sys::stat::fstat;
 
-/// How much is said: lines of a level, and of those before it. At `Info` a start and a stop are
-/// silent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum LogLevel {
-    Error,
-    Warning,
-    Info,
-    Debug,
-}
-
-/// Every level with its name, as on the command line, in the enum's order.
-pub const LEVELS: [(LogLevel, &str); 4] = [
-    (LogLevel::Error, "error"),
-    (LogLevel::Warning, "warning"),
-    (LogLevel::Info, "info"),
-    (LogLevel::Debug, "debug"),
-];
+pub use crate::spec::exit::LogExit;
+use crate::spec::option::log_level_name;
+pub use crate::spec::option::{LogLevel, LOG_LEVEL_NAMES};
 
 /// The priorities of syslog(3), in the order of LogLevel, as the journal reads them off the start
 /// of a line.
@@ -38,26 +23,6 @@ const PRIORITIES: [&str; 4] = ["<3>", "<4>", "<6>", "<7>"];
 
 static JOURNAL: AtomicBool = AtomicBool::new(false);
 static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Info as u8);
-
-/// Exit codes; the text of --help names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum LogExit {
-    /// By SIGINT or SIGTERM, or --help, --version.
-    Stopped = 0,
-    /// A system call failed.
-    Call = 1,
-    /// Bad command line.
-    Usage = 2,
-    /// No CAP_NET_ADMIN.
-    Capability = 3,
-    /// Kernel without NFQUEUE.
-    Kernel = 4,
-    /// Queue owned by another process.
-    Owned = 5,
-    /// Receive buffer refused.
-    Buffer = 6,
-}
 
 /// Why the program cannot start or go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,13 +92,13 @@ pub fn set_level(level: LogLevel) {
 
 /// The level.
 pub fn level() -> LogLevel {
-    let level = LEVELS.get(usize::from(LEVEL.load(Ordering::Relaxed)));
+    let level = LOG_LEVEL_NAMES.get(usize::from(LEVEL.load(Ordering::Relaxed)));
     level.map_or(LogLevel::Info, |(level, _)| *level)
 }
 
 /// The name of a level, as on the command line.
 pub fn level_name(level: LogLevel) -> &'static str {
-    LEVELS.get(level as usize).map_or("", |(_, name)| name)
+    log_level_name(level)
 }
 
 /// Prints a line, unless the level is lower than its own.

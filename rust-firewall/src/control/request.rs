@@ -104,7 +104,7 @@ fn check_keys(object: &Map<String, Value>, (_, name, keys): Command) -> Result<(
 }
 
 fn read_level(value: &Value) -> Result<LogLevel, Failure> {
-    let level = log::LEVELS
+    let level = log::LOG_LEVEL_NAMES
         .into_iter()
         .find(|(_, name)| value.as_str() == Some(name));
     level

@@ -334,7 +334,7 @@ fn take_queue(word: &str) -> Result<Watched, Failure> {
 
 /// The level of a name that `guard::start` gave.
 fn level_of(name: &str) -> LogLevel {
-    let level = log::LEVELS.iter().find(|(_, own)| *own == name);
+    let level = log::LOG_LEVEL_NAMES.iter().find(|(_, own)| *own == name);
     level.map_or(LogLevel::Info, |(level, _)| *level)
 }
 

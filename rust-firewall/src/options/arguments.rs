@@ -9,63 +9,11 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 
 use crate::base::log::{failure_set, Failure, LogExit};
+use crate::spec::option::{facts, COMMANDS, OPTIONS, OPTION_COUNT};
+pub use crate::spec::option::{ArgumentsCommand, ArgumentsOption};
 
 /// Bytes of a value that an error message shows; then comes "...".
 pub const QUOTE_BYTES: usize = 64;
-
-/// The command: the first argument, if it is `check` or `explain`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArgumentsCommand {
-    Run,
-    Check,
-    Explain,
-}
-
-/// The options with a meaning of their own, in the order in which their values are looked at: that
-/// of the help text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArgumentsOption {
-    Queue,
-    Pin,
-    Backend,
-    Profile,
-    CopyBytes,
-    Batch,
-    ReceiveBuffer,
-    QueueLength,
-    Gso,
-    Spin,
-    Coalesce,
-    Policy,
-    Default,
-    Malformed,
-    Conntrack,
-    Fail,
-    Deadline,
-    Stats,
-    Json,
-    Metrics,
-    Events,
-    EventsRate,
-    LogLevel,
-    Control,
-    ControlMode,
-    ControlOwner,
-    TakeOver,
-    User,
-    Sandbox,
-    Print,
-    Hook,
-    Iif,
-    Oif,
-    Mark,
-    Uid,
-    Gid,
-    CtState,
-    CtMark,
-}
-
-pub const OPTION_COUNT: usize = ArgumentsOption::CtMark as usize + 1;
 
 /// What the command line asks for instead of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,69 +32,12 @@ pub struct Arguments {
     pub words: Vec<Vec<u8>>,
 }
 
-const RUN: u8 = 1 << ArgumentsCommand::Run as u8;
-const CHECK: u8 = 1 << ArgumentsCommand::Check as u8;
-const EXPLAIN: u8 = 1 << ArgumentsCommand::Explain as u8;
-
-/// The name of each option, whether it has a value, and the commands that take it.
-const OPTIONS: [(&str, bool, u8); OPTION_COUNT] = [
-    ("queue", true, RUN),
-    ("pin", false, RUN),
-    ("backend", true, RUN),
-    ("profile", true, RUN),
-    ("copy-bytes", true, RUN),
-    ("batch", true, RUN),
-    ("receive-buffer", true, RUN),
-    ("queue-length", true, RUN),
-    ("gso", true, RUN),
-    ("spin", true, RUN),
-    ("coalesce", true, RUN),
-    ("policy", true, RUN),
-    ("default", true, RUN | EXPLAIN),
-    ("malformed", true, RUN | EXPLAIN),
-    ("conntrack", true, RUN),
-    ("fail", true, RUN | EXPLAIN),
-    ("deadline", true, RUN),
-    ("stats", true, RUN),
-    ("json", false, RUN | EXPLAIN),
-    ("metrics", true, RUN),
-    ("events", true, RUN),
-    ("events-rate", true, RUN),
-    ("log-level", true, RUN),
-    ("control", true, RUN),
-    ("control-mode", true, RUN),
-    ("control-owner", true, RUN),
-    ("take-over", true, RUN),
-    ("user", true, RUN),
-    ("sandbox", true, RUN),
-    ("print", false, CHECK),
-    ("hook", true, EXPLAIN),
-    ("iif", true, EXPLAIN),
-    ("oif", true, EXPLAIN),
-    ("mark", true, EXPLAIN),
-    ("uid", true, EXPLAIN),
-    ("gid", true, EXPLAIN),
-    ("ct-state", true, EXPLAIN),
-    ("ct-mark", true, EXPLAIN),
-];
-
-/// A command's word, how many words follow, and what they are.
-const COMMANDS: [(&str, usize, &str); 3] = [
-    ("", 0, ""),
-    ("check", 1, "check needs a policy: see --help"),
-    (
-        "explain",
-        2,
-        "explain needs a policy and a capture: see --help",
-    ),
-];
-
 /// Takes what no option is.
 const WORDS: &str = "words";
 
 /// The option's name, without its hyphens.
 pub fn name(option: ArgumentsOption) -> &'static str {
-    OPTIONS.get(option as usize).map_or("", |(name, _, _)| name)
+    facts(option).name
 }
 
 /// The raw value of an option, if it was given.
@@ -157,7 +48,7 @@ pub fn value(arguments: &Arguments, option: ArgumentsOption) -> Option<&[u8]> {
 /// The name and the raw value of every option that was given, in the order of the help text.
 pub fn values(arguments: &Arguments) -> impl Iterator<Item = (&'static str, &[u8])> {
     let options = OPTIONS.iter().zip(&arguments.values);
-    options.filter_map(|((name, _, _), value)| Some((*name, value.as_deref()?)))
+    options.filter_map(|(facts, value)| Some((facts.name, value.as_deref()?)))
 }
 
 fn usage(text: String) -> Failure {
@@ -186,10 +77,10 @@ pub fn quote(text: &[u8]) -> String {
 fn table(command: ArgumentsCommand) -> Command {
     let taken = OPTIONS
         .iter()
-        .filter(|(_, _, commands)| commands & 1 << command as u8 != 0);
-    let options = taken.map(|(name, has_value, _)| {
-        let option = Arg::new(*name).long(*name);
-        match has_value {
+        .filter(|facts| facts.commands & 1 << command as u32 != 0);
+    let options = taken.map(|facts| {
+        let option = Arg::new(facts.name).long(facts.name);
+        match facts.has_value {
             true => option
                 .allow_hyphen_values(true)
                 .value_parser(value_parser!(OsString)),
@@ -268,36 +159,38 @@ fn fail_unexpected(word: &[u8]) -> Failure {
 }
 
 fn command_of(arguments: &[OsString]) -> ArgumentsCommand {
-    match arguments.get(1).map(|argument| argument.as_bytes()) {
-        Some(b"check") => ArgumentsCommand::Check,
-        Some(b"explain") => ArgumentsCommand::Explain,
-        _ => ArgumentsCommand::Run,
-    }
+    let word = arguments.get(1).map(|argument| argument.as_bytes());
+    let named = COMMANDS
+        .iter()
+        .skip(1)
+        .find(|facts| Some(facts.name.as_bytes()) == word);
+    named.map_or(ArgumentsCommand::Run, |facts| facts.command)
 }
 
 /// Takes what the parser found.
 fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments, Failure> {
-    let values = OPTIONS.map(|(name, has_value, commands)| {
-        if commands & 1 << command as u8 == 0 {
+    let values = OPTIONS.map(|facts| {
+        if facts.commands & 1 << command as u32 == 0 {
             return None;
         }
-        match has_value {
+        match facts.has_value {
             true => matches
-                .remove_one::<OsString>(name)
+                .remove_one::<OsString>(facts.name)
                 .map(OsStringExt::into_vec),
-            false => matches.get_flag(name).then(Vec::new),
+            false => matches.get_flag(facts.name).then(Vec::new),
         }
     });
     let words: Vec<Vec<u8>> = matches
         .remove_many::<OsString>(WORDS)
         .map(|words| words.map(OsStringExt::into_vec).collect())
         .unwrap_or_default();
-    let (_, count, needs) = COMMANDS[command as usize];
-    if let Some(unexpected) = words.get(count) {
+    let facts = &COMMANDS[command as usize];
+    if let Some(unexpected) = words.get(facts.words) {
         return Err(fail_unexpected(unexpected));
     }
-    if words.len() < count {
-        return Err(usage(needs.to_owned()));
+    if words.len() < facts.words {
+        let (name, needs) = (facts.name, facts.needs);
+        return Err(usage(format!("{name} needs {needs}: see --help")));
     }
     Ok(Arguments {
         command,

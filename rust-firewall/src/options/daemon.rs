@@ -4,58 +4,18 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::base::log::{Failure, LogLevel};
+use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
 use crate::options::types::{Options, OptionsSituation, SITUATION_COUNT};
 use crate::options::values;
 use crate::packet::verdict::Verdict;
-
-/// The most seconds of --stats.
-const STATS_SECONDS_MAX: u32 = 86400;
-/// The range of --deadline in milliseconds, if it is not 0.
-const DEADLINE_MS_MIN: u32 = 10;
-const DEADLINE_MS_MAX: u32 = 60000;
-const EVENTS_RATE_MAX: u32 = 1000000;
-/// The largest --control-mode, and its digits.
-const MODE_MAX: u32 = 0o777;
-const MODE_DIGITS_MAX: usize = 4;
-/// Bytes of a user's name.
-const USER_BYTES_MAX: usize = 256;
-/// Bytes of a file's path.
-const PATH_BYTES_MAX: usize = libc::PATH_MAX as usize - 1;
-/// Bytes of a socket's path: sun_path without its NUL.
-const SOCKET_BYTES_MAX: usize = 107;
+use crate::spec::option::{
+    facts, DEFAULT_NAMES, LOG_LEVEL_NAMES, MALFORMED_NAMES, MODE_NAMES, SOCKET_BYTES_MAX,
+    SWITCH_NAMES,
+};
+pub use crate::spec::option::{mode_name, situation_name, SITUATION_NAMES};
 
 const UNIX_PREFIX: &str = "unix:";
-
-/// All of them in order, with their names as on the command line.
-pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
-    (OptionsSituation::Overload, "overload"),
-    (OptionsSituation::Stall, "stall"),
-    (OptionsSituation::Crash, "crash"),
-    (OptionsSituation::Malformed, "malformed"),
-    (OptionsSituation::Truncated, "truncated"),
-];
-const DEFAULT_NAMES: [(Verdict, &str); 2] = [(Verdict::Accept, "accept"), (Verdict::Drop, "drop")];
-const MALFORMED_NAMES: [(bool, &str); 2] = [(false, "fail"), (true, "policy")];
-const MODE_NAMES: [(bool, &str); 2] = [(false, "closed"), (true, "open")];
-const SANDBOX_NAMES: [(bool, &str); 2] = [(false, "off"), (true, "on")];
-const LEVEL_NAMES: [(LogLevel, &str); 4] = [
-    (LogLevel::Error, "error"),
-    (LogLevel::Warning, "warning"),
-    (LogLevel::Info, "info"),
-    (LogLevel::Debug, "debug"),
-];
-
-/// The name of a situation, as on the command line.
-pub fn situation_name(situation: OptionsSituation) -> &'static str {
-    SITUATION_NAMES[situation as usize].1
-}
-
-/// The name of a mode, as on the command line.
-pub fn mode_name(open: bool) -> &'static str {
-    MODE_NAMES[usize::from(open)].1
-}
 
 /// The modes as --fail takes them: open, closed, or those that are open.
 pub fn fail_text(options: &Options) -> String {
@@ -87,11 +47,15 @@ fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
 /// The values of --default and --malformed, which `explain` takes too.
 pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
-    let (names, expected) = (&DEFAULT_NAMES, "accept or drop");
-    values::choice(values, A::Default, names, expected, &mut o.default_verdict)?;
-    let (names, expected) = (&MALFORMED_NAMES, "fail or policy");
+    let mut drops = o.default_verdict == Verdict::Drop;
+    values::choice(values, A::Default, &DEFAULT_NAMES, &mut drops)?;
+    o.default_verdict = if drops {
+        Verdict::Drop
+    } else {
+        Verdict::Accept
+    };
     let malformed = &mut o.malformed_by_policy;
-    values::choice(values, A::Malformed, names, expected, malformed)
+    values::choice(values, A::Malformed, &MALFORMED_NAMES, malformed)
 }
 
 /// --fail.
@@ -106,10 +70,7 @@ pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
     let mut seen = [false; SITUATION_COUNT];
     for item in value.split(|byte| *byte == b',') {
-        let expected = "open or closed, or a list like overload=open,crash=closed of \
-                        overload, stall, crash, malformed and truncated";
-        let (situation, open) =
-            read_mode(item).ok_or_else(|| values::fail(option, value, expected))?;
+        let (situation, open) = read_mode(item).ok_or_else(|| values::fail(option, value))?;
         if std::mem::replace(&mut seen[situation as usize], true) {
             return Err(values::usage(format!(
                 "--fail \"{}\": {} is there twice: leave one out",
@@ -119,18 +80,6 @@ pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
         }
         o.fail_open[situation as usize] = open;
     }
-    Ok(())
-}
-
-fn check_deadline(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
-    let option = ArgumentsOption::Deadline;
-    let Some(value) = arguments::value(values, option) else {
-        return Ok(());
-    };
-    let read = values::read_number(value, DEADLINE_MS_MAX);
-    o.deadline_ms = read
-        .filter(|read| *read == 0 || *read >= DEADLINE_MS_MIN)
-        .ok_or_else(|| values::fail(option, value, "0 or a whole number from 10 to 60000"))?;
     Ok(())
 }
 
@@ -154,23 +103,21 @@ fn check_metrics(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let expected = "an address with a port, like 127.0.0.1:9630 or [::1]:9630";
     let text = String::from_utf8(value.to_vec()).ok();
     let endpoint = text.filter(|text| is_endpoint(text));
-    o.metrics = Some(endpoint.ok_or_else(|| values::fail(option, value, expected))?);
+    o.metrics = Some(endpoint.ok_or_else(|| values::fail(option, value))?);
     Ok(())
 }
 
 fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Events;
-    let expected = "a file, - or unix:PATH of at most 107 bytes";
-    o.events = values::text(values, option, PATH_BYTES_MAX, expected)?;
+    o.events = values::text(values, option)?;
     let Some(events) = &o.events else {
         return Ok(());
     };
     match events.strip_prefix(UNIX_PREFIX) {
-        Some(path) if path.is_empty() || path.len() > SOCKET_BYTES_MAX => {
-            Err(values::fail(option, events.as_bytes(), expected))
+        Some(path) if path.is_empty() || path.len() > SOCKET_BYTES_MAX as usize => {
+            Err(values::fail(option, events.as_bytes()))
         }
         _ => Ok(()),
     }
@@ -178,7 +125,7 @@ fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
 
 /// Reads octal digits, and nothing else.
 fn read_mode_bits(text: &[u8]) -> Option<u32> {
-    if text.is_empty() || text.len() > MODE_DIGITS_MAX {
+    if text.is_empty() || text.len() > facts(ArgumentsOption::ControlMode).bytes {
         return None;
     }
     text.iter().try_fold(0, |read, digit| {
@@ -192,21 +139,20 @@ fn check_mode(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
         return Ok(());
     };
     o.control_mode = read_mode_bits(value)
-        .filter(|mode| *mode <= MODE_MAX)
-        .ok_or_else(|| values::fail(option, value, "an octal mode from 0 to 0777"))?;
+        .filter(|mode| *mode <= facts(option).max)
+        .ok_or_else(|| values::fail(option, value))?;
     Ok(())
 }
 
 fn check_owner(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::ControlOwner;
-    let expected = "USER or USER:GROUP";
-    o.control_owner = values::text(values, option, USER_BYTES_MAX, expected)?;
+    o.control_owner = values::text(values, option)?;
     let Some(owner) = &o.control_owner else {
         return Ok(());
     };
     match owner.split_once(':') {
         Some((user, group)) if user.is_empty() || group.is_empty() || group.contains(':') => {
-            Err(values::fail(option, owner.as_bytes(), expected))
+            Err(values::fail(option, owner.as_bytes()))
         }
         _ => Ok(()),
     }
@@ -215,23 +161,19 @@ fn check_owner(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
 /// The values of --deadline to --sandbox.
 pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
-    let socket = "a path of 1 to 107 bytes";
-    check_deadline(values, o)?;
-    values::number(values, A::Stats, 1, STATS_SECONDS_MAX, &mut o.stats_s)?;
+    values::number(values, A::Deadline, &mut o.deadline_ms)?;
+    values::number(values, A::Stats, &mut o.stats_s)?;
     o.json = arguments::value(values, A::Json).is_some();
     check_metrics(values, o)?;
     check_events(values, o)?;
-    let rate = &mut o.events_rate;
-    values::number(values, A::EventsRate, 1, EVENTS_RATE_MAX, rate)?;
-    let (names, expected) = (&LEVEL_NAMES, "error, warning, info or debug");
-    values::choice(values, A::LogLevel, names, expected, &mut o.log_level)?;
-    o.control = values::text(values, A::Control, SOCKET_BYTES_MAX, socket)?;
+    values::number(values, A::EventsRate, &mut o.events_rate)?;
+    values::choice(values, A::LogLevel, &LOG_LEVEL_NAMES, &mut o.log_level)?;
+    o.control = values::text(values, A::Control)?;
     check_mode(values, o)?;
     check_owner(values, o)?;
-    o.take_over = values::text(values, A::TakeOver, SOCKET_BYTES_MAX, socket)?;
-    o.user = values::text(values, A::User, USER_BYTES_MAX, "a user's name")?;
-    let (names, expected) = (&SANDBOX_NAMES, "on or off");
-    values::choice(values, A::Sandbox, names, expected, &mut o.sandbox)
+    o.take_over = values::text(values, A::TakeOver)?;
+    o.user = values::text(values, A::User)?;
+    values::choice(values, A::Sandbox, &SWITCH_NAMES, &mut o.sandbox)
 }
 
 /// Looks for what the profile paper does without: it is the published program.

@@ -7,19 +7,19 @@ use crate::options::daemon;
 use crate::options::types::{Options, OptionsExplain};
 use crate::options::values;
 use crate::policy;
+use crate::spec::option::{facts, INTERFACE_BYTES_MAX};
+use crate::spec::symbols::CT_STATES;
 
-/// Bytes of an interface's name with its final NUL.
-const IF_NAMESIZE: usize = libc::IF_NAMESIZE;
+const _: () = assert!(INTERFACE_BYTES_MAX as usize == libc::IF_NAMESIZE - 1);
 
 fn check_hook(values: &Arguments, explain: &mut OptionsExplain) -> Result<(), Failure> {
     let option = ArgumentsOption::Hook;
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let expected = "input, output, forward, prerouting or postrouting";
     let mut hooks = policy::HOOKS.iter();
     let named = hooks.find(|(_, name)| name.as_bytes() == value);
-    let (hook, _) = named.ok_or_else(|| values::fail(option, value, expected))?;
+    let (hook, _) = named.ok_or_else(|| values::fail(option, value))?;
     explain.hook = Some(*hook);
     Ok(())
 }
@@ -32,9 +32,8 @@ fn check_interface(
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    if value.is_empty() || value.len() >= IF_NAMESIZE {
-        let expected = "an interface name of 1 to 15 bytes";
-        return Err(values::fail(option, value, expected));
+    if value.is_empty() || value.len() > facts(option).bytes {
+        return Err(values::fail(option, value));
     }
     *name = value.to_vec();
     Ok(())
@@ -57,27 +56,16 @@ fn check_mark(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>
     };
     let read = match value.strip_prefix(b"0x") {
         Some(digits) => read_hexadecimal(digits),
-        None => values::read_number(value, u32::MAX),
+        None => values::read_number(value, facts(option).max),
     };
-    let expected = "a number from 0 to 4294967295, decimal or 0x hexadecimal";
-    read.map(Some)
-        .ok_or_else(|| values::fail(option, value, expected))
+    read.map(Some).ok_or_else(|| values::fail(option, value))
 }
 
 fn check_id(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
     let mut id = 0;
-    values::number(values, option, 0, u32::MAX - 1, &mut id)?;
+    values::number(values, option, &mut id)?;
     Ok(arguments::value(values, option).map(|_| id))
 }
-
-/// The bits of connection states, as `Type::CtState`.
-const CT_STATES: [(u32, &str); 5] = [
-    (1, "invalid"),
-    (2, "established"),
-    (4, "related"),
-    (8, "new"),
-    (64, "untracked"),
-];
 
 fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
     let option = ArgumentsOption::CtState;
@@ -86,9 +74,8 @@ fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
     };
     let mut state = 0;
     for name in value.split(|byte| *byte == b',') {
-        let named = CT_STATES.iter().find(|(_, state)| state.as_bytes() == name);
-        let expected = "new, established, related, invalid or untracked";
-        let (bit, _) = named.ok_or_else(|| values::fail(option, value, expected))?;
+        let named = CT_STATES.iter().find(|(state, _)| state.as_bytes() == name);
+        let (_, bit) = named.ok_or_else(|| values::fail(option, value))?;
         state |= bit;
     }
     Ok(Some(state))

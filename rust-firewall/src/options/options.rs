@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 
-use crate::base::log::{Failure, LogLevel};
+use crate::base::log::Failure;
 use crate::options::arguments::{
     self, Arguments, ArgumentsCommand, ArgumentsOption, ArgumentsText,
 };
@@ -18,15 +18,18 @@ use crate::options::types::{
     Options, OptionsConntrack, OptionsExplain, OptionsProfile, OptionsSituation, SITUATION_COUNT,
 };
 use crate::options::values;
-use crate::packet;
-use crate::packet::verdict::{self, Verdict};
+use crate::packet::verdict::{Verdict, VERDICTS};
 use crate::policy::requirement::Requirement;
-use crate::queue::{self, QueueKind, QueueSettings};
+use crate::queue::{self, QueueSettings};
+pub use crate::spec::option::{backend_name, conntrack_name, profile_name, QUEUES_MAX};
+use crate::spec::option::{
+    facts, BACKEND_NAMES, CONNTRACK_NAMES, LOG_LEVEL_NAMES, MALFORMED_NAMES, PROFILE_NAMES,
+    SWITCH_NAMES,
+};
 
 pub const PROGRAM: &str = "rust-firewall";
 pub const VERSION: &str = "0.1.0";
 
-pub const QUEUES_MAX: u32 = 256;
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
@@ -44,56 +47,16 @@ pub enum OptionsAction {
     Version,
 }
 
-/// The most microseconds of --spin and --coalesce.
-const WAIT_US_MAX: u32 = 1000;
-
 /// The text of --help.
 pub const HELP: &str = include_str!("../../../cli/help.txt");
-
-const BACKEND_NAMES: [(QueueKind, &str); 3] = [
-    (QueueKind::Classic, "classic"),
-    (QueueKind::Mnl, "mnl"),
-    (QueueKind::Raw, "raw"),
-];
-const PROFILE_NAMES: [(OptionsProfile, &str); 2] = [
-    (OptionsProfile::Fast, "fast"),
-    (OptionsProfile::Paper, "paper"),
-];
-const GSO_NAMES: [(bool, &str); 2] = [(false, "off"), (true, "on")];
-const CONNTRACK_NAMES: [(OptionsConntrack, &str); 3] = [
-    (OptionsConntrack::Auto, "auto"),
-    (OptionsConntrack::Attribute, "attribute"),
-    (OptionsConntrack::Mark, "mark"),
-];
-
-fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], choice: T) -> &'static str {
-    names
-        .iter()
-        .find(|(named, _)| *named == choice)
-        .map_or("", |(_, name)| name)
-}
-
-/// The name of a backend, as on the command line.
-pub fn backend_name(kind: QueueKind) -> &'static str {
-    name_of(&BACKEND_NAMES, kind)
-}
-
-/// The name of a profile, as on the command line.
-pub fn profile_name(profile: OptionsProfile) -> &'static str {
-    name_of(&PROFILE_NAMES, profile)
-}
-
-/// The name of where ct state comes from, as on the command line.
-pub fn conntrack_name(conntrack: OptionsConntrack) -> &'static str {
-    name_of(&CONNTRACK_NAMES, conntrack)
-}
 
 /// The first and the last queue of "N" or "N:M".
 fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
-    let first = values::read_number(numbers.next()?, u16::MAX.into())?;
+    let max = facts(ArgumentsOption::Queue).max;
+    let first = values::read_number(numbers.next()?, max)?;
     let last = match numbers.next() {
-        Some(last) => values::read_number(last, u16::MAX.into())?,
+        Some(last) => values::read_number(last, max)?,
         None => first,
     };
     if last < first || last - first >= QUEUES_MAX {
@@ -106,63 +69,55 @@ fn check_queue(values: &Arguments, options: &mut Options) -> Result<(), Failure>
     let Some(value) = arguments::value(values, ArgumentsOption::Queue) else {
         return Ok(());
     };
-    let expected = "N or N:M, 0 <= N <= M <= 65535, at most 256 queues";
     (options.queue_first, options.queue_last) =
-        read_queues(value).ok_or_else(|| values::fail(ArgumentsOption::Queue, value, expected))?;
+        read_queues(value).ok_or_else(|| values::fail(ArgumentsOption::Queue, value))?;
     Ok(())
 }
 
-fn profile(profile: OptionsProfile) -> Options {
-    let fast = Options {
-        queue_first: 0,
-        queue_last: 0,
+/// The value of an option that is not given.
+fn default_of(option: ArgumentsOption, profile: OptionsProfile) -> u32 {
+    facts(option).defaults[profile as usize]
+}
+
+/// The options of a profile.
+fn profile_options(profile: OptionsProfile) -> Options {
+    use ArgumentsOption as A;
+    let number = |option| default_of(option, profile);
+    let place = |option| number(option) as usize;
+    Options {
+        queue_first: number(A::Queue) as u16,
+        queue_last: number(A::Queue) as u16,
         pin: false,
-        backend: QueueKind::Raw,
-        profile: OptionsProfile::Fast,
-        copy_bytes: packet::COPY_BYTES,
-        batch: 64,
-        receive_buffer: 67108864,
+        backend: BACKEND_NAMES[place(A::Backend)].0,
+        profile,
+        copy_bytes: number(A::CopyBytes),
+        batch: number(A::Batch),
+        receive_buffer: number(A::ReceiveBuffer),
         receive_buffer_asked: false,
-        queue_length: 131072,
-        gso: true,
-        spin_us: 50,
-        coalesce_us: 60,
+        queue_length: number(A::QueueLength),
+        gso: SWITCH_NAMES[place(A::Gso)].0,
+        spin_us: number(A::Spin),
+        coalesce_us: number(A::Coalesce),
         policy: None,
-        default_verdict: Verdict::Accept,
-        malformed_by_policy: false,
-        conntrack: OptionsConntrack::Auto,
+        default_verdict: VERDICTS[place(A::Default)].0,
+        malformed_by_policy: MALFORMED_NAMES[place(A::Malformed)].0,
+        conntrack: CONNTRACK_NAMES[place(A::Conntrack)].0,
         fail_open: [false; SITUATION_COUNT],
-        deadline_ms: 1000,
-        stats_s: 0,
+        deadline_ms: number(A::Deadline),
+        stats_s: number(A::Stats),
         json: false,
         metrics: None,
         events: None,
-        events_rate: 1000,
-        log_level: LogLevel::Info,
+        events_rate: number(A::EventsRate),
+        log_level: LOG_LEVEL_NAMES[place(A::LogLevel)].0,
         control: None,
-        control_mode: 0o600,
+        control_mode: number(A::ControlMode),
         control_owner: None,
         take_over: None,
         user: None,
-        sandbox: true,
+        sandbox: SWITCH_NAMES[place(A::Sandbox)].0,
         print: false,
         explain: OptionsExplain::default(),
-    };
-    match profile {
-        OptionsProfile::Fast => fast,
-        OptionsProfile::Paper => Options {
-            backend: QueueKind::Classic,
-            profile: OptionsProfile::Paper,
-            copy_bytes: 65535,
-            batch: 1,
-            receive_buffer: 0,
-            queue_length: 1024,
-            gso: false,
-            spin_us: 0,
-            coalesce_us: 0,
-            deadline_ms: 0,
-            ..fast
-        },
     }
 }
 
@@ -201,8 +156,9 @@ fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
 
 /// The profile whose values options that weren't given have; a wrong name is found by check_values.
 fn profile_of(values: &Arguments) -> OptionsProfile {
+    let paper = profile_name(OptionsProfile::Paper).as_bytes();
     match arguments::value(values, ArgumentsOption::Profile) {
-        Some(b"paper") => OptionsProfile::Paper,
+        Some(name) if name == paper => OptionsProfile::Paper,
         _ => OptionsProfile::Fast,
     }
 }
@@ -223,28 +179,22 @@ fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
 /// The values of a command line without a command, in the order of the help text.
 fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
-    let number =
-        |option, min, max, number: &mut u32| values::number(values, option, min, max, number);
     check_queue(values, o)?;
     o.pin = arguments::value(values, A::Pin).is_some();
-    let expected = "classic, mnl or raw";
-    values::choice(values, A::Backend, &BACKEND_NAMES, expected, &mut o.backend)?;
-    let expected = "fast or paper";
-    values::choice(values, A::Profile, &PROFILE_NAMES, expected, &mut o.profile)?;
-    number(A::CopyBytes, 0, u16::MAX.into(), &mut o.copy_bytes)?;
-    number(A::Batch, 1, verdict::PACKETS_MAX as u32, &mut o.batch)?;
-    let most = i32::MAX as u32 / 2;
-    number(A::ReceiveBuffer, 0, most, &mut o.receive_buffer)?;
+    values::choice(values, A::Backend, &BACKEND_NAMES, &mut o.backend)?;
+    values::choice(values, A::Profile, &PROFILE_NAMES, &mut o.profile)?;
+    values::number(values, A::CopyBytes, &mut o.copy_bytes)?;
+    values::number(values, A::Batch, &mut o.batch)?;
+    values::number(values, A::ReceiveBuffer, &mut o.receive_buffer)?;
     o.receive_buffer_asked = arguments::value(values, A::ReceiveBuffer).is_some();
-    number(A::QueueLength, 1, u32::MAX, &mut o.queue_length)?;
-    values::choice(values, A::Gso, &GSO_NAMES, "on or off", &mut o.gso)?;
-    number(A::Spin, 0, WAIT_US_MAX, &mut o.spin_us)?;
-    number(A::Coalesce, 0, WAIT_US_MAX, &mut o.coalesce_us)?;
+    values::number(values, A::QueueLength, &mut o.queue_length)?;
+    values::choice(values, A::Gso, &SWITCH_NAMES, &mut o.gso)?;
+    values::number(values, A::Spin, &mut o.spin_us)?;
+    values::number(values, A::Coalesce, &mut o.coalesce_us)?;
     let path = arguments::value(values, A::Policy).map(values::path);
     o.policy = path.transpose()?;
     daemon::decision(values, o)?;
-    let (names, expected) = (&CONNTRACK_NAMES, "auto, attribute or mark");
-    values::choice(values, A::Conntrack, names, expected, &mut o.conntrack)?;
+    values::choice(values, A::Conntrack, &CONNTRACK_NAMES, &mut o.conntrack)?;
     daemon::fail(values, o)?;
     daemon::values(values, o)?;
     if o.profile == OptionsProfile::Paper {
@@ -271,7 +221,7 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
         Some(ArgumentsText::Version) => return Ok(OptionsAction::Version),
         None => {}
     }
-    let mut options = profile(profile_of(&values));
+    let mut options = profile_options(profile_of(&values));
     match values.command {
         ArgumentsCommand::Run => {
             check_run(&values, &mut options)?;

@@ -5,37 +5,9 @@ use crate::base::log::LogLevel;
 use crate::packet::verdict::Verdict;
 use crate::policy::Hook;
 use crate::queue::QueueKind;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptionsProfile {
-    Fast,
-    Paper,
-}
-
-/// What --fail is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptionsSituation {
-    /// The queue or its socket is full.
-    Overload,
-    /// Packets wait, and none gets a verdict for --deadline.
-    Stall,
-    /// The firewall ends without being told to.
-    Crash,
-    /// The packet's headers are invalid.
-    Malformed,
-    /// Bytes that the policy reads were not copied.
-    Truncated,
-}
-
-pub const SITUATION_COUNT: usize = OptionsSituation::Truncated as usize + 1;
-
-/// Where ct state comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptionsConntrack {
-    Auto,
-    Attribute,
-    Mark,
-}
+pub use crate::spec::option::{
+    OptionsConntrack, OptionsProfile, OptionsSituation, SITUATION_COUNT,
+};
 
 /// What `explain` takes a capture's packets for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

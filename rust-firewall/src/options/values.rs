@@ -4,18 +4,20 @@
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
+use crate::spec::option::facts;
 
 /// A failure of the command line.
 pub fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// What was expected of an option that was given.
-pub fn fail(option: ArgumentsOption, value: &[u8], expected: &str) -> Failure {
+/// What is expected of an option that was given.
+pub fn fail(option: ArgumentsOption, value: &[u8]) -> Failure {
     usage(format!(
-        "--{} \"{}\": expected {expected}",
+        "--{} \"{}\": expected {}",
         arguments::name(option),
-        arguments::quote(value)
+        arguments::quote(value),
+        facts(option).expected
     ))
 }
 
@@ -40,35 +42,27 @@ pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
     })
 }
 
-/// Sets a number if the option was given.
+/// Sets a number of the option's range, if it was given.
 pub fn number(
     values: &Arguments,
     option: ArgumentsOption,
-    min: u32,
-    max: u32,
     number: &mut u32,
 ) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    *number = read_number(value, max)
-        .filter(|read| *read >= min)
-        .ok_or_else(|| {
-            fail(
-                option,
-                value,
-                &format!("a whole number from {min} to {max}"),
-            )
-        })?;
+    let facts = facts(option);
+    *number = read_number(value, facts.max)
+        .filter(|read| *read >= facts.min || facts.zero && *read == 0)
+        .ok_or_else(|| fail(option, value))?;
     Ok(())
 }
 
-/// Sets a choice if the option was given. expected: the names in a sentence.
+/// Sets a choice if the option was given. names: the option's.
 pub fn choice<T: Copy>(
     values: &Arguments,
     option: ArgumentsOption,
     names: &[(T, &str)],
-    expected: &str,
     choice: &mut T,
 ) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
@@ -77,24 +71,20 @@ pub fn choice<T: Copy>(
     let chosen = names.iter().find(|(_, name)| name.as_bytes() == value);
     *choice = chosen
         .map(|(named, _)| *named)
-        .ok_or_else(|| fail(option, value, expected))?;
+        .ok_or_else(|| fail(option, value))?;
     Ok(())
 }
 
-/// The value of an option, if it was given: a text in UTF-8 of 1 to max bytes.
-pub fn text(
-    values: &Arguments,
-    option: ArgumentsOption,
-    max: usize,
-    expected: &str,
-) -> Result<Option<String>, Failure> {
+/// The value of an option, if it was given: a text in UTF-8, not empty and not longer than the
+/// option's may be.
+pub fn text(values: &Arguments, option: ArgumentsOption) -> Result<Option<String>, Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(None);
     };
     let text = String::from_utf8(value.to_vec()).ok();
-    text.filter(|text| !text.is_empty() && text.len() <= max)
+    text.filter(|text| !text.is_empty() && text.len() <= facts(option).bytes)
         .map(Some)
-        .ok_or_else(|| fail(option, value, expected))
+        .ok_or_else(|| fail(option, value))
 }
 
 /// A path as text.

@@ -5,6 +5,7 @@
 //! Formats: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP),
 //! RFC 792 (ICMP), RFC 4443 (ICMPv6), RFC 2675 (jumbograms, which BIG TCP borrows).
 
+use crate::spec::option::COPY_BYTES_FAST;
 pub use crate::spec::status::*;
 
 /// Without options.
@@ -23,7 +24,7 @@ pub const ICMP_HEADER_BYTES: u32 = 8;
 pub const LENGTH_MAX: u32 = 65535;
 /// To be copied of a packet so that it shows whether it is malformed: IPv6, as many extension headers
 /// as are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
-pub const COPY_BYTES: u32 = 128;
+pub const COPY_BYTES: u32 = COPY_BYTES_FAST;
 
 /// IPv6 extension headers, as bits of `Packet::extensions`: hop-by-hop options.
 pub const EXTENSION_HBH: u8 = 1 << 0;

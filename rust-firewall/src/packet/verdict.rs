@@ -4,8 +4,9 @@
 use nix::errno::Errno;
 use sys_bindings::{NF_ACCEPT, NF_DROP, NF_QUEUE, NF_REPEAT, NF_VERDICT_QBITS, NF_VERDICT_QMASK};
 
-/// The largest --batch.
-pub const PACKETS_MAX: usize = 1024;
+use crate::spec::option::BATCH_MAX;
+
+pub const PACKETS_MAX: usize = BATCH_MAX as usize;
 /// All different, each behind a gap, and one at last.
 pub const RUNS_MAX: usize = 2 * PACKETS_MAX + 1;
 

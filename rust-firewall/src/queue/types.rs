@@ -10,6 +10,7 @@ use sys_bindings::{
 };
 
 use crate::queue::socket::QueueSocket;
+pub use crate::spec::option::QueueKind;
 
 /// Room for NFQA_CT, if it is asked for.
 pub const CONNTRACK_BYTES: u64 = 1024;
@@ -31,14 +32,6 @@ pub const TRIES_MAX: u32 = 1000;
 
 /// A uid, gid or ct_info that the kernel didn't tell.
 pub const UNKNOWN: u32 = u32::MAX;
-
-/// The backends, in the order of --help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
-    Classic,
-    Mnl,
-    Raw,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {

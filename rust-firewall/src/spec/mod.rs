@@ -2,8 +2,10 @@
 //! Tables that spec/generate makes for both twins.
 
 pub mod count;
+pub mod exit;
 pub mod field;
 pub mod metric;
+pub mod option;
 pub mod refused;
 pub mod status;
 pub mod symbols;

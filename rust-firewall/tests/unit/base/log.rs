@@ -8,7 +8,7 @@ use std::thread;
 use nix::errno::Errno;
 use rust_firewall::base::log::{
     abort_on_panic, fail, failure_set, failure_set_running, failure_set_start, level, level_name,
-    set_level, strerror, LogExit, LogLevel, LEVELS,
+    set_level, strerror, LogExit, LogLevel, LOG_LEVEL_NAMES,
 };
 
 /// Says to this program, started by itself, that it is to fail.
@@ -63,7 +63,7 @@ fn printing_a_failure_gives_its_code() {
 #[test]
 fn levels_have_names() {
     assert_eq!(level(), LogLevel::Info);
-    for (index, (level_of, name)) in LEVELS.into_iter().enumerate() {
+    for (index, (level_of, name)) in LOG_LEVEL_NAMES.into_iter().enumerate() {
         assert_eq!((level_of as usize, level_name(level_of)), (index, name));
         set_level(level_of);
         assert_eq!(level(), level_of);
