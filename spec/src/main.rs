@@ -10,6 +10,7 @@ use std::{env, fs};
 use anyhow::Context;
 use minijinja::Environment;
 
+mod events;
 mod filters;
 mod options;
 mod tables;
@@ -39,6 +40,9 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("option.h", "c-firewall/src/spec/option.h"),
     ("option.c", "c-firewall/src/spec/option.c"),
     ("option.rs", "rust-firewall/src/spec/option.rs"),
+    ("event.h", "c-firewall/src/spec/event.h"),
+    ("event.c", "c-firewall/src/spec/event.c"),
+    ("event.rs", "rust-firewall/src/spec/event.rs"),
     ("exit.h", "c-firewall/src/spec/exit.h"),
     ("exit.rs", "rust-firewall/src/spec/exit.rs"),
     ("help.txt", "cli/help.txt"),
@@ -50,6 +54,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("statuses.md", "docs/OBSERVE.md"),
     ("metrics.md", "docs/OBSERVE.md"),
     ("exits.md", "docs/RUN.md"),
+    ("events.md", "docs/EVENTS.md"),
+    ("own_events.md", "docs/EVENTS.md"),
 ];
 
 const SECTION_END: &str = "\n<!-- to here -->\n";

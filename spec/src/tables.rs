@@ -9,6 +9,7 @@ use anyhow::{ensure, Context};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::events::{self, Events};
 use crate::options::{self, CommandLine};
 
 /// All tables, as the templates see them.
@@ -25,6 +26,7 @@ pub struct Tables {
     pub counts: Vec<Count>,
     pub line: CommandLine,
     pub exits: Vec<Exit>,
+    pub events: Events,
 }
 
 /// fields.toml
@@ -355,5 +357,6 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
         counts: metrics.count,
         line: options::read(folder)?,
         exits: exits.exit,
+        events: events::read(folder)?,
     })
 }

@@ -229,8 +229,7 @@ static void read_signals(struct daemon *daemon) {
 }
 
 static void take_note(struct daemon *daemon, const struct guard_note *note) {
-    const struct events_facts facts = {
-        .count = 2, .figures = {{"queue", note->queue}, {"packets", note->packets}}};
+    const struct events_facts facts = {.figures = {note->queue, note->packets}};
     const struct state *state = &daemon->state;
     const uint32_t index = note->queue - (uint32_t)state->options->queue_first;
 
@@ -273,8 +272,7 @@ static void look_for_overload(struct daemon *daemon, struct times *times) {
         const struct worker *worker = &workers->all[i];
         const uint32_t lost = lost_of(worker, times->lost[i]);
         const uint32_t more = lost - times->lost[i];
-        const struct events_facts facts = {
-            .count = 2, .figures = {{"queue", worker->settings.number}, {"lost", more}}};
+        const struct events_facts facts = {.figures = {worker->settings.number, more}};
 
         times->lost[i] = lost;
         if (more > 0)

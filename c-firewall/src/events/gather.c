@@ -210,7 +210,7 @@ bool events_gather_take(struct events_gather *gather) {
 /// told.
 static bool tell_one(struct events_sink *sink, enum events_kind kind, const char *where,
                      uint64_t missed) {
-    const struct events_facts facts = {.text = where, .count = 1, .figures = {{"events", missed}}};
+    const struct events_facts facts = {.text = where, .figures = {missed}};
     char *line = events_text_own_line(unix_time(), kind, &facts);
     bool told = line && strlen(line) <= sink->room - sink->pending.length;
 

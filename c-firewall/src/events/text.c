@@ -25,18 +25,6 @@ enum {
 #define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
-static const char *kind_name(enum events_kind kind) {
-    static const char *const names[] = {
-        [EVENTS_STARTED] = "started", [EVENTS_STOPPED] = "stopped",
-        [EVENTS_RELOAD] = "reload",   [EVENTS_RELOAD_FAILED] = "reload_failed",
-        [EVENTS_STALL] = "stall",     [EVENTS_OVERLOAD] = "overload",
-        [EVENTS_UPGRADE] = "upgrade", [EVENTS_LEFT_OUT] = "left_out",
-        [EVENTS_LOST] = "lost",
-    };
-
-    return names[kind];
-}
-
 static void put(json_t *object, const char *key, json_t *value) {
     json_object_set_new(object, key, value);
 }
@@ -480,17 +468,18 @@ char *events_text_log(const struct event_text *text, uint32_t log) {
 
 char *events_text_own_line(uint64_t time_ns, enum events_kind kind,
                            const struct events_facts *facts) {
+    const struct events_names *names = &events_names[kind];
     json_t *object = json_object(), *own = json_object();
 
     put_timestamp(object, time_ns);
     put_string(object, "event_type", "twinwall");
-    put_string(own, "event", kind_name(kind));
+    put_string(own, "event", names->name);
     put_string(own, "program", OPTIONS_PROGRAM);
     put_string(own, "version", OPTIONS_VERSION);
     if (facts && facts->text)
         put_string(own, "text", facts->text);
-    for (size_t i = 0; facts && i < facts->count; i++)
-        put_number(own, facts->figures[i].name, facts->figures[i].value);
+    for (size_t i = 0; facts && names->figures[i]; i++)
+        put_number(own, names->figures[i], facts->figures[i]);
     put(object, "twinwall", own);
     return line_of(object);
 }

@@ -112,7 +112,8 @@ static int prepare(struct state *state, struct replacement *replacement, struct 
     if (result < 0 && replacement->next)
         return result;
     if (result == 0)
-        result = migration_begin(&replacement->migration, state->loaded, replacement->next, wait_clock());
+        result = migration_begin(&replacement->migration, state->loaded, replacement->next,
+                                 wait_clock());
     if (result == 0)
         result = tally_make(&replacement->tally, state->loaded);
     if (result == 0)
@@ -146,12 +147,8 @@ void reload_refuse(struct state *state, const struct failure *failure) {
 
 static void tell(struct state *state, const struct reload_result *result) {
     const struct events_facts facts = {
-        .count = 5,
-        .figures = {{"generation", result->generation},
-                    {"rules", result->rules},
-                    {"kept", result->kept},
-                    {"added", result->added},
-                    {"removed", result->removed}},
+        .figures = {result->generation, result->rules, result->kept, result->added,
+                    result->removed},
     };
 
     events_tell(state->events, EVENTS_RELOAD, &facts);

@@ -251,8 +251,7 @@ static void a_flow_is_the_same_in_both_directions(void **state) {
 static void the_programs_own_events_have_text_and_figures(void **state) {
     const struct events_facts facts = {
         .text = "a \"b\"\n\x1f",
-        .count = 2,
-        .figures = {{"queue", 3}, {"packets", UINT64_C(1) << 40}},
+        .figures = {3, UINT64_C(1) << 40},
     };
     char *line = events_text_own_line(TIME_NS, EVENTS_STALL, &facts);
 

@@ -231,10 +231,7 @@ fn take_note(daemon: &Daemon, note: &GuardNote) {
     counts::add(Count::Stalls, 1);
     let facts = EventsFacts {
         text: None,
-        figures: &[
-            ("queue", note.queue.into()),
-            ("packets", note.packets.into()),
-        ],
+        figures: &[note.queue.into(), note.packets.into()],
     };
     events::tell(&daemon.state.events, EventsKind::Stall, &facts);
 }
@@ -267,7 +264,7 @@ fn look_for_overload(daemon: &Daemon, times: &mut Times) {
         if more > 0 {
             let facts = EventsFacts {
                 text: None,
-                figures: &[("queue", number.into()), ("lost", more.into())],
+                figures: &[number.into(), more.into()],
             };
             events::tell(&daemon.state.events, EventsKind::Overload, &facts);
         }

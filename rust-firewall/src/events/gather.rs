@@ -276,7 +276,7 @@ pub fn take(gather: &mut EventsGather) -> bool {
 fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, missed: u64) -> bool {
     let facts = EventsFacts {
         text: place,
-        figures: &[("events", missed)],
+        figures: &[missed],
     };
     let line = events::text::own_line(unix_time(), kind, &facts);
     events::sink::has_room(lines, &line) && events::sink::put(lines, &line)

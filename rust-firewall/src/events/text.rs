@@ -21,6 +21,7 @@ use crate::packet::{self, Packet};
 use crate::policy::print;
 use crate::policy::value;
 use crate::policy::{self, Policy, StatementKind, Type, HOOKS};
+use crate::spec;
 use crate::worker::event::{self, Event};
 use crate::worker::reject;
 
@@ -51,20 +52,6 @@ pub struct EventText<'a> {
     pub iifname: &'a [u8],
     /// Empty = none.
     pub oifname: &'a [u8],
-}
-
-fn kind_name(kind: EventsKind) -> &'static str {
-    match kind {
-        EventsKind::Started => "started",
-        EventsKind::Stopped => "stopped",
-        EventsKind::Reload => "reload",
-        EventsKind::ReloadFailed => "reload_failed",
-        EventsKind::Stall => "stall",
-        EventsKind::Overload => "overload",
-        EventsKind::Upgrade => "upgrade",
-        EventsKind::LeftOut => "left_out",
-        EventsKind::Lost => "lost",
-    }
 }
 
 /// Writes control characters as jansson does, in capitals.
@@ -641,12 +628,12 @@ pub fn log(text: &EventText, log: usize) -> Option<Vec<u8>> {
     )))
 }
 
-/// Figures by their names.
-struct Figures<'a>(&'a [(&'static str, u64)]);
+/// Figures, and what they are called.
+struct Figures<'a>(&'a [u64], &'static [&'static str]);
 
 impl Serialize for Figures<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
+        serializer.collect_map(self.1.iter().zip(self.0))
     }
 }
 
@@ -670,15 +657,16 @@ struct ProgramLine<'a> {
 
 /// The line of one of the program's own events. time_ns: UNIX time.
 pub fn own_line(time_ns: u64, kind: EventsKind, facts: &EventsFacts) -> Vec<u8> {
+    let names = spec::event::names(kind);
     line_of(&ProgramLine {
         timestamp: timestamp(time_ns),
         event_type: "twinwall",
         twinwall: Program {
-            event: kind_name(kind),
+            event: names.name,
             program: PROGRAM,
             version: VERSION,
             text: facts.text,
-            figures: Figures(facts.figures),
+            figures: Figures(facts.figures, names.figures),
         },
     })
 }

@@ -2,6 +2,7 @@
 //! Tables that spec/generate makes for both twins.
 
 pub mod count;
+pub mod event;
 pub mod exit;
 pub mod field;
 pub mod metric;

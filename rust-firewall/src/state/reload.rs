@@ -137,11 +137,11 @@ fn exchange(state: &State) -> Result<ReloadResult, Failure> {
 
 fn tell(state: &State, result: &ReloadResult) {
     let figures = [
-        ("generation", result.generation.into()),
-        ("rules", result.rules.into()),
-        ("kept", result.kept.into()),
-        ("added", result.added.into()),
-        ("removed", result.removed.into()),
+        result.generation.into(),
+        result.rules.into(),
+        result.kept.into(),
+        result.added.into(),
+        result.removed.into(),
     ];
     let facts = EventsFacts {
         text: None,

@@ -215,7 +215,7 @@ fn a_flow_is_the_same_in_both_directions() {
 fn the_programs_own_events_have_text_and_figures() {
     let facts = EventsFacts {
         text: Some("a \"b\"\n\x1f"),
-        figures: &[("queue", 3), ("packets", 1 << 40)],
+        figures: &[3, 1 << 40],
     };
     let line = events::text::own_line(TIME_NS, EventsKind::Stall, &facts);
     let begin = format!(

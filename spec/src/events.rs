@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! events.toml: the lines of events.
+
+use std::path::Path;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use crate::tables::{check_unique, parse};
+
+const TYPES: [&str; 5] = ["string", "number", "boolean", "object", MEMBERS];
+/// The type of what stands for the members of another object.
+const MEMBERS: &str = "members";
+
+/// The lines, as the templates see them.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Events {
+    #[serde(rename(deserialize = "object"))]
+    pub objects: Vec<Object>,
+    pub own: Vec<Own>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Object {
+    pub name: String,
+    pub about: String,
+    #[serde(rename(deserialize = "member"))]
+    pub members: Vec<Member>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    pub name: String,
+    pub r#type: String,
+    #[serde(default)]
+    pub always: bool,
+    #[serde(default)]
+    pub about: String,
+}
+
+/// An event of the firewall itself.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Own {
+    pub name: String,
+    pub about: String,
+    #[serde(default)]
+    pub figures: Vec<String>,
+}
+
+/// Reads and checks events.toml.
+pub fn read(folder: &Path) -> anyhow::Result<Events> {
+    let events: Events = parse(folder, "events.toml")?;
+    check_unique(
+        "events.toml",
+        events.objects.iter().map(|object| &object.name),
+    )?;
+    check_unique("events.toml", events.own.iter().map(|own| &own.name))?;
+    for object in &events.objects {
+        let name = &object.name;
+        check_unique(
+            "events.toml",
+            object.members.iter().map(|member| &member.name),
+        )?;
+        for member in &object.members {
+            let kind = member.r#type.trim_end_matches('?');
+            ensure!(
+                TYPES.contains(&kind),
+                "spec/events.toml: {name}: there is no type {kind}"
+            );
+            let other = &member.name;
+            ensure!(
+                kind != MEMBERS || events.objects.iter().any(|object| object.name == *other),
+                "spec/events.toml: {name}: there is no object {other}"
+            );
+        }
+    }
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt;
+    use std::fs;
+
+    use serde::de::{MapAccess, Visitor};
+    use serde::Deserializer;
+
+    use super::*;
+
+    /// A value of JSON: the members of an object in their order, of others the type.
+    #[derive(Debug)]
+    enum Json {
+        Object(Vec<(String, Json)>),
+        Null,
+        Other(&'static str),
+    }
+
+    struct JsonVisitor;
+
+    impl<'de> Visitor<'de> for JsonVisitor {
+        type Value = Json;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+            formatter.write_str("what a line of events has")
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Json, E> {
+            Ok(Json::Other("boolean"))
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Json, E> {
+            Ok(Json::Other("number"))
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Json, E> {
+            Ok(Json::Other("string"))
+        }
+
+        fn visit_unit<E>(self) -> Result<Json, E> {
+            Ok(Json::Null)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+            let mut members = Vec::new();
+            while let Some(member) = map.next_entry()? {
+                members.push(member);
+            }
+            Ok(Json::Object(members))
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Json {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+            deserializer.deserialize_any(JsonVisitor)
+        }
+    }
+
+    fn events() -> Events {
+        read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("events.toml is sound")
+    }
+
+    impl Events {
+        /// The members of an object in their order, with those of others that stand in it.
+        fn members(&self, name: &str) -> Vec<Member> {
+            let object = self.objects.iter().find(|object| object.name == name);
+            let object = object.unwrap_or_else(|| panic!("no object {name} is described"));
+            let members = object
+                .members
+                .iter()
+                .map(|member| match member.r#type.as_str() {
+                    MEMBERS => self.members(&member.name),
+                    _ => vec![member.clone()],
+                });
+            members.flatten().collect()
+        }
+
+        /// The object that describes a member of another one: itself, or one whose members stand in it.
+        fn owner(&self, name: &str, key: &str) -> String {
+            let object = self.objects.iter().find(|object| object.name == name);
+            let members = object.into_iter().flat_map(|object| &object.members);
+            let mut others = members.filter(|member| member.r#type == MEMBERS);
+            let other = others.find(|other| {
+                self.members(&other.name)
+                    .iter()
+                    .any(|member| member.name == key)
+            });
+            other.map_or(name, |other| &other.name).to_owned()
+        }
+
+        /// Holds an object against its description. Adds the members that it has to those that were seen.
+        fn check(
+            &self,
+            name: &str,
+            found: &[(String, Json)],
+            seen: &mut BTreeSet<(String, String)>,
+        ) -> Result<(), String> {
+            let mut expected = self.members(name).into_iter();
+            for (key, value) in found {
+                let member = loop {
+                    let next = expected.next();
+                    let next =
+                        next.ok_or(format!("{name}: {key} is not described, or not there"))?;
+                    if next.name == *key {
+                        break next;
+                    }
+                    if next.always {
+                        return Err(format!("{name}: {} is left out", next.name));
+                    }
+                };
+                let kind = member.r#type.trim_end_matches('?');
+                match value {
+                    Json::Object(members) if kind == "object" => self.check(key, members, seen)?,
+                    Json::Other(other) if *other == kind => {}
+                    Json::Null if member.r#type.ends_with('?') => {}
+                    _ => return Err(format!("{name}: {key} is no {}: {value:?}", member.r#type)),
+                }
+                seen.insert((self.owner(name, key), key.clone()));
+            }
+            match expected.find(|member| member.always) {
+                Some(member) => Err(format!("{name}: {} is left out", member.name)),
+                None => Ok(()),
+            }
+        }
+
+        fn check_line(
+            &self,
+            line: &str,
+            seen: &mut BTreeSet<(String, String)>,
+        ) -> Result<(), String> {
+            match serde_json::from_str(line).map_err(|error| error.to_string())? {
+                Json::Object(members) => self.check("line", &members, seen),
+                other => Err(format!("no object: {other:?}")),
+            }
+        }
+    }
+
+    /// The lines that the unit tests of both twins expect.
+    fn lines() -> Vec<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors/events.txt");
+        let text = fs::read_to_string(path).expect("the vectors are there");
+        let expected = text.lines().filter_map(|line| {
+            let line = line
+                .strip_prefix("expect ")
+                .or_else(|| line.strip_prefix("full "))?;
+            Some(line.to_owned())
+        });
+        expected.collect()
+    }
+
+    #[test]
+    fn the_lines_of_both_twins_are_as_described() {
+        let (events, mut seen) = (events(), BTreeSet::new());
+        for line in lines() {
+            events
+                .check_line(&line, &mut seen)
+                .unwrap_or_else(|error| panic!("{error}: {line}"));
+        }
+        // The firewall's own are made from this table.
+        for object in events.objects.iter().filter(|object| object.name != "own") {
+            let members = object
+                .members
+                .iter()
+                .filter(|member| member.r#type != MEMBERS);
+            let missing = members.map(|member| (object.name.clone(), member.name.clone()));
+            let missing: Vec<_> = missing.filter(|member| !seen.contains(member)).collect();
+            assert!(missing.is_empty(), "no line has {missing:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_otherwise_is_noticed() {
+        let events = events();
+        let line = &lines()[0];
+        let check = |line: &str| events.check_line(line, &mut BTreeSet::new());
+        assert_eq!(check(line), Ok(()));
+        for (from, to) in [
+            ("\"timestamp\"", "\"time\""),
+            ("\"queue\":7", "\"queue\":\"7\""),
+            ("\"queue\":7,", ""),
+            ("\"event_type\"", "\"twinwall\":{},\"event_type\""),
+        ] {
+            assert!(line.contains(from), "{line}");
+            assert!(check(&line.replacen(from, to, 1)).is_err(), "{from}");
+        }
+    }
+}
