@@ -8,5 +8,6 @@ pub mod path;
 mod privilege;
 #[allow(unsafe_code)]
 pub mod seccomp;
+pub mod user;
 
 pub use privilege::*;
