@@ -5,6 +5,7 @@ pub mod count;
 pub mod event;
 pub mod exit;
 pub mod field;
+#[cfg(feature = "daemon")]
 pub mod metric;
 pub mod option;
 pub mod refused;
