@@ -17,7 +17,7 @@ enum {
 
 struct queue_rules {
     uint16_t first, last;                    // our queues
-    bool reached[OPTION_QUEUES_MAX];        // by queue, from the first: a rule leads packets there
+    bool reached[OPTION_QUEUES_MAX];         // by queue, from the first: a rule leads packets there
     bool plain;                              // some rule has no bypass: without an owner it drops
     bool bypass;                             // some rule has one: without an owner packets pass it
     char unknown[QUEUE_RULES_UNKNOWN_BYTES]; // what could not be asked: "nft is not there"; "" =
