@@ -11,7 +11,9 @@ use anyhow::Context;
 use minijinja::Environment;
 
 mod events;
+mod fields;
 mod filters;
+mod metrics;
 mod options;
 mod tables;
 
@@ -22,6 +24,9 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("field.h", "c-firewall/src/spec/field.h"),
     ("field.c", "c-firewall/src/spec/field.c"),
     ("field.rs", "rust-firewall/src/spec/field.rs"),
+    ("group.h", "c-firewall/src/spec/group.h"),
+    ("group.c", "c-firewall/src/spec/group.c"),
+    ("group.rs", "rust-firewall/src/spec/group.rs"),
     ("symbols.h", "c-firewall/src/spec/symbols.h"),
     ("symbols.c", "c-firewall/src/spec/symbols.c"),
     ("symbols.rs", "rust-firewall/src/spec/symbols.rs"),
@@ -53,6 +58,7 @@ const OUTPUTS: &[(&str, &str)] = &[
 const SECTIONS: &[(&str, &str)] = &[
     ("statuses.md", "docs/OBSERVE.md"),
     ("metrics.md", "docs/OBSERVE.md"),
+    ("labels.md", "docs/OBSERVE.md"),
     ("exits.md", "docs/RUN.md"),
     ("events.md", "docs/EVENTS.md"),
     ("own_events.md", "docs/EVENTS.md"),

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{ensure, Context};
+use anyhow::{bail, ensure, Context};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::events::{self, Events};
+use crate::fields::{self, Field, Fields, Group, Part, Type};
+use crate::metrics::{self, Count, Label, Metric};
 use crate::options::{self, CommandLine};
 
 /// All tables, as the templates see them.
@@ -18,79 +20,17 @@ pub struct Tables {
     pub types: Vec<Type>,
     pub fields: Vec<Field>,
     pub parts: Vec<Part>,
+    pub groups: Vec<Group>,
     pub symbols: Vec<SymbolTable>,
     pub places: Vec<String>,
     pub refused: Vec<Refused>,
     pub statuses: Vec<Status>,
     pub metrics: Vec<Metric>,
+    pub labels: Vec<Label>,
     pub counts: Vec<Count>,
     pub line: CommandLine,
     pub exits: Vec<Exit>,
     pub events: Events,
-}
-
-/// fields.toml
-#[derive(Deserialize)]
-struct Fields {
-    r#type: Vec<Type>,
-    part: Vec<Part>,
-    field: Vec<Field>,
-}
-
-/// A type of values.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Type {
-    pub name: String,
-    #[serde(default)]
-    pub about: String,
-}
-
-/// Where fields are read from.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Part {
-    pub name: String,
-    pub about: String,
-}
-
-/// A field of the language.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Field {
-    pub text: String,
-    pub r#type: String,
-    pub bits: u8,
-    pub part: String,
-    #[serde(default)]
-    pub family: Family,
-    #[serde(default)]
-    pub protocol: Protocol,
-    /// Of its constant; the text if it is not given.
-    #[serde(default)]
-    pub name: String,
-}
-
-/// The packets that have a field.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    #[default]
-    Any,
-    Ip,
-    Ip6,
-}
-
-/// The protocol that a field belongs to.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    #[default]
-    Any,
-    Tcp,
-    Udp,
-    Icmp,
-    Icmpv6,
 }
 
 /// symbols.toml
@@ -141,6 +81,8 @@ struct Refusals {
 pub struct Refused {
     pub at: String,
     pub words: String,
+    /// "" in the file: the fields of the group that is called as the place.
+    #[serde(default)]
     pub hint: String,
 }
 
@@ -158,47 +100,6 @@ pub struct Status {
     pub about: String,
     #[serde(default = "yes")]
     pub malformed: bool,
-}
-
-/// metrics.toml
-#[derive(Deserialize)]
-struct Metrics {
-    metric: Vec<Metric>,
-    count: Vec<Count>,
-}
-
-/// A metric, which is not a count.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Metric {
-    pub name: String,
-    #[serde(default)]
-    pub unit: String,
-    /// The name without the unit.
-    #[serde(skip_deserializing)]
-    pub stem: String,
-    pub r#type: MetricType,
-    pub help: String,
-    #[serde(default)]
-    pub labels: Vec<String>,
-    #[serde(default)]
-    pub kernel: bool,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MetricType {
-    Counter,
-    Gauge,
-    Info,
-}
-
-/// What is counted for the whole process.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Count {
-    pub name: String,
-    pub help: String,
 }
 
 /// exits.toml
@@ -227,45 +128,6 @@ pub fn parse<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<T
     toml::from_str(&text).with_context(|| format!("spec/{name}"))
 }
 
-fn check_fields(fields: &mut Fields) -> anyhow::Result<()> {
-    let types: BTreeSet<_> = fields
-        .r#type
-        .iter()
-        .map(|known| known.name.as_str())
-        .collect();
-    let parts: BTreeSet<_> = fields
-        .part
-        .iter()
-        .map(|known| known.name.as_str())
-        .collect();
-    let mut names = BTreeSet::new();
-    for field in &mut fields.field {
-        ensure!(
-            types.contains(field.r#type.as_str()),
-            "spec/fields.toml: field {}: there is no type {}",
-            field.text,
-            field.r#type
-        );
-        ensure!(
-            parts.contains(field.part.as_str()),
-            "spec/fields.toml: field {}: there is no part {}",
-            field.text,
-            field.part
-        );
-        if field.name.is_empty() {
-            field.name = field.text.replace([' ', '-'], "_");
-        }
-        ensure!(
-            names.insert(field.name.clone()),
-            "spec/fields.toml: field {} is there twice",
-            field.text
-        );
-    }
-    // Of each there is a bit in a word.
-    ensure!(names.len() <= 64, "spec/fields.toml: more than 64 fields");
-    Ok(())
-}
-
 fn check_symbols(tables: &[SymbolTable], types: &[Type]) -> anyhow::Result<()> {
     for table in tables {
         ensure!(
@@ -291,29 +153,42 @@ fn check_symbols(tables: &[SymbolTable], types: &[Type]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Gives hints where they are left out, and holds the words against the fields that are in the language.
+fn check_refused(refusals: &mut Refusals, fields: &Fields) -> anyhow::Result<()> {
+    let places = &refusals.places;
+    for group in &fields.groups {
+        let (name, at) = (&group.name, &group.at);
+        ensure!(
+            places.contains(at),
+            "spec/fields.toml: group {name}: there is no place {at}"
+        );
+    }
+    for refused in &mut refusals.refused {
+        let at = &refused.at;
+        ensure!(
+            places.contains(at),
+            "spec/refused.toml: there is no place {at}"
+        );
+        let mut groups = fields.groups.iter().filter(|group| group.at == *at);
+        let is_field = |word: &&str| groups.clone().any(|group| group.has(word));
+        if let Some(word) = refused.words.split(' ').find(is_field) {
+            bail!("spec/refused.toml: {at}: {word} is a field of spec/fields.toml");
+        }
+        if refused.hint.is_empty() {
+            let group = groups.find(|group| group.name == *at);
+            let group = group.with_context(|| format!("spec/refused.toml: {at}: no hint"))?;
+            refused.hint = format!("of {at}, {} are", group.words("and"));
+        }
+    }
+    Ok(())
+}
+
 fn check_statuses(statuses: &[Status]) -> anyhow::Result<()> {
     ensure!(
         statuses.is_sorted_by_key(|status| status.malformed),
         "spec/statuses.toml: what is not malformed comes first"
     );
     check_unique("statuses.toml", statuses.iter().map(|status| &status.name))
-}
-
-fn check_metrics(metrics: &mut Metrics) -> anyhow::Result<()> {
-    for metric in &mut metrics.metric {
-        let stem = match metric.unit.as_str() {
-            "" => Some(metric.name.as_str()),
-            unit => metric.name.strip_suffix(&format!("_{unit}")),
-        };
-        let stem = stem.with_context(|| {
-            let (name, unit) = (&metric.name, &metric.unit);
-            format!("spec/metrics.toml: {name} doesn't end with its unit, {unit}")
-        })?;
-        metric.stem = stem.to_owned();
-    }
-    let metric_names = metrics.metric.iter().map(|metric| &metric.name);
-    let count_names = metrics.count.iter().map(|count| &count.name);
-    check_unique("metrics.toml", metric_names.chain(count_names))
 }
 
 /// Fails where a table has a name twice.
@@ -327,36 +202,176 @@ pub fn check_unique<'a>(file: &str, names: impl Iterator<Item = &'a String>) -> 
 
 /// Reads and checks the tables of a folder. What fails names the file and the entry.
 pub fn read(folder: &Path) -> anyhow::Result<Tables> {
-    let mut fields: Fields = parse(folder, "fields.toml")?;
+    let fields = fields::read(folder)?;
     let symbols: Symbols = parse(folder, "symbols.toml")?;
-    let refusals: Refusals = parse(folder, "refused.toml")?;
+    let mut refusals: Refusals = parse(folder, "refused.toml")?;
     let statuses: Statuses = parse(folder, "statuses.toml")?;
-    check_fields(&mut fields)?;
-    check_symbols(&symbols.table, &fields.r#type)?;
-    let mut metrics: Metrics = parse(folder, "metrics.toml")?;
-    check_metrics(&mut metrics)?;
+    check_symbols(&symbols.table, &fields.types)?;
+    let metrics = metrics::read(folder)?;
     check_statuses(&statuses.status)?;
     let exits: Exits = parse(folder, "exits.toml")?;
     check_unique("exits.toml", exits.exit.iter().map(|exit| &exit.name))?;
-    for refused in &refusals.refused {
-        ensure!(
-            refusals.places.contains(&refused.at),
-            "spec/refused.toml: there is no place {}",
-            refused.at
-        );
-    }
+    check_refused(&mut refusals, &fields)?;
     Ok(Tables {
-        types: fields.r#type,
-        fields: fields.field,
-        parts: fields.part,
+        types: fields.types,
+        fields: fields.fields,
+        parts: fields.parts,
+        groups: fields.groups,
         symbols: symbols.table,
         places: refusals.places,
         refused: refusals.refused,
         statuses: statuses.status,
-        metrics: metrics.metric,
-        counts: metrics.count,
+        metrics: metrics.metrics,
+        labels: metrics.labels,
+        counts: metrics.counts,
         line: options::read(folder)?,
         exits: exits.exit,
         events: events::read(folder)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of the tables where a text of one is another.
+    fn cause(file: &str, from: &str, to: &str) -> String {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = std::env::temp_dir().join(format!("spec-tables-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        for entry in fs::read_dir(here).expect("the tables").flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "toml") {
+                fs::copy(&path, folder.join(entry.file_name())).expect("a copy");
+            }
+        }
+        let text = fs::read_to_string(here.join(file)).expect("a table");
+        assert!(text.contains(from), "{file} has no {from}");
+        fs::write(folder.join(file), text.replacen(from, to, 1)).expect("a table");
+        let error = read(&folder).err();
+        fs::remove_dir_all(&folder).expect("it is there");
+        error.map_or("nothing".to_owned(), |error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn what_is_unsound_is_told_by_its_name() {
+        for (file, from, to, expected) in [
+            (
+                "fields",
+                "part = \"ipv4\"",
+                "part = \"x\"",
+                "field ip saddr: there is no part x",
+            ),
+            (
+                "fields",
+                "type = \"dscp\"",
+                "type = \"x\"",
+                "field ip dscp: there is no type x",
+            ),
+            (
+                "fields",
+                "\"ip saddr\"",
+                "\"x saddr\"",
+                "field x saddr: there is no group x",
+            ),
+            (
+                "fields",
+                "\"ip daddr\"",
+                "\"ip saddr\"",
+                "ip_saddr is there twice",
+            ),
+            (
+                "fields",
+                "at = \"udp\"",
+                "at = \"x\"",
+                "group th: there is no place x",
+            ),
+            (
+                "fields",
+                "[[group]]\nname = \"meta\"\n",
+                "",
+                "the last group is meta",
+            ),
+            (
+                "fields",
+                "family = \"ip\"",
+                "alone = true",
+                "field ip saddr: only those of meta stand alone",
+            ),
+            ("symbols", "of = \"", "of = \"x", "there is no type x"),
+            (
+                "refused",
+                "at = \"ip\"",
+                "at = \"x\"",
+                "there is no place x",
+            ),
+            (
+                "refused",
+                "\"version hdrlength",
+                "\"version ttl",
+                "ip: ttl is a field of",
+            ),
+            (
+                "refused",
+                "hint = \"only meta mark can be set\"",
+                "",
+                "assigned: no hint",
+            ),
+            (
+                "statuses",
+                "malformed = false",
+                "malformed = true",
+                "what is not malformed comes first",
+            ),
+            (
+                "metrics",
+                "name = \"twin\"",
+                "name = \"x\"",
+                "build: its label twin is described 0 times",
+            ),
+            (
+                "metrics",
+                "metrics = [\"malformed_packets\"]",
+                "",
+                "its label reason is described 2 times",
+            ),
+            (
+                "metrics",
+                "[[metric]]",
+                "[[label]]\nname = \"x\"\nabout = \"\"\n[[metric]]",
+                "no metric has the label x",
+            ),
+            (
+                "metrics",
+                "unit = \"seconds\"",
+                "unit = \"bytes\"",
+                "doesn't end with its unit, bytes",
+            ),
+            (
+                "metrics",
+                "name = \"stalls\"",
+                "name = \"reloads\"",
+                "reloads is there twice",
+            ),
+            ("exits", "name = ", "x = 1\nname = ", "unknown field `x`"),
+            (
+                "events",
+                "name = \"stopped\"",
+                "name = \"started\"",
+                "started is there twice",
+            ),
+            (
+                "events",
+                "type = \"number\"",
+                "type = \"x\"",
+                "line: there is no type x",
+            ),
+        ] {
+            let cause = cause(&format!("{file}.toml"), from, to);
+            assert!(
+                cause.contains(&format!("spec/{file}.toml")) && cause.contains(expected),
+                "not {expected}: {cause}"
+            );
+        }
+    }
 }

@@ -62,8 +62,7 @@ static void hear(struct said *said, const struct policy_statement *statement) {
 
 static bool is_extension(const struct policy_statement *statement) {
     return statement->kind == POLICY_MATCH &&
-           statement->match->key.fields[0] >= POLICY_EXTHDR_HBH &&
-           statement->match->key.fields[0] <= POLICY_EXTHDR_MH;
+           policy_field_facts(statement->match->key.fields[0])->part == POLICY_PART_EXTENSION;
 }
 
 /// What a reject asks for, where so much is said.

@@ -11,25 +11,7 @@ enum {
     TRANSPORT_READ_BYTES = TCP_FLAGS_OFFSET + 1, // of a transport header, at most
 };
 
-static const uint64_t ipv4_fields = FIELDS_BIT(POLICY_IP_SADDR) | FIELDS_BIT(POLICY_IP_DADDR) |
-                                    FIELDS_BIT(POLICY_IP_PROTOCOL) | FIELDS_BIT(POLICY_IP_TTL) |
-                                    FIELDS_BIT(POLICY_IP_DSCP) | FIELDS_BIT(POLICY_IP_LENGTH) |
-                                    FIELDS_BIT(POLICY_IP_FRAG_OFF);
-
-static const uint64_t ipv6_fields = FIELDS_BIT(POLICY_IP6_SADDR) | FIELDS_BIT(POLICY_IP6_DADDR) |
-                                    FIELDS_BIT(POLICY_IP6_NEXTHDR) |
-                                    FIELDS_BIT(POLICY_IP6_HOPLIMIT);
-
-static const uint64_t extension_fields =
-    FIELDS_BIT(POLICY_EXTHDR_HBH) | FIELDS_BIT(POLICY_EXTHDR_RT) | FIELDS_BIT(POLICY_EXTHDR_FRAG) |
-    FIELDS_BIT(POLICY_EXTHDR_DST) | FIELDS_BIT(POLICY_EXTHDR_MH);
-
-static const uint64_t transport_fields =
-    FIELDS_BIT(POLICY_TCP_SPORT) | FIELDS_BIT(POLICY_TCP_DPORT) | FIELDS_BIT(POLICY_TCP_FLAGS) |
-    FIELDS_BIT(POLICY_UDP_SPORT) | FIELDS_BIT(POLICY_UDP_DPORT) | FIELDS_BIT(POLICY_TH_SPORT) |
-    FIELDS_BIT(POLICY_TH_DPORT) | FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) |
-    FIELDS_BIT(POLICY_ICMP_CODE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) |
-    FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD) | FIELDS_BIT(POLICY_META_L4PROTO);
+static const uint64_t transport_fields = POLICY_FIELDS_OF_TRANSPORT | POLICY_FIELDS_OF_PROTOCOL;
 
 static const uint64_t icmp_fields =
     FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMP_CODE_FIELD);
@@ -106,7 +88,7 @@ static void read_ipv4(struct fields *fields, const struct packet *packet) {
 
     if (packet->version != 4 || packet->captured < PACKET_IPV4_HEADER_BYTES) {
         if (packet->captured < PACKET_IPV4_HEADER_BYTES && packet->headers_beyond)
-            fields->beyond |= ipv4_fields;
+            fields->beyond |= POLICY_FIELDS_OF_IPV4;
         return;
     }
     set(fields, POLICY_IP_DSCP, ip[1] >> 2);
@@ -123,7 +105,7 @@ static void read_ipv6(struct fields *fields, const struct packet *packet) {
 
     if (packet->version != 6 || packet->captured < PACKET_IPV6_HEADER_BYTES) {
         if (packet->captured < PACKET_IPV6_HEADER_BYTES && packet->headers_beyond)
-            fields->beyond |= ipv6_fields;
+            fields->beyond |= POLICY_FIELDS_OF_IPV6;
         return;
     }
     set(fields, POLICY_IP6_NEXTHDR, ip[6]);
@@ -146,7 +128,7 @@ static void read_extension(struct fields *fields, enum policy_field field,
 static void read_extensions(struct fields *fields, const struct packet *packet) {
     if (packet->version != 6 || packet->captured < PACKET_IPV6_HEADER_BYTES) {
         if (packet->captured < PACKET_IPV6_HEADER_BYTES && packet->headers_beyond)
-            fields->beyond |= extension_fields;
+            fields->beyond |= POLICY_FIELDS_OF_EXTENSION;
         return;
     }
     read_extension(fields, POLICY_EXTHDR_HBH, packet, PACKET_HBH);
@@ -260,18 +242,18 @@ void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
     fields->present = 0;
     fields->beyond = 0;
     read_metadata(fields, nfproto, input);
-    if ((wanted & ipv4_fields) && nfproto == FIELDS_IPV4)
+    if ((wanted & POLICY_FIELDS_OF_IPV4) && nfproto == FIELDS_IPV4)
         read_ipv4(fields, input->packet);
-    if ((wanted & ipv6_fields) && nfproto == FIELDS_IPV6)
+    if ((wanted & POLICY_FIELDS_OF_IPV6) && nfproto == FIELDS_IPV6)
         read_ipv6(fields, input->packet);
-    if ((wanted & extension_fields) && nfproto == FIELDS_IPV6)
+    if ((wanted & POLICY_FIELDS_OF_EXTENSION) && nfproto == FIELDS_IPV6)
         read_extensions(fields, input->packet);
     if (wanted & transport_fields)
         read_transport(fields, nfproto, input->packet);
     fields->beyond &= wanted;
 }
 
-uint64_t fields_behind_ip(void) { return transport_fields | extension_fields; }
+uint64_t fields_behind_ip(void) { return transport_fields | POLICY_FIELDS_OF_EXTENSION; }
 
 policy_value fields_value(const struct fields *fields, enum policy_field field) {
     const uint32_t slot = fields_wide_slot(field);

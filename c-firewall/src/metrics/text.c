@@ -178,14 +178,12 @@ static void put_malformed(FILE *out, const struct snapshot *snapshot) {
 
 static void put_replies(FILE *out, const struct snapshot *snapshot) {
     const struct metric_family *family = &metric_families[METRIC_REPLIES];
-    static const char *const results[] = {
-        [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not_due", [REJECT_FAILED] = "failed"};
 
-    static_assert(sizeof results / sizeof *results == REJECT_RESULT_COUNT, "all named");
+    static_assert((int)METRIC_VALUES_MAX >= (int)REJECT_RESULT_COUNT, "all named");
     put_family(out, family);
     for (uint32_t i = 0; i < snapshot->ledger_count; i++)
         for (int j = 0; j < REJECT_RESULT_COUNT; j++)
-            put_queue_sample(out, family, &snapshot->ledgers[i], results[j],
+            put_queue_sample(out, family, &snapshot->ledgers[i], family->values[j],
                              snapshot->ledgers[i].stats.replies[j]);
 }
 
@@ -195,11 +193,10 @@ static void put_lost(FILE *out, const struct snapshot *snapshot) {
     put_family(out, family);
     for (uint32_t i = 0; i < snapshot->ledger_count; i++) {
         const struct ledger *ledger = &snapshot->ledgers[i];
+        const uint64_t lost[] = {ledger->queue_full, ledger->user_drop};
 
-        if (!ledger->known)
-            continue;
-        put_queue_sample(out, family, ledger, "queue_full", ledger->queue_full);
-        put_queue_sample(out, family, ledger, "user_drop", ledger->user_drop);
+        for (size_t j = 0; ledger->known && j < sizeof lost / sizeof *lost; j++)
+            put_queue_sample(out, family, ledger, family->values[j], lost[j]);
     }
 }
 

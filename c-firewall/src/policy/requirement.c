@@ -26,76 +26,44 @@ static void require_layer4(struct search *search) {
 }
 
 static void require_field(struct search *search, enum policy_field field) {
-    switch (field) {
-    case POLICY_IP_SADDR:
-    case POLICY_IP_DADDR:
-    case POLICY_IP_PROTOCOL:
-    case POLICY_IP_TTL:
-    case POLICY_IP_DSCP:
-    case POLICY_IP_LENGTH:
-    case POLICY_IP_FRAG_OFF:
-        if (!search->ipv6)
-            require(search, REQUIREMENT_IPV4_BYTES);
+    const struct policy_field_facts *facts = policy_field_facts(field);
+
+    // Such packets have no such field, whatever was copied of them.
+    if (facts->layer3 == (search->ipv6 ? POLICY_NEEDS_IPV4 : POLICY_NEEDS_IPV6))
+        return;
+    switch (facts->part) {
+    case POLICY_PART_IPV4:
+        require(search, REQUIREMENT_IPV4_BYTES);
         break;
-    case POLICY_IP6_SADDR:
-    case POLICY_IP6_DADDR:
-    case POLICY_IP6_NEXTHDR:
-    case POLICY_IP6_HOPLIMIT:
-        if (search->ipv6)
-            require(search, REQUIREMENT_IPV6_BYTES);
+    case POLICY_PART_IPV6:
+        require(search, REQUIREMENT_IPV6_BYTES);
         break;
-    case POLICY_TCP_SPORT:
-    case POLICY_TCP_DPORT:
-    case POLICY_TCP_FLAGS:
-    case POLICY_UDP_SPORT:
-    case POLICY_UDP_DPORT:
-    case POLICY_TH_SPORT:
-    case POLICY_TH_DPORT:
+    case POLICY_PART_EXTENSION:
+    case POLICY_PART_TRANSPORT:
         require_layer4(search);
         break;
-    case POLICY_ICMP_TYPE_FIELD:
-    case POLICY_ICMP_CODE_FIELD:
-        if (!search->ipv6)
-            require_layer4(search);
-        break;
-    case POLICY_ICMPV6_TYPE_FIELD:
-    case POLICY_ICMPV6_CODE_FIELD:
-    case POLICY_EXTHDR_HBH:
-    case POLICY_EXTHDR_RT:
-    case POLICY_EXTHDR_FRAG:
-    case POLICY_EXTHDR_DST:
-    case POLICY_EXTHDR_MH:
-        if (search->ipv6)
-            require_layer4(search);
-        break;
-    case POLICY_META_L4PROTO:
+    case POLICY_PART_PROTOCOL:
         if (search->ipv6)
             require_layer4(search);
         else
             require(search, REQUIREMENT_IPV4_BYTES);
         break;
-    case POLICY_META_LENGTH:
+    case POLICY_PART_LENGTH:
         require(search, REQUIREMENT_LENGTH_BYTES);
         break;
-    case POLICY_META_IIFNAME:
-    case POLICY_META_OIFNAME:
+    case POLICY_PART_INTERFACE_NAME:
         search->requirement.interface_names = true;
         break;
-    case POLICY_META_SKUID:
-    case POLICY_META_SKGID:
+    case POLICY_PART_OWNER:
         search->requirement.uid_gid = true;
         break;
-    case POLICY_CT_STATE_FIELD:
+    case POLICY_PART_CT_STATE:
         search->requirement.conntrack_state = true;
         break;
-    case POLICY_CT_MARK:
+    case POLICY_PART_CT_MARK:
         search->requirement.conntrack_mark = true;
         break;
-    case POLICY_META_NFPROTO:
-    case POLICY_META_MARK:
-    case POLICY_META_IIF:
-    case POLICY_META_OIF:
-    case POLICY_FIELD_COUNT:
+    case POLICY_PART_META:
         break;
     }
 }

@@ -13,6 +13,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_INFO,
                 .help = "The program and its version",
                 .labels = {"twin", "version", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_START_TIME_SECONDS] =
@@ -22,6 +23,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "UNIX time at which the firewall started",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_UPTIME_SECONDS] =
@@ -31,6 +33,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Seconds since the firewall started",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_RESIDENT_MEMORY_BYTES] =
@@ -40,6 +43,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Memory of the process that is in use",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_PACKETS] =
@@ -49,6 +53,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets answered, by verdict",
                 .labels = {"queue", "verdict", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_RECEIVED_PACKETS] =
@@ -58,6 +63,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets received from the queue",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_RECEIVED_BYTES] =
@@ -67,6 +73,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Bytes of the packets received",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_BEYOND_COPY_PACKETS] =
@@ -76,6 +83,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets with a header beyond the copied bytes",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_TRUNCATED_PACKETS] =
@@ -85,6 +93,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Messages that the receive slot was too small for",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_UNDECIDABLE_PACKETS] =
@@ -94,6 +103,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets whose bytes that the policy reads were not copied",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_WITHOUT_CT_STATE_PACKETS] =
@@ -103,6 +113,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets without a connection state where the policy asks for it",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_REFUSED_VERDICTS] =
@@ -112,6 +123,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Verdicts for packets that the kernel no longer had",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_OVERRUNS] =
@@ -121,6 +133,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Receive calls that told of lost packets",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_WITHOUT_ID_MESSAGES] =
@@ -130,6 +143,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Messages whose packet's id could not be read",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_GAP_IDS] =
@@ -139,6 +153,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Ids that no message told of, for no known reason",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_SEND_RETRIES] =
@@ -148,6 +163,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Calls to send verdicts for which the kernel had no room",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_QUEUE_OFFERED_PACKETS] =
@@ -157,6 +173,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets that the kernel meant for the queue",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = true,
             },
         [METRIC_QUEUE_WAITING_PACKETS] =
@@ -166,6 +183,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Packets that wait for a verdict",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = true,
             },
         [METRIC_QUEUE_LENGTH_PACKETS] =
@@ -175,6 +193,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Packets that may wait for a verdict",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_QUEUE_UNSEEN_PACKETS] =
@@ -184,6 +203,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Packets that passed uninspected as the socket was full",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = true,
             },
         [METRIC_QUEUE_STALLED_PACKETS] =
@@ -193,6 +213,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets answered by the guard after the deadline",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_LEDGER_DIFFERENCE_PACKETS] =
@@ -202,6 +223,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Packets that the ledger does not account for",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_LEDGER_RECONCILED] =
@@ -211,6 +233,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Whether the ledger reconciles: 1 if it does",
                 .labels = {"queue", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_QUEUE_LOST_PACKETS] =
@@ -220,6 +243,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets that the kernel dropped, by reason",
                 .labels = {"queue", "reason", NULL},
+                .values = {"queue_full", "user_drop", NULL},
                 .kernel = true,
             },
         [METRIC_MALFORMED_PACKETS] =
@@ -229,6 +253,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Malformed packets, by reason",
                 .labels = {"queue", "reason", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_REPLIES] =
@@ -238,6 +263,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Replies to rejected packets, by what became of them",
                 .labels = {"queue", "result", NULL},
+                .values = {"sent", "not_due", "failed", NULL},
                 .kernel = false,
             },
         [METRIC_POLICY_GENERATION] =
@@ -247,6 +273,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Number of the policy, which counts up from 1",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_POLICY_LOADED_TIME_SECONDS] =
@@ -256,6 +283,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "UNIX time at which the policy was loaded",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_POLICY_CHAINS] =
@@ -265,6 +293,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Chains of the policy",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_POLICY_RULES] =
@@ -274,6 +303,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Rules of the policy",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_POLICY_RELOAD_FAILED] =
@@ -283,6 +313,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_GAUGE,
                 .help = "Whether the last reload failed: 1 if it did",
                 .labels = {NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_RULE_PACKETS] =
@@ -292,6 +323,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets that a counter of a rule counted",
                 .labels = {"table", "chain", "position", "rule", "statement", "comment", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_RULE_BYTES] =
@@ -301,6 +333,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Bytes that a counter of a rule counted",
                 .labels = {"table", "chain", "position", "rule", "statement", "comment", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
         [METRIC_RULE_LOGGED_PACKETS] =
@@ -310,6 +343,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .type = METRIC_COUNTER,
                 .help = "Packets that a log statement of a rule logged",
                 .labels = {"table", "chain", "position", "rule", "statement", "comment", NULL},
+                .values = {NULL},
                 .kernel = false,
             },
 };

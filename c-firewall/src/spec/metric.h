@@ -7,7 +7,10 @@
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_INFO };
 
-enum { METRIC_LABELS_MAX = 6 };
+enum {
+    METRIC_LABELS_MAX = 6,
+    METRIC_VALUES_MAX = 3,
+};
 
 /// The metrics, but for the counts.
 enum metric {
@@ -55,6 +58,7 @@ struct metric_family {
     enum metric_type type;
     const char *help;
     const char *labels[METRIC_LABELS_MAX + 1]; // ends with NULL
+    const char *values[METRIC_VALUES_MAX + 1]; // of the last label; ends with NULL
     bool kernel; // without a sample where the kernel's figures are not known
 };
 

@@ -30,6 +30,7 @@ const struct refused refused_words[REFUSED_COUNT] = {
      "rt fib socket osf ipsec xt cgroup pkttype cpu iifgroup oifgroup iiftype oiftype nftrace "
      "rtclassid time day hour",
      "it does not come through a queue"},
+    {PARSE_AT_STATEMENT, "@", "write the field by its name"},
     {PARSE_AT_STATEMENT, "numgen jhash symhash random",
      "a policy has no random numbers and hashes"},
     {PARSE_AT_STATEMENT, "sctp dccp udplite",
@@ -51,6 +52,7 @@ const struct refused refused_words[REFUSED_COUNT] = {
      "a set holds what a match can test"},
     {PARSE_AT_ELEMENT, "timeout expires counter limit quota",
      "sets do not change while packets run"},
+    {PARSE_AT_ELEMENT, "*", "write a rule behind this one for the rest"},
     {PARSE_AT_ELEMENT, "comment", "write it behind a #"},
     {PARSE_AT_IP, "version hdrlength ecn id checksum option",
      "of ip, saddr, daddr, protocol, ttl, dscp, length and frag-off are"},

@@ -38,7 +38,7 @@ struct refused {
     const char *words, *hint;
 };
 
-enum { REFUSED_COUNT = 43 };
+enum { REFUSED_COUNT = 45 };
 
 extern const struct refused refused_words[REFUSED_COUNT];
 

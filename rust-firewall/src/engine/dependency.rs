@@ -5,8 +5,8 @@
 
 use crate::engine::fields::{IPV4, IPV6};
 use crate::policy::{
-    self, Family, Field, Key, Layer3, MarkSet, Match, Op, RejectKind, Right, Rule, Statement,
-    StatementKind,
+    self, field_facts, Family, Field, Key, Layer3, MarkSet, Match, Op, Part, RejectKind, Right,
+    Rule, Statement, StatementKind,
 };
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -79,10 +79,7 @@ fn is_extension(statement: &Statement) -> bool {
     let StatementKind::Match(found) = &statement.kind else {
         return false;
     };
-    matches!(
-        found.key.fields[0],
-        Field::ExthdrHbh | Field::ExthdrRt | Field::ExthdrFrag | Field::ExthdrDst | Field::ExthdrMh
-    )
+    field_facts(found.key.fields[0]).part == Part::Extension
 }
 
 /// What a reject asks for, where so much is said.

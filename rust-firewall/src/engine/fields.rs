@@ -4,7 +4,10 @@
 
 use crate::engine::types::DecideInput;
 use crate::packet::{self, Packet};
-use crate::policy::{Field, FIELD_COUNT, KEY_FIELDS_MAX};
+use crate::policy::{
+    Field, FIELDS_OF_EXTENSION, FIELDS_OF_IPV4, FIELDS_OF_IPV6, FIELDS_OF_PROTOCOL,
+    FIELDS_OF_TRANSPORT, FIELD_COUNT, KEY_FIELDS_MAX,
+};
 
 /// NFPROTO_IPV4 (linux/netfilter.h).
 pub const IPV4: u8 = 2;
@@ -50,42 +53,14 @@ pub const fn bit(field: Field) -> u64 {
     1 << field as u64
 }
 
-const IPV4_FIELDS: u64 = bit(Field::IpSaddr)
-    | bit(Field::IpDaddr)
-    | bit(Field::IpProtocol)
-    | bit(Field::IpTtl)
-    | bit(Field::IpDscp)
-    | bit(Field::IpLength)
-    | bit(Field::IpFragOff);
-
-const IPV6_FIELDS: u64 =
-    bit(Field::Ip6Saddr) | bit(Field::Ip6Daddr) | bit(Field::Ip6Nexthdr) | bit(Field::Ip6Hoplimit);
-
-const EXTENSION_FIELDS: u64 = bit(Field::ExthdrHbh)
-    | bit(Field::ExthdrRt)
-    | bit(Field::ExthdrFrag)
-    | bit(Field::ExthdrDst)
-    | bit(Field::ExthdrMh);
-
-const TRANSPORT_FIELDS: u64 = bit(Field::TcpSport)
-    | bit(Field::TcpDport)
-    | bit(Field::TcpFlags)
-    | bit(Field::UdpSport)
-    | bit(Field::UdpDport)
-    | bit(Field::ThSport)
-    | bit(Field::ThDport)
-    | bit(Field::IcmpType)
-    | bit(Field::IcmpCode)
-    | bit(Field::Icmpv6Type)
-    | bit(Field::Icmpv6Code)
-    | bit(Field::MetaL4proto);
+const TRANSPORT_FIELDS: u64 = FIELDS_OF_TRANSPORT | FIELDS_OF_PROTOCOL;
 
 const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
 
 const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
 
 /// The fields that are behind the IP header, of whatever protocol.
-pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | EXTENSION_FIELDS;
+pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | FIELDS_OF_EXTENSION;
 
 /// Whether a field has a value.
 pub fn is_present(fields: &Fields, field: Field) -> bool {
@@ -164,7 +139,7 @@ fn read_ipv4(fields: &mut Fields, packet: &Packet) {
         .first_chunk::<{ packet::IPV4_HEADER_BYTES as usize }>();
     let Some(ip) = ip.filter(|_| packet.version == 4) else {
         if ip.is_none() && packet.headers_beyond {
-            fields.beyond |= IPV4_FIELDS;
+            fields.beyond |= FIELDS_OF_IPV4;
         }
         return;
     };
@@ -190,7 +165,7 @@ fn read_ipv6(fields: &mut Fields, packet: &Packet) {
         .and_then(|ip| ip.split_first_chunk::<8>())
     else {
         if ip.is_none() && packet.headers_beyond {
-            fields.beyond |= IPV6_FIELDS;
+            fields.beyond |= FIELDS_OF_IPV6;
         }
         return;
     };
@@ -219,7 +194,7 @@ fn read_extensions(fields: &mut Fields, packet: &Packet) {
     let has_header = packet.bytes.len() >= packet::IPV6_HEADER_BYTES as usize;
     if packet.version != 6 || !has_header {
         if !has_header && packet.headers_beyond {
-            fields.beyond |= EXTENSION_FIELDS;
+            fields.beyond |= FIELDS_OF_EXTENSION;
         }
         return;
     }
@@ -324,13 +299,13 @@ pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) 
     fields.present = 0;
     fields.beyond = 0;
     read_metadata(fields, nfproto, input);
-    if wanted & IPV4_FIELDS != 0 && nfproto == IPV4 {
+    if wanted & FIELDS_OF_IPV4 != 0 && nfproto == IPV4 {
         read_ipv4(fields, input.packet);
     }
-    if wanted & IPV6_FIELDS != 0 && nfproto == IPV6 {
+    if wanted & FIELDS_OF_IPV6 != 0 && nfproto == IPV6 {
         read_ipv6(fields, input.packet);
     }
-    if wanted & EXTENSION_FIELDS != 0 && nfproto == IPV6 {
+    if wanted & FIELDS_OF_EXTENSION != 0 && nfproto == IPV6 {
         read_extensions(fields, input.packet);
     }
     if wanted & TRANSPORT_FIELDS != 0 {

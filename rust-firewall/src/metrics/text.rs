@@ -174,8 +174,7 @@ fn put_replies(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
     let family = spec::family(Metric::Replies);
     let mut metric = put_family(encoder, family)?;
     for ledger in &snapshot.ledgers {
-        let results = ["sent", "not_due", "failed"];
-        for (name, count) in results.into_iter().zip(ledger.stats.replies) {
+        for (name, count) in family.values.iter().zip(ledger.stats.replies) {
             put_queue_sample(&mut metric, family, ledger, name, count)?;
         }
     }
@@ -186,10 +185,8 @@ fn put_lost(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
     let family = spec::family(Metric::QueueLostPackets);
     let mut metric = put_family(encoder, family)?;
     for ledger in snapshot.ledgers.iter().filter(|ledger| ledger.known) {
-        for (name, count) in [
-            ("queue_full", ledger.queue_full),
-            ("user_drop", ledger.user_drop),
-        ] {
+        let lost = [ledger.queue_full, ledger.user_drop];
+        for (name, count) in family.values.iter().zip(lost) {
             put_queue_sample(&mut metric, family, ledger, name, count)?;
         }
     }
@@ -273,6 +270,7 @@ fn put_counts(encoder: &mut Encoder, counts: &[u64]) -> fmt::Result {
             kind: MetricType::Counter,
             help: counts::help(count),
             labels: &[],
+            values: &[],
             kernel: false,
         };
         put_single(encoder, &family, *value)?;

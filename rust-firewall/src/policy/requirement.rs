@@ -3,8 +3,8 @@
 
 use crate::packet;
 use crate::policy::{
-    Chain, Family, Field, MarkSet, Match, Policy, RejectKind, Right, Statement, StatementKind,
-    Table, Target, Verdict,
+    field_facts, Chain, Family, Field, Layer3, MarkSet, Match, Part, Policy, RejectKind, Right,
+    Statement, StatementKind, Table, Target, Verdict,
 };
 
 /// Copied so that the kernel tells a packet's length.
@@ -64,59 +64,28 @@ fn require_layer4(search: &mut Search) {
 }
 
 fn require_field(search: &mut Search, field: Field) {
-    match field {
-        Field::IpSaddr
-        | Field::IpDaddr
-        | Field::IpProtocol
-        | Field::IpTtl
-        | Field::IpDscp
-        | Field::IpLength
-        | Field::IpFragOff => {
-            if !search.ipv6 {
-                require(search, IPV4_BYTES);
-            }
-        }
-        Field::Ip6Saddr | Field::Ip6Daddr | Field::Ip6Nexthdr | Field::Ip6Hoplimit => {
-            if search.ipv6 {
-                require(search, IPV6_BYTES);
-            }
-        }
-        Field::TcpSport
-        | Field::TcpDport
-        | Field::TcpFlags
-        | Field::UdpSport
-        | Field::UdpDport
-        | Field::ThSport
-        | Field::ThDport => require_layer4(search),
-        Field::IcmpType | Field::IcmpCode => {
-            if !search.ipv6 {
-                require_layer4(search);
-            }
-        }
-        Field::Icmpv6Type
-        | Field::Icmpv6Code
-        | Field::ExthdrHbh
-        | Field::ExthdrRt
-        | Field::ExthdrFrag
-        | Field::ExthdrDst
-        | Field::ExthdrMh => {
-            if search.ipv6 {
-                require_layer4(search);
-            }
-        }
-        Field::MetaL4proto => {
-            if search.ipv6 {
-                require_layer4(search);
-            } else {
-                require(search, IPV4_BYTES);
-            }
-        }
-        Field::MetaLength => require(search, LENGTH_BYTES),
-        Field::MetaIifname | Field::MetaOifname => search.requirement.interface_names = true,
-        Field::MetaSkuid | Field::MetaSkgid => search.requirement.uid_gid = true,
-        Field::CtState => search.requirement.conntrack_state = true,
-        Field::CtMark => search.requirement.conntrack_mark = true,
-        Field::MetaNfproto | Field::MetaMark | Field::MetaIif | Field::MetaOif => {}
+    let facts = field_facts(field);
+    let other_family = if search.ipv6 {
+        Layer3::NeedsIpv4
+    } else {
+        Layer3::NeedsIpv6
+    };
+    // Such packets have no such field, whatever was copied of them.
+    if facts.layer3 == other_family {
+        return;
+    }
+    match facts.part {
+        Part::Ipv4 => require(search, IPV4_BYTES),
+        Part::Ipv6 => require(search, IPV6_BYTES),
+        Part::Extension | Part::Transport => require_layer4(search),
+        Part::Protocol if search.ipv6 => require_layer4(search),
+        Part::Protocol => require(search, IPV4_BYTES),
+        Part::Length => require(search, LENGTH_BYTES),
+        Part::InterfaceName => search.requirement.interface_names = true,
+        Part::Owner => search.requirement.uid_gid = true,
+        Part::CtState => search.requirement.conntrack_state = true,
+        Part::CtMark => search.requirement.conntrack_mark = true,
+        Part::Meta => {}
     }
 }
 

@@ -86,6 +86,8 @@ pub struct Family {
     pub kind: MetricType,
     pub help: &'static str,
     pub labels: &'static [&'static str],
+    /// Of the last label, if they stand nowhere else.
+    pub values: &'static [&'static str],
     /// Without a sample where the kernel's figures are not known.
     pub kernel: bool,
 }
@@ -97,6 +99,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Info,
         help: "The program and its version",
         labels: &["twin", "version"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -105,6 +108,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "UNIX time at which the firewall started",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -113,6 +117,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Seconds since the firewall started",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -121,6 +126,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Memory of the process that is in use",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -129,6 +135,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets answered, by verdict",
         labels: &["queue", "verdict"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -137,6 +144,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets received from the queue",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -145,6 +153,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Bytes of the packets received",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -153,6 +162,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets with a header beyond the copied bytes",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -161,6 +171,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Messages that the receive slot was too small for",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -169,6 +180,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets whose bytes that the policy reads were not copied",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -177,6 +189,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets without a connection state where the policy asks for it",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -185,6 +198,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Verdicts for packets that the kernel no longer had",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -193,6 +207,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Receive calls that told of lost packets",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -201,6 +216,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Messages whose packet's id could not be read",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -209,6 +225,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Ids that no message told of, for no known reason",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -217,6 +234,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Calls to send verdicts for which the kernel had no room",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -225,6 +243,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets that the kernel meant for the queue",
         labels: &["queue"],
+        values: &[],
         kernel: true,
     },
     Family {
@@ -233,6 +252,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Packets that wait for a verdict",
         labels: &["queue"],
+        values: &[],
         kernel: true,
     },
     Family {
@@ -241,6 +261,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Packets that may wait for a verdict",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -249,6 +270,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Packets that passed uninspected as the socket was full",
         labels: &["queue"],
+        values: &[],
         kernel: true,
     },
     Family {
@@ -257,6 +279,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets answered by the guard after the deadline",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -265,6 +288,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Packets that the ledger does not account for",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -273,6 +297,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Whether the ledger reconciles: 1 if it does",
         labels: &["queue"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -281,6 +306,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets that the kernel dropped, by reason",
         labels: &["queue", "reason"],
+        values: &["queue_full", "user_drop"],
         kernel: true,
     },
     Family {
@@ -289,6 +315,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Malformed packets, by reason",
         labels: &["queue", "reason"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -297,6 +324,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Replies to rejected packets, by what became of them",
         labels: &["queue", "result"],
+        values: &["sent", "not_due", "failed"],
         kernel: false,
     },
     Family {
@@ -305,6 +333,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Number of the policy, which counts up from 1",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -313,6 +342,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "UNIX time at which the policy was loaded",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -321,6 +351,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Chains of the policy",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -329,6 +360,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Rules of the policy",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -337,6 +369,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Gauge,
         help: "Whether the last reload failed: 1 if it did",
         labels: &[],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -345,6 +378,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets that a counter of a rule counted",
         labels: &["table", "chain", "position", "rule", "statement", "comment"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -353,6 +387,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Bytes that a counter of a rule counted",
         labels: &["table", "chain", "position", "rule", "statement", "comment"],
+        values: &[],
         kernel: false,
     },
     Family {
@@ -361,6 +396,7 @@ static FAMILIES: [Family; 34] = [
         kind: MetricType::Counter,
         help: "Packets that a log statement of a rule logged",
         labels: &["table", "chain", "position", "rule", "statement", "comment"],
+        values: &[],
         kernel: false,
     },
 ];

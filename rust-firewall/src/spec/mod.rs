@@ -2,9 +2,11 @@
 //! Tables that spec/generate makes for both twins.
 
 pub mod count;
+#[cfg(feature = "daemon")]
 pub mod event;
 pub mod exit;
 pub mod field;
+pub mod group;
 #[cfg(feature = "daemon")]
 pub mod metric;
 pub mod option;

@@ -7,32 +7,7 @@
 #include "policy/parse/overlap.h"
 #include "policy/parse/refuse.h"
 #include "policy/value.h"
-
-/// A word that a field begins with, and what follows it.
-struct group {
-    const char *word;
-    enum parse_where at;
-    const char *expected;
-};
-
-static const struct group groups[] = {
-    {"ip", PARSE_AT_IP, "saddr, daddr, protocol, ttl, dscp, length or frag-off"},
-    {"ip6", PARSE_AT_IP6, "saddr, daddr, nexthdr or hoplimit"},
-    {"tcp", PARSE_AT_TCP, "sport, dport or flags"},
-    {"udp", PARSE_AT_UDP, "sport or dport"},
-    {"th", PARSE_AT_UDP, "sport or dport"},
-    {"icmp", PARSE_AT_ICMP, "type or code"},
-    {"icmpv6", PARSE_AT_ICMPV6, "type or code"},
-    {"exthdr", PARSE_AT_EXTHDR, "hbh, rt, frag, dst or mh"},
-    {"ct", PARSE_AT_CT, "state or mark"},
-};
-
-static const struct group meta = {
-    "meta", PARSE_AT_META,
-    "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid"};
-
-/// Fields that are written without a group, too.
-static const char *const alone[] = {"mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"};
+#include "spec/group.h"
 
 /// The field of a group's word and the token behind it, or POLICY_FIELD_COUNT.
 static enum policy_field find_field(const char *group, const struct token *second) {
@@ -51,17 +26,15 @@ static enum policy_field find_field(const char *group, const struct token *secon
 
 /// The group that a token begins, or NULL.
 static const struct group *find_group(const struct token *token) {
-    if (token_is(token, meta.word))
-        return &meta;
-    for (uint32_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        if (token_is(token, groups[i].word))
-            return &groups[i];
+    for (uint32_t i = 0; i < GROUP_COUNT; i++)
+        if (token_is(token, group_words[i].word))
+            return &group_words[i];
     return NULL;
 }
 
 bool parse_matches_begins(const struct token *token) {
-    for (uint32_t i = 0; i < sizeof alone / sizeof *alone; i++)
-        if (token_is(token, alone[i]))
+    for (uint32_t i = 0; i < GROUP_ALONE_COUNT; i++)
+        if (token_is(token, group_alone[i]))
             return true;
     return find_group(token);
 }
@@ -77,7 +50,7 @@ static int read_field(struct parser *parser, enum policy_field *field) {
     if (group)
         second = lexer_take(&parser->lexer);
     else
-        group = &meta;
+        group = &group_words[GROUP_META];
     *field = find_field(group->word, &second);
     if (*field == POLICY_FIELD_COUNT)
         return parse_refuse_unexpected(&parser->lexer, group->at, &second, group->expected);

@@ -15,24 +15,15 @@ static bool is_among(const char *words, const char *text, size_t length) {
     return false;
 }
 
-/// The hint for a word that is met somewhere, if nft knows it there and the language does not; or
+/// The hint for a token that is met somewhere, if nft knows it there and the language does not; or
 /// NULL.
-static const char *find_word(enum parse_where at, const char *text, size_t length) {
-    for (size_t i = 0; i < REFUSED_COUNT; i++)
-        if (refused_words[i].at == at && is_among(refused_words[i].words, text, length))
-            return refused_words[i].hint;
-    return NULL;
-}
-
-/// The hint for a token that is met somewhere, or NULL.
 static const char *find_hint(enum parse_where at, const struct token *token) {
-    if (token->kind == TOKEN_WORD)
-        return find_word(at, token->text, token->length);
-    if (token->sign == SIGN_AT && at == PARSE_AT_STATEMENT)
-        return "write the field by its name";
-    if (token->kind == TOKEN_OTHER && at == PARSE_AT_ELEMENT && token->length == 1 &&
-        *token->text == '*')
-        return "write a rule behind this one for the rest";
+    if (token->kind != TOKEN_WORD && token->kind != TOKEN_SIGN && token->kind != TOKEN_OTHER)
+        return NULL;
+    for (size_t i = 0; i < REFUSED_COUNT; i++)
+        if (refused_words[i].at == at &&
+            is_among(refused_words[i].words, token->text, token->length))
+            return refused_words[i].hint;
     return NULL;
 }
 

@@ -13,39 +13,11 @@ use crate::policy::{
     field_facts, Elements, Field, Key, MapsTo, Match, Op, Range, Right, Type, FIELDS,
     KEY_FIELDS_MAX,
 };
+use crate::spec::group::{Group, ALONE, GROUPS, META};
 
 /// Of a key, each field filled up to a multiple of 4: what nf_tables has registers for
 /// (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
-
-/// A word that a field begins with, and what follows it.
-struct Group {
-    word: &'static str,
-    at: Where,
-    expected: &'static str,
-}
-
-#[rustfmt::skip]
-const GROUPS: [Group; 9] = [
-    Group { word: "ip", at: Where::Ip, expected: "saddr, daddr, protocol, ttl, dscp, length or frag-off" },
-    Group { word: "ip6", at: Where::Ip6, expected: "saddr, daddr, nexthdr or hoplimit" },
-    Group { word: "tcp", at: Where::Tcp, expected: "sport, dport or flags" },
-    Group { word: "udp", at: Where::Udp, expected: "sport or dport" },
-    Group { word: "th", at: Where::Udp, expected: "sport or dport" },
-    Group { word: "icmp", at: Where::Icmp, expected: "type or code" },
-    Group { word: "icmpv6", at: Where::Icmpv6, expected: "type or code" },
-    Group { word: "exthdr", at: Where::Exthdr, expected: "hbh, rt, frag, dst or mh" },
-    Group { word: "ct", at: Where::Ct, expected: "state or mark" },
-];
-
-const META: Group = Group {
-    word: "meta",
-    at: Where::Meta,
-    expected: "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid",
-};
-
-/// Fields that are written without a group, too.
-const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];
 
 /// The field of a group's word and the one behind it; "" = no group.
 fn find_field(group: &str, word: &str) -> Option<Field> {
@@ -60,9 +32,6 @@ fn find_field(group: &str, word: &str) -> Option<Field> {
 
 /// The group that a token begins.
 fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
-    if lexer.is(token, META.word) {
-        return Some(&META);
-    }
     GROUPS.iter().find(|group| lexer.is(token, group.word))
 }
 
@@ -84,7 +53,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     }
     let (group, second) = match find_group(&parser.lexer, &first) {
         Some(group) => (group, parser.lexer.take()),
-        None => (&META, first),
+        None => (META, first),
     };
     let found = match second.kind {
         TokenKind::Word => find_field(group.word, parser.lexer.text(&second)),

@@ -4,28 +4,27 @@
 
 use crate::base::log::Failure;
 use crate::policy::parse::lexer::Lexer;
-use crate::policy::token::{Sign, Token, TokenKind};
+use crate::policy::token::{Token, TokenKind};
 pub use crate::spec::refused::Where;
 use crate::spec::refused::REFUSED_WORDS;
 
-/// The hint for a word that is met somewhere, if nft knows it there and the language does not.
-fn hint(at: Where, word: &str) -> Option<&'static str> {
-    REFUSED_WORDS
-        .iter()
-        .find(|(place, words, _)| *place == at && words.split(' ').any(|known| known == word))
-        .map(|(_, _, hint)| *hint)
+/// Whether a text is one of words between blanks.
+fn is_among(words: &str, text: &str) -> bool {
+    words.split(' ').any(|word| word == text)
 }
 
-/// The hint for a token that is met somewhere.
+/// The hint for a token that is met somewhere, if nft knows it there and the language does not.
 fn find_hint(lexer: &Lexer, at: Where, token: &Token) -> Option<&'static str> {
-    match token.kind {
-        TokenKind::Word => hint(at, lexer.text(token)),
-        TokenKind::Sign(Sign::At) if at == Where::Statement => Some("write the field by its name"),
-        TokenKind::Other if at == Where::Element && lexer.text(token) == "*" => {
-            Some("write a rule behind this one for the rest")
-        }
-        _ => None,
+    if !matches!(
+        token.kind,
+        TokenKind::Word | TokenKind::Sign(_) | TokenKind::Other
+    ) {
+        return None;
     }
+    REFUSED_WORDS
+        .iter()
+        .find(|(place, words, _)| *place == at && is_among(words, lexer.text(token)))
+        .map(|(_, _, hint)| *hint)
 }
 
 /// Fails with the hint for a token, if there is one.

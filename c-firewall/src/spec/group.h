@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Made by spec/generate from spec/fields.toml: how fields are written.
+#ifndef SPEC_GROUP_H
+#define SPEC_GROUP_H
+
+#include "spec/refused.h"
+
+/// A word that fields begin with, and what follows it.
+struct group {
+    const char *word;
+    enum parse_where at;
+    const char *expected;
+};
+
+enum {
+    GROUP_META = 9, // of fields that are written without a group, too
+    GROUP_COUNT,
+    GROUP_ALONE_COUNT = 7,
+};
+
+extern const struct group group_words[GROUP_COUNT];
+
+/// Fields that are written without a group, too.
+extern const char *const group_alone[GROUP_ALONE_COUNT];
+
+#endif

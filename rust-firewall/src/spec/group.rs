@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Made by spec/generate from spec/fields.toml.
+//! How fields are written.
+
+use crate::spec::refused::Where;
+
+/// A word that fields begin with, and what follows it.
+pub struct Group {
+    pub word: &'static str,
+    pub at: Where,
+    pub expected: &'static str,
+}
+
+#[rustfmt::skip]
+pub static GROUPS: [Group; 10] = [
+    Group { word: "ip", at: Where::Ip, expected: "saddr, daddr, protocol, ttl, dscp, length or frag-off" },
+    Group { word: "ip6", at: Where::Ip6, expected: "saddr, daddr, nexthdr or hoplimit" },
+    Group { word: "tcp", at: Where::Tcp, expected: "sport, dport or flags" },
+    Group { word: "udp", at: Where::Udp, expected: "sport or dport" },
+    Group { word: "th", at: Where::Udp, expected: "sport or dport" },
+    Group { word: "icmp", at: Where::Icmp, expected: "type or code" },
+    Group { word: "icmpv6", at: Where::Icmpv6, expected: "type or code" },
+    Group { word: "exthdr", at: Where::Exthdr, expected: "hbh, rt, frag, dst or mh" },
+    Group { word: "ct", at: Where::Ct, expected: "state or mark" },
+    Group { word: "meta", at: Where::Meta, expected: "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid" },
+];
+
+/// The group of fields that are written without one, too.
+pub static META: &Group = &GROUPS[9];
+
+/// Fields that are written without a group, too.
+pub const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! fields.toml: the types and fields of the language.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use serde::{Deserialize, Serialize};
+
+use crate::tables::{check_unique, parse};
+
+/// The group of fields that are written with one word.
+const OF_ONE_WORD: &str = "meta";
+
+/// fields.toml
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fields {
+    #[serde(rename = "type")]
+    pub types: Vec<Type>,
+    #[serde(rename = "part")]
+    pub parts: Vec<Part>,
+    #[serde(rename = "group")]
+    pub groups: Vec<Group>,
+    #[serde(rename = "field")]
+    pub fields: Vec<Field>,
+}
+
+/// A type of values.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Type {
+    pub name: String,
+    #[serde(default)]
+    pub about: String,
+}
+
+/// Where fields are read from.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    pub name: String,
+    pub about: String,
+}
+
+/// Fields that begin with the same word.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    pub name: String,
+    #[serde(default)]
+    pub at: String,
+    /// The words behind it.
+    #[serde(skip)]
+    fields: Vec<String>,
+    /// The same in a sentence.
+    #[serde(skip_deserializing)]
+    expected: String,
+}
+
+impl Group {
+    /// The words of its fields in a sentence, the last behind "and" or "or".
+    pub fn words(&self, before_last: &str) -> String {
+        match self.fields.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} {before_last} {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+
+    /// Whether a word is one of its fields.
+    pub fn has(&self, word: &str) -> bool {
+        self.fields.iter().any(|field| field == word)
+    }
+}
+
+/// A field of the language.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    pub text: String,
+    pub r#type: String,
+    pub bits: u8,
+    pub part: String,
+    #[serde(default)]
+    pub family: Family,
+    #[serde(default)]
+    pub protocol: Protocol,
+    #[serde(default)]
+    pub alone: bool,
+    /// Of its constant; the text if it is not given.
+    #[serde(default)]
+    pub name: String,
+    /// Without its group.
+    #[serde(skip_deserializing)]
+    pub word: String,
+}
+
+/// The packets that have a field.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    #[default]
+    Any,
+    Ip,
+    Ip6,
+}
+
+/// The protocol that a field belongs to.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    #[default]
+    Any,
+    Tcp,
+    Udp,
+    Icmp,
+    Icmpv6,
+}
+
+/// Completes a field, and adds it to its group. Fails where it names what is not there.
+fn complete(field: &mut Field, groups: &mut [Group]) -> anyhow::Result<()> {
+    let text = &field.text;
+    let (name, word) = text.split_once(' ').unwrap_or((OF_ONE_WORD, text));
+    let group = groups.iter_mut().find(|group| group.name == name);
+    let group = group
+        .with_context(|| format!("spec/fields.toml: field {text}: there is no group {name}"))?;
+    ensure!(
+        !field.alone || name == OF_ONE_WORD,
+        "spec/fields.toml: field {text}: only those of {OF_ONE_WORD} stand alone"
+    );
+    group.fields.push(word.to_owned());
+    field.word = word.to_owned();
+    if field.name.is_empty() {
+        field.name = text.replace([' ', '-'], "_");
+    }
+    Ok(())
+}
+
+/// Reads and checks fields.toml.
+pub fn read(folder: &Path) -> anyhow::Result<Fields> {
+    let mut table: Fields = parse(folder, "fields.toml")?;
+    ensure!(
+        table
+            .groups
+            .last()
+            .is_some_and(|group| group.name == OF_ONE_WORD),
+        "spec/fields.toml: the last group is {OF_ONE_WORD}"
+    );
+    for group in &mut table.groups {
+        if group.at.is_empty() {
+            group.at.clone_from(&group.name);
+        }
+    }
+    let types: BTreeSet<_> = table.types.iter().map(|known| &known.name).collect();
+    let parts: BTreeSet<_> = table.parts.iter().map(|known| &known.name).collect();
+    for field in &mut table.fields {
+        complete(field, &mut table.groups)?;
+        let (text, kind, part) = (&field.text, &field.r#type, &field.part);
+        ensure!(
+            types.contains(kind),
+            "spec/fields.toml: field {text}: there is no type {kind}"
+        );
+        ensure!(
+            parts.contains(part),
+            "spec/fields.toml: field {text}: there is no part {part}"
+        );
+    }
+    for group in &mut table.groups {
+        group.expected = group.words("or");
+    }
+    check_unique("fields.toml", table.fields.iter().map(|field| &field.name))?;
+    // Of each there is a bit in a word.
+    ensure!(
+        table.fields.len() <= 64,
+        "spec/fields.toml: more than 64 fields"
+    );
+    Ok(table)
+}

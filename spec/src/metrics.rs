@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! metrics.toml: the metrics, their labels, and what is counted for the whole process.
+
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use serde::{Deserialize, Serialize};
+
+use crate::tables::{check_unique, parse};
+
+/// metrics.toml
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    #[serde(rename = "label")]
+    pub labels: Vec<Label>,
+    #[serde(rename = "metric")]
+    pub metrics: Vec<Metric>,
+    #[serde(rename = "count")]
+    pub counts: Vec<Count>,
+}
+
+/// A label of metrics.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    pub name: String,
+    /// All that have it, if there are none.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    pub about: String,
+    /// The names of these metrics, as served, if others have another label of this name.
+    #[serde(skip_deserializing)]
+    pub of: Vec<String>,
+    /// If it has no others.
+    #[serde(skip_deserializing)]
+    pub values: Vec<String>,
+}
+
+/// A metric, which is not a count.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    pub name: String,
+    #[serde(default)]
+    pub unit: String,
+    /// The name without the unit.
+    #[serde(skip_deserializing)]
+    pub stem: String,
+    /// The name as served.
+    #[serde(skip_deserializing)]
+    pub sample: String,
+    pub r#type: MetricType,
+    pub help: String,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Of the last label.
+    #[serde(default)]
+    pub values: Vec<String>,
+    #[serde(default)]
+    pub kernel: bool,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricType {
+    Counter,
+    Gauge,
+    Info,
+}
+
+/// What is counted for the whole process.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Count {
+    pub name: String,
+    pub help: String,
+}
+
+/// Completes a metric's names.
+fn complete(metric: &mut Metric) -> anyhow::Result<()> {
+    let name = &metric.name;
+    let stem = match metric.unit.as_str() {
+        "" => Some(name.as_str()),
+        unit => name.strip_suffix(&format!("_{unit}")),
+    };
+    let unit = &metric.unit;
+    let stem = stem
+        .with_context(|| format!("spec/metrics.toml: {name} doesn't end with its unit, {unit}"))?;
+    let suffix = match metric.r#type {
+        MetricType::Counter => "_total",
+        MetricType::Gauge => "",
+        MetricType::Info => "_info",
+    };
+    metric.sample = format!("twinwall_{name}{suffix}");
+    metric.stem = stem.to_owned();
+    Ok(())
+}
+
+/// Gives labels what metrics say of them. Fails where a metric has not one description of each of its labels, or a label no metric.
+fn describe(labels: &mut [Label], metrics: &[Metric]) -> anyhow::Result<()> {
+    let mut is_used = vec![false; labels.len()];
+    for metric in metrics {
+        for name in &metric.labels {
+            let is_its = |label: &Label| {
+                label.name == *name
+                    && (label.metrics.is_empty() || label.metrics.contains(&metric.name))
+            };
+            let described = labels.iter().filter(|label| is_its(label)).count();
+            ensure!(
+                described == 1,
+                "spec/metrics.toml: {}: its label {name} is described {described} times",
+                metric.name
+            );
+            let index = labels.iter().position(is_its).unwrap_or_default();
+            is_used[index] = true;
+            let label = &mut labels[index];
+            if !label.metrics.is_empty() {
+                label.of.push(metric.sample.clone());
+            }
+            if metric.labels.last() == Some(name) {
+                label.values.clone_from(&metric.values);
+            }
+        }
+    }
+    match is_used.iter().position(|used| !used) {
+        Some(unused) => anyhow::bail!(
+            "spec/metrics.toml: no metric has the label {}",
+            labels[unused].name
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Reads and checks metrics.toml.
+pub fn read(folder: &Path) -> anyhow::Result<Metrics> {
+    let mut table: Metrics = parse(folder, "metrics.toml")?;
+    table.metrics.iter_mut().try_for_each(complete)?;
+    describe(&mut table.labels, &table.metrics)?;
+    let metrics = table.metrics.iter().map(|metric| &metric.name);
+    let counts = table.counts.iter().map(|count| &count.name);
+    check_unique("metrics.toml", metrics.chain(counts))?;
+    Ok(table)
+}
