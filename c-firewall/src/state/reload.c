@@ -112,7 +112,8 @@ static int prepare(struct state *state, struct replacement *replacement, struct 
     if (result < 0 && replacement->next)
         return result;
     if (result == 0)
-        result = migration_begin(&replacement->migration, state->loaded, replacement->next, wait_clock());
+        result = migration_begin(&replacement->migration, state->loaded, replacement->next,
+                                 wait_clock());
     if (result == 0)
         result = tally_make(&replacement->tally, state->loaded);
     if (result == 0)

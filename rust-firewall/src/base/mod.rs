@@ -4,4 +4,5 @@
 pub mod clock;
 pub mod counts;
 pub mod log;
+pub mod object;
 pub mod output;
