@@ -10,6 +10,7 @@ mod files;
 mod functions;
 mod imports;
 mod layers;
+mod lengths;
 mod runner;
 
 /// All cases of the part.
@@ -18,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         files::cases(),
         functions::cases(),
         layers::cases(),
+        lengths::cases(),
         command_line::cases(),
         explain::cases(),
         runner::cases(),
