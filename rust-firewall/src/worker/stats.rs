@@ -207,10 +207,13 @@ fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     let ahead_before = ahead_of(meant, reading.received_before);
     let known = received + u64::from(kernel.user_drop);
     let missed = u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0);
-    let excused = match reading.unreceived {
-        true => reading.stalled,
-        false => 0,
-    };
+    // A kernel whose table of packets is full (hash insert failed, Linux 6.18.x) drops them with
+    // their id. Its count of full queues is the same, so which of them had one can't be told.
+    let excused = u64::from(kernel.queue_full)
+        + match reading.unreceived {
+            true => reading.stalled,
+            false => 0,
+        };
 
     // A count that is further behind than all we know is no wrap but a defect: shown as it is.
     ledger.offered = known

@@ -5,6 +5,7 @@
 use twinwall_tests::case::Case;
 
 mod command_line;
+mod dependencies;
 mod explain;
 mod files;
 mod functions;
@@ -20,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         functions::cases(),
         layers::cases(),
         lengths::cases(),
+        dependencies::cases(),
         command_line::cases(),
         explain::cases(),
         runner::cases(),

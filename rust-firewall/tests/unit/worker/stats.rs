@@ -75,6 +75,27 @@ fn the_kernels_drops_are_known_losses() {
 }
 
 #[test]
+fn a_full_queue_may_have_given_ids() {
+    let full = |queue_full| QueueFigures {
+        queue_full,
+        ..offered(107)
+    };
+    let ledger = closed(&reading(100, full(7)));
+    assert_eq!(
+        (
+            ledger.offered,
+            ledger.lost,
+            ledger.unseen,
+            ledger.difference
+        ),
+        (107, 7, 0, 0)
+    );
+    assert!(ledger.reconciled);
+    let ledger = closed(&reading(100, full(5)));
+    assert_eq!((ledger.unseen, ledger.difference), (2, 2));
+}
+
+#[test]
 fn what_waits_in_the_kernel_is_accounted_for() {
     let ledger = closed(&reading(
         100,
@@ -312,7 +333,7 @@ fn a_sum_adds_everything_up() {
     );
     assert_eq!(
         (sum.lost, sum.unseen, sum.difference, sum.reconciled),
-        (9, 10, 10, false)
+        (9, 2, 2, false)
     );
 }
 
