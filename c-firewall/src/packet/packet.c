@@ -326,3 +326,13 @@ enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_
     packet->version = 0;
     return PACKET_VERSION;
 }
+
+uint32_t packet_address_bytes(const struct packet *packet) { return packet->version == 4 ? 4 : 16; }
+
+const uint8_t *packet_addresses(const struct packet *packet) {
+    if (packet->version == 4 && packet->captured >= PACKET_IPV4_HEADER_BYTES)
+        return packet->bytes + 12;
+    if (packet->version == 6 && packet->captured >= PACKET_IPV6_HEADER_BYTES)
+        return packet->bytes + 8;
+    return NULL;
+}

@@ -77,4 +77,10 @@ struct packet {
 enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_t original,
                                 struct packet *packet);
 
+/// Bytes of an address of the packet's version, 4 or 6.
+uint32_t packet_address_bytes(const struct packet *packet);
+
+/// The two addresses of the IP header side by side, source first; NULL if they were not captured.
+const uint8_t *packet_addresses(const struct packet *packet);
+
 #endif

@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::print;
 use rust_firewall::policy::Type;
-use rust_firewall::worker::reject;
 use serde::Serialize;
 
 use super::engine::Decision;
@@ -42,7 +41,7 @@ impl FlowKey {
     pub fn of(bytes: &[u8], original: u32) -> FlowKey {
         let mut parsed = Packet::default();
         packet::parse(bytes, original, &mut parsed);
-        let addresses = reject::addresses_of(&parsed);
+        let addresses = packet::addresses(&parsed);
         FlowKey {
             src_ip: addresses.and_then(|(source, _)| address(source)),
             src_port: parsed.has_ports.then_some(parsed.source_port),

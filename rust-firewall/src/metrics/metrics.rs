@@ -19,7 +19,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, Semaphore};
 
 use crate::base::counts::{self, Count};
+use crate::base::lock;
 use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
 use crate::metrics;
 use crate::state::snapshot;
@@ -174,9 +175,7 @@ fn make_rendering(source: &Source) -> Rendering {
 
 /// The rendering for who asks now: the newest, or a newer one.
 fn current_rendering(source: &Source) -> Arc<Rendering> {
-    // A thread that panics ends the process, so nobody sees a value that is half changed.
-    let renderings = source.renderings.lock();
-    let mut renderings = renderings.unwrap_or_else(PoisonError::into_inner);
+    let mut renderings = lock::lock(&source.renderings);
     if let Some(newest) = renderings.newest.take() {
         let is_read = Arc::strong_count(&newest) > 1;
         let is_kept = is_read && renderings.older.strong_count() > 0;

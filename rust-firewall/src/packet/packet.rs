@@ -458,3 +458,12 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
         _ => PacketStatus::Version,
     }
 }
+
+/// The two addresses of the IP header, source first; nothing if they were not captured.
+pub fn addresses<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    match packet.version {
+        4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
+        6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
+        _ => None,
+    }
+}

@@ -120,16 +120,7 @@ fn is_unicast(address: &[u8]) -> bool {
     })
 }
 
-/// The two addresses of the IP header, source first; nothing if they were not captured.
-pub fn addresses_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
-    match packet.version {
-        4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
-        6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
-        _ => None,
-    }
-}
-
-/// An reply being written: a buffer, and how much of it is.
+/// A reply being written: a buffer, and how much of it is.
 struct Reply<'a> {
     bytes: &'a mut [u8; IPV6_MAX],
     length: usize,
@@ -291,7 +282,7 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
 }
 
 fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {
-    let addresses = addresses_of(packet)?;
+    let addresses = packet::addresses(packet)?;
     if packet.later_fragment || !is_unicast(addresses.0) || !is_unicast(addresses.1) {
         return None;
     }
@@ -361,7 +352,7 @@ pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u3
     let mut bytes = [0; IPV6_MAX];
     let length = build(how, packet, &mut bytes);
     let (Some(reply @ [_, ..]), Some((source, destination))) =
-        (bytes.get(..length), addresses_of(packet))
+        (bytes.get(..length), packet::addresses(packet))
     else {
         return RejectResult::NotDue;
     };

@@ -11,6 +11,7 @@ mod files;
 mod functions;
 mod imports;
 mod layers;
+mod lengths;
 mod runner;
 
 /// All cases of the part.
@@ -19,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         files::cases(),
         functions::cases(),
         layers::cases(),
+        lengths::cases(),
         dependencies::cases(),
         command_line::cases(),
         explain::cases(),

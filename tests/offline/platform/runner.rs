@@ -86,8 +86,7 @@ fn run(wanted: &str, parts: &[(&str, &str, &str)]) -> anyhow::Result<Output> {
 }
 
 fn expect(output: &Output, last: &str, success: bool) -> anyhow::Result<()> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(text.lines().last() == Some(last), "{text}");
+    expect_end(output, &format!("\n{last}\n"))?;
     ensure!(output.status.success() == success, "{}", output.status);
     Ok(())
 }
@@ -118,7 +117,7 @@ fn none_left() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The whole end of a run's words: what failed stands in short before the counts.
+/// The end of a run's words: what failed stands in short before the counts.
 fn expect_end(output: &Output, end: &str) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(text.ends_with(end), "{text}");
