@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Makes source files, and sections of pages, from the tables of this folder: `spec FOLDER` writes each below FOLDER, at
-//! the path that it has in the repository. `spec/generate` formats them and puts them in place.
+//! Makes source files, and sections of pages, from the tables of this folder: `spec ROOT FOLDER` reads the pages below ROOT
+//! and writes all below FOLDER, at the paths that they have in the repository. `spec/generate` formats them and puts them in place.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -94,12 +94,12 @@ fn put_section(page: &str, template: &str, text: &str) -> anyhow::Result<String>
     Ok(format!("{before}{begin}\n{text}{SECTION_END}{after}"))
 }
 
-/// Pages with their sections written anew.
+/// Pages below a root with their sections written anew.
 fn pages(
+    root: &Path,
     environment: &Environment,
     tables: &Tables,
 ) -> anyhow::Result<BTreeMap<&'static str, String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut pages = BTreeMap::new();
     for (template, path) in SECTIONS {
         let page = match pages.remove(path) {
@@ -122,14 +122,14 @@ fn write(folder: &Path, output: &str, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn generate(folder: &Path) -> anyhow::Result<()> {
+fn generate(root: &Path, folder: &Path) -> anyhow::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tables = tables::read(here)?;
     let environment = environment(here);
     for (template, output) in OUTPUTS {
         write(folder, output, &render(&environment, template, &tables)?)?;
     }
-    for (page, text) in pages(&environment, &tables)? {
+    for (page, text) in pages(root, &environment, &tables)? {
         write(folder, page, &text)?;
     }
     Ok(())
@@ -138,8 +138,8 @@ fn generate(folder: &Path) -> anyhow::Result<()> {
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
     let done = match arguments.as_slice() {
-        [folder] => generate(folder),
-        _ => Err(anyhow::anyhow!("usage: spec FOLDER")),
+        [root, folder] => generate(root, folder),
+        _ => Err(anyhow::anyhow!("usage: spec ROOT FOLDER")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

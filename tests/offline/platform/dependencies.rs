@@ -18,18 +18,23 @@ pub fn cases() -> Vec<Case> {
     )]
 }
 
-/// What cargo says, offline. Its crates are those of who runs the tests, which by sudo is not who this is.
-fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = Command::new("deps/with-rust");
+/// A program of the repository that runs cargo, whose crates are those of who runs the tests: by sudo that is not who this is.
+pub fn by_user(program: &str) -> Command {
+    let mut command = Command::new(program);
     if let Ok(user) = env::var("SUDO_USER") {
         command = Command::new("sudo");
-        command.args(["-H", "-u", &user, "deps/with-rust"]);
+        command.args(["-H", "-u", &user, program]);
     }
-    let output = command
+    command.current_dir(root());
+    command
+}
+
+/// What cargo says, offline.
+fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
+    let output = by_user("deps/with-rust")
         .arg("cargo")
         .args(arguments)
         .args(["--offline", "--locked"])
-        .current_dir(root())
         .output()?;
     let words = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo {arguments:?}: {words}");

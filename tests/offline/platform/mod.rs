@@ -9,6 +9,7 @@ mod dependencies;
 mod explain;
 mod files;
 mod functions;
+mod generated;
 mod imports;
 mod layers;
 mod lengths;
@@ -19,6 +20,7 @@ pub fn cases() -> Vec<Case> {
     let parts = [
         files::cases(),
         functions::cases(),
+        generated::cases(),
         layers::cases(),
         lengths::cases(),
         dependencies::cases(),
