@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::ensure;
+use serde::Deserialize;
 use testbed::folder::Folder;
-use testbed::twin::TWINS;
+use testbed::twin::{root, TWINS};
 use twinwall_tests::case::Case;
 
 use super::{both_refuse, both_say, check};
@@ -304,42 +305,53 @@ fn cut_anywhere() -> anyhow::Result<()> {
 }
 
 /// The words of GRAMMAR.md's table of what is refused, each in a policy that would be one without it.
+/// A text with a word where words of a place (spec/refused.toml) are met.
+fn with_word(place: &str, word: &str) -> String {
+    let in_chain = |text: &str| format!("table ip t {{\nchain c {{\n{text}\n}}\n}}\n");
+    let in_set = |text: &str| format!("table ip t {{\nset s {{\n{text}\n}}\n}}\n");
+    match place {
+        "file" => format!("{word} table ip t\n"),
+        "add" => format!("add table ip t\nadd {word} ip t name\n"),
+        "family" => format!("table {word} t\n"),
+        "table" => format!("table ip t {{\n{word} name {{\n}}\n}}\n"),
+        "statement" => in_chain(word),
+        "chain_type" => in_chain(&format!("type {word} hook input priority 0;")),
+        "hook" => in_chain(&format!("type filter hook {word} priority 0;")),
+        "set" => in_set(&format!("type mark\n{word}")),
+        "set_flag" => in_set(&format!("type mark\nflags {word}")),
+        "set_type" => in_set(&format!("type {word}")),
+        "element" if word == "*" => in_set("type mark\nelements = { * }"),
+        "element" => in_set(&format!("type mark\nelements = {{ 1 {word} 1 }}")),
+        "named" => in_chain(&format!("counter {word} \"a\"")),
+        "log" => in_chain(&format!("log {word} 1")),
+        "assigned" => in_chain(&format!("ct mark {word} 1")),
+        group => in_chain(&format!("{group} {word} 1")),
+    }
+}
+
 pub fn words() -> anyhow::Result<()> {
-    let file = "delete insert replace reset rename destroy list";
-    let statement =
-        "dnat snat masquerade redirect queue dup fwd tproxy synproxy notrack add update meter";
-    let places = [
-        (file, "@ table ip t\n"),
-        ("bridge arp netdev", "table @ t\n"),
-        (
-            "nat route",
-            "table ip t {\nchain c {\ntype @ hook input priority 0;\n}\n}\n",
-        ),
-        (
-            "ingress egress",
-            "table ip t {\nchain c {\ntype filter hook @ priority 0;\n}\n}\n",
-        ),
-        (statement, "table ip t {\nchain c {\n@\n}\n}\n"),
-        (
-            "dynamic timeout",
-            "table ip t {\nset s {\ntype mark\nflags @\n}\n}\n",
-        ),
-        ("counter quota limit", "table ip t {\n@ name {\n}\n}\n"),
-        ("counter quota limit", "add table ip t\nadd @ ip t name\n"),
-        ("name", "table ip t {\nchain c {\ncounter @ \"a\"\n}\n}\n"),
-    ];
-    for (words, place) in places {
-        for word in words.split(' ') {
-            let folder = with(place.replace('@', word))?;
+    #[derive(Deserialize)]
+    struct Table {
+        refused: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        at: String,
+        words: String,
+    }
+    let text = fs::read_to_string(root().join("spec/refused.toml"))?;
+    let table: Table = toml::from_str(&text)?;
+    for entry in &table.refused {
+        for word in entry.words.split(' ') {
+            let folder = with(with_word(&entry.at, word))?;
+            let hint = format!("\"{word}\" is not supported here: ");
             for twin in TWINS {
                 let said = check(twin, folder.path(), &[POLICY])?;
                 ensure!(
-                    said.code == Some(2)
-                        && said
-                            .stderr
-                            .contains(&format!("\"{word}\" is not supported here: ")),
-                    "{}: {word}: {said:?}",
-                    twin.program()
+                    said.code == Some(2) && said.stderr.contains(&hint),
+                    "{}: {} {word}: {said:?}",
+                    twin.program(),
+                    entry.at
                 );
             }
         }
