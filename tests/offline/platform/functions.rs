@@ -119,7 +119,7 @@ struct Pair<'a> {
     c: Vec<Function>,
     in_code: usize,
     rust: Vec<Function>,
-    /// Of each function of C, its twin's place.
+    /// The place of the twin of each function of C.
     twins: Vec<Option<usize>>,
 }
 
