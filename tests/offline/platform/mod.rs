@@ -5,6 +5,7 @@
 use twinwall_tests::case::Case;
 
 mod command_line;
+mod definitions;
 mod dependencies;
 mod explain;
 mod files;
@@ -12,6 +13,7 @@ mod functions;
 mod imports;
 mod layers;
 mod lengths;
+mod parameters;
 mod runner;
 
 /// All cases of the part.

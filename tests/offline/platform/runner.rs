@@ -106,7 +106,7 @@ fn nothing_ran() -> anyhow::Result<()> {
     expect(&run("", &parts)?, "1 passed, 2 failed, 0 skipped", false)
 }
 
-/// Of the names of parts, and of the names of a program's cases.
+/// A filter that leaves no part, and one that leaves no case of a program.
 fn none_left() -> anyhow::Result<()> {
     let parts = [("one", "libtest", ONE_PASSED)];
     let output = run("one other", &parts)?;
