@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE,TIME", value_parser = size::rotation)]
     pub rotate: Option<Rotation>,
 
-    /// Of this run's files, remove all but the last so many
+    /// Keep the last so many of this run's files, remove the others
     #[arg(long, value_name = "N", requires = "rotate", value_parser = value_parser!(u32).range(1..))]
     pub keep: Option<u32>,
 

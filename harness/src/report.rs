@@ -25,7 +25,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of what was worked out, with the figures that lie in the folder.
+    /// Makes a report of the results, with the figures that lie in the folder.
     pub fn new(results: Results, folder: &Path) -> Result<Report> {
         let figures = drawn(folder, &results.metadata.figures)?;
         Ok(Report { results, figures })
@@ -95,7 +95,7 @@ impl Report {
         self.write_figures(&mut text);
         let notes = self.notes();
         if !notes.is_empty() {
-            text.push_str("## To be kept in mind\n\n");
+            text.push_str("## Notes\n\n");
             for note in notes {
                 let _ = writeln!(text, "- {note}");
             }

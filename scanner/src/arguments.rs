@@ -227,7 +227,7 @@ pub enum EngineName {
 }
 
 impl Speed {
-    /// Of a scan by connections that tells these states.
+    /// The settings of a scan by connections that tells these states.
     pub fn settings(&self, slots: usize, told: [bool; 4]) -> Settings {
         Settings {
             slots,

@@ -88,7 +88,7 @@ pub struct Field {
     pub protocol: Protocol,
     #[serde(default)]
     pub alone: bool,
-    /// Of its constant; the text if it is not given.
+    /// The name of its constant; the text if it is not given.
     #[serde(default)]
     pub name: String,
     /// Without its group.
@@ -170,7 +170,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Fields> {
         group.expected = group.words("or");
     }
     check_unique("fields.toml", table.fields.iter().map(|field| &field.name))?;
-    // Of each there is a bit in a word.
+    // Each has a bit in a word.
     ensure!(
         table.fields.len() <= 64,
         "spec/fields.toml: more than 64 fields"

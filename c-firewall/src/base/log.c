@@ -14,7 +14,7 @@
 
 static enum log_level current = LOG_INFO;
 
-/// Of syslog(3), as the journal reads them off the start of a line.
+/// The priorities of syslog(3), as the journal reads them off the start of a line.
 static const char *const priorities[] = {
     [LOG_ERROR] = "<3>", [LOG_WARNING] = "<4>", [LOG_INFO] = "<6>", [LOG_DEBUG] = "<7>"};
 static_assert(sizeof priorities / sizeof *priorities == LOG_LEVEL_COUNT, "all have one");

@@ -17,7 +17,7 @@ enum {
     EVENTS_POLICIES = 2, // that records can be about: the one at hand, and the one before
 };
 
-/// Of a generation.
+/// What is known of a generation.
 struct events_known {
     uint32_t generation;
     const struct policy *policy;

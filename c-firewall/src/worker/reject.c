@@ -84,7 +84,6 @@ static bool is_unicast(uint8_t version, const uint8_t *address) {
     return address[0] != 0xff && memcmp(address, unspecified, sizeof unspecified) != 0;
 }
 
-/// Where the source address lies in the IP header; the destination follows it.
 /// Writes the IP header of a reply, but for the checksum of IPv4. Returns its length.
 static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos, uint16_t flags,
                      size_t payload_bytes, uint8_t *at) {

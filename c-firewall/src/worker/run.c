@@ -273,20 +273,20 @@ static int pin(struct worker *worker) {
 }
 
 /// Receives packets that were decided while they were unread: by the verdict on a gap, which
-/// decides all that came before it, or by the guard. ledger: says how many there can be. Returns
-/// whether there were any.
+/// decides all that came before it, or by the guard. ledger: says how many there can be; messages
+/// about refused verdicts stand among them. Returns whether there were any.
 static bool receive_decided(struct worker *worker, const struct ledger *ledger) {
     const uint32_t length = worker->settings.queue_length;
     const uint64_t decided = ledger->unseen + ledger->stalled;
     const uint64_t most = decided < length ? decided : length;
     uint64_t left = most;
 
-    while (left > 0) {
+    while (left > 0 && worker->tries < QUEUE_TRIES_MAX) {
         struct queue_received received;
 
         if (run_once(worker, &received) < 0 || received.messages + received.overruns == 0)
             break;
-        left -= received.messages < left ? received.messages : left;
+        left -= received.packets < left ? received.packets : left;
     }
     return left < most;
 }

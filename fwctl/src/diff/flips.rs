@@ -14,7 +14,7 @@ use crate::units::{count, thousands};
 
 /// Flows that are told one by one: a flood of invented addresses has no end of them.
 const FLOWS_MAX: usize = 65536;
-/// Of those that flip alike, for people.
+/// How many flows that flip alike are shown to people.
 const FLOWS_SHOWN: usize = 20;
 
 /// A direction of a connection, as far as a packet tells.

@@ -260,10 +260,6 @@ fn hand_to_upgrade(
     }
 }
 
-fn answer_proof(control: &Control, client: &ControlClient) -> String {
-    control::answer::proof(control.proof.port, client.proof.number)
-}
-
 /// Does what a request asks for. Returns the answer; none if the client was given away or is to be
 /// closed.
 fn answer(
@@ -280,7 +276,10 @@ fn answer(
         ControlCommand::Log => Some(answer_log(request)),
         ControlCommand::Drain => Some(answer_drain(actions, request)),
         ControlCommand::Tail => hand_to_tail(actions, client, request),
-        ControlCommand::Proof => Some(answer_proof(control, client)),
+        ControlCommand::Proof => Some(control::answer::proof(
+            control.proof.port,
+            client.proof.number,
+        )),
         ControlCommand::Upgrade => hand_to_upgrade(control, actions, client, request),
     }
 }

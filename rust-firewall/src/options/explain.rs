@@ -67,6 +67,12 @@ fn check_id(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, 
     Ok(arguments::value(values, option).map(|_| id))
 }
 
+/// The bit of a state's name.
+fn ct_state_of(name: &[u8]) -> Option<u32> {
+    let named = CT_STATES.iter().find(|(own, _)| own.as_bytes() == name);
+    named.map(|(_, bit)| *bit)
+}
+
 fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
     let option = ArgumentsOption::CtState;
     let Some(value) = arguments::value(values, option) else {
@@ -74,9 +80,7 @@ fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
     };
     let mut state = 0;
     for name in value.split(|byte| *byte == b',') {
-        let named = CT_STATES.iter().find(|(state, _)| state.as_bytes() == name);
-        let (_, bit) = named.ok_or_else(|| values::fail(option, value))?;
-        state |= bit;
+        state |= ct_state_of(name).ok_or_else(|| values::fail(option, value))?;
     }
     Ok(Some(state))
 }

@@ -50,7 +50,7 @@ pub enum OptionsAction {
 /// The text of --help.
 pub const HELP: &str = include_str!("../../../cli/help.txt");
 
-/// The first and the last queue of "N" or "N:M".
+/// Reads the first and the last queue of "N" or "N:M".
 fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
     let max = facts(ArgumentsOption::Queue).max;
@@ -176,7 +176,7 @@ fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values of a command line without a command, in the order of the help text.
+/// Takes the values of a command line without a command, in the order of the help text.
 fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     check_queue(values, o)?;
@@ -204,7 +204,7 @@ fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     daemon::alone(values)
 }
 
-/// The values of `check`.
+/// Takes the values of `check`.
 fn check_check(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     if let [policy] = values.words.as_slice() {
         o.policy = Some(values::path(policy)?);

@@ -33,7 +33,7 @@ include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 // seccomp-guard: write fcntl exit_group
 
 const LINE_BYTES: usize = 200;
-/// Of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
+/// The offset of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
 /// include/uapi/asm-generic/siginfo.h).
 const SI_SYSCALL_AT: usize = 16 + size_of::<usize>();
 

@@ -5,6 +5,7 @@
 use twinwall_tests::case::Case;
 
 mod command_line;
+mod definitions;
 mod dependencies;
 mod explain;
 mod files;
@@ -13,6 +14,7 @@ mod generated;
 mod imports;
 mod layers;
 mod lengths;
+mod parameters;
 mod runner;
 
 /// All cases of the part.

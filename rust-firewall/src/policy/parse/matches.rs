@@ -15,8 +15,8 @@ use crate::policy::{
 };
 use crate::spec::group::{Group, ALONE, GROUPS, META};
 
-/// Of a key, each field filled up to a multiple of 4: what nf_tables has registers for
-/// (NFT_REG32_COUNT).
+/// The most bytes of a key, each field filled up to a multiple of 4: what nf_tables has registers
+/// for (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
 /// The field of a group's word and the one behind it; "" = no group.
