@@ -253,120 +253,123 @@ mod tests {
         error.map_or("nothing".to_owned(), |error| format!("{error:#}"))
     }
 
+    /// A table, a text of it, what stands there instead, and what is said of that.
+    const UNSOUND: &[(&str, &str, &str, &str)] = &[
+        (
+            "fields",
+            "part = \"ipv4\"",
+            "part = \"x\"",
+            "field ip saddr: there is no part x",
+        ),
+        (
+            "fields",
+            "type = \"dscp\"",
+            "type = \"x\"",
+            "field ip dscp: there is no type x",
+        ),
+        (
+            "fields",
+            "\"ip saddr\"",
+            "\"x saddr\"",
+            "field x saddr: there is no group x",
+        ),
+        (
+            "fields",
+            "\"ip daddr\"",
+            "\"ip saddr\"",
+            "ip_saddr is there twice",
+        ),
+        (
+            "fields",
+            "at = \"udp\"",
+            "at = \"x\"",
+            "group th: there is no place x",
+        ),
+        (
+            "fields",
+            "[[group]]\nname = \"meta\"\n",
+            "",
+            "the last group is meta",
+        ),
+        (
+            "fields",
+            "family = \"ip\"",
+            "alone = true",
+            "field ip saddr: only those of meta stand alone",
+        ),
+        ("symbols", "of = \"", "of = \"x", "there is no type x"),
+        (
+            "refused",
+            "at = \"ip\"",
+            "at = \"x\"",
+            "there is no place x",
+        ),
+        (
+            "refused",
+            "\"version hdrlength",
+            "\"version ttl",
+            "ip: ttl is a field of",
+        ),
+        (
+            "refused",
+            "hint = \"only meta mark can be set\"",
+            "",
+            "assigned: no hint",
+        ),
+        (
+            "statuses",
+            "malformed = false",
+            "malformed = true",
+            "what is not malformed comes first",
+        ),
+        (
+            "metrics",
+            "name = \"twin\"",
+            "name = \"x\"",
+            "build: its label twin is described 0 times",
+        ),
+        (
+            "metrics",
+            "metrics = [\"malformed_packets\"]",
+            "",
+            "its label reason is described 2 times",
+        ),
+        (
+            "metrics",
+            "[[metric]]",
+            "[[label]]\nname = \"x\"\nabout = \"\"\n[[metric]]",
+            "no metric has the label x",
+        ),
+        (
+            "metrics",
+            "unit = \"seconds\"",
+            "unit = \"bytes\"",
+            "doesn't end with its unit, bytes",
+        ),
+        (
+            "metrics",
+            "name = \"stalls\"",
+            "name = \"reloads\"",
+            "reloads is there twice",
+        ),
+        ("exits", "name = ", "x = 1\nname = ", "unknown field `x`"),
+        (
+            "events",
+            "name = \"stopped\"",
+            "name = \"started\"",
+            "started is there twice",
+        ),
+        (
+            "events",
+            "type = \"number\"",
+            "type = \"x\"",
+            "line: there is no type x",
+        ),
+    ];
+
     #[test]
     fn what_is_unsound_is_told_by_its_name() {
-        for (file, from, to, expected) in [
-            (
-                "fields",
-                "part = \"ipv4\"",
-                "part = \"x\"",
-                "field ip saddr: there is no part x",
-            ),
-            (
-                "fields",
-                "type = \"dscp\"",
-                "type = \"x\"",
-                "field ip dscp: there is no type x",
-            ),
-            (
-                "fields",
-                "\"ip saddr\"",
-                "\"x saddr\"",
-                "field x saddr: there is no group x",
-            ),
-            (
-                "fields",
-                "\"ip daddr\"",
-                "\"ip saddr\"",
-                "ip_saddr is there twice",
-            ),
-            (
-                "fields",
-                "at = \"udp\"",
-                "at = \"x\"",
-                "group th: there is no place x",
-            ),
-            (
-                "fields",
-                "[[group]]\nname = \"meta\"\n",
-                "",
-                "the last group is meta",
-            ),
-            (
-                "fields",
-                "family = \"ip\"",
-                "alone = true",
-                "field ip saddr: only those of meta stand alone",
-            ),
-            ("symbols", "of = \"", "of = \"x", "there is no type x"),
-            (
-                "refused",
-                "at = \"ip\"",
-                "at = \"x\"",
-                "there is no place x",
-            ),
-            (
-                "refused",
-                "\"version hdrlength",
-                "\"version ttl",
-                "ip: ttl is a field of",
-            ),
-            (
-                "refused",
-                "hint = \"only meta mark can be set\"",
-                "",
-                "assigned: no hint",
-            ),
-            (
-                "statuses",
-                "malformed = false",
-                "malformed = true",
-                "what is not malformed comes first",
-            ),
-            (
-                "metrics",
-                "name = \"twin\"",
-                "name = \"x\"",
-                "build: its label twin is described 0 times",
-            ),
-            (
-                "metrics",
-                "metrics = [\"malformed_packets\"]",
-                "",
-                "its label reason is described 2 times",
-            ),
-            (
-                "metrics",
-                "[[metric]]",
-                "[[label]]\nname = \"x\"\nabout = \"\"\n[[metric]]",
-                "no metric has the label x",
-            ),
-            (
-                "metrics",
-                "unit = \"seconds\"",
-                "unit = \"bytes\"",
-                "doesn't end with its unit, bytes",
-            ),
-            (
-                "metrics",
-                "name = \"stalls\"",
-                "name = \"reloads\"",
-                "reloads is there twice",
-            ),
-            ("exits", "name = ", "x = 1\nname = ", "unknown field `x`"),
-            (
-                "events",
-                "name = \"stopped\"",
-                "name = \"started\"",
-                "started is there twice",
-            ),
-            (
-                "events",
-                "type = \"number\"",
-                "type = \"x\"",
-                "line: there is no type x",
-            ),
-        ] {
+        for (file, from, to, expected) in UNSOUND {
             let cause = cause(&format!("{file}.toml"), from, to);
             assert!(
                 cause.contains(&format!("spec/{file}.toml")) && cause.contains(expected),
