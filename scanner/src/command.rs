@@ -172,7 +172,7 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
 
 /// Chooses what carries the sockets, if the scan needs any, and prints notes on what may hinder it.
 /// left: probes to send; blocked: addresses that are left out.
-fn prepare(arguments: &Arguments, left: u64, blocked: u64) -> Result<Option<(Chosen, Layout)>> {
+fn prepare(arguments: &Arguments, left: u64, blocked: u128) -> Result<Option<(Chosen, Layout)>> {
     let mut notes = Vec::new();
     // SYNs need no sockets of their own.
     let carrier = match arguments.probe.syn {

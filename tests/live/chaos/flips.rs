@@ -15,7 +15,7 @@ use super::scene::{rule, Scene};
 pub const ROWS: &[Row] = &[
     ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),
     ("flips-open", 60, |twin| spare_the_header(twin, "open")),
-    ("flips-unread", 60, unread),
+    ("flips-unread", 120, unread),
     ("flips-anywhere", 60, anywhere),
 ];
 
@@ -62,7 +62,7 @@ fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
 /// A spoilt id that is too high decides packets that were not read yet, so that the firewall is told to end when its
 /// socket is full of them, and of the refusals of their verdicts.
 fn unread(twin: Twin) -> anyhow::Result<()> {
-    const PAUSE_US: u32 = 20_000;
+    const PAUSE_US: u32 = 2_000;
     let modes = "malformed=closed,truncated=closed";
     let ledger = flood(twin, HEADER, PAUSE_US, modes)?.total;
     ensure!(ledger.refused > 0, "no verdict was refused: {ledger:?}");
