@@ -71,7 +71,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "N or N:M, 0 <= N <= M <= 65535, at most 256 queues",
                 .min = 0,
-                .max = 65535u,
+                .max = 65535U,
                 .defaults = {0, 0},
             },
         [OPTION_PIN] =
@@ -106,7 +106,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 0 to 65535",
                 .min = 0,
-                .max = 65535u,
+                .max = 65535U,
                 .defaults = {128, 65535},
             },
         [OPTION_BATCH] =
@@ -116,7 +116,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 1 to 1024",
                 .min = 1,
-                .max = 1024u,
+                .max = 1024U,
                 .defaults = {64, 1},
             },
         [OPTION_RECEIVE_BUFFER] =
@@ -126,7 +126,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 0 to 1073741823",
                 .min = 0,
-                .max = 1073741823u,
+                .max = 1073741823U,
                 .defaults = {67108864, 0},
             },
         [OPTION_QUEUE_LENGTH] =
@@ -136,7 +136,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 1 to 4294967295",
                 .min = 1,
-                .max = 4294967295u,
+                .max = 4294967295U,
                 .defaults = {131072, 1024},
             },
         [OPTION_GSO] =
@@ -155,7 +155,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 0 to 1000",
                 .min = 0,
-                .max = 1000u,
+                .max = 1000U,
                 .defaults = {50, 0},
             },
         [OPTION_COALESCE] =
@@ -165,7 +165,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 0 to 1000",
                 .min = 0,
-                .max = 1000u,
+                .max = 1000U,
                 .defaults = {60, 0},
             },
         [OPTION_POLICY] =
@@ -219,7 +219,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "0 or a whole number from 10 to 60000",
                 .min = 10,
-                .max = 60000u,
+                .max = 60000U,
                 .zero = true,
                 .defaults = {1000, 0},
             },
@@ -230,7 +230,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 1 to 86400",
                 .min = 1,
-                .max = 86400u,
+                .max = 86400U,
                 .defaults = {0, 0},
             },
         [OPTION_JSON] =
@@ -264,7 +264,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 1 to 1000000",
                 .min = 1,
-                .max = 1000000u,
+                .max = 1000000U,
                 .defaults = {1000, 1000},
             },
         [OPTION_LOG_LEVEL] =
@@ -292,7 +292,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "an octal mode from 0 to 0777",
                 .min = 0,
-                .max = 511u,
+                .max = 511U,
                 .bytes = 4,
                 .defaults = {384, 384},
             },
@@ -372,7 +372,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a number from 0 to 4294967295, decimal or 0x hexadecimal",
                 .min = 0,
-                .max = 4294967295u,
+                .max = 4294967295U,
                 .defaults = {0, 0},
             },
         [OPTION_UID] =
@@ -382,7 +382,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 0 to 4294967294",
                 .min = 0,
-                .max = 4294967294u,
+                .max = 4294967294U,
                 .defaults = {0, 0},
             },
         [OPTION_GID] =
@@ -392,7 +392,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a whole number from 0 to 4294967294",
                 .min = 0,
-                .max = 4294967294u,
+                .max = 4294967294U,
                 .defaults = {0, 0},
             },
         [OPTION_CT_STATE] =
@@ -410,7 +410,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .has_value = true,
                 .expected = "a number from 0 to 4294967295, decimal or 0x hexadecimal",
                 .min = 0,
-                .max = 4294967295u,
+                .max = 4294967295U,
                 .defaults = {0, 0},
             },
 };
