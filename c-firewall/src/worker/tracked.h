@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 enum {
-    TRACKED_PACKETS_LEAST = 10, // without a state, and none with one, before it is said
+    TRACKED_PACKETS_LEAST =
+        10, // how many packets without a state, and none with one, are needed before it is said
 };
 
 enum tracked {
