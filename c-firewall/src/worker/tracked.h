@@ -19,7 +19,7 @@ enum tracked {
     TRACKED_MISSING, // none had
 };
 
-/// How far it has been looked. Zeroed it begins with the first look.
+/// What was seen so far. Zeroed it begins with the first look.
 struct tracked_watch {
     uint32_t generation; // of the policy; 0 = none
     uint64_t decided;    // of all queues, when it was looked at this policy first
