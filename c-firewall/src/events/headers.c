@@ -13,7 +13,7 @@
 #include "policy/print.h"
 
 enum {
-    FLOW_ID_BITS = 51, // a double holds them
+    FLOW_ID_BITS = 51, // few enough that a double holds the number exactly
     TCP_URG = 0x20,
 };
 

@@ -155,7 +155,7 @@ static void add_verdict(struct explain_sums *sums, enum verdict verdict) {
         sums->dropped++;
 }
 
-/// Whether an reply to the packet at hand would be sent.
+/// Whether a reply to the packet at hand would be sent.
 static bool has_reply(const struct explain *explain, const struct packet *inspected) {
     uint8_t reply[REJECT_IPV6_MAX];
 

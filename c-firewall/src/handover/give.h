@@ -17,7 +17,7 @@
 struct handover_giving {
     struct handover_channel channel;
     struct handover_rules rules;
-    bool told; // all that can be told before anything has stopped was told
+    bool told; // whether all has been told that can be told before anything stops
     struct handover_memory states, sums; // room for what will be written
 };
 

@@ -71,7 +71,7 @@ struct handover {
     int rules;                       // the memory of rules; -1 = none
     struct handover_channel channel; // to the old one
     uint64_t committed_ns;           // of wait_clock, when "commit" was said
-    uint64_t waited_ns;              // that packets waited for
+    uint64_t waited_ns;              // how long packets waited
 };
 
 /// Makes one of nothing, which handover_free can be given.

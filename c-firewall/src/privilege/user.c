@@ -9,7 +9,7 @@
 
 #include "options/values.h"
 
-/// Who to be, if root may choose and --user says nothing.
+/// The user if root starts the firewall without --user.
 #define USER_OWN "twinwall"
 
 /// The number of LENGTH bytes, if it is one of a user or a group.
@@ -17,8 +17,8 @@ static bool read_id(const char *text, size_t length, uint32_t *id) {
     return values_read_number(text, text + length, UINT32_MAX - 1, id);
 }
 
-/// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the
-/// same number. Returns false if it is no such text.
+/// Takes UID or UID:GID, which need not belong to anybody. Without GID it is the user's group, or
+/// the same number. Returns false if it is no such text.
 static bool take_numbers(const char *text, struct privilege_user *user) {
     const size_t length = strcspn(text, ":");
     const struct passwd *known;

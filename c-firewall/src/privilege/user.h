@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whom a firewall becomes that root starts.
+// The user that a firewall becomes if root starts it.
 #ifndef PRIVILEGE_USER_H
 #define PRIVILEGE_USER_H
 
@@ -7,11 +7,11 @@
 
 #include "base/log.h"
 
-/// Whom root becomes.
+/// The user that root becomes.
 struct privilege_user {
     uid_t uid;
     gid_t gid;
-    const char *name; // as it is told
+    const char *name; // its name for messages
 };
 
 /// Finds the user to become.

@@ -74,7 +74,7 @@ static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t proto
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
 }
 
-/// Addresses that get no reply, or from which none comes.
+/// Whether an address may get a reply and may be its source.
 static bool is_unicast(uint8_t version, const uint8_t *address) {
     static const uint8_t unspecified[16];
 
@@ -149,7 +149,7 @@ static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     return header + PACKET_TCP_HEADER_BYTES;
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing replies those (RFC 1122 section
+/// Whether a packet is an ICMP error, or might be one: nothing replies to those (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 static bool is_icmp_error(const struct packet *packet) {
     if (packet->version == 6)

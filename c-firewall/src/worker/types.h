@@ -27,7 +27,7 @@ struct worker {
     struct wait wait;
     struct verdict_batch batch;
     uint64_t verdicts[VERDICT_COUNT]; // of the batch: they count once the kernel has them
-    uint32_t tries;                   // to send the batch, in vain
+    uint32_t tries;                   // how often sending the batch was tried in vain
     enum verdict gaps;                // --fail malformed: for what no readable message tells of
     bool paper;                       // --profile paper: busy loop, everything accepted unread
     uint32_t spin_us;
@@ -36,13 +36,14 @@ struct worker {
     uint32_t stalled_to; // id of the last packet that the guard answered; atomic
     uint64_t stalled;    // packets that the guard answered; atomic
     int cpu;             // to bind to, as the n-th of those allowed, in turn; -1 = none
-    struct evaluation_source *source; // by which the worker decides, as the main thread knows it
-    int wake_fd;                      // eventfd that wakes the worker; -1 = none
-    bool stop;                        // set by worker_stop; atomic
-    bool keep_open;                   // with stop: the queue stays as it is
-    bool swap;                        // set by worker_swap, cleared when next was taken; atomic
-    struct evaluation_source *next;   // with swap
-    bool started;                     // there is a thread to join
+    struct evaluation_source
+        *source;    // the policy by which the worker decides, as the main thread knows it
+    int wake_fd;    // eventfd that wakes the worker; -1 = none
+    bool stop;      // set by worker_stop; atomic
+    bool keep_open; // with stop: the queue stays as it is
+    bool swap;      // set by worker_swap, cleared when next was taken; atomic
+    struct evaluation_source *next; // with swap
+    bool started;                   // there is a thread to join
     pthread_t thread;
     bool ended;              // the thread is done, and what follows is valid; atomic
     int error;               // the errno that ended the loop; 0 = it was stopped

@@ -44,7 +44,7 @@ impl Rights {
             return Err(Failure::new(
                 Exit::Refused,
                 format_args!(
-                    "pid {}, user {}, answers as a firewall, but has no CAP_NET_ADMIN: it is none",
+                    "pid {}, user {}, answers as a firewall, but is none: it has no CAP_NET_ADMIN",
                     peer.pid, peer.uid
                 ),
             ));

@@ -30,7 +30,7 @@ impl Formatter for Capitals {
     }
 }
 
-/// A text for an object: one that is no UTF-8 gets question marks for all that is not ASCII.
+/// A text for an object. If it is not UTF-8, question marks replace all that is not ASCII.
 pub fn string_of(text: &[u8]) -> String {
     match std::str::from_utf8(text) {
         Ok(text) => text.to_owned(),

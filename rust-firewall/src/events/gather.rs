@@ -25,7 +25,7 @@ use crate::worker::event::{
 };
 use crate::worker::wait;
 
-/// That records can be about: the one at hand, and the one before.
+/// The policies that records can be about: the one at hand, and the one before.
 const POLICIES: usize = 2;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -41,7 +41,7 @@ pub struct EventsTail {
     /// Bits 1 << Verdict.
     pub verdicts: u32,
     pub packets: bool,
-    /// Until the thread takes it.
+    /// The connection, until the thread takes it.
     pub fd: Option<OwnedFd>,
 }
 
@@ -63,7 +63,7 @@ pub struct EventsGather {
     /// Tokens of --events-rate, in billionths of a line.
     tokens: u64,
     refilled_ns: u64,
-    /// Since it was told.
+    /// Lines left out since it was told last.
     left_out: u64,
     /// How much of bell.lost has been told.
     lost_told: u64,

@@ -7,7 +7,7 @@ use crate::packet::{self, Packet};
 use crate::policy::print;
 use crate::policy::Type;
 
-/// A double holds them.
+/// Few enough that a double holds the number exactly.
 const FLOW_ID_BITS: u32 = 51;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;

@@ -203,7 +203,7 @@ pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> V
     }
 }
 
-/// What an reply says: "icmp port-unreachable", "tcp reset".
+/// What a reply says: "icmp port-unreachable", "tcp reset".
 /// - version: of the packet's IP header, which `RejectKind::Icmpx` depends on.
 pub fn reply(reject: &Reject, version: u8) -> String {
     let (kind, text) = match (reject.kind, version) {

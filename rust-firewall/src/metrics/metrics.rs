@@ -48,7 +48,7 @@ use crate::state::State;
 
 /// At a time.
 pub const CONNECTIONS_MAX: usize = 16;
-/// From accept to close.
+/// The time from accept to close.
 pub const CONNECTION_MS: u64 = 10 * 1000;
 /// Bytes of a request's head.
 pub const REQUEST_BYTES: usize = 16 * 1024;
@@ -56,7 +56,7 @@ pub const REQUEST_BYTES: usize = 16 * 1024;
 pub const SHARE: u32 = 9;
 
 const BACKLOG: i32 = 16;
-/// Without accepting, when the system can give no more descriptors.
+/// How long nothing is accepted when the system can give no more descriptors.
 const PAUSE_MS: u64 = 1000;
 
 pub struct Metrics {

@@ -32,7 +32,7 @@ pub struct Arguments {
     pub words: Vec<Vec<u8>>,
 }
 
-/// Takes what no option is.
+/// The name of the words that are not options.
 const WORDS: &str = "words";
 
 /// The option's name, without its hyphens.

@@ -33,7 +33,7 @@ pub const VERSION: &str = "0.1.0";
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
-/// What to do with a good command line.
+/// What a valid command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),

@@ -22,8 +22,8 @@ pub const UDP_HEADER_BYTES: u32 = 8;
 pub const ICMP_HEADER_BYTES: u32 = 8;
 /// What a 16-bit length field can say.
 pub const LENGTH_MAX: u32 = 65535;
-/// To be copied of a packet so that it shows whether it is malformed: IPv6, as many extension headers
-/// as are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
+/// The bytes of a packet that show whether it is malformed: IPv6, as many extension headers as are
+/// walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
 pub const COPY_BYTES: u32 = COPY_BYTES_FAST;
 
 /// IPv6 extension headers, as bits of `Packet::extensions`: hop-by-hop options.

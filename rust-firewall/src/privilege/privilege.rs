@@ -31,13 +31,13 @@ struct Kept<'a> {
     /// CAP_NET_RAW, too.
     raw: bool,
     list: PrivilegeList,
-    /// Whose files are needed later.
+    /// The options that name the files needed later.
     options: Option<&'a Options>,
     /// Likewise.
     policy: Option<&'a Policy>,
 }
 
-/// What the parent's end is to do (PR_SET_PDEATHSIG).
+/// The signal that the parent's end sends (PR_SET_PDEATHSIG).
 struct PrivilegeEnd {
     parent: Pid,
     signal: Option<Signal>,
@@ -251,7 +251,7 @@ pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
     })
 }
 
-/// The same for the guard, which needs CAP_NET_ADMIN and no file.
+/// Gives up what the guard does not need: it needs CAP_NET_ADMIN and no file.
 /// user: as --user; none = the default.
 pub fn drop_guard(user: Option<&str>, sandbox: bool) -> Result<(), Failure> {
     drop_to(&Kept {

@@ -51,7 +51,7 @@ const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_setsockopt, 1, libc::IPPROTO_TCP as u64),
 ];
 
-/// Whose list.
+/// The process that a list of calls is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivilegeList {
     Firewall,

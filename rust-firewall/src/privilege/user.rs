@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whom a firewall becomes that root starts.
+//! The user that a firewall becomes if root starts it.
 
 use nix::unistd::{Gid, Uid, User};
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::options::values;
 
-/// Who to be, if root may choose and --user says nothing.
+/// The user if root starts the firewall without --user.
 const USER_OWN: &str = "twinwall";
 
-/// Whom root becomes.
+/// The user that root becomes.
 pub struct PrivilegeUser {
     pub uid: Uid,
     pub gid: Gid,
-    /// As it is told.
+    /// Its name for messages.
     pub name: String,
 }
 
@@ -22,8 +22,8 @@ fn read_id(text: &str) -> Option<u32> {
     values::read_number(text.as_bytes(), u32::MAX - 1)
 }
 
-/// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the
-/// same number.
+/// Takes UID or UID:GID, which need not belong to anybody. Without GID it is the user's group, or
+/// the same number.
 fn take_numbers(text: &str) -> Option<PrivilegeUser> {
     let (uid, gid) = match text.split_once(':') {
         Some((uid, gid)) => (read_id(uid)?, read_id(gid)?),

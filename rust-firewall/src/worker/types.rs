@@ -50,7 +50,7 @@ pub(super) struct Own {
     pub(super) batch: VerdictBatch,
     /// Verdicts of the batch: they count once the kernel has them.
     pub(super) verdicts: [u64; verdict::COUNT],
-    /// To send the batch, in vain.
+    /// How often sending the batch was tried in vain.
     pub(super) tries: u32,
     /// --fail malformed: for what no readable message tells of.
     pub(super) gaps: Verdict,
@@ -58,7 +58,7 @@ pub(super) struct Own {
     pub(super) paper: bool,
     pub(super) spin_us: u32,
     pub(super) coalesce_us: u32,
-    /// To bind to, as the n-th of those allowed, in turn.
+    /// The CPU to bind to, as the n-th of those allowed, in turn.
     pub(super) cpu: Option<usize>,
 }
 
@@ -85,7 +85,7 @@ pub struct Worker {
     pub handover: QueueHandover,
     /// The queue's socket once more, which is the thread's own.
     pub(super) socket: OwnedFd,
-    /// By which the worker decides, as the main thread knows it.
+    /// The policy by which the worker decides, as the main thread knows it.
     pub source: Option<Arc<EvaluationSource>>,
     /// While there is no thread.
     pub(super) own: Option<Box<Own>>,
