@@ -12,7 +12,6 @@ use crate::experiment::{files, Experiment, RunnerName};
 use crate::interrupt;
 use crate::plan::Request;
 use crate::plot;
-use crate::policy::{Policy, PolicyKind};
 use crate::progress::{expected, in_words};
 use crate::report::Report;
 use crate::results::Results;
@@ -23,6 +22,7 @@ use crate::runner::scanner::Scanner;
 use crate::runner::Runner;
 use crate::schedule::amount;
 use crate::store::{Sample, Store, METADATA, UNTIMED};
+use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 use crate::verify;
 
 const EXPERIMENTS: &str = "harness/experiments";
@@ -80,8 +80,8 @@ pub fn list() -> Result<()> {
 }
 
 /// Prints the policy of a kind in a size, as an experiment uses it.
-pub fn policy(kind: PolicyKind, size: u32) -> Result<()> {
-    let policy = Policy { kind, size };
+pub fn policy(kind: SyntheticKind, size: u32) -> Result<()> {
+    let policy = SyntheticPolicy { kind, size };
     policy.check().map_err(|words| anyhow!(words))?;
     print!("{}", policy.text());
     Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use harness::policy::PolicyKind;
+use harness::synthetic::SyntheticKind;
 use harness::{commands, interrupt, load, micro};
 
 /// Measures the firewalls against each other and against no firewall.
@@ -22,7 +22,7 @@ struct Arguments {
 enum Command {
     /// Show the shipped experiments: the question that each answers, and how long it takes
     List,
-    /// Run an experiment, then show its table, verdicts and figures
+    /// Run an experiment, then show its table, findings and figures
     Run(commands::RunArguments),
     /// Draw the figures of a result folder from its saved data
     Plot {
@@ -30,7 +30,7 @@ enum Command {
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
-    /// Show the table and the verdicts of a result folder and write its report.md
+    /// Show the table and the findings of a result folder and write its report.md
     Report {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
@@ -44,7 +44,7 @@ enum Command {
     /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds a decision
     Micro(micro::MicroArguments),
     /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
-    Policy { kind: PolicyKind, size: u32 },
+    Policy { kind: SyntheticKind, size: u32 },
     /// The server that the scanner connects to; started by a run
     #[command(hide = true)]
     Load(load::Arguments),

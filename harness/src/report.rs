@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A result for people: the table and the verdicts on the terminal, the same and more in report.md.
+//! A result for people: the table and the findings on the terminal, the same and more in report.md.
 
 use std::fmt::Write;
 use std::fs;
@@ -40,9 +40,9 @@ impl Report {
         }
         let claims = Some(("claims".to_string(), self.results.claims.clone()));
         let claims = claims.filter(|(_, claims)| !claims.is_empty());
-        let verdicts = self.verdicts().into_iter();
-        let verdicts = verdicts.map(|(cell, lines)| (cell.to_string(), lines));
-        for (about, lines) in verdicts.chain(claims) {
+        let findings = self.findings().into_iter();
+        let findings = findings.map(|(cell, lines)| (cell.to_string(), lines));
+        for (about, lines) in findings.chain(claims) {
             let _ = writeln!(text, "\n{about}");
             let width = lines
                 .iter()
@@ -81,11 +81,11 @@ impl Report {
             }
             text.push('\n');
         }
-        let verdicts = self.verdicts();
-        if !verdicts.is_empty() {
-            text.push_str("## Verdicts\n\n");
+        let findings = self.findings();
+        if !findings.is_empty() {
+            text.push_str("## Findings\n\n");
         }
-        for (cell, lines) in verdicts {
+        for (cell, lines) in findings {
             let _ = writeln!(text, "{cell}:\n");
             for (asked, words) in lines {
                 let _ = writeln!(text, "- {asked}: {words}");
@@ -241,8 +241,8 @@ impl Report {
     }
 
     /// By load: what was asked, and the answer. Those of growing policies stand in their tables.
-    fn verdicts(&self) -> Vec<(CellName, Vec<(String, String)>)> {
-        let mut verdicts: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
+    fn findings(&self) -> Vec<(CellName, Vec<(String, String)>)> {
+        let mut findings: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
         for pair in self
             .results
             .pairs
@@ -251,13 +251,13 @@ impl Report {
         {
             let cell = pair.cell();
             let asked = format!("{}, {} / {}", pair.metric, pair.a, pair.b);
-            let line = (asked, pair.verdict.clone());
-            match verdicts.last_mut() {
+            let line = (asked, pair.finding.clone());
+            match findings.last_mut() {
                 Some((last, lines)) if *last == cell => lines.push(line),
-                _ => verdicts.push((cell, vec![line])),
+                _ => findings.push((cell, vec![line])),
             }
         }
-        verdicts
+        findings
     }
 
     /// Runner notes, incidents and advice.

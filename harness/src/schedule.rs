@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::experiment::Order;
 use crate::experiment::{Experiment, Route, RunnerName};
-use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::store::CellName;
+use crate::synthetic::SyntheticPolicy;
 
 /// One load of the experiment: a workload over one route in one size, filtered by one policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Cell {
     pub workload: Workload,
     pub route: Route,
     pub payload_bytes: usize,
-    pub policy: Option<Policy>,
+    pub policy: Option<SyntheticPolicy>,
     /// The preferred one first.
     pub runners: Vec<RunnerName>,
 }

@@ -271,7 +271,7 @@ mod tests {
             high: Some(1.5),
             noise_low: None,
             noise_high: None,
-            verdict: "words, with a comma; \"quoted\"".into(),
+            finding: "words, with a comma; \"quoted\"".into(),
         };
         store.rewrite(std::slice::from_ref(&pair)).unwrap();
         assert_eq!(store.read::<PairRow>().unwrap(), [pair]);

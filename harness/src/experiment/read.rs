@@ -14,9 +14,9 @@ use super::{
     Route, RunnerName, WorkloadPlan, LARGEST_DATAGRAM_BYTES,
 };
 use crate::experiment::Slices;
-use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
+use crate::synthetic::SyntheticPolicy;
 
 /// The shape of an experiment's file.
 #[derive(Deserialize)]
@@ -248,7 +248,7 @@ impl Experiment {
         let asked = claim.get_ref();
         self.known_subject(&asked.subject, claim.span())?;
         let there = |size| {
-            let policy = Some(Policy {
+            let policy = Some(SyntheticPolicy {
                 kind: asked.policy,
                 size,
             });

@@ -97,7 +97,7 @@ fn a_policy_in_sizes_makes_a_load_of_each() {
     assert_eq!(names.len(), 4);
     assert_eq!(
         names[1],
-        "udp-flood over loopback, payload 18 B, 1000 rules `udp dport N drop`"
+        "udp-flood over loopback, payload 18 B, 1000 rules “udp dport N drop”"
     );
 }
 

@@ -12,6 +12,8 @@ const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
 /// Decades from which on a logarithmic axis has numbers at powers of ten only.
 const FEW_DECADES: f64 = 2.2;
+/// From this ratio of the largest value to the smallest on, an axis is logarithmic.
+const WIDE: f64 = 30.0;
 /// Percentiles with a number of their own.
 const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
@@ -97,6 +99,21 @@ impl Axis {
                 })
                 .collect(),
         }
+    }
+
+    /// From zero, or logarithmic where the values span too much to be told apart then.
+    pub fn for_values(values: &[f64], range: (f64, f64)) -> Axis {
+        let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        match smallest > 0.0 && largest / smallest > WIDE {
+            true => Axis::log(smallest, largest, range),
+            false => Axis::from_zero(largest, range),
+        }
+    }
+
+    /// Where an axis has its lowest value.
+    pub fn start(&self) -> f64 {
+        self.from
     }
 
     /// Logarithmic, with numbers at these values and nowhere else.

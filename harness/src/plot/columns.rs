@@ -79,12 +79,13 @@ pub fn columns<'a>(
         let end = x + if main { share * MAIN_SHARE } else { share };
         let references = data.references(&cell.workload, metric).into_iter();
         let references = references.filter(|_| main).map(|reference| reference.value);
-        let highs = values
+        let ends = values
             .iter()
-            .flat_map(|value| value.summary.map(|summary| summary.high));
+            .filter_map(|value| value.summary)
+            .flat_map(|summary| [summary.low, summary.high]);
         let rounds = values.iter().flat_map(|value| value.rounds.iter().copied());
-        let largest = rounds.chain(highs).chain(references).fold(0.0, f64::max);
-        let mut axis = Axis::from_zero(largest, (x, end));
+        let shown: Vec<f64> = rounds.chain(ends).chain(references).collect();
+        let mut axis = Axis::for_values(&shown, (x, end));
         axis.thin_out(8.0);
         let summary = values.iter().find_map(|value| value.summary);
         columns.push(Column {

@@ -133,7 +133,7 @@ fn draw_head(scene: &mut Scene, column: &Column, data: &Data) {
     let y = TOP + HEAD / 2.0;
     if !column.main {
         let head = frame::short_title(column.metric, column.unit);
-        scene.text(Text::new(head, (column.axis.at(0.0), y), HEAD_SIZE));
+        scene.text(Text::new(head, (column.axis.start(), y), HEAD_SIZE));
         return;
     }
     scene.text(number_at(MAIN_HEAD, column.value_right, y, HEAD_SIZE).colour(FAINT));

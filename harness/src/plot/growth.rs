@@ -9,9 +9,6 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// From this ratio of the largest value to the smallest on, the vertical axis is logarithmic.
-const WIDE: f64 = 20.0;
-
 /// Draws `cells`, which differ in the size of their policy only. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines: Vec<Line> = data
@@ -45,10 +42,7 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     let intervals = data.intervals_in_words(first, metric);
     let note = format!("Lines: medians; bands: {intervals}.");
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
-    let y = match lowest > 0.0 && highest / lowest > WIDE {
-        true => Axis::log(lowest, highest, (area.bottom, area.top)),
-        false => Axis::from_zero(highest, (area.bottom, area.top)),
-    };
+    let y = Axis::for_values(&[lowest, highest], (area.bottom, area.top));
     let mut sizes: Vec<f64> = points().map(|point| point.x).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();

@@ -266,7 +266,7 @@ fn growth_is_drawn_over_the_sizes() {
     assert_eq!(names, ["rate", "cpu"]);
     for (name, scene) in &drawn {
         check_texts(name, scene);
-        for wanted in ["10", "100", "10000", "rules `ip saddr X drop`"] {
+        for wanted in ["10", "100", "10000", "rules “ip saddr X drop”"] {
             assert!(says(scene, wanted), "{name}: {wanted}");
         }
     }

@@ -115,19 +115,19 @@ fn adapt(text: &str, target: Target, flows: u16) -> String {
 
 /// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes
 /// out of scope.
-pub struct HostRules {
+pub struct HostSteering {
     root: PathBuf,
 }
 
-impl HostRules {
-    pub fn load(root: &Path, name: &str) -> Result<HostRules> {
-        let rules = HostRules { root: root.into() };
+impl HostSteering {
+    pub fn load(root: &Path, name: &str) -> Result<HostSteering> {
+        let rules = HostSteering { root: root.into() };
         make(root, &["rules", &format!("QUEUE_RULES={name}")])?;
         Ok(rules)
     }
 }
 
-impl Drop for HostRules {
+impl Drop for HostSteering {
     fn drop(&mut self) {
         // A signal that ends the run ends its children too, and so perhaps the first attempt.
         let undo = || make(&self.root, &["unrules"]);
