@@ -92,9 +92,10 @@ pub fn advice(results: &Results) -> Vec<String> {
 
 /// The loads under which the A/A pair differs too much in the main metric.
 fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
-    let copies = results.pairs.iter().filter(|pair| {
-        pair.finding.starts_with("two copies") && pair.metric == main_metric(&pair.workload)
-    });
+    let copies = results
+        .pairs
+        .iter()
+        .filter(|pair| pair.is_of_copies() && pair.metric == main_metric(&pair.workload));
     copies
         .filter_map(|pair| {
             let (low, high) = (pair.low?, pair.high?);

@@ -45,7 +45,7 @@ pub struct RunArguments {
     /// The folder of rust-firewall, c-firewall and scanner [default: build]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// The ethr program, if PATH doesn't lead to it
+    /// The ethr program [default: build/ethr, which make ethr builds; else that in PATH]
     #[arg(long, value_name = "PATH")]
     ethr: Option<PathBuf>,
     /// Make all traffic with this runner, whatever the experiment prefers
@@ -98,16 +98,16 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
         experiment.add_peer(subject)?;
     }
     let ethr = arguments.ethr;
+    let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     if ethr.is_some() {
         // A path that was given and is wrong is an error; only an ethr that nobody promised may be
         // missing.
-        Ethr::find(ethr.clone())?;
+        Ethr::find(ethr.clone(), &bin_dir)?;
     }
-    let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     let make_runner = |name| -> Result<Box<dyn Runner>> {
         Ok(match name {
             RunnerName::Builtin => bail!("builtin makes slices and is no tool of its own"),
-            RunnerName::Ethr => Box::new(Ethr::find(ethr.clone())?),
+            RunnerName::Ethr => Box::new(Ethr::find(ethr.clone(), &bin_dir)?),
             RunnerName::Iperf3 => Box::new(Iperf3::find()?),
             RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, std::env::current_exe()?)?),
             RunnerName::Exchange => bail!("exchange is no runner of traffic"),

@@ -115,8 +115,10 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
-    /// Value over the seconds of a load, a line a subject (series.csv).
+    /// Value over the seconds of a load, a line a subject (series.csv): the form of the published figure.
     Series,
+    /// The same, an area a subject.
+    Panels,
     /// Every round as a dot, with median and interval (samples.csv, summary.csv).
     Dots,
     /// Latency over the percentile, a line a subject (percentiles.csv).
@@ -254,7 +256,8 @@ impl Experiment {
         let Some((name, command)) = text.split_once('=') else {
             bail!("--subject {text:?}: expected 'NAME=COMMAND LINE'");
         };
-        let peer = Subject::peer(name.trim(), command).map_err(|e| anyhow!("--subject: {e}"))?;
+        let peer =
+            Subject::peer(name.trim(), command, false).map_err(|e| anyhow!("--subject: {e}"))?;
         if self
             .subjects
             .iter()

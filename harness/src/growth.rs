@@ -116,6 +116,7 @@ impl Growth {
             title: format!("{}: {metric}, {unit}", self.title()),
             head: ["subject".to_string()].into_iter().chain(sizes).collect(),
             rows,
+            copies: Vec::new(),
         })
     }
 

@@ -55,6 +55,7 @@ impl<'a> Plan<'a> {
         if request.host {
             notes = fit_to_host(&mut experiment)?;
         }
+        notes.extend(leave_out_missing(&mut experiment, &request.bin_dir));
         let mut programs = programs(&experiment.subjects, &request.bin_dir)?;
         let mut uses = Vec::new();
         let mut tools = BTreeMap::new();
@@ -216,6 +217,23 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     Ok(notes)
 }
 
+/// Leaves out peers that may be missing and are. Pairs with them stay, as they stand in the file: they have no values.
+fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
+    let mut notes = Vec::new();
+    experiment.subjects.retain(|subject| {
+        let program = subject.program(bin_dir).filter(|_| subject.is_optional());
+        let missing = program.filter(|program| in_path(program).is_none());
+        if let Some(program) = &missing {
+            notes.push(format!(
+                "{subject} is left out: there is no program {}: install it, or run make peers",
+                program.display()
+            ));
+        }
+        missing.is_none()
+    });
+    notes
+}
+
 /// What the command line asks for in place of what the experiment says must have its times, too.
 fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Result<()> {
     let in_rounds = cells.iter().any(|cell| !cell.is_sliced());
@@ -305,7 +323,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
 /// A name without a slash is looked for in PATH.
 fn in_path(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
-        return Some(program.into());
+        return program.is_file().then(|| program.into());
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders)

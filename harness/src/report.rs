@@ -37,7 +37,11 @@ impl Report {
         for table in self.tables() {
             let _ = writeln!(text, "\n{}", table.title);
             text.push_str(&aligned(&table.head, &table.rows));
+            for line in &table.copies {
+                let _ = writeln!(text, "  {line}");
+            }
         }
+        let _ = writeln!(text, "\n{}", self.ratios());
         let claims = Some(("claims".to_string(), self.results.claims.clone()));
         let claims = claims.filter(|(_, claims)| !claims.is_empty());
         let findings = self.findings().into_iter();
@@ -72,6 +76,9 @@ impl Report {
             for row in &table.rows {
                 let _ = writeln!(text, "| {} |", row.join(" | "));
             }
+            for line in &table.copies {
+                let _ = write!(text, "\n{line}\n");
+            }
         }
         text.push('\n');
         if !self.results.claims.is_empty() {
@@ -95,7 +102,7 @@ impl Report {
         self.write_figures(&mut text);
         let notes = self.notes();
         if !notes.is_empty() {
-            text.push_str("## To be kept in mind\n\n");
+            text.push_str("## Notes\n\n");
             for note in notes {
                 let _ = writeln!(text, "- {note}");
             }
@@ -121,15 +128,14 @@ impl Report {
         if metadata.rounds > 0 {
             let _ = write!(
                 text,
-                "Other loads: {} of {} interleaved rounds of {} s, after a warm-up of {} s. ",
-                metadata.rounds_done, metadata.rounds, metadata.seconds, metadata.warmup_seconds
+                "Other loads run in interleaved rounds of {} s after a warm-up of {} s: {} of {} rounds were made. ",
+                metadata.seconds, metadata.warmup_seconds, metadata.rounds_done, metadata.rounds
             );
         }
         let _ = write!(
             text,
-            "Each value is the median of the rounds with its interval; a ratio is the median of the ratios to `{}` in \
-             the same round.\n\n",
-            metadata.baseline
+            "Each value is the median of the rounds with its interval. {}\n\n",
+            self.ratios()
         );
         let rows = [
             (
@@ -154,6 +160,15 @@ impl Report {
             let _ = writeln!(text, "| {name} | {value} |");
         }
         text
+    }
+
+    /// What the ratios of the tables are.
+    fn ratios(&self) -> String {
+        let baseline = &self.results.metadata.baseline;
+        format!(
+            "× {baseline}: the median of the ratios to {baseline}, each of two values of the same round. A/A: two copies of \
+             one program; a smaller difference than theirs means nothing."
+        )
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -191,7 +206,7 @@ impl Report {
             .iter()
             .any(|s| find(s, "syscalls_per_packet").is_some());
         let mut head = vec!["subject".to_string(), metric.to_string()];
-        let ratio_head = format!("to {}", self.results.metadata.baseline);
+        let ratio_head = format!("× {}", self.results.metadata.baseline);
         head.extend([self.interval_head(&cell, metric), ratio_head]);
         head.extend(latency.then(|| "p99 us".to_string()));
         head.extend(["lost", "CPU us/packet"].map(String::from));
@@ -229,7 +244,31 @@ impl Report {
             title: cell.to_string(),
             head,
             rows,
+            copies: self.copies(&cell),
         }
+    }
+
+    /// Each A/A pair under a load: how far two copies of one program were from each other.
+    fn copies(&self, cell: &CellName) -> Vec<String> {
+        let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+        for pair in self.results.pairs.iter().filter(|pair| pair.is_of_copies()) {
+            let (Some(ratio), Some(low), Some(high)) = (pair.ratio, pair.low, pair.high) else {
+                continue;
+            };
+            if pair.cell() != *cell {
+                continue;
+            }
+            let name = format!("A/A, {} / {}", pair.a, pair.b);
+            let words = format!("{} {ratio:.3} ({low:.3} to {high:.3})", pair.metric);
+            match lines.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, metrics)) => metrics.push(words),
+                None => lines.push((name, vec![words])),
+            }
+        }
+        let joined = lines.into_iter();
+        joined
+            .map(|(name, metrics)| format!("{name}: {}", metrics.join(", ")))
+            .collect()
     }
 
     /// What the intervals of a load cover: that of the subject with the fewest rounds.
@@ -304,13 +343,13 @@ fn in_slices(slices: &Slices) -> String {
         most_seconds,
     } = slices;
     let order = match order {
-        Order::Turned => "turns round",
-        Order::Rotated => "is rotated",
+        Order::Turned => "is turned round",
+        Order::Rotated => "moves on by one",
     };
     format!(
-        "Loads of the embedded generator: all subjects run at the same time, and have slices of {milliseconds} ms in turn \
-         after {settle_milliseconds} ms that don't count; {rounds} rounds of one slice of each, or as many as {most_seconds} s a load give; their order \
-         {order} each time."
+        "The embedded generator measures in slices: all subjects run at the same time, and one sender switches between \
+         them. A slice sends for {milliseconds} ms, after {settle_milliseconds} ms that do not count. A round is one slice of each \
+         subject; the order {order} from round to round. A load has {rounds} rounds, or as many as fit into {most_seconds} s."
     )
 }
 

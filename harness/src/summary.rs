@@ -7,7 +7,7 @@ use crate::experiment::Pair;
 use crate::finding::Comparison;
 use crate::statistics::{better, median_interval, ratio_interval, Better, Interval};
 use crate::store::{CellName, PairRow, Sample, Summary, UNTIMED};
-use crate::subject::Subject;
+use crate::subject::original;
 
 /// What pairs are compared in. Losses are not among them: a ratio of zeros says nothing.
 const COMPARED: [&str; 8] = [
@@ -176,10 +176,9 @@ pub fn compare(samples: &[Sample], asked: &[Pair], subjects: &[String]) -> Vec<P
 
 fn copies(subjects: &[String]) -> Vec<Pair> {
     let pair = |name: &String| {
-        let original = name.parse::<Subject>().ok()?.original()?;
         Some(Pair {
             a: name.clone(),
-            b: original.name(),
+            b: original(name)?.into(),
         })
     };
     subjects.iter().filter_map(pair).collect()

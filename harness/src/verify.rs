@@ -35,7 +35,10 @@ pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
 
 /// What stands in both, the file and the metadata.
 fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
-    let subjects: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+    let there =
+        |subject: &&Subject| !subject.is_optional() || metadata.subjects.contains(&subject.name());
+    let subjects = experiment.subjects.iter().filter(there);
+    let subjects: Vec<String> = subjects.map(Subject::name).collect();
     let all = cells(experiment);
     let sliced = metadata.slices.is_some();
     let mut found = Vec::new();

@@ -151,7 +151,7 @@ fn refusals_name_place_and_expectation() {
         ("name = \"other\"", "name = \"none\"", "[[peer]]", "no name of ours"),
         ("kind = \"dots\"", "kind = \"growth\"", "[[figure]]", "figure \"f\": growth, and only growth"),
         ("kind = \"dots\"", "kind = \"dots\"\npolicy = \"ports\"", "[[figure]]", "figure \"f\": growth, and only growth"),
-        ("\"c-raw-fast\"", "\"nftables\", \"c-raw-fast\"", "\"nftables\"", "nftables: a [[workload]] has no policy"),
+        ("[[compare]]", "[[variant]]\nname = \"v\"\nof = \"none\"\noptions = []\n[[compare]]", "[[variant]]", "v: none is no twin"),
         ("[[compare]]", "[[claim]]\nsubject = \"none\"\npolicy = \"ports\"\nmetric = \"x\"\nfrom = 1\nto = 2\nat_most = 1.0\n[[compare]]", "[[claim]]", "no [[workload]] has ports in size 1"),
         ("rounds = 3\n", "", "", "missing field `rounds`: not all loads are in slices"),
         ("[\"ethr\", \"builtin\"]", "[\"builtin\"]", "", "`rounds`: all loads are in slices"),

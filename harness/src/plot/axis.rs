@@ -163,7 +163,8 @@ impl Axis {
     pub fn at(&self, value: f64) -> f64 {
         let transformed = match self.kind {
             Kind::Linear => value,
-            Kind::Log => value.log10(),
+            // What an axis does not reach, as zero, lies on its edge.
+            Kind::Log => value.log10().max(self.low),
             Kind::Percentile => nines(value),
         };
         self.from + (transformed - self.low) / (self.high - self.low) * (self.to - self.from)
@@ -184,15 +185,23 @@ impl Axis {
         }
     }
 
-    /// Draws it as the horizontal axis of the area between `top` and `bottom`.
-    pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
+    /// Draws its line and its grid over the area between `top` and `bottom`, without numbers.
+    pub fn draw_upright(&self, scene: &mut Scene, (top, bottom): (f64, f64)) {
         for tick in &self.ticks {
             let x = self.at(tick.value);
             scene.line((x, top), (x, bottom), 1.0, GRID);
-            let text = Text::new(&tick.label, (x, bottom + 15.0), TICK_SIZE);
-            scene.text(text.anchor(Anchor::Middle).colour(AXIS));
         }
         scene.line((self.from, bottom), (self.to, bottom), 1.2, AXIS);
+    }
+
+    /// Draws it as the horizontal axis of the area between `top` and `bottom`.
+    pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
+        self.draw_upright(scene, (top, bottom));
+        for tick in &self.ticks {
+            let at = (self.at(tick.value), bottom + 15.0);
+            let text = Text::new(&tick.label, at, TICK_SIZE);
+            scene.text(text.anchor(Anchor::Middle).colour(AXIS));
+        }
         let middle = ((self.from + self.to) / 2.0, bottom + 37.0);
         scene.text(Text::new(label, middle, LABEL_SIZE).anchor(Anchor::Middle));
     }

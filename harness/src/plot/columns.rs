@@ -4,6 +4,7 @@
 use super::axis::Axis;
 use super::data::Data;
 use super::font;
+use crate::statistics::{better, Better};
 use crate::store::{CellName, Summary};
 use crate::summary::main_metric;
 use crate::table::number;
@@ -85,6 +86,12 @@ pub fn columns<'a>(
             .flat_map(|summary| [summary.low, summary.high]);
         let rounds = values.iter().flat_map(|value| value.rounds.iter().copied());
         let shown: Vec<f64> = rounds.chain(ends).chain(references).collect();
+        // Nothing that was lost is a value as good as any; nothing that arrived must not make all others one spot.
+        let zeros = better(metric) != Better::Higher;
+        let shown: Vec<f64> = shown
+            .into_iter()
+            .filter(|value| zeros || *value > 0.0)
+            .collect();
         let mut axis = Axis::for_values(&shown, (x, end));
         axis.thin_out(8.0);
         let summary = values.iter().find_map(|value| value.summary);

@@ -4,7 +4,7 @@
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
 use super::frame::{self, Entry};
-use super::lines::{draw_lines, plot_area};
+use super::lines::{draw_with_intervals, plot_area};
 use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
@@ -40,7 +40,7 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         .collect();
     let subtitle = frame::subtitle(&data.metadata, first, &[first.payload_bytes]);
     let intervals = data.intervals_in_words(first, metric);
-    let note = format!("Lines: medians; bands: {intervals}.");
+    let note = format!("Markers and bars: median and {intervals}.");
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let y = Axis::for_values(&[lowest, highest], (area.bottom, area.top));
     let mut sizes: Vec<f64> = points().map(|point| point.x).collect();
@@ -54,7 +54,7 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     );
     let counts = first.policy?.kind.counts();
     x.draw_below(&mut scene, (area.top, area.bottom), counts);
-    draw_lines(&mut scene, data, &lines, &x, &y);
+    draw_with_intervals(&mut scene, data, &lines, &x, &y);
     Some(scene)
 }
 

@@ -10,6 +10,7 @@ mod frame;
 mod growth;
 mod lines;
 mod palette;
+mod panels;
 mod percentile;
 mod raster;
 mod scale;
@@ -64,6 +65,7 @@ fn draw(data: &Data, plan: &Plan) -> Option<Scene> {
     let cell = plan.cells.first()?;
     match plan.kind {
         FigureKind::Series => series::draw(data, cell, &plan.title),
+        FigureKind::Panels => panels::draw(data, cell, &plan.title),
         FigureKind::Growth => growth::draw(data, &plan.cells, &plan.metric, &plan.title),
         FigureKind::Percentile => percentile::draw(data, cell, &plan.title),
         FigureKind::Dots if plan.cells.len() > 1 || several_queues(data) => {

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::subject::original;
 use crate::synthetic::SyntheticPolicy;
 
 /// One load, as the rows name it.
@@ -151,6 +152,13 @@ row! {
         noise_low: Option<f64>,
         noise_high: Option<f64>,
         finding: String,
+    }
+}
+
+impl PairRow {
+    /// Whether it is an A/A pair: a copy, and what it is a copy of.
+    pub fn is_of_copies(&self) -> bool {
+        original(&self.a) == Some(&self.b)
     }
 }
 
