@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench bench-scanner demo micro kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench bench-scanner ethr peers demo micro instructions micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -98,6 +98,12 @@ bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT))
 
+ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=FOLDER builds from a folder
+	@ETHR_SOURCE="$(ETHR_SOURCE)" harness/ethr build
+
+peers: ## build/peers: what EXPERIMENT=peers measures the twins beside, of what has its toolchain here
+	@harness/peers/make build
+
 demo: ## deps, build, and the short experiment with its figures
 	@deps/check-root >/dev/null
 	@deps/install build rust run
@@ -111,12 +117,17 @@ bench-scanner: build ## the scanner beside itself on epoll and the scanners on P
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
 	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
-micro: build ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
+micro: build micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
+	@build/harness micro --rounds $(ROUNDS)
+
+instructions: build micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
+	@$(RUST) build/harness instructions $(if $(WRITE),--write)
+
+micro-programs:
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
 	@$(RUST) cargo bench --quiet --locked --no-run --package rust-firewall --bench micro
 	@program=$$($(RUST) cargo bench --locked --no-run --package rust-firewall --bench micro 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
-	@build/harness micro --rust build/rust-micro --c build/c/micro --rounds $(ROUNDS)
 
 kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table
 	@deps/install build rust kernel vm

@@ -103,12 +103,28 @@ impl Axis {
 
     /// From zero, or logarithmic where the values span too much to be told apart then.
     pub fn for_values(values: &[f64], range: (f64, f64)) -> Axis {
-        let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let largest = values.iter().copied().fold(0.0, f64::max);
-        match smallest > 0.0 && largest / smallest > WIDE {
-            true => Axis::log(smallest, largest, range),
-            false => Axis::from_zero(largest, range),
+        Axis::for_medians(values, values, range)
+    }
+
+    /// The same of scattered values: whether they span too much is seen in their medians.
+    pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
+        let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+        let wide = largest(medians) / smallest(medians) > WIDE;
+        match smallest(values) > 0.0 && wide {
+            true => Axis::log(smallest(values), largest(values), range),
+            false => Axis::from_zero(largest(values), range),
         }
+    }
+
+    /// From 0 to `largest` and no further: for time, of which nothing is left behind the end.
+    pub fn until(largest: f64, range: (f64, f64)) -> Axis {
+        let mut axis = Axis::from_zero(largest, range);
+        if largest > 0.0 {
+            axis.high = largest;
+            axis.ticks.retain(|tick| tick.value <= largest * 1.0001);
+        }
+        axis
     }
 
     /// Where an axis has its lowest value.
@@ -176,6 +192,9 @@ impl Axis {
         let mut free_up_to = to + (to - from);
         for index in (0..self.ticks.len()).rev() {
             let tick = &self.ticks[index];
+            if tick.label.is_empty() {
+                continue;
+            }
             let half = font::width(&tick.label, TICK_SIZE, false) / 2.0;
             let at = self.at(tick.value);
             match at + half <= free_up_to {

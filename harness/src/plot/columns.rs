@@ -92,7 +92,14 @@ pub fn columns<'a>(
             .into_iter()
             .filter(|value| zeros || *value > 0.0)
             .collect();
-        let mut axis = Axis::for_values(&shown, (x, end));
+        // In a narrow column what spans much is one spot even where its medians span less.
+        let medians = values
+            .iter()
+            .filter_map(|value| value.summary.map(|s| s.median));
+        let mut axis = match main {
+            true => Axis::for_medians(&medians.collect::<Vec<_>>(), &shown, (x, end)),
+            false => Axis::for_values(&shown, (x, end)),
+        };
         axis.thin_out(8.0);
         let summary = values.iter().find_map(|value| value.summary);
         columns.push(Column {

@@ -7,7 +7,7 @@ use super::frame::{self, Entry, BOTTOM, MARGIN, TOP};
 use super::palette::SOLID;
 use super::scene::{Point, Scene};
 
-const WIDTH: f64 = 960.0;
+const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 500.0;
 /// Left of an area: its numbers and the axis label.
 const LEFT: f64 = 82.0;

@@ -54,7 +54,7 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
         let left = LEFT + (width + GAP) * column as f64;
         let top = TOP + NAME + (NAME + HEIGHT) * row as f64;
         let y = Axis::for_values(&values, (top + HEIGHT, top));
-        let x = Axis::from_zero(seconds, (left, left + width));
+        let x = Axis::until(seconds, (left, left + width));
         match column {
             0 => {
                 let label = frame::short_title(metric, &unit);
@@ -92,9 +92,12 @@ fn note(data: &Data, cell: &CellName, metric: &str, unit: &str) -> String {
     if data.summary(cell, baseline, metric).is_some() {
         words += &format!(" Dashed: median of {baseline}.");
     }
-    for reference in data.references(&cell.workload, metric) {
-        let value = frame::with_unit(reference.value, metric, unit);
-        words += &format!(" Grey: {} ({value}).", reference.label);
+    let references = data.references(&cell.workload, metric).into_iter();
+    let value = |value| frame::with_unit(value, metric, unit);
+    let named = references.map(|r| format!("{} ({})", r.label, value(r.value)));
+    let named: Vec<String> = named.collect();
+    if !named.is_empty() {
+        words += &format!(" Grey: {}.", named.join(", "));
     }
     words
 }

@@ -45,7 +45,8 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     let part = |there: bool, height: f64| if there { height } else { 0.0 };
     let height = TOP
         + part(by_size, BY_SIZE_HEIGHT + BELOW)
-        + part(by_queues, NAME + BY_QUEUES_HEIGHT + BELOW)
+        + part(by_size && by_queues, NAME)
+        + part(by_queues, BY_QUEUES_HEIGHT + BELOW)
         + BOTTOM;
     let sizes: Vec<usize> = figure.cells.iter().map(|cell| cell.payload_bytes).collect();
     let subtitle = frame::subtitle(&data.metadata, figure.cells[0], &sizes);

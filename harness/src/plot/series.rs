@@ -48,7 +48,7 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
         .iter()
         .flat_map(|line| line.points.iter().map(|point| point.x));
     let y = Axis::from_zero(largest, (area.bottom, area.top));
-    let x = Axis::from_zero(seconds.fold(0.0, f64::max), (area.left, area.right));
+    let x = Axis::until(seconds.fold(0.0, f64::max), (area.left, area.right));
     y.draw_left(
         &mut scene,
         (area.left, area.right),

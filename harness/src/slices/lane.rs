@@ -67,6 +67,11 @@ impl<'a> Lane<'a> {
         self.subject.name()
     }
 
+    /// Whether the others are measured on without it.
+    pub fn is_optional(&self) -> bool {
+        self.subject.is_optional()
+    }
+
     pub fn ground(&self) -> &Ground {
         &self.ground
     }
@@ -128,6 +133,10 @@ impl<'a> Sending<'a> {
 
     pub fn name(&self) -> String {
         self.lane.name()
+    }
+
+    pub fn is_optional(&self) -> bool {
+        self.lane.is_optional()
     }
 
     pub fn receiver_drops(&self) -> Result<u64> {
