@@ -28,6 +28,7 @@ use crate::verify;
 const EXPERIMENTS: &str = "harness/experiments";
 const RESULTS: &str = "result";
 const REPORT: &str = "report.md";
+const PAGE: &str = "report.html";
 
 #[derive(Args)]
 pub struct RunArguments {
@@ -145,12 +146,17 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     Err(error)
 }
 
-/// Works out a result anew, prints it and writes report.md.
-pub fn report(folder: &Path) -> Result<()> {
-    print!(
-        "{}",
-        write_report(Results::work_out(folder)?, folder)?.text()
-    );
+/// Works out a result anew, prints it and writes report.md, and with `html` its figures and report.html.
+pub fn report(folder: &Path, html: bool) -> Result<()> {
+    let report = match html {
+        true => redraw(folder)?.0,
+        false => write_report(Results::work_out(folder)?, folder)?,
+    };
+    print!("{}", report.text());
+    if html {
+        Store::open(folder).replace(PAGE, report.html(folder)?.as_bytes())?;
+        println!("\n{}", folder.join(PAGE).display());
+    }
     Ok(())
 }
 

@@ -14,6 +14,8 @@ pub mod experiment;
 pub mod finding;
 pub mod flows;
 pub mod growth;
+pub mod html;
+pub mod instructions;
 pub mod interrupt;
 pub mod load;
 pub mod measure;

@@ -11,6 +11,7 @@ use crate::advice::advice;
 use crate::experiment::{ExperimentKind, Figure};
 use crate::experiment::{Order, Slices};
 use crate::growth::Growth;
+use crate::html::Page;
 use crate::results::Results;
 use crate::statistics::interval_in_words;
 use crate::store::{CellName, Summary};
@@ -42,11 +43,7 @@ impl Report {
             }
         }
         let _ = writeln!(text, "\n{}", self.ratios());
-        let claims = Some(("claims".to_string(), self.results.claims.clone()));
-        let claims = claims.filter(|(_, claims)| !claims.is_empty());
-        let findings = self.findings().into_iter();
-        let findings = findings.map(|(cell, lines)| (cell.to_string(), lines));
-        for (about, lines) in findings.chain(claims) {
+        for (about, lines) in self.findings_and_claims() {
             let _ = writeln!(text, "\n{about}");
             let width = lines
                 .iter()
@@ -68,7 +65,10 @@ impl Report {
     pub fn markdown(&self) -> String {
         let metadata = &self.results.metadata;
         let mut text = format!("# {}\n\n{}\n\n", metadata.title, metadata.question);
-        text.push_str(&self.how());
+        let _ = write!(text, "{}\n\n| | |\n|---|---|\n", self.how());
+        for (name, value) in self.facts() {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
         for table in self.tables() {
             let _ = write!(text, "\n## {}\n\n", table.title);
             let _ = writeln!(text, "| {} |", table.head.join(" | "));
@@ -110,9 +110,43 @@ impl Report {
         text
     }
 
+    /// For report.html. Fails if a figure of the folder can't be read.
+    pub fn html(&self, folder: &Path) -> Result<String> {
+        let figure = |name: &String| {
+            let file = folder.join(format!("{name}.svg"));
+            let svg = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            Ok((self.title_of(name).to_string(), svg))
+        };
+        let figures: Result<Vec<_>> = self.figures.iter().map(figure).collect();
+        let page = Page {
+            metadata: &self.results.metadata,
+            how: self.how(),
+            figures: figures?,
+            tables: self.tables(),
+            findings: self.findings_and_claims(),
+            notes: self.notes(),
+            facts: self.facts(),
+        };
+        Ok(page.html())
+    }
+
+    /// Findings by load, then claims.
+    fn findings_and_claims(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let claims = Some(("claims".to_string(), self.results.claims.clone()));
+        let claims = claims.filter(|(_, claims)| !claims.is_empty());
+        let findings = self.findings().into_iter();
+        let findings = findings.map(|(cell, lines)| (cell.to_string(), lines));
+        findings.chain(claims).collect()
+    }
+
+    fn title_of<'a>(&'a self, name: &'a String) -> &'a String {
+        let mut asked = self.results.metadata.figures.iter();
+        let asked = asked.find(|figure| figure.name == *name);
+        asked.map_or(name, |figure| &figure.title)
+    }
+
     fn how(&self) -> String {
         let metadata = &self.results.metadata;
-        let (machine, source) = (&metadata.machine, &metadata.source);
         let place = match metadata.kind {
             ExperimentKind::Exchange => {
                 "this machine (time) and in a virtual one that counts instructions"
@@ -120,7 +154,6 @@ impl Report {
             ExperimentKind::Traffic if metadata.host => "the machine's own loopback",
             ExperimentKind::Traffic => "network namespaces",
         };
-        let dirty = if source.dirty { ", with changes" } else { "" };
         let mut text = format!("Measured in {place}. ");
         if let Some(slices) = &metadata.slices {
             let _ = write!(text, "{} ", in_slices(slices));
@@ -134,14 +167,20 @@ impl Report {
         }
         let _ = write!(
             text,
-            "Each value is the median of the rounds with its interval. {}\n\n",
+            "Each value is the median of the rounds with its interval. {}",
             self.ratios()
         );
+        text
+    }
+
+    /// The machine, the commit, the tools.
+    fn facts(&self) -> Vec<(String, String)> {
+        let metadata = &self.results.metadata;
+        let (machine, source) = (&metadata.machine, &metadata.source);
+        let dirty = if source.dirty { ", with changes" } else { "" };
+        let cpu = format!("{} ({} CPUs)", machine.cpu_model, machine.cpus);
         let rows = [
-            (
-                "Processor",
-                format!("{} ({} CPUs)", machine.cpu_model, machine.cpus),
-            ),
+            ("Processor", cpu),
             ("Kernel", machine.kernel.clone()),
             ("Governor", machine.governor.clone()),
             ("Commit", format!("{}{dirty}", source.commit)),
@@ -151,15 +190,9 @@ impl Report {
                 metadata.ended.clone().unwrap_or("interrupted".into()),
             ),
         ];
-        let tools = metadata
-            .tools
-            .iter()
-            .map(|(name, version)| (name.as_str(), version.clone()));
-        text.push_str("| | |\n|---|---|\n");
-        for (name, value) in rows.into_iter().chain(tools) {
-            let _ = writeln!(text, "| {name} | {value} |");
-        }
-        text
+        let rows = rows.map(|(name, value)| (name.to_string(), value));
+        let tools = metadata.tools.clone().into_iter();
+        rows.into_iter().chain(tools).collect()
     }
 
     /// What the ratios of the tables are.
@@ -322,13 +355,7 @@ impl Report {
         }
         text.push_str("## Figures\n\n");
         for name in &self.figures {
-            let asked = self
-                .results
-                .metadata
-                .figures
-                .iter()
-                .find(|figure| figure.name == *name);
-            let title = asked.map_or(name, |figure| &figure.title);
+            let title = self.title_of(name);
             let _ = writeln!(text, "![{title}]({name}.svg)\n");
         }
     }

@@ -8,12 +8,14 @@ use twinwall_tests::case::{run, Part};
 
 mod platform;
 mod policy;
+mod report;
 mod shipped;
 mod vectors_policy;
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     Part::new("platform", platform::cases),
     Part::new("policy", policy::cases),
+    Part::new("report", report::cases),
     Part::new("shipped", shipped::cases),
     Part::new("vectors-policy", vectors_policy::cases),
 ];
