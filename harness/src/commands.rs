@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 
-use crate::experiment::{files, Experiment, RunnerName};
+use crate::experiment::{files, Experiment, ExperimentKind, RunnerName};
 use crate::interrupt;
+use crate::metadata::Metadata;
 use crate::plan::Request;
 use crate::plot;
 use crate::progress::{expected, in_words};
@@ -148,6 +149,12 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
 
 /// Works out a result anew, prints it and writes report.md, and with `html` its figures and report.html.
 pub fn report(folder: &Path, html: bool) -> Result<()> {
+    if Metadata::read(folder)?.kind == ExperimentKind::Scan {
+        bail!(
+            "the report of scans is that of make bench-scanner: see {}",
+            folder.join(REPORT).display()
+        );
+    }
     let report = match html {
         true => redraw(folder)?.0,
         false => write_report(Results::work_out(folder)?, folder)?,
@@ -161,7 +168,12 @@ pub fn report(folder: &Path, html: bool) -> Result<()> {
 }
 
 fn write_report(results: Results, folder: &Path) -> Result<Report> {
+    let scans = results.metadata.kind == ExperimentKind::Scan;
     let report = Report::new(results, folder)?;
+    if scans {
+        // The benchmark has written it, which knows what was scanned.
+        return Ok(report);
+    }
     Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
     Ok(report)
 }

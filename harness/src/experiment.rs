@@ -180,6 +180,8 @@ pub enum ExperimentKind {
     Traffic,
     /// Subjects exchange messages.
     Exchange,
+    /// Subjects are scanners. No file describes it: harness/benches/scanner is the experiment.
+    Scan,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -152,7 +152,7 @@ impl Report {
                 "this machine (time) and in a virtual one that counts instructions"
             }
             ExperimentKind::Traffic if metadata.host => "the machine's own loopback",
-            ExperimentKind::Traffic => "network namespaces",
+            ExperimentKind::Traffic | ExperimentKind::Scan => "network namespaces",
         };
         let mut text = format!("Measured in {place}. ");
         if let Some(slices) = &metadata.slices {

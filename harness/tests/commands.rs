@@ -79,7 +79,7 @@ fn the_experiments_are_listed_with_their_questions() {
     let output = harness(&["list"]).output().unwrap();
     let text = text(&output.stdout);
     for name in [
-        "backends", "demo", "paper", "probe", "rules", "scale", "twins",
+        "backends", "demo", "paper", "peers", "probe", "rules", "scale", "twins",
     ] {
         assert!(
             text.lines()
@@ -158,7 +158,7 @@ fn refusals_tell_the_cure() {
     let folder = Folder::new("refusals");
     let error = refused(&["run", "nope"]);
     assert!(
-        error.contains("expected one of backends, demo, genl, ipc-time, ipc, paper, probe, rules, scale, twins"),
+        error.contains("expected one of backends, demo, genl, ipc-time, ipc, paper, peers, probe, rules, scale, twins"),
         "{error}"
     );
     let file = folder.experiment("title = 1\n");

@@ -146,6 +146,12 @@ impl Experiment {
 
     /// What one part of the file says about another.
     fn check(&self, text: &Text) -> Result<(), Refusal> {
+        if self.kind == ExperimentKind::Scan {
+            return refuse(
+                0..0,
+                "make bench-scanner measures scanners, and no file".into(),
+            );
+        }
         if let Some(baseline) = &text.baseline {
             self.known_subject(baseline.get_ref(), baseline.span())?;
         }

@@ -4,6 +4,7 @@
 use super::font;
 use super::palette::{Dash, Look, Rgb, FAINT};
 use super::scene::{Scene, Text};
+use crate::experiment::ExperimentKind;
 use crate::metadata::Metadata;
 use crate::store::CellName;
 use crate::table::number;
@@ -57,6 +58,7 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
     let bytes: Vec<String> = sizes.iter().map(|bytes| bytes.to_string()).collect();
     let bytes = bytes.join(", ");
     let size = match cell.workload.as_str() {
+        _ if metadata.kind == ExperimentKind::Scan => String::new(),
         "tcp-stream" => format!("writes of {bytes} bytes, "),
         "tcp-latency" => format!("messages of {bytes} bytes, "),
         "udp-flood" => format!("payload of {bytes} bytes, "),
@@ -72,7 +74,10 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
         Some(slices) => format!("slices of {} ms", slices.milliseconds),
         None => {
             let rounds = counted(metadata.rounds_done as usize, "round");
-            format!("{rounds} of {} s", metadata.seconds)
+            match metadata.kind {
+                ExperimentKind::Scan => rounds,
+                _ => format!("{rounds} of {} s", metadata.seconds),
+            }
         }
     };
     format!(
@@ -204,6 +209,8 @@ pub fn metric_title(metric: &str) -> &str {
         "p999" => "99.9th percentile of latency",
         "lost_percent" => "lost",
         "queue_drops" => "dropped by the queue",
+        "wall" => "time from start to end",
+        "cpu" => "CPU time of the scanner",
         "cpu_per_packet" => "CPU time of the firewall",
         "rss" => "memory of the firewall",
         "syscalls_per_packet" => "system calls of the firewall",

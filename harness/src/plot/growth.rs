@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A metric over the size of the policy, a line a subject.
+//! A metric over a size, of the policy or of what is scanned, a line a subject.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
@@ -9,7 +9,7 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// Draws `cells`, which differ in the size of their policy only. None without data.
+/// Draws `cells`, which differ in that size only. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines: Vec<Line> = data
         .metadata
@@ -52,7 +52,9 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         (area.left, area.right),
         &frame::axis_title(metric, &unit),
     );
-    let counts = first.policy?.kind.counts();
+    let counts = first
+        .policy
+        .map_or("targets", |policy| policy.kind.counts());
     x.draw_below(&mut scene, (area.top, area.bottom), counts);
     draw_with_intervals(&mut scene, data, &lines, &x, &y);
     Some(scene)
@@ -62,7 +64,9 @@ fn line(data: &Data, cells: &[CellName], subject: &str, metric: &str) -> Option<
     let point = |cell: &CellName| {
         let summary = data.summary(cell, subject, metric)?;
         Some(LinePoint {
-            x: f64::from(cell.policy?.size),
+            x: cell
+                .policy
+                .map_or(cell.payload_bytes as f64, |policy| f64::from(policy.size)),
             median: summary.median,
             low: summary.low,
             high: summary.high,
