@@ -12,6 +12,8 @@ const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
 /// Decades from which on a logarithmic axis has numbers at powers of ten only.
 const FEW_DECADES: f64 = 2.2;
+/// ... unless a decade has so many pixels: then there is room for all.
+const WIDE_DECADE: f64 = 55.0;
 /// From this ratio of the largest value to the smallest on, an axis is logarithmic.
 const WIDE: f64 = 30.0;
 /// Percentiles with a number of their own.
@@ -79,7 +81,8 @@ impl Axis {
         let low = all.iter().rev().find(below).copied().unwrap_or(smallest);
         let above = |value: &&f64| **value >= largest * 0.9999 && **value > low;
         let high = all.iter().find(above).copied().unwrap_or(largest);
-        let few = (high / low).log10() <= FEW_DECADES;
+        let count = (high / low).log10();
+        let few = count <= FEW_DECADES || (to - from).abs() / count >= WIDE_DECADE;
         let is_power = |value: f64| (value.log10() - value.log10().round()).abs() < 1e-6;
         let label = |value: f64| match few || is_power(value) {
             true => plain(value),
