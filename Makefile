@@ -17,8 +17,8 @@ RUST := deps/with-rust
 SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
-# The lab's C: modules, exchanges, and what tests the modules.
-KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch])
+# C that is no part of the twin: modules, exchanges, what tests the modules, and a peer.
+KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch] harness/peers/*/*.[ch])
 
 # Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \

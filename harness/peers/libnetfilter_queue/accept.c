@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Accepts every packet of a queue by the callbacks of libnetfilter_queue, as its documentation shows them:
-// accept QUEUE [tuned].
+// Accepts every packet of a queue by the callbacks of libnetfilter_queue, as its documentation
+// shows them: accept QUEUE [tuned].
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,20 +12,21 @@
 
 #include <libnetfilter_queue/libnetfilter_queue.h>
 
-static int accept_packet(struct nfq_q_handle *queue, struct nfgenmsg *message, struct nfq_data *packet, void *data)
-{
+static int accept_packet(struct nfq_q_handle *queue, struct nfgenmsg *message,
+                         struct nfq_data *packet, void *data) {
     (void)message;
     (void)data;
     const struct nfqnl_msg_packet_hdr *header = nfq_get_msg_packet_hdr(packet);
-    return nfq_set_verdict(queue, header != NULL ? ntohl(header->packet_id) : 0, NF_ACCEPT, 0, NULL);
+    return nfq_set_verdict(queue, header != NULL ? ntohl(header->packet_id) : 0, NF_ACCEPT, 0,
+                           NULL);
 }
 
-int main(int count, char **words)
-{
+int main(int count, char **words) {
     const int tuned = count > 2 && strcmp(words[2], "tuned") == 0;
     struct nfq_handle *handle = nfq_open();
     const uint16_t number = count > 1 ? (uint16_t)strtoul(words[1], NULL, 10) : 0;
-    struct nfq_q_handle *queue = handle != NULL ? nfq_create_queue(handle, number, accept_packet, NULL) : NULL;
+    struct nfq_q_handle *queue =
+        handle != NULL ? nfq_create_queue(handle, number, accept_packet, NULL) : NULL;
     if (queue == NULL || nfq_set_mode(queue, NFQNL_COPY_PACKET, tuned ? 128 : 0xffff) < 0) {
         perror("queue");
         return 1;
