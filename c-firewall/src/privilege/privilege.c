@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "options/given.h"
+#include "options/values.h"
 #include "privilege/landlock.h"
 #include "privilege/seccomp.h"
 
@@ -41,7 +41,7 @@ struct user {
 
 /// The number of LENGTH bytes, if it is one of a user or a group.
 static bool read_id(const char *text, size_t length, uint32_t *id) {
-    return given_read_number(text, text + length, UINT32_MAX - 1, id);
+    return values_read_number(text, text + length, UINT32_MAX - 1, id);
 }
 
 /// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the

@@ -16,7 +16,7 @@ use nix::unistd::{
 };
 
 use crate::base::log::{self, failure_set, failure_set_start, Failure, LogExit};
-use crate::options::given;
+use crate::options::values;
 use crate::options::Options;
 use crate::policy::Policy;
 use crate::privilege::landlock::landlock;
@@ -62,7 +62,7 @@ pub struct PrivilegeLowered {
 
 /// The number of a user or a group.
 fn read_id(text: &str) -> Option<u32> {
-    given::read_number(text.as_bytes(), u32::MAX - 1)
+    values::read_number(text.as_bytes(), u32::MAX - 1)
 }
 
 /// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the

@@ -2,7 +2,7 @@
 //! What the firewall knows of itself, and how a policy is exchanged.
 
 pub mod contract;
-pub mod feed;
+pub mod queue_rules;
 pub mod reload;
 pub mod report;
 pub mod report_policy;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The threads that answer packets.
 
-pub mod ask;
+pub mod evaluate;
 pub mod event;
 pub mod reject;
 pub mod stats;
