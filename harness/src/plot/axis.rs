@@ -109,11 +109,12 @@ impl Axis {
         Axis::for_medians(values, values, range)
     }
 
-    /// The same of scattered values: whether they span too much is seen in their medians.
+    /// The same of scattered values: they span too much if their medians do, or if one of them is so far above the medians
+    /// that those would be one spot.
     pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
         let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-        let wide = largest(medians) / smallest(medians) > WIDE;
+        let wide = largest(values) / smallest(medians) > WIDE;
         match smallest(values) > 0.0 && wide {
             true => Axis::log(smallest(values), largest(values), range),
             false => Axis::from_zero(largest(values), range),
@@ -336,6 +337,19 @@ mod tests {
         assert_eq!(labels(&axis), ["10", "", "", "100", "", "", "1000", "", ""]);
         assert_eq!((axis.at(10.0), axis.at(5000.0).round()), (0.0, 100.0));
         assert_eq!(labels(&Axis::log(10.0, 10.0, (0.0, 100.0))), ["10", "20"]);
+    }
+
+    #[test]
+    fn scattered_values_leave_their_medians_apart() {
+        let is_log = |medians: &[f64], values: &[f64]| {
+            Axis::for_medians(medians, values, (0.0, 300.0)).kind == Kind::Log
+        };
+        assert!(!is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 80.0]));
+        // One slow request would make one spot of all medians.
+        assert!(is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 2_900.0]));
+        // One slow slice lies near zero and moves nothing.
+        assert!(!is_log(&[150.0, 300.0], &[0.1, 150.0, 300.0, 400.0]));
+        assert!(is_log(&[1.0, 300.0], &[1.0, 300.0]));
     }
 
     #[test]

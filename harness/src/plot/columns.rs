@@ -92,7 +92,7 @@ pub fn columns<'a>(
             .into_iter()
             .filter(|value| zeros || *value > 0.0)
             .collect();
-        // In a narrow column what spans much is one spot even where its medians span less.
+        // A wide column bears what is far below its medians: it lies near zero. In a narrow one that is one spot with them.
         let medians = values
             .iter()
             .filter_map(|value| value.summary.map(|s| s.median));

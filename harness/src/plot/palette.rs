@@ -30,8 +30,8 @@ const NAVY: Rgb = (20, 50, 110);
 const STEEL: Rgb = (96, 125, 170);
 
 /// What is known by its name looks the same in the figures of all results. Warm colours for Rust, cold ones for C, so
-/// that a pair of twins is seen as one.
-const KNOWN: [(&str, Rgb, Marker); 17] = [
+/// that a pair of twins is seen as one. A peer has one colour, and another marker when it is tuned.
+const KNOWN: [(&str, Rgb, Marker); 30] = [
     (UNFILTERED, BLACK, Marker::Circle),
     ("accept", FAINT, Marker::Diamond),
     ("nftables", BLUISH_GREEN, Marker::Cross),
@@ -49,6 +49,19 @@ const KNOWN: [(&str, Rgb, Marker); 17] = [
     ("c-raw-paper", NAVY, Marker::Square),
     ("rust-mnl-paper", BROWN, Marker::Diamond),
     ("c-mnl-paper", NAVY, Marker::Diamond),
+    ("libnetfilter_queue", SKY_BLUE, Marker::Circle),
+    ("libnetfilter_queue-tuned", SKY_BLUE, Marker::Diamond),
+    ("nfq", ORANGE, Marker::Circle),
+    ("nfq-tuned", ORANGE, Marker::Diamond),
+    ("nfqueue", REDDISH_PURPLE, Marker::Circle),
+    ("nfqueue-tuned", REDDISH_PURPLE, Marker::Square),
+    ("go-nfqueue", STEEL, Marker::Circle),
+    ("go-nfqueue-tuned", STEEL, Marker::Diamond),
+    ("netfilterqueue", OCHRE, Marker::Circle),
+    ("netfilterqueue-tuned", OCHRE, Marker::Diamond),
+    ("suricata", BROWN, Marker::Square),
+    ("suricata-tuned", BROWN, Marker::Up),
+    ("nfqws", BLUISH_GREEN, Marker::Circle),
 ];
 /// Others, in turn.
 const OTHERS: [Rgb; 7] = [
@@ -177,7 +190,7 @@ mod tests {
     fn a_subject_looks_the_same_in_all_experiments() {
         let all = [
             &["none", "c-raw-fast", "rust-raw-fast"][..],
-            &["rust-raw-fast", "suricata", "accept", "c-raw-fast"],
+            &["rust-raw-fast", "a-peer", "accept", "c-raw-fast"],
         ];
         let found = all.map(|names| {
             let looks = looks(names);
@@ -193,7 +206,7 @@ mod tests {
             "none",
             "rust-raw-fast",
             "c-raw-fast",
-            "suricata",
+            "a-peer",
             "rust-raw-fast#2",
         ]);
         assert_eq!(looks[0].colour, BLACK);
