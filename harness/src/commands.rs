@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
@@ -65,8 +66,9 @@ pub struct RunArguments {
     resume: bool,
 }
 
-/// Shows the shipped experiments.
+/// Shows the shipped experiments, and how long each takes and all together.
 pub fn list() -> Result<()> {
+    let mut together = Duration::ZERO;
     for file in files(&root()?.join(EXPERIMENTS))? {
         let experiment = Experiment::read(&file)?;
         println!("{:<10} {}", experiment.name, experiment.question);
@@ -76,8 +78,11 @@ pub fn list() -> Result<()> {
             experiment.count_syscalls,
             |_| true,
         );
-        println!("{:<10} about {}", "", in_words(expected(amount)));
+        let expected = expected(amount);
+        together += expected;
+        println!("{:<10} about {}", "", in_words(expected));
     }
+    println!("all        about {}", in_words(together));
     Ok(())
 }
 
@@ -197,12 +202,12 @@ fn show(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Holds a result, or all of them, against the experiments' files. Fails if one is stale or can't be read.
+/// Holds a result, or those of all experiments, against the experiments' files. Fails if one is stale or not there.
 pub fn verify(folder: Option<&Path>) -> Result<()> {
     let root = root()?;
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],
-        None => results(&root.join(RESULTS))?,
+        None => wanted_results(&root)?,
     };
     let mut stale = 0;
     for folder in &folders {
@@ -221,11 +226,23 @@ pub fn verify(folder: Option<&Path>) -> Result<()> {
     }
     if stale > 0 {
         bail!(
-            "{stale} of {} results are stale: measure them again with make bench",
+            "{stale} of {} results are stale: measure them again with make bench EXPERIMENT=NAME, all with make results",
             folders.len()
         );
     }
     Ok(())
+}
+
+/// The result folders that are there, and those of shipped experiments that were not measured yet.
+fn wanted_results(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = results(&root.join(RESULTS)).unwrap_or_default();
+    for file in files(&root.join(EXPERIMENTS))? {
+        let name = file.file_stem().context("an experiment without a name")?;
+        folders.push(root.join(RESULTS).join(name));
+    }
+    folders.sort();
+    folders.dedup();
+    Ok(folders)
 }
 
 /// Summarises, draws and reports, in this order: figures and report.md tell of the same summary.

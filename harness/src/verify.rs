@@ -12,6 +12,9 @@ use crate::store::{Sample, Store, Summary};
 use crate::subject::Subject;
 use crate::summary::summarize;
 
+/// Characters of a value that are shown.
+const SHOWN: usize = 100;
+
 /// What is stale in a result folder, in words; nothing if it is as the experiment says. Fails if it can't be read.
 pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
@@ -47,6 +50,7 @@ fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>>
     let mut found = Vec::new();
     let mut hold = |name: &str, wanted: serde_json::Value, measured: serde_json::Value| {
         if wanted != measured {
+            let (wanted, measured) = (in_short(&wanted), in_short(&measured));
             found.push(format!(
                 "{name}: the file says {wanted}, the result {measured}"
             ));
@@ -75,6 +79,15 @@ fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>>
         hold!(rounds, warmup_seconds, seconds);
     }
     Ok(found)
+}
+
+/// A value for a line: of long ones, such as all figures, the beginning.
+fn in_short(value: &serde_json::Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// Whether the run went to its end, and from sources that others have.
