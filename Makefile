@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench bench-scanner ethr peers demo micro instructions micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers demo micro instructions micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -97,6 +97,12 @@ bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@$(MAKE) --no-print-directory build
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT))
+
+results: ## every shipped experiment as its file says, for what is committed: some hours, told before they begin
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory build ethr peers
+	@harness/all $(MAKE) --no-print-directory
 
 ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=FOLDER builds from a folder
 	@ETHR_SOURCE="$(ETHR_SOURCE)" harness/ethr build
