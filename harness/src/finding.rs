@@ -8,7 +8,7 @@ use crate::statistics::{better, Better, Interval};
 
 /// No finding is given on fewer: their intervals cover less than 95 %.
 pub const LEAST_ROUNDS: usize = 6;
-/// Where copies of one program differ by more, what was not shown is no result at all.
+/// Where copies of one program differ by more, or the interval reaches further, what was not shown is no result at all.
 const INCONCLUSIVE_FROM: f64 = 0.1;
 /// From here on "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
@@ -64,16 +64,18 @@ impl Comparison<'_> {
                 percent(ratio.low),
                 percent(ratio.high)
             );
+            // The interval is as far from 1 as a difference may be that was not seen.
+            let unknown = noise_floor(ratio).max(self.noise_floor().unwrap_or(0.0));
+            let word = match unknown > INCONCLUSIVE_FROM {
+                true => "inconclusive",
+                false => "no difference",
+            };
             match self.noise_floor() {
                 Some(floor) => {
-                    let word = match floor > INCONCLUSIVE_FROM {
-                        true => "inconclusive",
-                        false => "no difference",
-                    };
                     let floor = 100.0 * floor;
                     format!("{word} (within {within}; noise floor ±{floor:.1} %)")
                 }
-                None => format!("no difference (within {within})"),
+                None => format!("{word} (within {within})"),
             }
         };
         if self.noise.is_none() {
@@ -203,6 +205,9 @@ mod tests {
         // Copies that far apart hide too much to speak of no difference.
         let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).finding();
         assert!(noisy.starts_with("inconclusive (within"), "{noisy}");
+        // Copies were alike, but this pair may differ by half.
+        let wide = compare("p50", (1.0, 0.96, 1.5), (0.99, 1.01)).finding();
+        assert!(wide.starts_with("inconclusive (within -4.0"), "{wide}");
         // Far from 1, but so uncertain that 1 is in the interval.
         assert!(!compare("throughput", (1.05, 0.99, 1.08), (0.99, 1.01)).shows_difference());
     }
