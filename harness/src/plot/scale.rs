@@ -172,8 +172,7 @@ impl<'a> Figure<'a> {
         x.thin_out(6.0);
         let label = frame::axis_title(self.metric, self.unit);
         y.draw_left(scene, (left, right), &label);
-        let label = "payload of a datagram or write (bytes)";
-        x.draw_below(scene, (top, bottom), label);
+        x.draw_below(scene, (top, bottom), size_label(&self.cells[0].workload));
         let lines = self.subjects.iter().map(|subject| self.size_line(subject));
         draw_lines(scene, &lines.collect::<Vec<_>>(), &x, &y);
     }
@@ -250,6 +249,16 @@ impl<'a> Figure<'a> {
     }
 }
 
+/// What the sizes of a load are of.
+fn size_label(workload: &str) -> &'static str {
+    match workload {
+        "udp-flood" | "tcp-stream" => "payload of a datagram or write (bytes)",
+        "dump" => "parts of an answer",
+        "verdict" | "verdicts" => "bytes of a packet",
+        _ => "bytes of a message",
+    }
+}
+
 /// A copy of a subject shows the noise of a run. Among many lines it would be one of them only.
 fn original(subject: &str) -> bool {
     !subject.contains('#')
@@ -274,5 +283,18 @@ fn draw_lines(scene: &mut Scene, lines: &[Line], x: &Axis, y: &Axis) {
                 &line.look,
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_label;
+
+    #[test]
+    fn sizes_are_named_by_what_they_are_of() {
+        assert!(size_label("udp-flood").starts_with("payload of a datagram"));
+        assert_eq!(size_label("dump"), "parts of an answer");
+        assert_eq!(size_label("verdicts"), "bytes of a packet");
+        assert_eq!(size_label("echo"), "bytes of a message");
     }
 }
