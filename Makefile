@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers demo micro instructions micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -128,6 +128,11 @@ micro: build micro-programs ## nanoseconds a decision of both twins, without ker
 
 instructions: build micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
 	@$(RUST) build/harness instructions $(if $(WRITE),--write)
+
+packet-cost: ## instructions a packet on its way through kernel, queue and twin, counted by a virtual machine: a minute
+	@deps/install build rust run test vm
+	@$(MAKE) --no-print-directory build
+	@harness/packet/measure build
 
 micro-programs:
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
