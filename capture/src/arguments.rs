@@ -18,11 +18,11 @@ Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call 
 a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
 )]
 pub struct Arguments {
-    /// What to capture from; several are recorded side by side; any is all there are
+    /// What to capture from; several are recorded side by side; any means all of them
     #[arg(short, long, value_name = "NAME", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub interface: Vec<String>,
 
-    /// The file, - for stdout; with --rotate its name may have the time (%Y%m%d-%H%M%S, strftime(3))
+    /// The file, - for stdout; with --rotate its name may contain the time (%Y%m%d-%H%M%S, strftime(3))
     #[arg(short, long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub write: String,
 
@@ -30,15 +30,15 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE,TIME", value_parser = size::rotation)]
     pub rotate: Option<Rotation>,
 
-    /// Of this run's files, remove all but the last so many
+    /// Keep the last so many of this run's files, remove the others
     #[arg(long, value_name = "N", requires = "rotate", value_parser = value_parser!(u32).range(1..))]
     pub keep: Option<u32>,
 
-    /// Compress; .zst is put behind the name
+    /// Compress; .zst is added to the name
     #[arg(long)]
     pub zstd: bool,
 
-    /// What a full disk does: packets go unwritten until there is room, or the end
+    /// What a full disk does: packets are not written until there is room, or the capture ends
     #[arg(long, value_name = "WHAT", default_value = "go-on")]
     pub on_full: OnFull,
 
@@ -62,7 +62,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 
-    /// Take what is meant for this machine only
+    /// Take only what is meant for this machine
     #[arg(short = 'p', long)]
     pub no_promiscuous: bool,
 
@@ -70,15 +70,15 @@ pub struct Arguments {
     #[arg(long)]
     pub follow: bool,
 
-    /// Whom root becomes once all is open (default: who called sudo, else twinwall, else nobody)
+    /// The user that root becomes once all is open (default: who called sudo, else twinwall, else nobody)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// No line at the start
+    /// Print no line at the start
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Which packets (pcap-filter(7)): tcp port 443
+    /// The packets to record (pcap-filter(7)): tcp port 443
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     pub filter: Vec<String>,
 }

@@ -8,7 +8,7 @@ use libc::{c_void, cmsghdr, msghdr, sockaddr_ll, timespec, tpacket_auxdata};
 use crate::packet::{self, Origin, Packet};
 use crate::socket::Socket;
 
-/// Of control messages: a time and what PACKET_AUXDATA tells.
+/// Room for control messages: a time and what PACKET_AUXDATA tells.
 pub const CONTROL_BYTES: usize = 128;
 
 /// Has the kernel tell times, lengths and tags, and keep so many bytes until they are taken.

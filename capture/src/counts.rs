@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of one ring; only its reader writes.
+/// The counts of one ring; only its reader writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct RingCounts {

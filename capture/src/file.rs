@@ -16,7 +16,7 @@ const MOST_NUMBERS: u32 = 100_000;
 #[derive(Debug)]
 pub struct Out {
     file: File,
-    /// Of the bytes that stay.
+    /// How many bytes stay.
     pub bytes: u64,
     /// What is not can't be cut.
     is_regular: bool,
@@ -107,7 +107,7 @@ impl Out {
         Ok(())
     }
 
-    /// Of a short write, keeps so many bytes.
+    /// Keeps so many bytes of a short write.
     pub fn cut(&mut self, keep: usize) -> io::Result<()> {
         self.bytes += keep as u64;
         if self.is_regular {

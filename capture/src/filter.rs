@@ -7,7 +7,7 @@ use pcap::{BpfProgram, Capture, Linktype};
 use crate::failure::{Failure, Result};
 use crate::link::{Interface, Link};
 
-/// Of the cooked header, version 2 (LINKTYPE_LINUX_SLL2).
+/// The length of the cooked header, version 2 (LINKTYPE_LINUX_SLL2).
 const COOKED_BYTES: u32 = 20;
 /// Offsets from here on ask the kernel what it knows beside the bytes (<linux/filter.h>).
 const ASIDE: u32 = libc::SKF_AD_OFF as u32;

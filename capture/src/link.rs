@@ -11,7 +11,7 @@ use crate::look;
 pub const ANY: &str = "any";
 /// On Linux (<pcap/dlt.h>).
 const DLT_RAW: i32 = 12;
-/// Of modems (<linux/if_arp.h>).
+/// The hardware type of modems (<linux/if_arp.h>).
 const ARPHRD_RAWIP: u16 = 519;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Of ARPHRD_* (<net/if_arp.h>).
+    /// The link of a hardware type, one of ARPHRD_* (<net/if_arp.h>).
     pub fn of(hardware: u16) -> Link {
         match hardware {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Link::Ethernet,

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use clap::ValueEnum;
 
-/// Of the huge pages that are asked for.
+/// The size of the huge pages that are asked for.
 const HUGE: usize = 2 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

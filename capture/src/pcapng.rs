@@ -10,9 +10,9 @@ const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Of a packet block before the packet: type, length, interface, time, two lengths.
+/// The bytes of a packet block before the packet: type, length, interface, time, two lengths.
 const PACKET_HEAD: usize = 28;
-/// Of an option `epb_dropcount` and the end of options.
+/// The bytes of an option `epb_dropcount` and the end of options.
 const DROPS_BYTES: usize = 16;
 const DROP_COUNT: u16 = 4;
 /// A block with a packet is longer than the packet by so much at most: head, cooked header, tag,
@@ -172,7 +172,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
 }
 
-/// Of packet blocks, how many lie whole in the first `limit` bytes, and how many bytes those are.
+/// How many packet blocks lie whole in the first `limit` bytes, and how many bytes those are.
 pub fn whole(blocks: &[u8], limit: usize) -> (u64, usize) {
     let (mut packets, mut at) = (0, 0);
     while at + 8 <= limit {

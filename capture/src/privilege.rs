@@ -23,7 +23,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Only the owner of a file may rename or remove it (S_ISVTX, inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Whom root becomes.
+/// The user that root becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     pub uid: u32,

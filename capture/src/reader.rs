@@ -36,7 +36,7 @@ pub struct Opening {
     pub snap_bytes: u32,
     pub backend: Kind,
     pub pages: Pages,
-    /// Of a ring, or of what waits in a socket.
+    /// The bytes of a ring, or the most that may wait in a socket.
     pub ring_bytes: u64,
     /// How many rings share the interface.
     pub threads: usize,

@@ -12,7 +12,7 @@ use crate::packet::{self, Origin, Packet};
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
-/// Of the address behind a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
+/// The offset of the address behind a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
 const ADDRESS_AT: usize = size_of::<tpacket3_hdr>().next_multiple_of(16);
 /// The kernel only checks it: version 3 puts packets one after the other.
 const FRAME_BYTES: usize = 2048;

@@ -19,7 +19,7 @@ use crate::source::{Ready, Source, WAIT};
 
 const MOST_SLOTS: usize = 512;
 const GROUP: u16 = 0;
-/// Of a sockaddr_ll, so that the control messages behind it are aligned.
+/// The bytes of a sockaddr_ll, filled up so that the control messages behind it are aligned.
 const NAME_BYTES: usize = size_of::<sockaddr_ll>().next_multiple_of(8);
 /// Before the bytes of a packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
 const HEAD_BYTES: usize = 16 + NAME_BYTES + CONTROL_BYTES;

@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
             add(&self.counts.writer.written, chunk.packets);
             return self.wrote();
         };
-        // Of a compressed chunk, no part can be read.
+        // No part of a compressed chunk can be read.
         let (packets, bytes) = match self.packer {
             Some(_) => (0, 0),
             None => pcapng::whole(blocks, short.written),

@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "NAME", global = true)]
     #[arg(overrides_with = "instance", help_heading = EVERYWHERE)]
     pub instance: Option<String>,
-    /// What is meant by these two, see `instance::socket`
+    /// The firewall that these two name, see `instance::socket`
     #[arg(skip)]
     pub socket: PathBuf,
     /// Print JSON, an object a line
@@ -50,19 +50,19 @@ pub enum Command {
     Status,
     /// Watch rates, rules, queues, ledger and top talkers
     ///
-    /// Keys: q quits, p pauses, s sorts the rules otherwise (by rate, packets or
+    /// Keys: q quits, p pauses, s changes the order of the rules (rate, packets,
     /// place), the arrows (or j, k), Page Up and Down, Home and End scroll them.
-    /// The talkers are those of the packets that `tail` tells of; there
-    /// it misses some when they come fast.
+    /// The talkers are counted from the packets that `tail` shows; it misses
+    /// some when they come fast.
     Top(Top),
     /// Show the rules of the policy with their counters
     Rules,
-    /// Have the policy read anew; a wrong one leaves the old one running
+    /// Load the policy file anew; if it is wrong, the old policy goes on
     Reload,
     /// List the flows whose verdict another policy would change
     ///
-    /// They are those of a capture, or those of packets that the firewall
-    /// decides on meanwhile. The exit status is 1 if there are any.
+    /// The flows are those of a capture, or (--live) those that the firewall
+    /// decides on meanwhile. The exit status is 1 if a verdict would change.
     Diff(Box<Diff>),
     /// Say what the running policy does with the packets of a capture, and why
     ///
@@ -73,17 +73,18 @@ pub enum Command {
     Explain(Explain),
     /// Show packets as they are decided on
     Tail(Tail),
-    /// Show who dropped packets, and why: the whole machine's, by the kernel's word
+    /// Show who dropped packets on the whole machine, and why, as the kernel says
     ///
-    /// By: a rule of netfilter, a queue (full, or nobody listens), the firewall's
-    /// verdict, or the kernel, before or behind these. It works without a
-    /// firewall, and needs root. Source: the kernel's drop monitor, else the
-    /// tracepoint skb:kfree_skb, which tells no interface and no flow.
+    /// A packet is dropped by a rule of netfilter, by a queue (full, or nobody
+    /// listens), by the firewall's verdict, or by the kernel, before or after
+    /// these. Works without a firewall, and needs root. The source is the
+    /// kernel's drop monitor, else the tracepoint skb:kfree_skb, which tells
+    /// no interface and no flow.
     Drops(Drops),
-    /// Look for what is wrong or amiss, and say what to do
+    /// Look for what is wrong, and say what to do
     ///
-    /// Works without a firewall, too, and without root, as far as one can see
-    /// then. The exit status is 1 if there are findings; notes are none.
+    /// Works without a firewall, too, and without root, though it sees less
+    /// then. The exit status is 1 if there are findings; notes don't count.
     Doctor(Doctor),
     /// Replace the firewall by another binary; no packet is lost
     ///
@@ -92,7 +93,7 @@ pub enum Command {
     /// ARGUMENTs, else what the running firewall says it was started with. A
     /// firewall that systemd runs is replaced by what its unit says.
     Upgrade {
-        /// rust-firewall or c-firewall, of whatever version; nobody but root
+        /// rust-firewall or c-firewall, of any version; nobody but root
         /// may be able to change the file (default: what runs, or the unit's)
         #[arg(value_name = "BINARY")]
         binary: Option<PathBuf>,
@@ -107,13 +108,13 @@ pub enum Command {
     },
     /// End the firewall when no packet waits for its verdict
     Drain {
-        /// How long to wait for that; then it ends all the same
+        /// How long to wait for that; after it the firewall ends all the same
         #[arg(long, value_name = "N", default_value_t = 10)]
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
     },
     /// What a unit's ExecReload runs: reloads the policy, or starts another
-    /// program in the unit if `upgrade` asks so
+    /// program in the unit if `upgrade` has asked for it
     #[command(hide = true)]
     UnitReload {
         unit: String,
@@ -125,7 +126,7 @@ pub enum Command {
     /// stdin, a socket
     #[command(hide = true)]
     Launch {
-        /// Be nobody's child, once this parent has ended
+        /// Become an orphan: this parent ends
         #[arg(long)]
         orphan: Option<i32>,
         /// Start oneself as an orphan
@@ -139,7 +140,7 @@ pub struct Top {
     /// Seconds between looks, 0.1 to 60
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
-    /// Leave the top talkers out: the firewall need not tell of packets
+    /// Leave the top talkers out, which spares the firewall a line for each packet
     #[arg(long)]
     pub no_talkers: bool,
     /// With --json: end after so many lines
@@ -165,7 +166,7 @@ pub struct Diff {
     /// Look at packets that the firewall decides on from now on
     #[arg(long, conflicts_with = "capture")]
     pub live: bool,
-    /// With --live: for so long
+    /// With --live: how long
     #[arg(long, value_name = "N", default_value_t = 10, requires = "live")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
     pub seconds: u32,
@@ -228,7 +229,7 @@ pub struct Drops {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
     pub seconds: u32,
-    /// Stop a drop monitor that somebody left running, and have it
+    /// Stop a drop monitor that somebody left running, and use it
     #[arg(long)]
     pub take: bool,
 }

@@ -39,7 +39,7 @@ pub struct Own {
     rule: Option<String>,
     table: Option<String>,
     chain: Option<String>,
-    /// Of the program's own events.
+    /// The kind of an event of the program itself.
     event: Option<String>,
     text: Option<String>,
     queue: Option<u16>,
@@ -90,7 +90,7 @@ impl Event {
         })
     }
 
-    /// Of a packet and its verdict, not of the program.
+    /// Whether the event is about a packet and its verdict, not about the program.
     pub fn is_packet(&self) -> bool {
         self.event_type != "twinwall" && self.event_type != "log"
     }
@@ -152,7 +152,7 @@ impl Event {
                 text.push_str(&format!(" {flag}"));
             }
         }
-        // Of the others nearly all have it; this one is the answer to a SYN.
+        // Nearly all other packets have an ACK; with a SYN it is the answer to a SYN.
         if has("syn") && has("ack") {
             text.push_str(" ack");
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
 
-/// Of the runtime folders, one an instance: systemd makes them (RuntimeDirectory=).
+/// Where the runtime folders lie, one an instance: systemd makes them (RuntimeDirectory=).
 const FOLDER: &str = "/run/twinwall";
 /// The name of a control socket, in there or in such a folder.
 const SOCKET: &str = "control";
@@ -21,7 +21,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// A control socket that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    /// Of its folder: "rust-web". None = it lies in FOLDER itself.
+    /// The name of its folder, e.g. "rust-web". None = it lies in FOLDER itself.
     name: Option<String>,
     socket: PathBuf,
 }

@@ -34,9 +34,9 @@ pub enum Route {
     Loopback,
     /// Two namespaces joined by a veth pair, MTU 1500.
     Veth,
-    /// Of exchanges: on this machine, as it is.
+    /// Exchanges run on this machine, as it is.
     Host,
-    /// Of exchanges: in a virtual machine that counts instructions.
+    /// Exchanges run in a virtual machine that counts instructions.
     Vm,
 }
 
@@ -192,7 +192,7 @@ pub struct Experiment {
     /// The question that it answers.
     pub question: String,
     pub kind: ExperimentKind,
-    /// Of loads that are not in slices; 0, with the seconds, if all are.
+    /// The rounds of loads that are not in slices; 0, as the seconds are, if all loads are in slices.
     pub rounds: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,

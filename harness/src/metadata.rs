@@ -39,7 +39,7 @@ pub struct Metadata {
     pub started: String,
     /// UTC; None while the run goes on or when it was interrupted.
     pub ended: Option<String>,
-    /// Of loads that are not in slices.
+    /// The rounds of loads that are not in slices.
     pub rounds: u32,
     pub rounds_done: u32,
     pub warmup_seconds: u32,
@@ -117,7 +117,7 @@ impl Metadata {
 }
 
 impl Source {
-    /// Of the repository at `root`, as git sees it.
+    /// The state of the repository at `root`, as git sees it.
     pub fn of(root: &Path) -> Source {
         let git = |arguments: &[&str]| {
             let output = Command::new("git")

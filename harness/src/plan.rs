@@ -331,7 +331,7 @@ fn in_path(program: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Of all that must be the same in every round. Rounds, pairs and figures may change: they don't
+/// A hash of all that must be the same in every round. Rounds, pairs and figures may change: they don't
 /// touch a sample.
 fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, host: bool) -> String {
     let config = json!({

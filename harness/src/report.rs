@@ -26,7 +26,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of what was worked out, with the figures that lie in the folder.
+    /// Makes a report of the results, with the figures that lie in the folder.
     pub fn new(results: Results, folder: &Path) -> Result<Report> {
         let figures = drawn(folder, &results.metadata.figures)?;
         Ok(Report { results, figures })

@@ -103,7 +103,7 @@ pub fn slice_order(
 pub struct Amount {
     /// Each subject under a load is one, also where all are measured in slices.
     pub runs: u32,
-    /// Of all runs together.
+    /// The load's time in all runs together.
     pub load: Duration,
 }
 

@@ -23,7 +23,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "PORTS")]
     pub ports: Option<String>,
 
-    /// Go on where this file says, and write it on SIGINT
+    /// Go on where this file says; it is written on SIGINT
     #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub resume: Option<String>,
 
@@ -51,19 +51,19 @@ pub struct Which {
     #[arg(long = "targets", value_name = "FILE")]
     pub target_file: Option<String>,
 
-    /// Leave these out
+    /// Leave these addresses out
     #[arg(long, value_name = "TARGET", value_delimiter = ',')]
     pub exclude: Vec<String>,
 
-    /// Leave out those of a file
+    /// Leave out the addresses in a file
     #[arg(long, value_name = "FILE")]
     pub exclude_file: Option<String>,
 
-    /// Never ask those of this file (default /etc/twinwall/scanner.block, if it is there)
+    /// Never ask the addresses in this file (default /etc/twinwall/scanner.block, if it is there)
     #[arg(long, value_name = "FILE")]
     pub block_file: Option<String>,
 
-    /// Ask addresses that are neither private nor loopback: their owner agrees
+    /// Also ask addresses that are neither private nor loopback: their owner agrees
     #[arg(long)]
     pub i_am_authorised: bool,
 
@@ -88,11 +88,11 @@ pub struct Probe {
     #[arg(long, group = "probe")]
     pub http: bool,
 
-    /// Read what the server says of its own accord
+    /// Read what the server sends first, without being asked
     #[arg(long, group = "probe")]
     pub banner: bool,
 
-    /// Send bare SYNs from a raw socket: no connection comes about (needs CAP_NET_RAW)
+    /// Send bare SYNs from a raw socket: no connection is made (needs CAP_NET_RAW)
     #[arg(long, group = "probe", conflicts_with_all = ["engine", "rings", "max_inflight", "read_timeout"])]
     pub syn: bool,
 
@@ -121,7 +121,7 @@ pub struct Told {
     #[arg(short, long, value_name = "FORMAT", default_value = "human")]
     pub output: Format,
 
-    /// What is told one by one; all is counted
+    /// The states that are listed one by one; all are counted
     #[arg(
         long,
         value_name = "STATES",
@@ -144,7 +144,7 @@ fn milliseconds() -> RangedU64ValueParser {
 #[group(skip)]
 #[command(next_help_heading = "Speed")]
 pub struct Speed {
-    /// Questions a second, those asked again included (default: as fast as it goes)
+    /// Questions a second, repeated ones included (default: as fast as possible)
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub rate: u64,
 
@@ -177,7 +177,7 @@ pub struct Speed {
 #[group(skip)]
 #[command(next_help_heading = "Verify")]
 pub struct Verify {
-    /// Compare what is met with what a policy says: needs --to
+    /// Compare the answers with what a policy says: needs --to
     #[arg(long, value_name = "POLICY",
         conflicts_with_all = ["probe", "matches", "resume", "targets", "target_file", "exclude", "exclude_file", "show"])]
     pub verify: Option<String>,
@@ -227,7 +227,7 @@ pub enum EngineName {
 }
 
 impl Speed {
-    /// Of a scan by connections that tells these states.
+    /// The settings of a scan by connections that tells these states.
     pub fn settings(&self, slots: usize, told: [bool; 4]) -> Settings {
         Settings {
             slots,

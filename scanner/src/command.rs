@@ -2,6 +2,7 @@
 //! From the command line to a scan and back to an exit code.
 
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments::{Arguments, Show};
@@ -169,6 +170,43 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
     Ok((chosen, layout))
 }
 
+/// Chooses what carries the sockets, if the scan needs any, and prints notes on what may hinder it.
+/// left: probes to send; blocked: addresses that are left out.
+fn prepare(arguments: &Arguments, left: u64, blocked: u128) -> Result<Option<(Chosen, Layout)>> {
+    let mut notes = Vec::new();
+    // SYNs need no sockets of their own.
+    let carrier = match arguments.probe.syn {
+        true => None,
+        false => Some(carrier(arguments, left, &mut notes)?),
+    };
+    let in_flight = carrier.map_or(0, |(_, layout)| layout.rings * layout.slots);
+    notes.extend(hints::hints(left, in_flight as u64));
+    if blocked > 0 {
+        notes.push(format!(
+            "{blocked} addresses are on the block list and are not asked"
+        ));
+    }
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    Ok(carrier)
+}
+
+fn syn_job<'a>(
+    arguments: &Arguments,
+    planned: &'a Planned,
+    told: [bool; 4],
+    stop: &'a AtomicBool,
+) -> syn::Job<'a> {
+    syn::Job {
+        plan: &planned.plan,
+        unanswered: planned.unanswered.as_ref(),
+        timeout: Duration::from_millis(arguments.speed.timeout),
+        retries: arguments.speed.retries,
+        rate: arguments.speed.rate as f64,
+        told,
+        stop,
+    }
+}
+
 fn scan(arguments: &Arguments) -> Result<u8> {
     let (probe, service, question) = asked(arguments)?;
     let matcher = matcher(arguments)?;
@@ -181,21 +219,7 @@ fn scan(arguments: &Arguments) -> Result<u8> {
         authorised: arguments.which.i_am_authorised,
     })?;
     let planned = plan(arguments, &question, &mut targets)?;
-    let mut notes = Vec::new();
-    // SYNs need no sockets of their own.
-    let carrier = match arguments.probe.syn {
-        true => None,
-        false => Some(carrier(arguments, planned.left, &mut notes)?),
-    };
-    let in_flight = carrier.map_or(0, |(_, layout)| layout.rings * layout.slots);
-    notes.extend(hints::hints(planned.left, in_flight as u64));
-    if targets.blocked > 0 {
-        notes.push(format!(
-            "{} addresses are on the block list and are not asked",
-            targets.blocked
-        ));
-    }
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    let carrier = prepare(arguments, planned.left, targets.blocked)?;
     let stop = &*signals::stop()?;
     let (told, only_matched) = shown(&arguments.told.show);
     let plan = &planned.plan;
@@ -216,15 +240,7 @@ fn scan(arguments: &Arguments) -> Result<u8> {
     let watch = |sum: &Sum| progress.show(sum);
     let (sum, left) = match carrier {
         None => {
-            let job = syn::Job {
-                plan,
-                unanswered: planned.unanswered.as_ref(),
-                timeout: Duration::from_millis(arguments.speed.timeout),
-                retries: arguments.speed.retries,
-                rate: arguments.speed.rate as f64,
-                told,
-                stop,
-            };
+            let job = syn_job(arguments, &planned, told, stop);
             let (sum, left) = syn::run(&job, take, watch)?;
             (sum, left.map(Left::Unanswered))
         }

@@ -5,7 +5,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::failure::{Failure, Result};
 
-/// Of a compiled expression: what needs more is refused.
+/// The most bytes of a compiled expression: one that needs more is refused.
 const LARGEST_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Default)]

@@ -8,11 +8,11 @@ use crate::state::{Finding, Reason, State};
 /// What was found at one target.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Of the target, as the plan numbers them.
+    /// The number of the target, as the plan counts them.
     pub index: u64,
     pub state: State,
     pub reason: Reason,
-    /// Of [`Reason::Other`] and [`Reason::Shortage`].
+    /// What [`Reason::Other`] and [`Reason::Shortage`] met.
     pub errno: i32,
     pub attempts: u8,
     pub finding: Finding,

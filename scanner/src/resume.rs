@@ -22,14 +22,14 @@ pub struct Resume {
     version: u32,
     /// How it was asked, as the command line says it: a file of another probe is refused.
     probe: String,
-    /// Of targets, ports and what else they were asked: as is a file of another question. No plain text, since header
-    /// fields may be secret.
+    /// A hash of targets, ports and what else was asked: a file of another question is refused. No plain text, since
+    /// header fields may be secret.
     scan: String,
     seed: Option<u64>,
     /// The place that was not taken yet.
     start: u64,
     left: Left,
-    /// Of all the above: a file that was changed is refused.
+    /// A hash of all the above: a file that was changed is refused.
     check: String,
 }
 

@@ -91,7 +91,7 @@ pub fn classify(errno: i32) -> Option<(State, Reason)> {
         libc::ECONNREFUSED => (State::Closed, Reason::ConnRefused),
         libc::ECONNABORTED => (State::Closed, Reason::Reset),
         libc::ETIMEDOUT => (State::Filtered, Reason::Timeout),
-        // Of a new socket: it met an ICMP error that this kernel does not tell.
+        // On a new socket: it met an ICMP error that this kernel does not tell.
         libc::EHOSTUNREACH | libc::EALREADY => (State::Filtered, Reason::HostUnreach),
         libc::ENETUNREACH | libc::ENONET => (State::Filtered, Reason::NetUnreach),
         libc::EHOSTDOWN => (State::Filtered, Reason::HostDown),

@@ -25,7 +25,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Of answers, `only_matched` tells those that match.
+    /// Makes a writer. `only_matched`: of the answers it tells those that match.
     pub fn new(
         plan: &'a Plan,
         targets: &'a Targets,

@@ -60,7 +60,7 @@ pub struct Field {
     pub family: Family,
     #[serde(default)]
     pub protocol: Protocol,
-    /// Of its constant; the text if it is not given.
+    /// The name of its constant; the text if it is not given.
     #[serde(default)]
     pub name: String,
 }
@@ -239,7 +239,7 @@ fn check_fields(fields: &mut Fields) -> anyhow::Result<()> {
             field.text
         );
     }
-    // Of each there is a bit in a word.
+    // Each has a bit in a word.
     ensure!(names.len() <= 64, "spec/fields.toml: more than 64 fields");
     Ok(())
 }

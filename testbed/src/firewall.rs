@@ -27,7 +27,7 @@ const SITUATIONS: usize = 5;
 /// A firewall that has said that it is ready. Dropping it kills it.
 pub struct Firewall {
     child: Child,
-    /// Of the firewall itself, also when it runs under another program.
+    /// The process of the firewall itself, also when it runs under another program.
     pub pid: u32,
     lines: Receiver<String>,
     stderr: Option<JoinHandle<String>>,

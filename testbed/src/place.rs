@@ -57,7 +57,7 @@ pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
 /// Loads rules of a case's own: lines of the filter table, as iptables-restore takes them.
 pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result<()> {
     let text = format!("*filter\n{lines}\nCOMMIT\n");
-    // Of iptables-legacy only one may run on the whole machine: it waits for the others.
+    // Only one iptables-legacy may run on the whole machine: it waits for the others.
     namespace.feed(&format!("{tool}-restore"), &["--noflush", "--wait"], &text)
 }
 

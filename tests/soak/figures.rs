@@ -14,7 +14,7 @@ pub struct Memory {
     pub seconds: u64,
     pub first_kib: i64,
     pub last_kib: i64,
-    /// Of the straight line through all samples.
+    /// The slope of the straight line through all samples.
     pub slope_kib_per_minute: f64,
 }
 
@@ -59,7 +59,7 @@ impl Memory {
     }
 }
 
-/// Of the least squares' line.
+/// The slope of the line by least squares.
 fn slope(samples: &[i64]) -> f64 {
     let count = samples.len() as f64;
     let mean_time = (count - 1.0) / 2.0;

@@ -18,7 +18,7 @@ static const char *const level_names[] = {
     [LOG_ERROR] = "error", [LOG_WARNING] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
 static_assert(sizeof level_names / sizeof *level_names == LOG_LEVEL_COUNT, "all named");
 
-/// Of syslog(3), as the journal reads them off the start of a line.
+/// The priorities of syslog(3), as the journal reads them off the start of a line.
 static const char *const priorities[] = {
     [LOG_ERROR] = "<3>", [LOG_WARNING] = "<4>", [LOG_INFO] = "<6>", [LOG_DEBUG] = "<7>"};
 static_assert(sizeof priorities / sizeof *priorities == LOG_LEVEL_COUNT, "all have one");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/// Of which the paper's constants are the letters: "somepseudorandomlygeneratedbytes".
+/// The paper's constants are the letters of "somepseudorandomlygeneratedbytes".
 #define START_0 0x736f6d6570736575ULL
 #define START_1 0x646f72616e646f6dULL
 #define START_2 0x6c7967656e657261ULL

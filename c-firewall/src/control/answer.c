@@ -7,51 +7,23 @@
 #include <string.h>
 
 #include "base/counts.h"
+#include "base/object.h"
 #include "state/contract.h"
 #include "state/report_policy.h"
-
-static void put(json_t *object, const char *key, json_t *value) {
-    json_object_set_new(object, key, value);
-}
-
-static void put_number(json_t *object, const char *key, uint64_t value) {
-    put(object, key, json_integer((json_int_t)value));
-}
-
-/// NULL is null.
-static void put_string(json_t *object, const char *key, const char *value) {
-    put(object, key, value ? json_string(value) : json_null());
-}
-
-static void put_bool(json_t *object, const char *key, bool value) {
-    put(object, key, json_boolean(value));
-}
 
 /// The beginning of an answer.
 static json_t *answer(bool ok) {
     json_t *object = json_object();
 
-    put_bool(object, "ok", ok);
+    object_put_bool(object, "ok", ok);
     return object;
-}
-
-/// The object as a line; it is freed.
-static char *line_of(json_t *object) {
-    char *text = json_dumps(object, JSON_COMPACT);
-    char *line = NULL;
-
-    if (text && asprintf(&line, "%s\n", text) < 0)
-        line = NULL;
-    free(text);
-    json_decref(object);
-    return line;
 }
 
 char *control_answer_error(const char *text) {
     json_t *object = answer(false);
 
-    put_string(object, "error", text);
-    return line_of(object);
+    object_put_string(object, "error", text);
+    return object_line(object);
 }
 
 static json_t *policy_object(const struct snapshot *snapshot) {
@@ -61,20 +33,20 @@ static json_t *policy_object(const struct snapshot *snapshot) {
     if (!snapshot->policy_file)
         return json_null();
     object = json_object();
-    put_string(object, "file", snapshot->policy_file);
-    put_number(object, "generation", snapshot->generation);
-    put_number(object, "loaded_ms", snapshot->loaded_ms);
-    put_number(object, "chains", snapshot->chain_count);
-    put_number(object, "rules", snapshot->rule_count);
-    put(object, "requirement", report_policy_requirement_object(&snapshot->requirement));
-    put(object, "ct_state", tracked ? json_string(tracked) : json_null());
+    object_put_string(object, "file", snapshot->policy_file);
+    object_put_number(object, "generation", snapshot->generation);
+    object_put_number(object, "loaded_ms", snapshot->loaded_ms);
+    object_put_number(object, "chains", snapshot->chain_count);
+    object_put_number(object, "rules", snapshot->rule_count);
+    object_put(object, "requirement", report_policy_requirement_object(&snapshot->requirement));
+    object_put_string(object, "ct_state", tracked);
     return object;
 }
 
 /// A figure that comes from the kernel's; null if they are not known.
 static void put_known(json_t *object, const char *key, const struct ledger *ledger,
                       uint64_t value) {
-    put(object, key, ledger->known ? json_integer((json_int_t)value) : json_null());
+    object_put(object, key, ledger->known ? json_integer((json_int_t)value) : json_null());
 }
 
 static json_t *queues_array(const struct snapshot *snapshot) {
@@ -84,15 +56,15 @@ static json_t *queues_array(const struct snapshot *snapshot) {
         const struct ledger *ledger = &snapshot->ledgers[i];
         json_t *object = json_object();
 
-        put_number(object, "queue", ledger->number);
+        object_put_number(object, "queue", ledger->number);
         put_known(object, "waiting", ledger, ledger->waiting);
-        put_number(object, "queue_length", snapshot->options->queue_length);
-        put_number(object, "received", ledger->stats.received);
+        object_put_number(object, "queue_length", snapshot->options->queue_length);
+        object_put_number(object, "received", ledger->stats.received);
         put_known(object, "queue_full", ledger, ledger->queue_full);
         put_known(object, "user_drop", ledger, ledger->user_drop);
         put_known(object, "unseen", ledger, ledger->unseen);
-        put_number(object, "stalled", snapshot->stalled[i]);
-        put_bool(object, "reconciled", ledger->reconciled);
+        object_put_number(object, "stalled", snapshot->stalled[i]);
+        object_put_bool(object, "reconciled", ledger->reconciled);
         json_array_append_new(array, object);
     }
     return array;
@@ -104,8 +76,8 @@ static json_t *ledger_object(const struct snapshot *snapshot) {
 
     for (uint32_t i = 0; i < snapshot->ledger_count; i++)
         ledger_add(&sum, &snapshot->ledgers[i]);
-    put_bool(object, "reconciled", sum.reconciled);
-    put_number(object, "difference", sum.difference);
+    object_put_bool(object, "reconciled", sum.reconciled);
+    object_put_number(object, "difference", sum.difference);
     put_known(object, "lost", &sum, sum.lost);
     return object;
 }
@@ -114,7 +86,7 @@ static json_t *counts_object(const uint64_t *counts) {
     json_t *object = json_object();
 
     for (int i = 0; i < COUNT_COUNT; i++)
-        put_number(object, counts_name((enum count)i), counts[i]);
+        object_put_number(object, counts_name((enum count)i), counts[i]);
     return object;
 }
 
@@ -130,23 +102,24 @@ char *control_answer_status(const struct control_self *self, const struct snapsh
                             enum log_level level, const uint64_t *counts) {
     json_t *object = answer(true);
 
-    put_string(object, "program", OPTIONS_PROGRAM);
-    put_string(object, "version", OPTIONS_VERSION);
-    put_number(object, "pid", (uint64_t)self->pid);
-    put_number(object, "uid", self->uid);
-    put_string(object, "executable", self->executable);
-    put(object, "arguments", arguments_array(self));
-    put_number(object, "time_ms", snapshot->time_ms);
-    put_number(object, "started_ms", snapshot->started_ms);
-    put_string(object, "backend", options_backend_name(snapshot->options->backend));
-    put(object, "policy", policy_object(snapshot));
-    put(object, "queues", queues_array(snapshot));
-    put(object, "ledger", ledger_object(snapshot));
-    put(object, "contract", snapshot->contract ? contract_array(snapshot->contract) : json_array());
-    put_string(object, "reload_error", snapshot->reload_error);
-    put_string(object, "log_level", log_level_name(level));
-    put(object, "counts", counts_object(counts));
-    return line_of(object);
+    object_put_string(object, "program", OPTIONS_PROGRAM);
+    object_put_string(object, "version", OPTIONS_VERSION);
+    object_put_number(object, "pid", (uint64_t)self->pid);
+    object_put_number(object, "uid", self->uid);
+    object_put_string(object, "executable", self->executable);
+    object_put(object, "arguments", arguments_array(self));
+    object_put_number(object, "time_ms", snapshot->time_ms);
+    object_put_number(object, "started_ms", snapshot->started_ms);
+    object_put_string(object, "backend", options_backend_name(snapshot->options->backend));
+    object_put(object, "policy", policy_object(snapshot));
+    object_put(object, "queues", queues_array(snapshot));
+    object_put(object, "ledger", ledger_object(snapshot));
+    object_put(object, "contract",
+               snapshot->contract ? contract_array(snapshot->contract) : json_array());
+    object_put_string(object, "reload_error", snapshot->reload_error);
+    object_put_string(object, "log_level", log_level_name(level));
+    object_put(object, "counts", counts_object(counts));
+    return object_line(object);
 }
 
 char *control_answer_stats(const char *report) {
@@ -162,9 +135,9 @@ static json_t *counters_array(const struct snapshot_rule *rule) {
     for (uint32_t i = 0; i < rule->counter_count; i++) {
         json_t *object = json_object();
 
-        put_number(object, "statement", rule->counters[i].statement);
-        put_number(object, "packets", rule->counters[i].packets);
-        put_number(object, "bytes", rule->counters[i].bytes);
+        object_put_number(object, "statement", rule->counters[i].statement);
+        object_put_number(object, "packets", rule->counters[i].packets);
+        object_put_number(object, "bytes", rule->counters[i].bytes);
         json_array_append_new(array, object);
     }
     return array;
@@ -176,8 +149,8 @@ static json_t *logs_array(const struct snapshot_rule *rule) {
     for (uint32_t i = 0; i < rule->log_count; i++) {
         json_t *object = json_object();
 
-        put_number(object, "statement", rule->logs[i].statement);
-        put_number(object, "packets", rule->logs[i].packets);
+        object_put_number(object, "statement", rule->logs[i].statement);
+        object_put_number(object, "packets", rule->logs[i].packets);
         json_array_append_new(array, object);
     }
     return array;
@@ -186,13 +159,13 @@ static json_t *logs_array(const struct snapshot_rule *rule) {
 static json_t *rule_object(const struct snapshot_rule *rule) {
     json_t *object = json_object();
 
-    put_string(object, "rule", rule->rule);
-    put_string(object, "table", rule->table);
-    put_string(object, "chain", rule->chain);
-    put_string(object, "text", rule->text);
-    put_string(object, "comment", rule->comment);
-    put(object, "counters", counters_array(rule));
-    put(object, "logs", logs_array(rule));
+    object_put_string(object, "rule", rule->rule);
+    object_put_string(object, "table", rule->table);
+    object_put_string(object, "chain", rule->chain);
+    object_put_string(object, "text", rule->text);
+    object_put_string(object, "comment", rule->comment);
+    object_put(object, "counters", counters_array(rule));
+    object_put(object, "logs", logs_array(rule));
     return object;
 }
 
@@ -202,43 +175,43 @@ char *control_answer_rules(const struct snapshot *snapshot) {
 
     for (uint32_t i = 0; i < snapshot->rule_count; i++)
         json_array_append_new(rules, rule_object(&snapshot->rules[i]));
-    put_number(object, "generation", snapshot->generation);
-    put(object, "rules", rules);
-    return line_of(object);
+    object_put_number(object, "generation", snapshot->generation);
+    object_put(object, "rules", rules);
+    return object_line(object);
 }
 
 char *control_answer_reload(const struct reload_result *result) {
     json_t *object = answer(true);
 
-    put_number(object, "generation", result->generation);
-    put_number(object, "rules", result->rules);
-    put_number(object, "kept", result->kept);
-    put_number(object, "added", result->added);
-    put_number(object, "removed", result->removed);
-    put_number(object, "milliseconds", result->milliseconds);
-    return line_of(object);
+    object_put_number(object, "generation", result->generation);
+    object_put_number(object, "rules", result->rules);
+    object_put_number(object, "kept", result->kept);
+    object_put_number(object, "added", result->added);
+    object_put_number(object, "removed", result->removed);
+    object_put_number(object, "milliseconds", result->milliseconds);
+    return object_line(object);
 }
 
 char *control_answer_log(enum log_level level, enum log_level was) {
     json_t *object = answer(true);
 
-    put_string(object, "level", log_level_name(level));
-    put_string(object, "was", log_level_name(was));
-    return line_of(object);
+    object_put_string(object, "level", log_level_name(level));
+    object_put_string(object, "was", log_level_name(was));
+    return object_line(object);
 }
 
 char *control_answer_proof(uint32_t port, uint64_t number) {
     json_t *object = answer(true);
 
-    put_number(object, "port", port);
-    put_number(object, "number", number);
-    return line_of(object);
+    object_put_number(object, "port", port);
+    object_put_number(object, "number", number);
+    return object_line(object);
 }
 
 char *control_answer_drain(uint32_t seconds, uint64_t waiting) {
     json_t *object = answer(true);
 
-    put_number(object, "seconds", seconds);
-    put_number(object, "waiting", waiting);
-    return line_of(object);
+    object_put_number(object, "seconds", seconds);
+    object_put_number(object, "waiting", waiting);
+    return object_line(object);
 }

@@ -41,7 +41,7 @@ int control_client_receive(struct control_client *client) {
     return 0;
 }
 
-/// The first line end, NULL if there is none. What was looked at is not looked at again.
+/// The first line end, NULL if there is none. What has been searched is not searched again.
 static char *line_end(struct control_client *client) {
     char *end = memchr(client->bytes + client->looked, '\n', client->filled - client->looked);
 

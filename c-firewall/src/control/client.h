@@ -13,7 +13,7 @@
 
 enum {
     CONTROL_LINE_BYTES = 64 * 1024, // of a request with its line end
-    CONTROL_READ_MS = 10 * 1000,    // within which a client reads some of its answer
+    CONTROL_READ_MS = 10 * 1000,    // the time within which a client reads some of its answer
 };
 
 struct control_client {
@@ -28,7 +28,7 @@ struct control_client {
     size_t length;   // of the answer
     size_t sent;     // of the answer
     uint64_t due_ms; // by when it must have read some more of the answer; monotonic time
-    bool closing;    // when it has the answer
+    bool closing;    // close the connection once the answer is sent
 };
 
 /// What a client's buffer holds.

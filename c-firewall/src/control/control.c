@@ -20,7 +20,7 @@
 
 enum {
     NS_PER_MS = 1000 * 1000,
-    PAUSE_MS = 1000, // without accepting, when the system can give no more descriptors
+    PAUSE_MS = 1000, // how long nothing is accepted when the system can give no more descriptors
 };
 
 struct control {

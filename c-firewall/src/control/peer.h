@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Who is at the other end of a connection of the control socket, and whether he may ask.
+// Who is at the other end of a connection of the control socket, and whether they may ask.
 #ifndef CONTROL_PEER_H
 #define CONTROL_PEER_H
 
@@ -12,7 +12,7 @@ enum {
         1024, // of a user; who has more counts as a member of his first group only
 };
 
-/// Whom the socket's file is for.
+/// The owner, group and mode of the socket's file, and who started the program: they may ask.
 struct control_access {
     uid_t starter; // who started the program
     uid_t owner;   // of the file
@@ -32,13 +32,13 @@ struct control_peer {
 /// - Returns 0 or -errno.
 int control_peer_read(int fd, struct control_peer *peer);
 
-/// Whether he may ask: root, the starter, whom the program runs as, the file's owner, and members
+/// Whether they may ask: root, the starter, whom the program runs as, the file's owner, and members
 /// of its group if they may write to it.
 bool control_peer_may_ask(const struct control_peer *peer, const struct control_access *access,
                           uid_t runs_as);
 
-/// Whether he may take over, once he has shown CAP_NET_ADMIN: root, and whom the program runs as.
-/// Who may ask as a member of the group has to be one of them, too.
+/// Whether they may take over, once they have shown CAP_NET_ADMIN: root, and whom the program runs
+/// as. Who may ask as a member of the group has to be one of them, too.
 bool control_peer_may_take_over(uid_t uid, uid_t runs_as);
 
 #endif

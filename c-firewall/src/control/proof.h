@@ -21,8 +21,8 @@
 #include "base/log.h"
 
 enum {
-    // Of proofs that are kept until somebody asks for an upgrade by them: as many as there are
-    // clients.
+    // The most proofs that are kept until somebody asks for an upgrade by them: as many as there
+    // are clients.
     CONTROL_PROOFS_MAX = 16,
     CONTROL_PROOF_BYTES = 20, // of a number, as text
 };

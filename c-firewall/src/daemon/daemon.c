@@ -69,19 +69,21 @@ static int open_events(struct daemon *daemon, struct handover *taken, struct fai
     return result;
 }
 
-/// Opens what needs rights but the queues. Returns 0, or -errno with failure filled in.
-static int open_sinks(struct daemon *daemon, struct handover *taken, struct failure *failure) {
+static int open_control(struct daemon *daemon, struct handover *taken, struct failure *failure) {
     const struct control_actions actions = supervise_actions(daemon);
     struct options *options = daemon->options;
-    int result = open_events(daemon, taken, failure);
 
-    daemon->state.events = daemon->events;
-    if (result == 0 && options->metrics)
-        result = metrics_open(&daemon->metrics, options, inherit(taken, HANDOVER_METRICS), failure);
-    if (result == 0 && options->control)
-        result = control_open(&daemon->control, options, inherit(taken, HANDOVER_CONTROL), &actions,
-                              failure);
-    return result;
+    if (!options->control)
+        return 0;
+    return control_open(&daemon->control, options, inherit(taken, HANDOVER_CONTROL), &actions,
+                        failure);
+}
+
+static int open_metrics(struct daemon *daemon, struct handover *taken, struct failure *failure) {
+    if (!daemon->options->metrics)
+        return 0;
+    return metrics_open(&daemon->metrics, daemon->options, inherit(taken, HANDOVER_METRICS),
+                        failure);
 }
 
 static int start_guard(struct daemon *daemon, struct failure *failure) {
@@ -123,8 +125,13 @@ static int prepare(struct state *state, struct handover *taken, struct failure *
 static int open_all(struct daemon *daemon, struct handover *taken,
                     const struct queue_rules *queue_rules, struct failure *failure) {
     struct state *state = &daemon->state;
-    int result = open_sinks(daemon, taken, failure);
+    int result = open_events(daemon, taken, failure);
 
+    state->events = daemon->events;
+    if (result == 0)
+        result = open_metrics(daemon, taken, failure);
+    if (result == 0)
+        result = open_control(daemon, taken, failure);
     if (result == 0 && taken)
         result = prepare(state, taken, failure);
     if (result == 0)
@@ -234,6 +241,12 @@ static int finish(struct daemon *daemon, const struct worker *failed) {
     return log_fail(&failure);
 }
 
+static void print_start(const struct state *state) {
+    output_print(report_start(state->options, load_requirement(state->loaded),
+                              state->workers.all[0].settings.receive_buffer, &state->contract,
+                              clock_unix_ms()));
+}
+
 int daemon_run(struct options *options) {
     struct daemon daemon = {
         .options = options, .guard = {.fd = -1}, .signals = -1, .drain_end_ns = UINT64_MAX};
@@ -249,9 +262,7 @@ int daemon_run(struct options *options) {
         free_all(&daemon);
         return log_fail(&failure);
     }
-    output_print(report_start(options, load_requirement(state->loaded),
-                              state->workers.all[0].settings.receive_buffer, &state->contract,
-                              clock_unix_ms()));
+    print_start(state);
     events_tell(daemon.events, options->take_over ? EVENTS_UPGRADE : EVENTS_STARTED, NULL);
     supervise_tell_ready(state);
     supervise(&daemon);

@@ -26,9 +26,10 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
-#define DRAIN_LOOK_NS (10 * NS_PER_MS) // between looks whether packets wait
-#define OVERLOAD_LOOK_NS NS_PER_SECOND // between looks whether packets were lost
-#define TRACKED_LOOK_NS NS_PER_SECOND  // between looks whether packets have a connection state
+#define DRAIN_LOOK_NS (10 * NS_PER_MS) // the time between looks whether packets wait
+#define OVERLOAD_LOOK_NS NS_PER_SECOND // the time between looks whether packets were lost
+#define TRACKED_LOOK_NS                                                                            \
+    NS_PER_SECOND // the time between looks whether packets have a connection state
 #define NEVER UINT64_MAX
 
 enum {

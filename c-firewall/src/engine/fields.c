@@ -37,12 +37,6 @@ static const uint64_t icmp_fields =
 static const uint64_t icmpv6_fields =
     FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD);
 
-// A destination port follows its source port, a code its type.
-static_assert(POLICY_TCP_DPORT == POLICY_TCP_SPORT + 1, "read_ports");
-static_assert(POLICY_UDP_DPORT == POLICY_UDP_SPORT + 1, "read_ports");
-static_assert(POLICY_TH_DPORT == POLICY_TH_SPORT + 1, "read_ports");
-static_assert(POLICY_ICMP_CODE_FIELD == POLICY_ICMP_TYPE_FIELD + 1, "read_icmp");
-static_assert(POLICY_ICMPV6_CODE_FIELD == POLICY_ICMPV6_TYPE_FIELD + 1, "read_icmp");
 static_assert(POLICY_FIELD_COUNT <= 64, "a bit for each field");
 
 static uint32_t be16(const uint8_t *bytes) { return (uint32_t)bytes[0] << 8 | bytes[1]; }
@@ -165,20 +159,20 @@ static uint32_t transport_bytes(const struct packet *packet) {
     return end - packet->transport_offset;
 }
 
-static void read_ports(struct fields *fields, enum policy_field source, const uint8_t *header,
-                       uint32_t bytes) {
+static void read_ports(struct fields *fields, enum policy_field source,
+                       enum policy_field destination, const uint8_t *header, uint32_t bytes) {
     if (bytes >= 2)
         set(fields, source, be16(header));
     if (bytes >= 4)
-        set(fields, source + 1, be16(header + 2));
+        set(fields, destination, be16(header + 2));
 }
 
-static void read_icmp(struct fields *fields, enum policy_field type, const uint8_t *header,
-                      uint32_t bytes) {
+static void read_icmp(struct fields *fields, enum policy_field type, enum policy_field code,
+                      const uint8_t *header, uint32_t bytes) {
     if (bytes >= 1)
         set(fields, type, header[0]);
     if (bytes >= 2)
-        set(fields, type + 1, header[1]);
+        set(fields, code, header[1]);
 }
 
 /// The fields of a protocol that so many bytes of a transport header hold.
@@ -232,23 +226,23 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
         note_beyond(fields, nfproto, packet, bytes);
     if (bytes == 0)
         return;
-    read_ports(fields, POLICY_TH_SPORT, header, bytes);
+    read_ports(fields, POLICY_TH_SPORT, POLICY_TH_DPORT, header, bytes);
     switch (packet->transport_protocol) {
     case IPPROTO_TCP:
-        read_ports(fields, POLICY_TCP_SPORT, header, bytes);
+        read_ports(fields, POLICY_TCP_SPORT, POLICY_TCP_DPORT, header, bytes);
         if (bytes > TCP_FLAGS_OFFSET)
             set(fields, POLICY_TCP_FLAGS, header[TCP_FLAGS_OFFSET]);
         break;
     case IPPROTO_UDP:
-        read_ports(fields, POLICY_UDP_SPORT, header, bytes);
+        read_ports(fields, POLICY_UDP_SPORT, POLICY_UDP_DPORT, header, bytes);
         break;
     case IPPROTO_ICMP:
         if (nfproto == FIELDS_IPV4)
-            read_icmp(fields, POLICY_ICMP_TYPE_FIELD, header, bytes);
+            read_icmp(fields, POLICY_ICMP_TYPE_FIELD, POLICY_ICMP_CODE_FIELD, header, bytes);
         break;
     case IPPROTO_ICMPV6:
         if (nfproto == FIELDS_IPV6)
-            read_icmp(fields, POLICY_ICMPV6_TYPE_FIELD, header, bytes);
+            read_icmp(fields, POLICY_ICMPV6_TYPE_FIELD, POLICY_ICMPV6_CODE_FIELD, header, bytes);
         break;
     default:
         break;

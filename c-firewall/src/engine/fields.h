@@ -29,6 +29,10 @@ struct decide_input;
 /// The bit of a field in fields.present and fields.beyond.
 #define FIELDS_BIT(field) (1ULL << (field))
 
+static inline bool fields_is_present(const struct fields *fields, enum policy_field field) {
+    return fields->present & FIELDS_BIT(field);
+}
+
 /// Where a wide field stands; FIELDS_WIDE_COUNT for a narrow one.
 uint32_t fields_wide_slot(enum policy_field field);
 

@@ -5,6 +5,7 @@
 
 #include "engine/dependency.h"
 #include "engine/fields.h"
+#include "engine/matches.h"
 
 enum {
     LISTS_MAX = COMPILE_INDEXES_MAX + 1, // of rules to be walked in one chain
@@ -47,104 +48,27 @@ struct walk {
     struct waiting stack[POLICY_WAY_MAX];
 };
 
-static bool is_present(const struct walk *walk, enum policy_field field) {
-    return walk->fields.present & FIELDS_BIT(field);
-}
-
-/// What came of looking at a match.
-enum found { FOUND_BEYOND, FOUND_MISSING, FOUND_NOT, FOUND };
-
-static enum found found_if(bool holds) { return holds ? FOUND : FOUND_NOT; }
-
-/// What comes of looking at a field that is not present.
-static enum found not_present(const struct walk *walk, enum policy_field field) {
-    return (walk->fields.beyond & FIELDS_BIT(field)) ? FOUND_BEYOND : FOUND_MISSING;
-}
-
-/// The same of a key: a field that the packet does not have decides, wherever it stands.
-static enum found key_not_present(const struct walk *walk, const struct policy_key *key) {
-    for (uint32_t i = 0; i < key->count; i++)
-        if (!is_present(walk, key->fields[i]) && not_present(walk, key->fields[i]) == FOUND_MISSING)
-            return FOUND_MISSING;
-    return FOUND_BEYOND;
-}
-
-static inline enum found match_narrow(const struct walk *walk, const struct compile_op *op) {
-    if (!is_present(walk, op->field))
-        return not_present(walk, op->field);
-    return found_if(((walk->fields.narrow[op->field] & op->mask) - op->low <= op->span) !=
-                    op->negated);
-}
-
-static inline enum found match_wide(const struct walk *walk, const struct compile_op *op) {
-    const struct compile_wide *wide = &walk->compiled->wides[op->index];
-
-    if (!is_present(walk, wide->field))
-        return not_present(walk, wide->field);
-    return found_if(((walk->fields.wide[wide->slot] & wide->mask) - wide->low <= wide->span) !=
-                    op->negated);
-}
-
-static enum found find_key(const struct walk *walk, const struct compile_op *op,
-                           uint32_t *element) {
-    const struct policy_key *key = &walk->compiled->keys[op->low];
-    uint64_t words[FIELDS_KEY_WORDS_MAX];
-    const uint32_t count = fields_words(&walk->fields, key, words);
-
-    if (count == 0)
-        return key_not_present(walk, key);
-    *element = set_find(&walk->compiled->sets[op->index], &walk->fields, key, words, count);
-    return found_if(*element != LOOKUP_NONE);
-}
-
-/// Looks a key up in a set. element: its number, if found.
-static enum found find(const struct walk *walk, const struct compile_op *op, uint32_t *element) {
-    const struct lookup *single = &walk->compiled->sets[op->index].single;
-
-    if (op->code == COMPILE_SHAPE_KEY)
-        return find_key(walk, op, element);
-    if (!is_present(walk, op->field))
-        return not_present(walk, op->field);
-    if (op->code == COMPILE_SHAPE_NARROW) {
-        *element = lookup_find(single, walk->fields.narrow[op->field] & op->mask);
-    } else {
-        const struct compile_wide *wide = &walk->compiled->wides[op->low];
-
-        *element = lookup_find_wide(single, walk->fields.wide[wide->slot] & wide->mask);
-    }
-    return found_if(*element != LOOKUP_NONE);
-}
-
-static inline enum found match_set(const struct walk *walk, const struct compile_op *op) {
-    uint32_t element;
-    const enum found found = find(walk, op, &element);
-
-    if (found < FOUND_NOT || !op->negated)
-        return found;
-    return found == FOUND ? FOUND_NOT : FOUND;
-}
-
 static void set_mark(struct walk *walk, uint32_t mark) {
     walk->fields.narrow[POLICY_META_MARK] = mark;
     walk->outcome->mark = mark;
     walk->outcome->mark_set = true;
 }
 
-static enum found mark_map(struct walk *walk, const struct compile_op *op) {
+static enum match mark_map(struct walk *walk, const struct compile_op *op) {
     uint32_t element;
-    const enum found found = find(walk, op, &element);
+    const enum match found = matches_find(walk->compiled, &walk->fields, op, &element);
 
-    if (found == FOUND)
+    if (found == MATCH_FOUND)
         set_mark(walk, walk->compiled->sets[op->index].marks[element]);
     return found;
 }
 
-static enum found vmap(const struct walk *walk, const struct compile_op *op,
+static enum match vmap(const struct walk *walk, const struct compile_op *op,
                        struct set_target *target) {
     uint32_t element;
-    const enum found found = find(walk, op, &element);
+    const enum match found = matches_find(walk->compiled, &walk->fields, op, &element);
 
-    if (found == FOUND)
+    if (found == MATCH_FOUND)
         *target = walk->compiled->sets[op->index].targets[element];
     return found;
 }
@@ -183,13 +107,6 @@ static void reject(struct walk *walk, const struct compile_op *op) {
     };
 }
 
-/// Why a match did not hold.
-static enum decide_why why_not(enum found found) {
-    if (found == FOUND_BEYOND)
-        return DECIDE_BEYOND;
-    return found == FOUND_MISSING ? DECIDE_MISSING : DECIDE_DIFFERS;
-}
-
 /// Does what a statement says.
 /// - target: where it leads, if it is a verdict; else untouched.
 /// - Returns DECIDE_HELD if the rule goes on behind it.
@@ -198,17 +115,17 @@ __attribute__((always_inline)) static inline enum decide_why
 walk_statement(struct walk *walk, const struct compile_op *op, struct set_target *target) {
     const struct compiled *compiled = walk->compiled;
     const struct decide_input *input = walk->input;
-    enum found found = FOUND;
+    enum match found = MATCH_FOUND;
 
     switch ((enum compile_kind)op->kind) {
     case COMPILE_NARROW:
-        found = match_narrow(walk, op);
+        found = matches_narrow(&walk->fields, op);
         break;
     case COMPILE_WIDE:
-        found = match_wide(walk, op);
+        found = matches_wide(walk->compiled, &walk->fields, op);
         break;
     case COMPILE_SET:
-        found = match_set(walk, op);
+        found = matches_set(walk->compiled, &walk->fields, op);
         break;
     case COMPILE_COUNTER:
         flow_count(walk->counters, op->index, input->length);
@@ -242,48 +159,7 @@ walk_statement(struct walk *walk, const struct compile_op *op, struct set_target
         found = vmap(walk, op, target);
         break;
     }
-    return found == FOUND ? DECIDE_HELD : why_not(found);
-}
-
-/// The key of a match or map.
-static struct policy_key key_of(const struct walk *walk, const struct compile_op *op) {
-    const bool is_set = op->kind != COMPILE_NARROW && op->kind != COMPILE_WIDE;
-
-    if (is_set && op->code == COMPILE_SHAPE_KEY)
-        return walk->compiled->keys[op->low];
-    if (op->kind == COMPILE_WIDE)
-        return (struct policy_key){1, {walk->compiled->wides[op->index].field}};
-    return (struct policy_key){1, {(enum policy_field)op->field}};
-}
-
-/// Whether a statement looks at a key.
-static bool has_key(const struct compile_op *op) {
-    return op->kind <= COMPILE_SET || op->kind == COMPILE_MARK_MAP || op->kind == COMPILE_VMAP;
-}
-
-/// Notes the values that a match or map did not hold for, or the first that is missing or beyond,
-/// as step->why says.
-static void note_values(const struct walk *walk, const struct compile_op *op,
-                        struct decide_step *step) {
-    struct policy_key key;
-
-    if (!has_key(op))
-        return;
-    key = key_of(walk, op);
-    for (uint32_t i = 0; i < key.count; i++) {
-        const enum policy_field field = key.fields[i];
-
-        if (!is_present(walk, field)) {
-            const bool beyond = not_present(walk, field) == FOUND_BEYOND;
-
-            if (beyond != (step->why == DECIDE_BEYOND))
-                continue;
-            step->missing = field;
-            step->values_count = 0;
-            return;
-        }
-        step->values[step->values_count++] = fields_value(&walk->fields, key.fields[i]);
-    }
+    return matches_why_not(found);
 }
 
 /// Tells of a rule that was walked as far as statement.
@@ -302,7 +178,8 @@ static void record(const struct walk *walk, uint32_t rule, uint32_t statement, e
     step.place.rule = rule - walk->compiled->chains[walk->frame.chain].first_rule;
     step.place.statement = statement;
     if (why == DECIDE_DIFFERS || why == DECIDE_MISSING || why == DECIDE_BEYOND)
-        note_values(walk, &walk->compiled->ops[walked->first + statement], &step);
+        matches_note_values(walk->compiled, &walk->fields,
+                            &walk->compiled->ops[walked->first + statement], &step);
     walk->recorder->rule(walk->recorder->context, &step);
 }
 
@@ -360,7 +237,7 @@ static void add_candidates(struct walk *walk, const struct compile_index *index)
     const struct candidates *candidates = &index->candidates;
     uint32_t list;
 
-    if (!is_present(walk, index->field))
+    if (!fields_is_present(&walk->fields, index->field))
         return;
     if (index->slot < FIELDS_WIDE_COUNT)
         list = lookup_find_wide(&candidates->lookup, walk->fields.wide[index->slot]);
@@ -448,6 +325,12 @@ static enum policy_verdict end_by_rule(struct walk *walk, enum policy_verdict ve
     return verdict;
 }
 
+static enum policy_verdict end_by_policy(struct walk *walk, uint32_t base) {
+    walk->outcome->by = DECIDE_BY_POLICY;
+    walk->outcome->chain = base;
+    return walk->compiled->chains[base].policy;
+}
+
 /// Walks a base chain and all that it leads to. Returns POLICY_ACCEPT or POLICY_DROP.
 static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
     walk->depth = 0;
@@ -468,9 +351,7 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
         case POLICY_RETURN:
             if (leave(walk))
                 break;
-            walk->outcome->by = DECIDE_BY_POLICY;
-            walk->outcome->chain = base;
-            return walk->compiled->chains[base].policy;
+            return end_by_policy(walk, base);
         case POLICY_JUMP:
             remember(walk, rule);
             walk->way++;

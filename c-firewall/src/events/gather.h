@@ -14,10 +14,11 @@
 #include "worker/event.h"
 
 enum {
-    EVENTS_POLICIES = 2, // that records can be about: the one at hand, and the one before
+    EVENTS_POLICIES =
+        2, // the policies that records can be about: the one at hand, and the one before
 };
 
-/// Of a generation.
+/// What is known of a generation.
 struct events_known {
     uint32_t generation;
     const struct policy *policy;
@@ -43,7 +44,7 @@ struct events_gather {
     uint32_t rate;
     uint64_t tokens; // of --events-rate, in billionths of a line
     uint64_t refilled_ns;
-    uint64_t left_out;  // since it was told
+    uint64_t left_out;  // lines left out since it was told last
     uint64_t lost_told; // of bell.lost
     uint64_t told_ns;
 };

@@ -20,7 +20,7 @@
 
 enum events_sink_kind {
     EVENTS_SINK_NONE,
-    EVENTS_SINK_FILE, // or a pipe, or a device
+    EVENTS_SINK_FILE, // a file, a pipe or a device
     EVENTS_SINK_STDOUT,
     EVENTS_SINK_UNIX,
     EVENTS_SINK_TAIL,
@@ -44,10 +44,10 @@ struct events_sink {
     // The thread's own.
     struct events_lines writing;
     size_t written;     // of writing
-    bool blocked;       // there is more to write than is taken
-    bool troubled;      // and that was told
+    bool blocked;       // there is more to write than the sink takes at once
+    bool troubled;      // the sink takes no lines, which has been told
     uint64_t lost_then; // when the trouble began
-    uint64_t retry_ns;  // with an error: when it is tried again
+    uint64_t retry_ns;  // after an error: when it is tried again
 };
 
 /// Opens what --events names. inherited: see events_open. Zeroed the sink is none.

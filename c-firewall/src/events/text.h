@@ -34,8 +34,4 @@ char *events_text_log(const struct event_text *text, uint32_t log);
 char *events_text_own_line(uint64_t time_ns, enum events_kind kind,
                            const struct events_facts *facts);
 
-/// What tells a flow from others: the same in both directions. 51 bits, as Suricata's.
-/// - Returns 0 if the packet's addresses are not known.
-uint64_t events_text_flow_id(const struct packet *packet);
-
 #endif

@@ -89,14 +89,13 @@ static void put_protocol(FILE *out, const struct packet *packet) {
 }
 
 void describe_packet(FILE *out, const struct packet *packet, enum packet_status status) {
+    const uint8_t *addresses = packet_addresses(packet);
     const bool is_ipv4 = packet->version == 4;
-    const uint32_t header = is_ipv4 ? PACKET_IPV4_HEADER_BYTES : PACKET_IPV6_HEADER_BYTES;
-    const uint8_t *addresses = packet->bytes + (is_ipv4 ? 12 : 8);
 
-    if (packet->version != 0 && packet->captured >= header) {
+    if (addresses) {
         put_address(out, addresses, is_ipv4, packet->has_ports, packet->source_port);
         fputs(" > ", out);
-        put_address(out, addresses + (is_ipv4 ? 4 : 16), is_ipv4, packet->has_ports,
+        put_address(out, addresses + packet_address_bytes(packet), is_ipv4, packet->has_ports,
                     packet->destination_port);
         put_protocol(out, packet);
         fputs(", ", out);

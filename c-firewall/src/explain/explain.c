@@ -155,7 +155,7 @@ static void add_verdict(struct explain_sums *sums, enum verdict verdict) {
         sums->dropped++;
 }
 
-/// Whether an reply to the packet at hand would be sent.
+/// Whether a reply to the packet at hand would be sent.
 static bool has_reply(const struct explain *explain, const struct packet *inspected) {
     uint8_t reply[REJECT_IPV6_MAX];
 
@@ -243,20 +243,28 @@ static int explain_capture(struct explain *explain, struct failure *failure) {
     return 0;
 }
 
+static int explain_all(struct explain *explain, struct failure *failure) {
+    const struct options *options = explain->options;
+    int result = parse_file(options->policy, &explain->policy, failure);
+
+    if (result < 0)
+        return result;
+    explain->hook =
+        options->explain.has_hook ? options->explain.hook : first_hook(&explain->policy);
+    result = engine_make(&explain->daemon, explain, false, failure);
+    if (result == 0)
+        result = engine_make(&explain->linear, explain, true, failure);
+    if (result == 0)
+        result = explain_capture(explain, failure);
+    fflush(stdout); // what was explained stands before what went wrong
+    return result;
+}
+
 int explain_run(const struct options *options) {
     struct explain explain = {.options = options};
     struct failure failure;
-    int result = parse_file(options->policy, &explain.policy, &failure);
+    const int result = explain_all(&explain, &failure);
 
-    if (result < 0)
-        return log_fail(&failure);
-    explain.hook = options->explain.has_hook ? options->explain.hook : first_hook(&explain.policy);
-    result = engine_make(&explain.daemon, &explain, false, &failure);
-    if (result == 0)
-        result = engine_make(&explain.linear, &explain, true, &failure);
-    if (result == 0)
-        result = explain_capture(&explain, &failure);
-    fflush(stdout); // what was explained stands before what went wrong
     trace_free(&explain.trace);
     engine_free(&explain.linear);
     engine_free(&explain.daemon);

@@ -98,7 +98,7 @@ static void put_verdict(FILE *out, const struct explain *explain) {
         fputs(" with ", out);
         describe_reply(out, &outcome->reject, explain->packet.version);
     } else if (outcome->verdict == VERDICT_REJECT) {
-        fputs(" without an reply", out);
+        fputs(" without a reply", out);
     }
     put_by(out, explain);
     if (outcome->mark_set)

@@ -33,25 +33,31 @@ bool guard_wanted(const struct options *options) {
     return options->deadline_ms > 0 || options->fail_open[OPTIONS_CRASH];
 }
 
-/// Ends the guard that owns a queue whose firewall is gone.
-static void relieve(uint16_t number) {
-    const uint64_t due_ns = wait_clock() + (uint64_t)GONE_MS * NS_PER_MS;
-    const struct timespec step = {.tv_nsec = (long)STEP_MS * NS_PER_MS};
+/// Finds the guard that owns a queue whose firewall is gone.
+static bool find_bereaved(uint16_t number, pid_t *pid) {
     struct queue_figures figures;
     struct queue_owner owner;
 
     // A firewall that still runs is found before its guard.
-    while (queue_proc_figures(number, &figures) == 0 &&
-           queue_proc_owner(figures.portid, &owner) == 0 && strcmp(owner.comm, GUARD_NAME) == 0 &&
-           wait_clock() < due_ns) {
-        kill(owner.pid, SIGKILL); // also if it is stopped
-        nanosleep(&step, NULL);
-    }
+    if (queue_proc_figures(number, &figures) < 0 || queue_proc_owner(figures.portid, &owner) < 0 ||
+        strcmp(owner.comm, GUARD_NAME) != 0)
+        return false;
+    *pid = owner.pid;
+    return true;
 }
 
 void guard_relieve(const struct options *options) {
-    for (uint32_t number = options->queue_first; number <= options->queue_last; number++)
-        relieve((uint16_t)number);
+    const struct timespec step = {.tv_nsec = (long)STEP_MS * NS_PER_MS};
+
+    for (uint32_t number = options->queue_first; number <= options->queue_last; number++) {
+        const uint64_t due_ns = wait_clock() + (uint64_t)GONE_MS * NS_PER_MS;
+        pid_t guard;
+
+        while (find_bereaved((uint16_t)number, &guard) && wait_clock() < due_ns) {
+            kill(guard, SIGKILL); // also if it is stopped
+            nanosleep(&step, NULL);
+        }
+    }
 }
 
 static char *mode_of(const struct options *options, enum options_situation situation) {

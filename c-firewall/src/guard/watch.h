@@ -5,10 +5,9 @@
 // waits. If a look finds packets waiting, and the same number answered by the firewall as all looks
 // of a deadline before, the firewall stalls; packets up to the last id of the oldest of these looks
 // have waited for the whole deadline and are due. What the guard answers itself is no progress.
-// With
-// --fail overload=open a packet that the socket has no room for counts as offered and passes, which
-// looks as if it had been answered; so there the first message in the socket decides, too: as long
-// as it stays the same, nobody takes anything out.
+// With --fail overload=open a packet that the socket has no room for counts as offered and passes,
+// which looks as if it had been answered; so there the first message in the socket decides, too: as
+// long as it stays the same, nobody takes anything out.
 #ifndef GUARD_WATCH_H
 #define GUARD_WATCH_H
 

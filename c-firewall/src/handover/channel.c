@@ -16,7 +16,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 enum {
-    ROOM_STEP_BYTES = 65536, // by which the room for a line grows at least
+    ROOM_STEP_BYTES = 65536, // the least bytes by which the room for a line grows
 };
 
 /// A control message with one descriptor.

@@ -14,7 +14,7 @@
 
 enum {
     HANDOVER_LINE_BYTES = 256 * 1024, // of a line with its end
-    HANDOVER_FDS_MAX = 320,           // that may wait for their lines
+    HANDOVER_FDS_MAX = 320,           // the most descriptors that may wait for their lines
 };
 
 /// A connection. handover_channel_close frees it.
@@ -37,7 +37,7 @@ int handover_channel_inherited(void);
 void handover_channel_open(struct handover_channel *channel, int fd, const char *whose,
                            uint32_t timeout_ms);
 
-/// Has everybody wait for so long from now on.
+/// Sets the deadline to so long from now.
 void handover_channel_extend(struct handover_channel *channel, uint32_t timeout_ms);
 
 /// Has everybody wait until then, by wait_clock.

@@ -17,7 +17,7 @@
 struct handover_giving {
     struct handover_channel channel;
     struct handover_rules rules;
-    bool told; // all that can be told before anything has stopped was told
+    bool told; // whether all has been told that can be told before anything stops
     struct handover_memory states, sums; // room for what will be written
 };
 
@@ -32,7 +32,7 @@ int handover_give_prepare(const struct state *state, int client_fd, enum queue_k
 /// What to poll for reading; there is also something to do by handover_give_due_ns.
 int handover_give_fd(const struct handover_giving *giving);
 
-/// Of wait_clock: when handover_give_go_on is to be called at the latest.
+/// The time, of wait_clock, when handover_give_go_on is to be called at the latest.
 uint64_t handover_give_due_ns(const struct handover_giving *giving);
 
 /// Does a part of what there is to do before the new one can say "commit", or looks whether it has.

@@ -60,7 +60,7 @@ struct handover {
     uint32_t queue_count;
     struct worker_handover *queues;
     uint64_t counts[COUNT_COUNT];
-    // Of each count, and of each counter of a queue, that will come.
+    // The places of each count, and of each counter of a queue, that will come.
     struct handover_places count_places, stat_places;
     struct migration_side side;     // the rules of its policy
     struct migration migration;     // what became of them in our policy, if we have one
@@ -71,7 +71,7 @@ struct handover {
     int rules;                       // the memory of rules; -1 = none
     struct handover_channel channel; // to the old one
     uint64_t committed_ns;           // of wait_clock, when "commit" was said
-    uint64_t waited_ns;              // that packets waited for
+    uint64_t waited_ns;              // how long packets waited
 };
 
 /// Makes one of nothing, which handover_free can be given.

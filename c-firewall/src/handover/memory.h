@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-    HANDOVER_MEMORY_STEP_BYTES = 65536, // written at a time
+    HANDOVER_MEMORY_STEP_BYTES = 65536, // the bytes that are written at a time
 };
 
 /// Memory that is being written.
@@ -23,7 +23,7 @@ struct handover_memory {
 /// Memory that another process has passed.
 struct handover_sealed {
     int fd;        // -1 = closed
-    uint64_t size; // which nobody can change
+    uint64_t size; // its size in bytes, which nobody can change
 };
 
 /// Makes memory of no bytes. Returns 0, or -errno with it closed.
@@ -35,7 +35,7 @@ int handover_memory_put(struct handover_memory *memory, const void *bytes, size_
 /// Appends a number, as little-endian bytes. Returns 0 or -errno.
 int handover_memory_put_number(struct handover_memory *memory, uint64_t number);
 
-/// Has the system find the room for so many bytes, so that writing them takes no time for that.
+/// Reserves room for so many bytes, so that writing them need not.
 /// - Returns 0 or -errno.
 int handover_memory_reserve(struct handover_memory *memory, uint64_t size);
 

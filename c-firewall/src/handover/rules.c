@@ -13,7 +13,7 @@
 
 enum {
     RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // of a rule at least
-    AT_A_TIME = 2048,                                         // rules: some milliseconds
+    AT_A_TIME = 2048, // the rules that are written at a time, which takes some milliseconds
 };
 
 static int put_length(struct handover_memory *memory, size_t length) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/object.h"
 #include "control/request.h"
 #include "packet/packet.h"
 #include "packet/verdict.h"
@@ -57,10 +58,6 @@ static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
     return name;
 }
 
-static void put_number(json_t *object, const char *key, uint64_t number) {
-    json_object_set_new_nocheck(object, key, json_integer((json_int_t)number));
-}
-
 static json_t *string_or_null(const char *text) {
     return text ? json_string_nocheck(text) : json_null();
 }
@@ -103,26 +100,10 @@ int handover_state_make(struct handover *state, uint32_t queues) {
 static json_t *queue_object(const struct worker_handover *queue) {
     json_t *object = json_object();
 
-    put_number(object, "queue", queue->number);
-    put_number(object, "copy_bytes", queue->handover.copy_bytes);
-    put_number(object, "flags", queue->handover.flags);
+    object_put_number(object, "queue", queue->number);
+    object_put_number(object, "copy_bytes", queue->handover.copy_bytes);
+    object_put_number(object, "flags", queue->handover.flags);
     return object;
-}
-
-/// The line's text with its end; NULL = no memory. Gives the object up.
-static char *line_of(json_t *object) {
-    char *text = json_dumps(object, JSON_COMPACT);
-    const size_t length = text ? strlen(text) : 0;
-    char *line = text ? realloc(text, length + 2) : NULL;
-
-    json_decref(object);
-    if (!line) {
-        free(text);
-        return NULL;
-    }
-    line[length] = '\n';
-    line[length + 1] = '\0';
-    return line;
 }
 
 char *handover_state_print(const struct handover *state) {
@@ -136,17 +117,17 @@ char *handover_state_print(const struct handover *state) {
         json_array_append_new(stats, json_string_nocheck(stats_word_name(i, name)));
     for (uint32_t i = 0; i < state->queue_count; i++)
         json_array_append_new(queues, queue_object(&state->queues[i]));
-    json_object_set_new_nocheck(object, "ok", json_true());
-    put_number(object, "version", CONTROL_VERSION);
-    put_number(object, "pid", (uint64_t)state->pid);
-    put_number(object, "generation", state->generation);
+    object_put(object, "ok", json_true());
+    object_put_number(object, "version", CONTROL_VERSION);
+    object_put_number(object, "pid", (uint64_t)state->pid);
+    object_put_number(object, "generation", state->generation);
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
-        json_object_set_new_nocheck(object, handover_state_fd_name((enum handover_fd)i),
-                                    string_or_null(state->options[i]));
-    json_object_set_new_nocheck(object, "counts", counts);
-    json_object_set_new_nocheck(object, "stats", stats);
-    json_object_set_new_nocheck(object, "queues", queues);
-    return line_of(object);
+        object_put(object, handover_state_fd_name((enum handover_fd)i),
+                   string_or_null(state->options[i]));
+    object_put(object, "counts", counts);
+    object_put(object, "stats", stats);
+    object_put(object, "queues", queues);
+    return object_line(object);
 }
 
 int handover_state_fail_part(const char *part, struct failure *failure) {

@@ -19,7 +19,7 @@
 
 enum {
     METRICS_CONNECTIONS_MAX = 16,      // at a time
-    METRICS_CONNECTION_MS = 10 * 1000, // from accept to close
+    METRICS_CONNECTION_MS = 10 * 1000, // the time from accept to close
     METRICS_REQUEST_BYTES = 16 * 1024, // of a request's head
     METRICS_SHARE = 9,
 };

@@ -36,27 +36,28 @@ const char *options_conntrack_name(enum options_conntrack conntrack) {
     return conntrack_names[conntrack];
 }
 
+/// Reads the first and the last queue of "N" or "N:M".
+static bool read_queues(const char *value, uint16_t *first, uint16_t *last) {
+    const char *colon = strchr(value, ':'), *end = value + strlen(value);
+    uint32_t from, to;
+
+    if (!values_read_number(value, colon ? colon : end, UINT16_MAX, &from))
+        return false;
+    to = from;
+    if (colon && !values_read_number(colon + 1, end, UINT16_MAX, &to))
+        return false;
+    if (to < from || to - from >= OPTIONS_QUEUES_MAX)
+        return false;
+    *first = (uint16_t)from;
+    *last = (uint16_t)to;
+    return true;
+}
+
 static int check_queue(const struct values *values, struct options *options) {
     const char *value = values_get(values, OPTION_QUEUE);
-    const char *colon, *end;
-    uint32_t first, last;
 
-    if (!value)
+    if (!value || read_queues(value, &options->queue_first, &options->queue_last))
         return 0;
-    end = value + strlen(value);
-    colon = strchr(value, ':');
-    if (!values_read_number(value, colon ? colon : end, UINT16_MAX, &first))
-        goto fail;
-    last = first;
-    if (colon && !values_read_number(colon + 1, end, UINT16_MAX, &last))
-        goto fail;
-    if (last < first || last - first >= OPTIONS_QUEUES_MAX)
-        goto fail;
-    options->queue_first = (uint16_t)first;
-    options->queue_last = (uint16_t)last;
-    return 0;
-
-fail:
     return values_fail(values, OPTION_QUEUE, "N or N:M, 0 <= N <= M <= 65535, at most 256 queues");
 }
 
@@ -142,7 +143,7 @@ static int check_policy(const struct values *values, const struct options *optio
     return 0;
 }
 
-/// The values of a command line without a command, in the order of the help text.
+/// Takes the values of a command line without a command, in the order of the help text.
 static int check_run(const struct values *values, struct options *options) {
     int backend = options->backend, profile = options->profile, gso = options->gso;
     int conntrack = options->conntrack;
@@ -177,6 +178,17 @@ static int check_run(const struct values *values, struct options *options) {
     return check_policy(values, options) < 0 ? -EINVAL : options_daemon_alone(values);
 }
 
+/// Takes the values of `check`.
+static int check_check(const struct values *values, struct options *options) {
+    const char *policy = values->arguments->words[0];
+
+    if (values_path(values, policy) < 0)
+        return -EINVAL;
+    options->policy = policy;
+    options->print = values_get(values, OPTION_PRINT);
+    return 0;
+}
+
 int options_parse(int argc, char **argv, struct options *options, struct failure *failure) {
     struct arguments arguments;
     const struct values values = {.arguments = &arguments, .failure = failure};
@@ -188,10 +200,8 @@ int options_parse(int argc, char **argv, struct options *options, struct failure
         return arguments.text == ARGUMENTS_HELP ? OPTIONS_ACTION_HELP : OPTIONS_ACTION_VERSION;
     checked = profiles[profile_of(&values)];
     if (arguments.command == ARGUMENTS_CHECK) {
-        if (values_path(&values, arguments.words[0]) < 0)
+        if (check_check(&values, &checked) < 0)
             return -EINVAL;
-        checked.policy = arguments.words[0];
-        checked.print = values_get(&values, OPTION_PRINT);
     } else if (arguments.command == ARGUMENTS_EXPLAIN) {
         if (options_explain_values(&values, &checked) < 0)
             return -EINVAL;

@@ -24,7 +24,7 @@ enum { OPTIONS_QUEUES_MAX = 256 };
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
-/// What to do with a good command line.
+/// What a valid command line asks for.
 enum options_action {
     OPTIONS_ACTION_RUN,
     OPTIONS_ACTION_CHECK,   // options.policy; options.print

@@ -200,8 +200,8 @@ static uint32_t extension_bytes(uint8_t type, uint8_t length) {
 
 /// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
 /// the chain follows in a later fragment.
-static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t offset) {
-    const uint8_t *extension = packet->bytes + offset;
+static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t offset,
+                                              const uint8_t *extension) {
     const uint32_t offset_flags = be16(extension + 2);
     const uint32_t fragment_offset = offset_flags & IPV6_OFFSET_MASK;
     const uint32_t fragment_bytes = packet->end - offset - PACKET_IPV6_EXTENSION_BYTES;
@@ -236,7 +236,7 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
         if (!fits(packet, *offset, bytes))
             return PACKET_IPV6_EXTENSION_SHORT;
         if (packet->protocol == IPPROTO_FRAGMENT) {
-            const enum packet_status status = parse_ipv6_fragment(packet, *offset);
+            const enum packet_status status = parse_ipv6_fragment(packet, *offset, extension);
 
             if (status != PACKET_OK || packet->later_fragment)
                 return status;
@@ -325,4 +325,14 @@ enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_
         return parse_ipv6(packet);
     packet->version = 0;
     return PACKET_VERSION;
+}
+
+uint32_t packet_address_bytes(const struct packet *packet) { return packet->version == 4 ? 4 : 16; }
+
+const uint8_t *packet_addresses(const struct packet *packet) {
+    if (packet->version == 4 && packet->captured >= PACKET_IPV4_HEADER_BYTES)
+        return packet->bytes + 12;
+    if (packet->version == 6 && packet->captured >= PACKET_IPV6_HEADER_BYTES)
+        return packet->bytes + 8;
+    return NULL;
 }

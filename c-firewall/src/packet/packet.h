@@ -20,9 +20,8 @@ enum {
     PACKET_UDP_HEADER_BYTES = 8,
     PACKET_ICMP_HEADER_BYTES = 8,
     PACKET_LENGTH_MAX = 65535, // what a 16-bit length field can say
-    // To be copied of a packet so that it shows whether it is malformed: IPv6, as many extension
-    // headers as are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all
-    // options.
+    // The bytes of a packet that show whether it is malformed: IPv6, as many extension headers as
+    // are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
     PACKET_COPY_BYTES = 128,
 };
 
@@ -75,5 +74,11 @@ struct packet {
 /// - Cannot fail: the status says what was found.
 enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_t original,
                                 struct packet *packet);
+
+/// Bytes of an address of the packet's version, 4 or 6.
+uint32_t packet_address_bytes(const struct packet *packet);
+
+/// The two addresses of the IP header side by side, source first; NULL if they were not captured.
+const uint8_t *packet_addresses(const struct packet *packet);
 
 #endif

@@ -22,9 +22,9 @@ enum verdict {
     VERDICT_COUNT
 };
 
-/// Packets of successive ids that share a verdict, or a gap: one netlink message. A batch verdict
-/// of the kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the runs of a batch
-/// must be sent in order, and none goes over an id that is not in it.
+/// A run: packets of successive ids that share a verdict, or a gap. It is one netlink message. A
+/// batch verdict of the kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the
+/// runs of a batch must be sent in order, and none goes over an id that is not in it.
 struct verdict_run {
     uint32_t kernel; // NF_* value, host order
     bool has_mark;
@@ -86,7 +86,7 @@ void verdict_batch_skip(struct verdict_batch *batch);
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
                       uint32_t argument);
 
-/// To be called behind the last packet: answers those that were passed over behind it, as far as
+/// To be called after the last packet: gives verdicts to those passed over after it, as far as
 /// their ids are known. The n-th message behind an id has an id at least n later, and all that come
 /// after it have still later ones.
 void verdict_batch_finish(struct verdict_batch *batch);

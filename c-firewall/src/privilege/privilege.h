@@ -14,7 +14,7 @@
 #include "options/options.h"
 #include "ruleset/load.h"
 
-/// What the parent's end is to do (PR_SET_PDEATHSIG).
+/// The signal that the parent's end sends (PR_SET_PDEATHSIG).
 struct privilege_end {
     pid_t parent;
     int signal; // 0 = nothing
@@ -51,7 +51,7 @@ int privilege_none(struct failure *failure);
 int privilege_drop(const struct options *options, const struct loaded *loaded,
                    struct failure *failure);
 
-/// The same for the guard, which needs CAP_NET_ADMIN and no file.
+/// Gives up what the guard does not need: it needs CAP_NET_ADMIN and no file.
 /// - user: as --user; NULL = the default.
 int privilege_drop_guard(const char *user, bool sandbox, struct failure *failure);
 

@@ -58,7 +58,7 @@ static const struct {
     {SCMP_SYS(setsockopt), 1, IPPROTO_TCP},
 };
 
-/// Of an argument that the kernel takes as an int.
+/// The bits of an argument that the kernel takes as an int.
 #define INT_MASK UINT32_MAX
 
 /// Known before a call is forbidden, because a signal handler can't ask for them.

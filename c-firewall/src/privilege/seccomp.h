@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 
-/// Whose list.
+/// The process that a list of calls is for.
 enum privilege_list { PRIVILEGE_FIREWALL, PRIVILEGE_GUARD, PRIVILEGE_LIST_COUNT };
 
 /// Lets the calling thread, and those that it starts, make the calls of a list only. Another call

@@ -11,7 +11,8 @@
 #define QUEUE_PROC_NETLINK "/proc/net/netlink"
 #define QUEUE_PROC_GIVEN                                                                           \
     "TWINWALL_FIGURES_FD" // the variable that names a descriptor of QUEUE_PROC_QUEUES
-#define QUEUE_PROC_GUARD "firewall-guard" // a process that has the socket beside its owner
+#define QUEUE_PROC_GUARD                                                                           \
+    "firewall-guard" // the name of the guard, which has the socket beside its owner
 
 enum {
     QUEUE_PROC_COMM_BYTES =

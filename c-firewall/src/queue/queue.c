@@ -71,7 +71,8 @@ static void fail_capability(struct failure *failure) {
                 "or give the program the capability (setcap cap_net_admin+ep)");
 }
 
-/// Tells why BIND failed: EPERM stands for a missing capability and for a queue of another's.
+/// Tells why BIND failed: EPERM stands for a missing capability or for a queue that another process
+/// owns.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
     const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;

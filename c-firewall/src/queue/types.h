@@ -17,8 +17,8 @@ enum {
     QUEUE_VERDICT_BYTES = 40,     // of a verdict message with a mark
     QUEUE_FLAGS_ALL = 15,         // NFQA_CFG_F_*: all that are ever asked for
     QUEUE_GAP_SEQUENCE = 1,       // nlmsg_seq of a verdict on a gap; that of others is 0
-    QUEUE_PAUSE_NS = 1000000,     // when the kernel has no room for verdicts
-    QUEUE_TRIES_MAX = 1000,       // to send them, where somebody waits for the end
+    QUEUE_PAUSE_NS = 1000000,     // the pause when the kernel has no room for verdicts
+    QUEUE_TRIES_MAX = 1000, // how often sending them is tried, where somebody waits for the end
 };
 
 #define QUEUE_UNKNOWN UINT32_MAX // a uid, gid or ct_info that the kernel didn't tell
@@ -125,7 +125,7 @@ struct queue {
     uint32_t pending_overruns;    // ENOBUFS met while configuring
     bool bound;                   // the kernel knows us as the owner, by a socket of our own
     bool handed;                  // another process may configure it, see queue_resume
-    bool refresh;                 // and what waits may be less than we ask for
+    bool refresh;                 // the packets that wait may have fewer bytes than we ask for
     struct queue_packet *packets; // settings.batch of them
     size_t verdicts_max;          // runs that there is room for in verdicts
     size_t verdicts_most;         // runs that the kernel takes in one message

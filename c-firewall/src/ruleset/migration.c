@@ -253,7 +253,7 @@ struct first {
     uint32_t of[MIGRATION_KIND_COUNT];
 };
 
-/// Of each rule. NULL = no memory.
+/// Counts the statements before each rule, by kind. NULL = no memory.
 static struct first *make_firsts(const struct migration_side *side) {
     struct first *firsts = calloc(side->rule_count + 1U, sizeof *firsts);
 

@@ -25,7 +25,7 @@ enum policy_type {
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
     POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
-    POLICY_BOOLEAN, // of exthdr: exists 1, missing 0
+    POLICY_BOOLEAN, // what exthdr compares with: exists 1, missing 0
     POLICY_TYPE_COUNT
 };
 

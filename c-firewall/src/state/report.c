@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/object.h"
 #include "options/daemon.h"
 #include "queue/proc.h"
 #include "state/report_policy.h"
@@ -114,14 +115,6 @@ static void print_ledgers(FILE *out, const struct ledger *ledgers, size_t count)
     }
 }
 
-static void put_number(json_t *object, const char *key, uint64_t value) {
-    json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
-static void put_string(json_t *object, const char *key, const char *value) {
-    json_object_set_new(object, key, json_string(value));
-}
-
 static json_t *start_object(const struct options *options, const struct requirement *requirement,
                             uint32_t receive_buffer, const struct contract *contract,
                             uint64_t time_ms) {
@@ -131,28 +124,27 @@ static json_t *start_object(const struct options *options, const struct requirem
 
     for (unsigned int number = options->queue_first; number <= options->queue_last; number++)
         json_array_append_new(queues, json_integer(number));
-    put_string(object, "event", "start");
-    put_string(object, "program", OPTIONS_PROGRAM);
-    put_string(object, "version", OPTIONS_VERSION);
-    put_number(object, "time_ms", time_ms);
-    json_object_set_new(object, "queues", queues);
-    put_string(object, "backend", options_backend_name(options->backend));
-    put_string(object, "profile", options_profile_name(options->profile));
-    put_number(object, "copy_bytes", options->copy_bytes);
-    put_number(object, "batch", options->batch);
-    put_number(object, "receive_buffer", receive_buffer);
-    put_number(object, "queue_length", options->queue_length);
-    json_object_set_new(object, "gso", json_boolean(options->gso));
-    json_object_set_new(object, "spin_us",
-                        options->profile == OPTIONS_PAPER ? json_null()
-                                                          : json_integer(options->spin_us));
-    put_number(object, "coalesce_us", options->coalesce_us);
-    put_string(object, "fail", options_fail_text(options, fail));
-    put_number(object, "deadline_ms", options->deadline_ms);
-    put_string(object, "default", verdict_name(options->default_verdict));
+    object_put_string(object, "event", "start");
+    object_put_string(object, "program", OPTIONS_PROGRAM);
+    object_put_string(object, "version", OPTIONS_VERSION);
+    object_put_number(object, "time_ms", time_ms);
+    object_put(object, "queues", queues);
+    object_put_string(object, "backend", options_backend_name(options->backend));
+    object_put_string(object, "profile", options_profile_name(options->profile));
+    object_put_number(object, "copy_bytes", options->copy_bytes);
+    object_put_number(object, "batch", options->batch);
+    object_put_number(object, "receive_buffer", receive_buffer);
+    object_put_number(object, "queue_length", options->queue_length);
+    object_put_bool(object, "gso", options->gso);
+    object_put(object, "spin_us",
+               options->profile == OPTIONS_PAPER ? json_null() : json_integer(options->spin_us));
+    object_put_number(object, "coalesce_us", options->coalesce_us);
+    object_put_string(object, "fail", options_fail_text(options, fail));
+    object_put_number(object, "deadline_ms", options->deadline_ms);
+    object_put_string(object, "default", verdict_name(options->default_verdict));
     if (requirement)
         report_policy_put_start_object(object, options, requirement);
-    json_object_set_new(object, "contract", contract_array(contract));
+    object_put(object, "contract", contract_array(contract));
     return object;
 }
 
@@ -160,7 +152,7 @@ static json_t *verdicts_object(const struct stats *stats) {
     json_t *object = json_object();
 
     for (int i = 0; i < VERDICT_COUNT; i++)
-        put_number(object, verdict_name((enum verdict)i), stats->verdicts[i]);
+        object_put_number(object, verdict_name((enum verdict)i), stats->verdicts[i]);
     return object;
 }
 
@@ -168,19 +160,19 @@ static json_t *malformed_object(const struct stats *stats) {
     json_t *object = json_object();
 
     for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++)
-        put_number(object, packet_status_name((enum packet_status)i), stats->malformed[i]);
-    put_number(object, "netlink", stats->netlink);
+        object_put_number(object, packet_status_name((enum packet_status)i), stats->malformed[i]);
+    object_put_number(object, "netlink", stats->netlink);
     return object;
 }
 
 static json_t *kernel_object(const struct ledger *ledger) {
     json_t *object = json_object();
 
-    put_number(object, "offered", ledger->offered);
-    put_number(object, "waiting", ledger->waiting);
-    put_number(object, "queue_full", ledger->queue_full);
-    put_number(object, "user_drop", ledger->user_drop);
-    put_number(object, "unseen", ledger->unseen);
+    object_put_number(object, "offered", ledger->offered);
+    object_put_number(object, "waiting", ledger->waiting);
+    object_put_number(object, "queue_full", ledger->queue_full);
+    object_put_number(object, "user_drop", ledger->user_drop);
+    object_put_number(object, "unseen", ledger->unseen);
     return object;
 }
 
@@ -188,23 +180,23 @@ static json_t *kernel_object(const struct ledger *ledger) {
 static json_t *put_queue_object(json_t *object, const struct ledger *ledger) {
     const struct stats *stats = &ledger->stats;
 
-    put_number(object, "received", stats->received);
-    put_number(object, "bytes", stats->bytes);
-    json_object_set_new(object, "verdicts", verdicts_object(stats));
-    put_number(object, "refused", stats->refused);
-    json_object_set_new(object, "malformed", malformed_object(stats));
-    put_number(object, "beyond_copy", stats->beyond_copy);
-    put_number(object, "truncated", stats->truncated);
-    put_number(object, "without_id", stats->without_id);
-    put_number(object, "gaps", stats->gaps);
-    put_number(object, "overruns", stats->overruns);
-    put_number(object, "send_retries", stats->send_retries);
-    put_number(object, "stalled", ledger->stalled);
-    json_object_set_new(object, "kernel", ledger->known ? kernel_object(ledger) : json_null());
-    json_object_set_new(object, "lost",
-                        ledger->known ? json_integer((json_int_t)ledger->lost) : json_null());
-    put_number(object, "difference", ledger->difference);
-    json_object_set_new(object, "reconciled", json_boolean(ledger->reconciled));
+    object_put_number(object, "received", stats->received);
+    object_put_number(object, "bytes", stats->bytes);
+    object_put(object, "verdicts", verdicts_object(stats));
+    object_put_number(object, "refused", stats->refused);
+    object_put(object, "malformed", malformed_object(stats));
+    object_put_number(object, "beyond_copy", stats->beyond_copy);
+    object_put_number(object, "truncated", stats->truncated);
+    object_put_number(object, "without_id", stats->without_id);
+    object_put_number(object, "gaps", stats->gaps);
+    object_put_number(object, "overruns", stats->overruns);
+    object_put_number(object, "send_retries", stats->send_retries);
+    object_put_number(object, "stalled", ledger->stalled);
+    object_put(object, "kernel", ledger->known ? kernel_object(ledger) : json_null());
+    object_put(object, "lost",
+               ledger->known ? json_integer((json_int_t)ledger->lost) : json_null());
+    object_put_number(object, "difference", ledger->difference);
+    object_put_bool(object, "reconciled", ledger->reconciled);
     return object;
 }
 
@@ -218,32 +210,19 @@ static json_t *ledger_object(const struct options *options, enum report_reason r
     for (size_t i = 0; i < count; i++) {
         json_t *queue = json_object();
 
-        put_number(queue, "queue", ledgers[i].number);
+        object_put_number(queue, "queue", ledgers[i].number);
         json_array_append_new(queues, put_queue_object(queue, &ledgers[i]));
     }
-    put_string(object, "event", "stats");
-    put_string(object, "program", OPTIONS_PROGRAM);
-    put_number(object, "time_ms", time_ms);
-    put_string(object, "reason", reason_names[reason]);
-    json_object_set_new(object, "queues", queues);
-    json_object_set_new(object, "total", put_queue_object(json_object(), &sum));
-    json_object_set_new(object, "reconciled", json_boolean(sum.reconciled));
+    object_put_string(object, "event", "stats");
+    object_put_string(object, "program", OPTIONS_PROGRAM);
+    object_put_number(object, "time_ms", time_ms);
+    object_put_string(object, "reason", reason_names[reason]);
+    object_put(object, "queues", queues);
+    object_put(object, "total", put_queue_object(json_object(), &sum));
+    object_put_bool(object, "reconciled", sum.reconciled);
     if (tally->compiled)
-        json_object_set_new(object, "policy",
-                            report_policy_ledger_object(options, &sum.stats, tally));
+        object_put(object, "policy", report_policy_ledger_object(options, &sum.stats, tally));
     return object;
-}
-
-/// One line of JSON. Takes the object over, which is incomplete at worst if there was no memory.
-static char *line_of(json_t *object) {
-    char *text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    char *line = NULL;
-
-    json_decref(object);
-    if (text && asprintf(&line, "%s\n", text) < 0)
-        line = NULL;
-    free(text);
-    return line;
 }
 
 char *report_start(const struct options *options, const struct requirement *requirement,
@@ -253,7 +232,7 @@ char *report_start(const struct options *options, const struct requirement *requ
     FILE *out;
 
     if (options->json)
-        return line_of(start_object(options, requirement, receive_buffer, contract, time_ms));
+        return object_line(start_object(options, requirement, receive_buffer, contract, time_ms));
     out = open_memstream(&report, &length);
     if (!out)
         return NULL;
@@ -270,7 +249,7 @@ char *report_ledger(const struct options *options, enum report_reason reason, ui
     FILE *out;
 
     if (options->json)
-        return line_of(ledger_object(options, reason, time_ms, ledgers, count, tally));
+        return object_line(ledger_object(options, reason, time_ms, ledgers, count, tally));
     out = open_memstream(&report, &length);
     if (!out)
         return NULL;

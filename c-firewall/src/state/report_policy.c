@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/object.h"
 #include "explain/describe.h"
 
 static const char *malformed_name(const struct options *options) {
@@ -82,40 +83,28 @@ void report_policy_print_ledger(FILE *out, const struct options *options, const 
     print_rules(out, tally);
 }
 
-static void put_number(json_t *object, const char *key, uint64_t value) {
-    json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
-static void put_string(json_t *object, const char *key, const char *value) {
-    json_object_set_new(object, key, json_string(value));
-}
-
-static void put_bool(json_t *object, const char *key, bool value) {
-    json_object_set_new(object, key, json_boolean(value));
-}
-
 json_t *report_policy_requirement_object(const struct requirement *requirement) {
     json_t *object = json_object();
 
-    put_number(object, "copy_bytes", requirement->copy_bytes);
-    put_bool(object, "layer4", requirement->layer4);
-    put_bool(object, "uid_gid", requirement->uid_gid);
-    put_bool(object, "conntrack_state", requirement->conntrack_state);
-    put_bool(object, "conntrack_mark", requirement->conntrack_mark);
-    put_bool(object, "interface_names", requirement->interface_names);
-    put_bool(object, "reject", requirement->reject);
+    object_put_number(object, "copy_bytes", requirement->copy_bytes);
+    object_put_bool(object, "layer4", requirement->layer4);
+    object_put_bool(object, "uid_gid", requirement->uid_gid);
+    object_put_bool(object, "conntrack_state", requirement->conntrack_state);
+    object_put_bool(object, "conntrack_mark", requirement->conntrack_mark);
+    object_put_bool(object, "interface_names", requirement->interface_names);
+    object_put_bool(object, "reject", requirement->reject);
     return object;
 }
 
 void report_policy_put_start_object(json_t *object, const struct options *options,
                                     const struct requirement *requirement) {
-    put_string(object, "malformed", malformed_name(options));
-    json_object_set_new(object, "conntrack",
-                        requirement->conntrack_state || requirement->conntrack_mark
-                            ? json_string(conntrack_name(options))
-                            : json_null());
-    put_string(object, "policy", options->policy);
-    json_object_set_new(object, "requirement", report_policy_requirement_object(requirement));
+    object_put_string(object, "malformed", malformed_name(options));
+    object_put(object, "conntrack",
+               requirement->conntrack_state || requirement->conntrack_mark
+                   ? json_string(conntrack_name(options))
+                   : json_null());
+    object_put_string(object, "policy", options->policy);
+    object_put(object, "requirement", report_policy_requirement_object(requirement));
 }
 
 /// {"rule":…,"statement":…}, of which more can be said.
@@ -129,8 +118,8 @@ static json_t *place_object(const struct tally *tally, struct compile_place plac
         describe_place(out, tally->policy, place);
         fclose(out);
     }
-    put_string(object, "rule", text ? text : "");
-    put_number(object, "statement", place.statement);
+    object_put_string(object, "rule", text ? text : "");
+    object_put_number(object, "statement", place.statement);
     free(text);
     return object;
 }
@@ -141,8 +130,8 @@ static json_t *counters_array(const struct tally *tally) {
     for (uint32_t i = 0; i < compile_counters(tally->compiled); i++) {
         json_t *object = place_object(tally, compile_counter_at(tally->compiled, i));
 
-        put_number(object, "packets", tally->counters[i].packets);
-        put_number(object, "bytes", tally->counters[i].bytes);
+        object_put_number(object, "packets", tally->counters[i].packets);
+        object_put_number(object, "bytes", tally->counters[i].bytes);
         json_array_append_new(array, object);
     }
     return array;
@@ -154,7 +143,7 @@ static json_t *logs_array(const struct tally *tally) {
     for (uint32_t i = 0; i < compile_logs(tally->compiled); i++) {
         json_t *object = place_object(tally, compile_log_at(tally->compiled, i));
 
-        put_number(object, "packets", tally->logged[i]);
+        object_put_number(object, "packets", tally->logged[i]);
         json_array_append_new(array, object);
     }
     return array;
@@ -165,14 +154,14 @@ json_t *report_policy_ledger_object(const struct options *options, const struct 
     json_t *object = json_object();
     json_t *replies = json_object();
 
-    put_number(replies, "sent", stats->replies[REJECT_SENT]);
-    put_number(replies, "not_due", stats->replies[REJECT_NOT_DUE]);
-    put_number(replies, "failed", stats->replies[REJECT_FAILED]);
-    put_string(object, "file", options->policy);
-    put_number(object, "undecidable", stats->undecidable);
-    put_number(object, "without_ct_state", stats->without_ct_state);
-    json_object_set_new(object, "replies", replies);
-    json_object_set_new(object, "counters", counters_array(tally));
-    json_object_set_new(object, "logs", logs_array(tally));
+    object_put_number(replies, "sent", stats->replies[REJECT_SENT]);
+    object_put_number(replies, "not_due", stats->replies[REJECT_NOT_DUE]);
+    object_put_number(replies, "failed", stats->replies[REJECT_FAILED]);
+    object_put_string(object, "file", options->policy);
+    object_put_number(object, "undecidable", stats->undecidable);
+    object_put_number(object, "without_ct_state", stats->without_ct_state);
+    object_put(object, "replies", replies);
+    object_put(object, "counters", counters_array(tally));
+    object_put(object, "logs", logs_array(tally));
     return object;
 }

@@ -65,8 +65,8 @@ static void take_ct_state_of_mark(struct decide_input *input) {
     input->ct_state = state;
 }
 
-/// Tells the policy the state of the packet's connection, as the kernel gives it. A packet of none,
-/// be it invalid or untracked, comes without.
+/// Tells the policy the state of the packet's connection, as the kernel gives it. A packet that
+/// belongs to no connection, be it invalid or untracked, has no state.
 static void take_ct_info(uint32_t ct_info, struct decide_input *input) {
     input->has_ct_state = ct_info < IP_CT_NUMBER;
     if (input->has_ct_state)

@@ -18,18 +18,18 @@
 
 /// A policy as one worker asks it. The main thread makes and frees it; the worker counts.
 struct evaluation_source {
-    struct loaded *loaded;          // which all workers share
+    struct loaded *loaded;          // the policy, which all workers share
     struct requirement requirement; // of the policy; zeroed without one
     struct flow_counters counters;  // of the policy
 };
 
-/// One worker's.
+/// What one worker has for evaluating.
 struct evaluation {
     struct evaluation_source *source;
-    const struct reject *reject; // which all workers share
-    struct event_ring *ring;     // the worker's
+    const struct reject *reject; // the sockets of replies, which all workers share
+    struct event_ring *ring;     // the worker's ring of events
     struct decide_settings decide;
-    struct interfaces interfaces; // known by name, if the policy uses names
+    struct interfaces interfaces; // the interfaces by name, if the policy uses names
     bool ct_state_by_mark;        // --conntrack mark
     uint64_t now_ns;              // when the batch at hand was received
 };

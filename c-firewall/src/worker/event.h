@@ -77,7 +77,7 @@ struct event_ring {
     _Alignas(STATS_ALIGN) atomic_uint tail; // counts records that were taken out
 };
 
-/// What a packet is.
+/// The classes of a packet.
 static inline unsigned event_classes(enum packet_status status, bool truncated,
                                      const struct decide_outcome *outcome) {
     return 1U << outcome->verdict | (outcome->log_count > 0 ? EVENT_LOGGED : 0U) |

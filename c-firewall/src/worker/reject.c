@@ -74,7 +74,7 @@ static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t proto
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
 }
 
-/// Addresses that get no reply, or from which none comes.
+/// Whether an address may get a reply and may be its source.
 static bool is_unicast(uint8_t version, const uint8_t *address) {
     static const uint8_t unspecified[16];
 
@@ -84,17 +84,10 @@ static bool is_unicast(uint8_t version, const uint8_t *address) {
     return address[0] != 0xff && memcmp(address, unspecified, sizeof unspecified) != 0;
 }
 
-/// Where the source address lies in the IP header; the destination follows it.
-static const uint8_t *addresses_of(const struct packet *packet) {
-    return packet->bytes + (packet->version == 4 ? 12 : 8);
-}
-
-static size_t address_bytes(const struct packet *packet) { return packet->version == 4 ? 4 : 16; }
-
-/// Writes the IP header of an reply, but for the checksum of IPv4. Returns its length.
+/// Writes the IP header of a reply, but for the checksum of IPv4. Returns its length.
 static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos, uint16_t flags,
                      size_t payload_bytes, uint8_t *at) {
-    const size_t bytes = address_bytes(packet);
+    const size_t bytes = packet_address_bytes(packet);
     const size_t header =
         packet->version == 4 ? PACKET_IPV4_HEADER_BYTES : PACKET_IPV6_HEADER_BYTES;
 
@@ -112,8 +105,8 @@ static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos,
         at[6] = protocol;
         at[7] = TTL;
     }
-    memcpy(at + header - 2 * bytes, addresses_of(packet) + bytes, bytes);
-    memcpy(at + header - bytes, addresses_of(packet), bytes);
+    memcpy(at + header - 2 * bytes, packet_addresses(packet) + bytes, bytes);
+    memcpy(at + header - bytes, packet_addresses(packet), bytes);
     if (packet->version == 4)
         put16(at + 10, checksum_of(sum_of(at, header, 0)));
     return header;
@@ -130,7 +123,7 @@ static uint32_t acknowledged(const struct packet *packet, const uint8_t *tcp) {
 
 static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     const uint8_t *tcp = packet->bytes + packet->l4_offset;
-    const size_t bytes = address_bytes(packet);
+    const size_t bytes = packet_address_bytes(packet);
     uint8_t *at;
     size_t header;
 
@@ -156,7 +149,7 @@ static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     return header + PACKET_TCP_HEADER_BYTES;
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing replies those (RFC 1122 section
+/// Whether a packet is an ICMP error, or might be one: nothing replies to those (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 static bool is_icmp_error(const struct packet *packet) {
     if (packet->version == 6)
@@ -171,7 +164,7 @@ static bool is_icmp_error(const struct packet *packet) {
 
 static size_t build_unreachable(const struct packet *packet, uint8_t code, uint8_t *reply) {
     const bool is_ipv4 = packet->version == 4;
-    const size_t bytes = address_bytes(packet);
+    const size_t bytes = packet_address_bytes(packet);
     const size_t most = is_ipv4
                             ? REJECT_IPV4_MAX - PACKET_IPV4_HEADER_BYTES - PACKET_ICMP_HEADER_BYTES
                             : REJECT_IPV6_MAX - PACKET_IPV6_HEADER_BYTES - PACKET_ICMP_HEADER_BYTES;
@@ -205,12 +198,10 @@ uint8_t reject_code(const struct policy_reject *how, uint8_t version) {
 
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t reply[static REJECT_IPV6_MAX]) {
-    const uint32_t ip_bytes =
-        packet->version == 4 ? PACKET_IPV4_HEADER_BYTES : PACKET_IPV6_HEADER_BYTES;
+    const uint8_t *addresses = packet_addresses(packet);
 
-    if (packet->version == 0 || packet->captured < ip_bytes || packet->later_fragment ||
-        !is_unicast(packet->version, addresses_of(packet)) ||
-        !is_unicast(packet->version, addresses_of(packet) + address_bytes(packet)))
+    if (!addresses || packet->later_fragment || !is_unicast(packet->version, addresses) ||
+        !is_unicast(packet->version, addresses + packet_address_bytes(packet)))
         return 0;
     if (how->kind == POLICY_REJECT_TCP_RESET)
         return build_reset(packet, reply);
@@ -294,7 +285,7 @@ enum reject_result reject_reply(const struct reject *reject, const struct policy
     const size_t length = reject_build(how, packet, reply);
     ssize_t sent;
 
-    if (length == 0 || (packet->version == 4 && is_broadcast(reject, addresses_of(packet) + 4)))
+    if (length == 0 || (packet->version == 4 && is_broadcast(reject, packet_addresses(packet) + 4)))
         return REJECT_NOT_DUE;
     sent = packet->version == 4 ? send4(reject, reply, length)
                                 : send6(reject, reply, length, interface);

@@ -18,7 +18,7 @@ enum {
     REJECT_IPV6_MAX = 1280, // of an ICMPv6 error (RFC 4443 section 2.4)
 };
 
-/// What came of an reply.
+/// What became of a reply.
 enum reject_result {
     REJECT_SENT,
     REJECT_NOT_DUE, // a RST, an ICMP error, a later fragment, no unicast address, a header cut off
@@ -46,7 +46,7 @@ void reject_close(struct reject *reject);
 enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
                                 const struct packet *packet, uint32_t interface);
 
-/// The code of the ICMP or ICMPv6 error that replies a packet of this version; 0 for a RST.
+/// The code of the ICMP or ICMPv6 error that replies to a packet of this version; 0 for a RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
 /// Writes the reply to a packet, from its IP header on. Pure.

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 enum {
-    TRACKED_PACKETS_LEAST = 10, // without a state, and none with one, before it is said
+    TRACKED_PACKETS_LEAST =
+        10, // how many packets without a state, and none with one, are needed before it is said
 };
 
 enum tracked {
@@ -18,7 +19,7 @@ enum tracked {
     TRACKED_MISSING, // none had
 };
 
-/// How far it has been looked. Zeroed it begins with the first look.
+/// What was seen so far. Zeroed it begins with the first look.
 struct tracked_watch {
     uint32_t generation; // of the policy; 0 = none
     uint64_t decided;    // of all queues, when it was looked at this policy first

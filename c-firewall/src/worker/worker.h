@@ -1,58 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The loop for one queue: receive, parse, decide, answer, wait. One thread, which shares nothing
-// but its counters and what it is told. No allocation, lock or print between receiving and
-// answering.
+// A worker: one queue and its thread, as other threads see them.
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "options/options.h"
 #include "queue/adopt.h"
-#include "queue/queue.h"
 #include "ruleset/load.h"
 #include "worker/evaluate.h"
 #include "worker/event.h"
 #include "worker/stats.h"
-#include "worker/wait.h"
-
-/// A worker. Must lie aligned to STATS_ALIGN, as struct stats asks for.
-struct worker {
-    struct stats stats; // first, for its alignment
-    // As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
-    // Unchanged while the thread runs, so that readers may look.
-    struct queue_settings settings;
-    struct queue queue; // the thread's own
-    struct queue_handover
-        handover; // what another process needs to adopt the queue; fd is the queue's
-    struct evaluation evaluation;
-    struct wait wait;
-    struct verdict_batch batch;
-    uint64_t verdicts[VERDICT_COUNT]; // of the batch: they count once the kernel has them
-    uint32_t tries;                   // to send the batch, in vain
-    enum verdict gaps;                // --fail malformed: for what no readable message tells of
-    bool paper;                       // --profile paper: busy loop, everything accepted unread
-    uint32_t spin_us;
-    uint32_t coalesce_us;
-    uint32_t last_id;    // of the packet received last; atomic
-    uint32_t stalled_to; // id of the last packet that the guard answered; atomic
-    uint64_t stalled;    // packets that the guard answered; atomic
-    int cpu;             // to bind to, as the n-th of those allowed, in turn; -1 = none
-    struct evaluation_source *source; // what the worker asks, as the main thread knows it
-    int wake_fd;                      // eventfd that wakes the worker; -1 = none
-    bool stop;                        // set by worker_stop; atomic
-    bool keep_open;                   // with stop: the queue stays as it is
-    bool swap;                        // set by worker_swap, cleared when next was taken; atomic
-    struct evaluation_source *next;   // with turn
-    bool started;                     // there is a thread to join
-    pthread_t thread;
-    bool ended;              // the thread is done, and what follows is valid; atomic
-    int error;               // the errno that ended the loop; 0 = it was stopped
-    const char *failed_call; // with error
-    struct ledger ledger;    // the last one, taken by the worker before it unbound the queue
-};
+#include "worker/types.h"
 
 /// A queue that goes from one process to another, and what its worker counted. Must lie aligned to
 /// STATS_ALIGN.
@@ -85,15 +45,15 @@ void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t s
 /// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
-/// Tells the thread to ask another policy from its next batch on. The old source must be kept until
-/// worker_has_swapped.
+/// Tells the thread to decide by another policy from its next batch on. The old source must be kept
+/// until worker_has_swapped.
 void worker_swap(struct worker *worker, struct evaluation_source *next);
 
-/// Whether the thread asks what it was told last, or asks no more.
+/// Whether the thread decides by what it was told last, or has ended.
 bool worker_has_swapped(const struct worker *worker);
 
-/// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its
-/// queue itself.
+/// Tells the thread to stop: what it has received gets its verdicts first. It unbinds and closes
+/// its queue itself.
 /// - keep_open: it does not; the thread can be started again.
 void worker_stop(struct worker *worker, bool keep_open);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/flow.h"
+#include "events/headers.h"
 #include "lines.h"
 #include "options/options.h"
 #include "policy/parse/parse.h"
@@ -228,7 +229,7 @@ static uint64_t flow_of(const char *hex) {
 
     take_hex(&block, hex);
     packet_parse(block.bytes, block.captured, 0, &packet);
-    return events_text_flow_id(&packet);
+    return events_headers_flow_id(&packet);
 }
 
 static void a_flow_is_the_same_in_both_directions(void **state) {

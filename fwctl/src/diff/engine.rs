@@ -91,7 +91,7 @@ pub struct Engine {
     copied: usize,
     /// It has limits or quotas, so its rules are walked one by one to see who meets them.
     has_limits: bool,
-    /// Of the latest packet.
+    /// The time of the latest packet.
     now_ns: u64,
 }
 

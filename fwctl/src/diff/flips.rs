@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::print;
 use rust_firewall::policy::Type;
-use rust_firewall::worker::reject;
 use serde::Serialize;
 
 use super::engine::Decision;
@@ -15,7 +14,7 @@ use crate::units::{count, thousands};
 
 /// Flows that are told one by one: a flood of invented addresses has no end of them.
 const FLOWS_MAX: usize = 65536;
-/// Of those that flip alike, for people.
+/// How many flows that flip alike are shown to people.
 const FLOWS_SHOWN: usize = 20;
 
 /// A direction of a connection, as far as a packet tells.
@@ -42,7 +41,7 @@ impl FlowKey {
     pub fn of(bytes: &[u8], original: u32) -> FlowKey {
         let mut parsed = Packet::default();
         packet::parse(bytes, original, &mut parsed);
-        let addresses = reject::addresses_of(&parsed);
+        let addresses = packet::addresses(&parsed);
         FlowKey {
             src_ip: addresses.and_then(|(source, _)| address(source)),
             src_port: parsed.has_ports.then_some(parsed.source_port),

@@ -16,7 +16,7 @@ use crate::answer::{Status, StatusQueue};
 use crate::contract;
 use crate::units::{count, thousands};
 
-/// Of a queue's length, in percent.
+/// From this percentage of its length on, a queue is nearly full.
 const NEARLY_FULL: u64 = 80;
 
 /// Counts that tell of something amiss, what they mean, and what to do.

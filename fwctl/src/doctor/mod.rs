@@ -36,7 +36,7 @@ use finding::Findings;
 pub struct Patient {
     /// None: no firewall answered.
     status: Option<Status>,
-    /// Of the running firewall.
+    /// The options of the running firewall.
     options: Option<Options>,
     queues: Vec<u16>,
 }

@@ -7,7 +7,7 @@ use super::finding::Findings;
 
 /// linux/capability.h
 const CAP_NET_ADMIN: u32 = 12;
-/// Of the xattr security.capability (struct vfs_cap_data): where the permitted set begins.
+/// The offset of the permitted set in the xattr security.capability (struct vfs_cap_data).
 const PERMITTED_AT: usize = 4;
 
 /// The effective capabilities of this process.

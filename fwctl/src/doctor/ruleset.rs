@@ -54,7 +54,7 @@ pub struct QueueRule {
     pub tool: &'static str,
     /// "iptables: -A OUTPUT -j NFQUEUE …"
     pub text: String,
-    /// Of the rule in its chain, from 1 on.
+    /// The number of the rule in its chain, from 1 on.
     pub number: usize,
     pub first: u16,
     pub last: u16,

@@ -97,7 +97,7 @@ pub struct Drops {
 
 struct Row {
     packets: u64,
-    /// Of the last one.
+    /// The flow of the last one.
     flow: String,
 }
 

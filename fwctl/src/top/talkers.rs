@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     pub packets: u64,
-    /// Of them those that were not accepted.
+    /// How many of them were not accepted.
     pub refused: u64,
 }
 

@@ -99,7 +99,7 @@ pub struct View {
     pub queues: Vec<Queue>,
     pub rules: Vec<RuleRate>,
     pub talkers: Vec<Talker>,
-    /// Of the last seconds: one who talks now and then stays to be seen.
+    /// The talkers of the last seconds, so that one who talks now and then stays visible.
     #[serde(skip)]
     pub talkers_lately: Vec<Talker>,
     /// Packets that the tail missed.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::rights::Rights;
 use super::surroundings::Surroundings;
 
-/// Of a line with its end.
+/// The most bytes of a line, with its end.
 const LINE_MAX: usize = 1 << 20;
 const STEP_BYTES: usize = 1 << 14;
 
@@ -39,7 +39,7 @@ pub struct Orders {
 /// What comes with the orders.
 pub struct Descriptors {
     pub program: OwnedFd,
-    /// Of the kernel's figures.
+    /// The file with the kernel's figures.
     pub figures: Option<OwnedFd>,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::peer::Peer;
 use crate::failure::{Exit, Failure};
 
-/// Of a firewall whose old arguments are believed: what it has itself, of these.
+/// The capabilities that a firewall may keep if its old arguments are believed.
 const OF_A_FIREWALL: [Capability; 2] = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
 /// Beside them, of one whose arguments are root's: to read a policy that only root may read.
 const OF_ROOTS_WORD: Capability = Capability::CAP_DAC_READ_SEARCH;
@@ -44,7 +44,7 @@ impl Rights {
             return Err(Failure::new(
                 Exit::Refused,
                 format_args!(
-                    "pid {}, user {}, answers as a firewall, but has no CAP_NET_ADMIN: it is none",
+                    "pid {}, user {}, answers as a firewall, but is none: it has no CAP_NET_ADMIN",
                     peer.pid, peer.uid
                 ),
             ));
@@ -53,7 +53,7 @@ impl Rights {
         Ok(Rights::new(peer.uid, peer.gid, &capabilities))
     }
 
-    /// Of a firewall whose arguments are root's.
+    /// The rights of a firewall whose arguments are root's.
     pub fn of_roots_word(uid: u32, gid: u32) -> Rights {
         let capabilities = [&OF_A_FIREWALL[..], &[OF_ROOTS_WORD]].concat();
         Rights::new(uid, gid, &capabilities)

@@ -48,7 +48,7 @@ pub struct Surroundings {
     mask: u32,
     oom_score: String,
     limits: Vec<Limit>,
-    /// Of the process that is left, as /proc/PID/cgroup has them.
+    /// The cgroups of the process that is left, as /proc/PID/cgroup has them.
     cgroups: Vec<String>,
 }
 

@@ -41,7 +41,7 @@ const DONE: &str = "done";
 /// What systemd knows of a service.
 pub struct Unit {
     pub name: String,
-    /// Of ExecStart.
+    /// The program that ExecStart names.
     pub program: PathBuf,
     /// In microseconds; 0 = none.
     watchdog_us: u64,

@@ -16,14 +16,14 @@ use testbed::netns::Namespace;
 /// A network behind the veth pair that the server's namespace takes as its own.
 pub const BEHIND: &str = "10.64.0.0/16";
 
-/// Of the one who answers, when nobody asks.
+/// How long the one who answers sleeps when nobody asks.
 const REST: Duration = Duration::from_micros(200);
 
 /// What one workload is measured in.
 pub struct Place {
     /// Where scanners run.
     pub client: Namespace,
-    /// Of the server's end of the pair; who builds frames itself wants it.
+    /// The address of the server's end of the pair, for who builds frames itself.
     pub mac: String,
     _server: Option<Namespace>,
     stop: Arc<AtomicBool>,

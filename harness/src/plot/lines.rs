@@ -13,7 +13,7 @@ const HEIGHT: f64 = 500.0;
 const LEFT: f64 = 82.0;
 /// Below an area: its numbers and the axis label.
 const BELOW: f64 = 48.0;
-/// Of the lowest and of the uppermost line.
+/// The widths of the lowest and of the uppermost line.
 const LINE_WIDTHS: (f64, f64) = (3.2, 1.7);
 /// Between the markers of two subjects at the same place.
 const BESIDE: f64 = 7.0;

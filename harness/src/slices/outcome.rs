@@ -14,7 +14,7 @@ pub struct Slice {
     pub burst: Burst,
     /// What the kernel handed to the firewall; None without one.
     pub packets: Option<u64>,
-    /// Of all threads of the firewall.
+    /// The CPU time of all threads of the firewall.
     pub cpu_us: Option<f64>,
 }
 
@@ -23,7 +23,7 @@ pub struct Placed {
     pub round: u32,
     /// The slice's place within its round, from 1.
     pub position: u32,
-    /// Of the subject.
+    /// The place of the subject in the experiment.
     pub index: usize,
     pub metrics: Vec<Metric>,
 }

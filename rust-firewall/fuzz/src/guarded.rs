@@ -7,7 +7,7 @@ use std::slice;
 
 /// Bytes in front of the guard. Inputs are cut to this.
 pub const CAPACITY: usize = 1 << 17;
-/// Of the guard; at least a page on every machine.
+/// The size of the guard; at least a page on every machine.
 const GUARD_BYTES: usize = 1 << 16;
 
 /// A mapping that lasts as long as the process.

@@ -120,7 +120,7 @@ pub fn fail(failure: &Failure) -> LogExit {
     failure.code
 }
 
-/// Sets the level, `Info` at first. Any thread may.
+/// Sets the level, which is `Info` at first. Any thread may call this.
 pub fn set_level(level: LogLevel) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }

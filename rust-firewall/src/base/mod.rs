@@ -3,5 +3,7 @@
 
 pub mod clock;
 pub mod counts;
+pub mod lock;
 pub mod log;
+pub mod object;
 pub mod output;

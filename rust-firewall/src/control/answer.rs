@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::base::counts;
 use crate::base::log::{self, LogLevel};
+use crate::base::object;
 use crate::control::process::ControlSelf;
 use crate::options::{self, PROGRAM, VERSION};
 use crate::state::contract::Contract;
@@ -16,12 +17,6 @@ use crate::state::snapshot::{
 use crate::worker::stats::{self, Ledger};
 use crate::worker::tracked;
 
-/// One line of JSON.
-fn line_of(object: &impl Serialize) -> String {
-    // It can't fail: all keys are strings, and there is memory or the program ends.
-    serde_json::to_string(object).unwrap_or_default() + "\n"
-}
-
 #[derive(Serialize)]
 struct ErrorAnswer<'a> {
     ok: bool,
@@ -30,7 +25,7 @@ struct ErrorAnswer<'a> {
 
 /// A request failed. text: "CAUSE: CURE".
 pub fn error(text: &str) -> String {
-    line_of(&ErrorAnswer {
+    object::line(&ErrorAnswer {
         ok: false,
         error: text,
     })
@@ -145,7 +140,7 @@ struct StatusAnswer<'a> {
 
 /// Who and what runs. counts: in the order of `counts::ALL`.
 pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &[u64]) -> String {
-    line_of(&StatusAnswer {
+    object::line(&StatusAnswer {
         ok: true,
         program: PROGRAM,
         version: VERSION,
@@ -235,7 +230,7 @@ struct RulesAnswer<'a> {
 pub fn rules(snapshot: &Snapshot) -> String {
     let policy = snapshot.policy.as_ref();
     let rules = policy.map_or(&[][..], |policy| &policy.rules);
-    line_of(&RulesAnswer {
+    object::line(&RulesAnswer {
         ok: true,
         generation: policy.map_or(0, |policy| policy.generation),
         rules: rules.iter().map(rule_object).collect(),
@@ -254,7 +249,7 @@ struct ReloadAnswer {
 }
 
 pub fn reload(result: &ReloadResult) -> String {
-    line_of(&ReloadAnswer {
+    object::line(&ReloadAnswer {
         ok: true,
         generation: result.generation,
         rules: result.rules,
@@ -273,7 +268,7 @@ struct LogAnswer {
 }
 
 pub fn log(level: LogLevel, was: LogLevel) -> String {
-    line_of(&LogAnswer {
+    object::line(&LogAnswer {
         ok: true,
         level: log::level_name(level),
         was: log::level_name(was),
@@ -296,7 +291,7 @@ struct ProofAnswer {
 
 /// Where a proof is to be sent to, and what is to stand in it.
 pub fn proof(port: u32, number: u64) -> String {
-    line_of(&ProofAnswer {
+    object::line(&ProofAnswer {
         ok: true,
         port,
         number,
@@ -305,7 +300,7 @@ pub fn proof(port: u32, number: u64) -> String {
 
 /// waiting: packets that have no verdict yet.
 pub fn drain(seconds: u32, waiting: u64) -> String {
-    line_of(&DrainAnswer {
+    object::line(&DrainAnswer {
         ok: true,
         seconds,
         waiting,

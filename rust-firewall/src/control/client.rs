@@ -14,7 +14,7 @@ use crate::control::proof::Proof;
 
 /// Bytes of a request with its line end.
 pub const LINE_BYTES: usize = 64 * 1024;
-/// Within which a client reads some of its answer.
+/// The time within which a client reads some of its answer.
 pub const READ_MS: u64 = 10 * 1000;
 
 pub struct ControlClient {
@@ -30,13 +30,13 @@ pub struct ControlClient {
     looked: usize,
     /// It sends no more.
     pub ended: bool,
-    /// None is due without.
+    /// None: no answer is due.
     answer: Option<Vec<u8>>,
     /// Bytes of the answer that are sent.
     sent: usize,
     /// By when it must have read some more of the answer; monotonic time.
     due_ms: u64,
-    /// When it has the answer.
+    /// Close the connection once the answer is sent.
     pub closing: bool,
 }
 
@@ -75,7 +75,7 @@ pub fn fd(client: &ControlClient) -> BorrowedFd<'_> {
     client.fd.as_fd()
 }
 
-/// Whether there is an answer that it has not wholly.
+/// Whether some of an answer is still to be sent.
 pub fn is_answered(client: &ControlClient) -> bool {
     client.answer.is_some()
 }
@@ -106,7 +106,7 @@ fn rest(client: &ControlClient) -> &[u8] {
     rest.unwrap_or_default()
 }
 
-/// Takes the first line, if it is whole. What was looked at is not looked at again.
+/// Takes the first line, if it is whole. What has been searched is not searched again.
 pub fn line(client: &mut ControlClient) -> ControlLine {
     let Some(end) = rest(client).iter().position(|byte| *byte == b'\n') else {
         client.looked = client.filled;
@@ -170,7 +170,7 @@ pub fn events(client: &ControlClient) -> PollFlags {
     }
 }
 
-/// In how many milliseconds there is something to do without any event, if ever.
+/// The milliseconds until there is something to do without any event, if ever.
 pub fn timeout(client: &ControlClient, now_ms: u64) -> Option<u64> {
     if client.answer.is_some() {
         return Some(client.due_ms.saturating_sub(now_ms));

@@ -34,7 +34,7 @@ use crate::worker::wait;
 pub const CLIENTS_MAX: usize = 16;
 
 const NS_PER_MS: u64 = 1000 * 1000;
-/// Without accepting, when the system can give no more descriptors.
+/// How long nothing is accepted when the system can give no more descriptors.
 const PAUSE_MS: u64 = 1000;
 
 /// What requests do, supplied by the daemon; all are called by `serve`.
@@ -47,8 +47,9 @@ pub trait ControlActions {
     fn reload(&mut self) -> Result<ReloadResult, Failure>;
     /// Ends as by SIGTERM when no packet waits, or after so many seconds. Returns at once.
     fn drain(&mut self, seconds: u32);
-    /// Begins to hand everything over to who is at the other end of client, whom nothing has been told
-    /// yet, and of whom the control keeps no descriptor unless this fails; the loop goes on with it.
+    /// Begins to hand everything over to the process at the other end of client, which has been
+    /// sent nothing yet. The control keeps no descriptor of the client unless this fails. The loop
+    /// goes on with the handover.
     fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
     /// Sends events to a client, who has been told {"ok":true}. verdicts: of the packets that it
     /// wants, bits 1 << Verdict. EBUSY: there are too many such clients.
@@ -87,7 +88,7 @@ pub fn open(path: &str, options: &Options, listener: Option<OwnedFd>) -> Result<
     })
 }
 
-/// What to poll, and what for; at most 1 + CLIENTS_MAX.
+/// The descriptors to poll and the events to poll them for; at most 1 + CLIENTS_MAX.
 pub fn poll(control: &Control) -> Vec<(BorrowedFd<'_>, PollFlags)> {
     let accepting = match now_ms() < control.paused_ms {
         true => PollFlags::empty(),
@@ -102,7 +103,7 @@ pub fn poll(control: &Control) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         .collect()
 }
 
-/// For how many milliseconds the loop may sleep; none = for ever.
+/// The milliseconds that the loop may sleep; none = for ever.
 pub fn timeout(control: &Control) -> Option<u64> {
     let now = now_ms();
     let paused = (now < control.paused_ms).then(|| control.paused_ms - now);
@@ -260,10 +261,6 @@ fn hand_to_upgrade(
     }
 }
 
-fn answer_proof(control: &Control, client: &ControlClient) -> String {
-    control::answer::proof(control.proof.port, client.proof.number)
-}
-
 /// Does what a request asks for. Returns the answer; none if the client was given away or is to be
 /// closed.
 fn answer(
@@ -280,7 +277,10 @@ fn answer(
         ControlCommand::Log => Some(answer_log(request)),
         ControlCommand::Drain => Some(answer_drain(actions, request)),
         ControlCommand::Tail => hand_to_tail(actions, client, request),
-        ControlCommand::Proof => Some(answer_proof(control, client)),
+        ControlCommand::Proof => Some(control::answer::proof(
+            control.proof.port,
+            client.proof.number,
+        )),
         ControlCommand::Upgrade => hand_to_upgrade(control, actions, client, request),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who is at the other end of a connection of the control socket, and whether he may ask.
+//! Who is at the other end of a connection of the control socket, and whether they may ask.
 // seccomp: getsockopt
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -9,10 +9,10 @@ use nix::libc::{self, gid_t, mode_t, pid_t, socklen_t, uid_t};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::sys::stat::Mode;
 
-/// Groups of a user; who has more counts as a member of his first group only.
+/// The most groups of a user; who has more counts as a member of the first group only.
 pub const GROUPS_MAX: usize = 1024;
 
-/// Whom the socket's file is for.
+/// The owner, group and mode of the socket's file, and who started the program: they may ask.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlAccess {
     /// Who started the program.
@@ -74,8 +74,8 @@ pub fn read(fd: &impl AsFd) -> Result<ControlPeer, Errno> {
     })
 }
 
-/// Whether he may ask: root, the starter, whom the program runs as, the file's owner, and members of
-/// its group if they may write to it.
+/// Whether they may ask: root, the starter, whom the program runs as, the file's owner, and members
+/// of its group if they may write to it.
 pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bool {
     if [0, access.starter, access.owner, runs_as].contains(&peer.uid) {
         return true;
@@ -84,8 +84,8 @@ pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bo
     group_may && peer.groups.contains(&access.group)
 }
 
-/// Whether he may take over, once he has shown CAP_NET_ADMIN: root, and whom the program runs as. Who
-/// may ask as a member of the group has to be one of them, too.
+/// Whether they may take over, once they have shown CAP_NET_ADMIN: root, and whom the program runs
+/// as. Who may ask as a member of the group has to be one of them, too.
 pub fn may_take_over(uid: uid_t, runs_as: uid_t) -> bool {
     [0, runs_as].contains(&uid)
 }

@@ -40,11 +40,11 @@ use crate::worker::workers::{self, Workers};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
-/// Between looks whether packets wait.
+/// The time between looks whether packets wait.
 const DRAIN_LOOK_NS: u64 = 10 * NS_PER_MS;
-/// Between looks whether packets were lost.
+/// The time between looks whether packets were lost.
 const OVERLOAD_LOOK_NS: u64 = NS_PER_SECOND;
-/// Between looks whether packets have a connection state.
+/// The time between looks whether packets have a connection state.
 const TRACKED_LOOK_NS: u64 = NS_PER_SECOND;
 const NEVER: u64 = u64::MAX;
 

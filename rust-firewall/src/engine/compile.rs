@@ -166,7 +166,7 @@ fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), 
     let set = match &matched.right {
         Right::Named { set, .. } => build.first_set + set,
         Right::Literal(elements) => add_literal_set(build, &matched.key, elements)?,
-        // Of a comparison that never holds.
+        // The comparison never holds.
         Right::Range(_) => add(&mut build.out.sets, Set::default()),
     };
     Ok((set, ask))

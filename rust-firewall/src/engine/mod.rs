@@ -12,6 +12,7 @@ pub mod index;
 pub mod interface;
 pub mod lookup;
 pub mod lookup_hash;
+pub mod matches;
 pub mod set;
 pub mod types;
 pub mod walk;

@@ -4,14 +4,15 @@
 
 use crate::engine::candidates;
 use crate::engine::compiled::{
-    CompileAsk, CompileIndex, CompileOp, CompileReach, CompileRule, CompileWide, INDEXES_MAX,
+    CompileAsk, CompileIndex, CompileOp, CompileReach, CompileRule, INDEXES_MAX,
 };
 use crate::engine::dependency::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP};
-use crate::engine::fields::{self, Fields, IPV4, IPV6, KEY_WORDS_MAX};
+use crate::engine::fields::{self, Fields, IPV4, IPV6};
 use crate::engine::flow;
 use crate::engine::flow::DecidePolicy;
 use crate::engine::lookup;
-use crate::engine::set::{self, SetTarget};
+use crate::engine::matches::{self, Match};
+use crate::engine::set::SetTarget;
 use crate::engine::types::{
     CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideStep, DecideWhy,
 };
@@ -54,109 +55,6 @@ struct Walk<'a, R> {
     stack: [Waiting; WAY_MAX],
 }
 
-/// What came of looking at a match. Found: the element's number, of a set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Match {
-    Beyond,
-    Missing,
-    Not,
-    Found(u32),
-}
-
-fn found_if(holds: bool) -> Match {
-    if holds {
-        Match::Found(0)
-    } else {
-        Match::Not
-    }
-}
-
-fn found(element: Option<u32>) -> Match {
-    element.map_or(Match::Not, Match::Found)
-}
-
-/// What comes of looking at a field that is not present.
-fn not_present<R>(walk: &Walk<R>, field: Field) -> Match {
-    if walk.fields.beyond & fields::bit(field) != 0 {
-        Match::Beyond
-    } else {
-        Match::Missing
-    }
-}
-
-/// The same of a key: a field that the packet does not have decides, wherever it stands.
-fn key_not_present<R>(walk: &Walk<R>, key: &[Field]) -> Match {
-    let known = walk.fields.present | walk.fields.beyond;
-    match key.iter().all(|&field| known & fields::bit(field) != 0) {
-        true => Match::Beyond,
-        false => Match::Missing,
-    }
-}
-
-#[inline]
-fn match_wide<R>(walk: &Walk<R>, wide: u32, negated: bool) -> Match {
-    let Some(wide) = walk.policy.compiled.wides.get(wide as usize) else {
-        return Match::Missing;
-    };
-    if !fields::is_present(&walk.fields, wide.field) {
-        return not_present(walk, wide.field);
-    }
-    let value = fields::wide(&walk.fields, wide.slot) & wide.mask;
-    found_if((value.wrapping_sub(wide.low) <= wide.span) != negated)
-}
-
-fn find_key<R>(walk: &Walk<R>, set: &set::Set, key: u32) -> Match {
-    let mut words = [0; KEY_WORDS_MAX];
-    let Some(key) = walk.policy.compiled.keys.get(key as usize) else {
-        return Match::Missing;
-    };
-    let Some(words) =
-        fields::words(&walk.fields, &key.fields, &mut words).and_then(|count| words.get(..count))
-    else {
-        return key_not_present(walk, &key.fields);
-    };
-    found(set::find(set, &walk.fields, &key.fields, words))
-}
-
-fn find_wide<R>(walk: &Walk<R>, set: &set::Set, wide: &CompileWide) -> Match {
-    if !fields::is_present(&walk.fields, wide.field) {
-        return not_present(walk, wide.field);
-    }
-    let value = fields::wide(&walk.fields, wide.slot) & wide.mask;
-    found(lookup::find_wide(&set.single, value))
-}
-
-/// Looks a key up in a set.
-fn find<R>(walk: &Walk<R>, set: u32, ask: CompileAsk) -> Match {
-    let compiled = walk.policy.compiled;
-    let Some(set) = compiled.sets.get(set as usize) else {
-        return Match::Missing;
-    };
-    match ask {
-        CompileAsk::Narrow { field, mask } => {
-            if !fields::is_present(&walk.fields, field) {
-                return not_present(walk, field);
-            }
-            let value = fields::narrow(&walk.fields, field) & mask;
-            found(lookup::find(&set.single, value))
-        }
-        CompileAsk::Wide(wide) => match compiled.wides.get(wide as usize) {
-            Some(wide) => find_wide(walk, set, wide),
-            None => Match::Missing,
-        },
-        CompileAsk::Key(key) => find_key(walk, set, key),
-    }
-}
-
-#[inline]
-fn match_set<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, negated: bool) -> Match {
-    match find(walk, set, ask) {
-        Match::Beyond => Match::Beyond,
-        Match::Missing => Match::Missing,
-        found => found_if((found != Match::Not) != negated),
-    }
-}
-
 fn set_mark<R>(walk: &mut Walk<R>, mark: u32) {
     fields::set(&mut walk.fields, Field::MetaMark, mark);
     walk.outcome.mark = mark;
@@ -164,7 +62,7 @@ fn set_mark<R>(walk: &mut Walk<R>, mark: u32) {
 }
 
 fn mark_map<R>(walk: &mut Walk<R>, set: u32, ask: CompileAsk) -> Match {
-    let found = find(walk, set, ask);
+    let found = matches::find(walk.policy.compiled, &walk.fields, set, ask);
     if let Match::Found(element) = found {
         let set = walk.policy.compiled.sets.get(set as usize);
         if let Some(&mark) = set.and_then(|set| set.marks.get(element as usize)) {
@@ -175,7 +73,7 @@ fn mark_map<R>(walk: &mut Walk<R>, set: u32, ask: CompileAsk) -> Match {
 }
 
 fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) -> Match {
-    let found = find(walk, set, ask);
+    let found = matches::find(walk.policy.compiled, &walk.fields, set, ask);
     if let Match::Found(element) = found {
         let set = walk.policy.compiled.sets.get(set as usize);
         if let Some(&leads) = set.and_then(|set| set.targets.get(element as usize)) {
@@ -219,16 +117,6 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
     walk.outcome.reject = Some(reject);
 }
 
-/// Why a match did not hold; `Held` if it did.
-fn why_not(found: Match) -> DecideWhy {
-    match found {
-        Match::Found(_) => DecideWhy::Held,
-        Match::Not => DecideWhy::Differs,
-        Match::Missing => DecideWhy::Missing,
-        Match::Beyond => DecideWhy::Beyond,
-    }
-}
-
 /// Does what a statement says.
 /// - target: where it leads, if it is a verdict; else untouched.
 /// - Gives `Held` if the rule goes on behind it.
@@ -248,15 +136,11 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
             mask,
             low,
             span,
-        } => {
-            if !fields::is_present(&walk.fields, field) {
-                return why_not(not_present(walk, field));
-            }
-            let value = fields::narrow(&walk.fields, field) & mask;
-            found_if((value.wrapping_sub(low) <= span) != negated)
+        } => matches::narrow(&walk.fields, field, mask, low, span, negated),
+        CompileOp::Wide { wide, negated } => matches::wide(compiled, &walk.fields, wide, negated),
+        CompileOp::Set { set, ask, negated } => {
+            matches::set(compiled, &walk.fields, set, ask, negated)
         }
-        CompileOp::Wide { wide, negated } => match_wide(walk, wide, negated),
-        CompileOp::Set { set, ask, negated } => match_set(walk, set, ask, negated),
         CompileOp::Counter(counter) => {
             flow::count(counters, counter, input.length);
             return DecideWhy::Held;
@@ -303,60 +187,7 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
         }
         CompileOp::Vmap { set, ask } => vmap(walk, set, ask, target),
     };
-    why_not(found)
-}
-
-/// The field of wides[wide], as a key.
-fn wide_key<R>(walk: &Walk<R>, wide: u32) -> Option<Field> {
-    let wide = walk.policy.compiled.wides.get(wide as usize)?;
-    Some(wide.field)
-}
-
-/// Notes the values that a match or map did not hold for, or the first that is missing or beyond, as
-/// step.why says.
-fn note_values<R>(walk: &Walk<R>, op: &CompileOp, step: &mut DecideStep) {
-    let single;
-    let key = match *op {
-        CompileOp::Set { ask, .. }
-        | CompileOp::MarkMap { ask, .. }
-        | CompileOp::Vmap { ask, .. } => match ask {
-            CompileAsk::Key(key) => match walk.policy.compiled.keys.get(key as usize) {
-                Some(key) => key.fields.as_slice(),
-                None => return,
-            },
-            CompileAsk::Narrow { field, .. } => {
-                single = Some(field);
-                single.as_slice()
-            }
-            CompileAsk::Wide(wide) => {
-                single = wide_key(walk, wide);
-                single.as_slice()
-            }
-        },
-        CompileOp::Narrow { field, .. } => {
-            single = Some(field);
-            single.as_slice()
-        }
-        CompileOp::Wide { wide, .. } => {
-            single = wide_key(walk, wide);
-            single.as_slice()
-        }
-        _ => return,
-    };
-    for &field in key {
-        if !fields::is_present(&walk.fields, field) {
-            if why_not(not_present(walk, field)) != step.why {
-                continue;
-            }
-            step.missing = Some(field);
-            step.values_count = 0;
-            return;
-        }
-        if let Some(value) = step.values.get_mut(step.values_count as usize) {
-            *value = fields::value(&walk.fields, field);
-            step.values_count += 1;
-        }
-    }
+    matches::why_not(found)
 }
 
 /// Tells of a rule that was walked as far as statement.
@@ -395,7 +226,7 @@ fn record<R: DecideRecorder>(
         DecideWhy::Differs | DecideWhy::Missing | DecideWhy::Beyond
     );
     if let Some(op) = op.filter(|_| noted) {
-        note_values(walk, op, &mut step);
+        matches::note_values(compiled, &walk.fields, op, &mut step);
     }
     walk.recorder.rule(&step);
 }

@@ -13,13 +13,14 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{fence, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 use crate::base::counts::{self, Count};
+use crate::base::lock;
 use crate::base::log::{self, failure_set_start, Failure};
 use crate::events;
 use crate::events::gather::{EventsGather, EventsTail};
@@ -66,11 +67,6 @@ pub struct Events {
     thread: Mutex<Option<JoinHandle<Sinks>>>,
 }
 
-/// A thread that panicked leaves nothing half done here: lines are added whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn wake(shared: &Shared) {
     let _ = shared.bell.event.write(1); // it can't fail: it never comes near its limit
 }
@@ -106,31 +102,31 @@ pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Fai
 
 /// A ring for the index-th worker, in place of the one that it had.
 pub fn ring(events: &Events, index: u16) -> EventRing {
-    events::gather::ring(&mut lock(&events.shared.inner).gather, index)
+    events::gather::ring(&mut lock::lock(&events.shared.inner).gather, index)
 }
 
 /// A descriptor of the file of --events, to hand over.
 pub fn fd(events: &Events) -> Option<OwnedFd> {
-    let inner = lock(&events.shared.inner);
+    let inner = lock::lock(&events.shared.inner);
     inner.file.as_ref()?.try_clone().ok()
 }
 
 /// Says which policy the records of a generation are about, before any worker decides by it. The one
 /// before is kept until `drain`, called when all workers decide by this.
 pub fn policy(events: &Events, generation: u32, loaded: &Arc<Loaded>) {
-    let mut inner = lock(&events.shared.inner);
+    let mut inner = lock::lock(&events.shared.inner);
     events::gather::know(&mut inner.gather, generation, loaded);
 }
 
 /// Adds an event of the program's own.
 pub fn tell(events: &Events, kind: EventsKind, facts: &EventsFacts) {
-    events::gather::tell(&mut lock(&events.shared.inner).gather, kind, facts);
+    events::gather::tell(&mut lock::lock(&events.shared.inner).gather, kind, facts);
     wake(&events.shared);
 }
 
 /// Makes lines of all that has been noted; forgets all policies but the one named last.
 pub fn drain(events: &Events) {
-    let mut inner = lock(&events.shared.inner);
+    let mut inner = lock::lock(&events.shared.inner);
     events::gather::take(&mut inner.gather);
     events::gather::forget(&mut inner.gather);
     drop(inner);
@@ -139,7 +135,7 @@ pub fn drain(events: &Events) {
 
 /// Opens the file of --events anew; goes on with the old one if that fails.
 pub fn rotate(events: &Events) {
-    lock(&events.shared.inner).rotate = true;
+    lock::lock(&events.shared.inner).rotate = true;
     wake(&events.shared);
 }
 
@@ -153,7 +149,7 @@ pub fn tail(
     verdicts: u32,
     packets: bool,
 ) -> Result<(), (OwnedFd, Errno)> {
-    let mut inner = lock(&events.shared.inner);
+    let mut inner = lock::lock(&events.shared.inner);
     let Some(free) = inner.gather.tails.iter_mut().find(|tail| tail.is_none()) else {
         return Err((fd, Errno::EBUSY));
     };
@@ -174,7 +170,7 @@ pub fn tail(
 
 /// Takes new clients over.
 fn take_clients(shared: &Shared, sinks: &mut Sinks) {
-    let mut inner = lock(&shared.inner);
+    let mut inner = lock::lock(&shared.inner);
     for (tail, sink) in inner.gather.tails.iter_mut().zip(&mut sinks.tails) {
         if let Some(fd) = tail.as_mut().and_then(|tail| tail.fd.take()) {
             *sink = Some(events::sink::client(fd));
@@ -188,7 +184,7 @@ fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_
         return;
     };
     let mut swap = |written: Option<&mut Vec<u8>>| {
-        let mut inner = lock(&shared.inner);
+        let mut inner = lock::lock(&shared.inner);
         let tail = inner.gather.tails.get_mut(index).and_then(Option::as_mut);
         tail.map_or(0, |tail| events::sink::swap(&mut tail.lines, written))
     };
@@ -198,7 +194,7 @@ fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_
         return;
     }
     *sink = None;
-    let mut inner = lock(&shared.inner);
+    let mut inner = lock::lock(&shared.inner);
     if let Some(tail) = inner.gather.tails.get_mut(index) {
         *tail = None;
     }
@@ -207,11 +203,11 @@ fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_
 
 /// Writes what can be written.
 fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
-    let rotate = mem::take(&mut lock(&shared.inner).rotate);
+    let rotate = mem::take(&mut lock::lock(&shared.inner).rotate);
     take_clients(shared, sinks);
     if let Some(sink) = &mut sinks.sink {
         let mut swap = |written: Option<&mut Vec<u8>>| {
-            let mut inner = lock(&shared.inner);
+            let mut inner = lock::lock(&shared.inner);
             let lines = inner.gather.lines.as_mut();
             lines.map_or(0, |lines| events::sink::swap(lines, written))
         };
@@ -220,7 +216,7 @@ fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
         }
         events::sink::look(sink, now_ns);
         events::sink::flush(sink, &mut swap, now_ns);
-        lock(&shared.inner).file = events::sink::file(sink);
+        lock::lock(&shared.inner).file = events::sink::file(sink);
     }
     for (index, sink) in sinks.tails.iter_mut().enumerate() {
         flush_tail(shared, index, sink, now_ns);
@@ -245,7 +241,7 @@ fn left(inner: &Inner, sinks: &Sinks) -> u64 {
 fn fall_asleep(shared: &Shared) -> bool {
     shared.bell.asleep.store(true, Ordering::Relaxed);
     fence(Ordering::SeqCst); // see event::flush
-    let inner = lock(&shared.inner);
+    let inner = lock::lock(&shared.inner);
     let found = inner
         .gather
         .records
@@ -282,7 +278,7 @@ fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
 /// One round. Returns for how many milliseconds to rest.
 fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     let now_ns = wait::clock();
-    let mut inner = lock(&shared.inner);
+    let mut inner = lock::lock(&shared.inner);
     let found = events::gather::take(&mut inner.gather);
     let waits = events::gather::tell_missed(&mut inner.gather, now_ns);
     drop(inner);
@@ -290,19 +286,19 @@ fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     if found || fall_asleep(shared) {
         return Some(BUSY_MS);
     }
-    (waits || left(&lock(&shared.inner), sinks) > 0).then_some(WAIT_MS)
+    (waits || left(&lock::lock(&shared.inner), sinks) > 0).then_some(WAIT_MS)
 }
 
 fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
-    while !lock(&shared.inner).stop {
+    while !lock::lock(&shared.inner).stop {
         let rest_ms = work(shared, &mut sinks);
         rest(shared, &sinks, rest_ms);
     }
     let until_ns = wait::clock() + STOP_NS;
-    lock(&shared.inner).gather.told_ns = 0; // what is still to be told is told now
+    lock::lock(&shared.inner).gather.told_ns = 0; // what is still to be told is told now
     loop {
         work(shared, &mut sinks);
-        if left(&lock(&shared.inner), &sinks) == 0 || wait::clock() >= until_ns {
+        if left(&lock::lock(&shared.inner), &sinks) == 0 || wait::clock() >= until_ns {
             return sinks;
         }
         rest(shared, &sinks, Some(BUSY_MS));
@@ -311,13 +307,13 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
 
 /// Starts the thread, if anything can be wanted of it.
 pub fn start(events: &Events) -> Result<(), Failure> {
-    if lock(&events.shared.inner).gather.ring_records == 0 {
+    if lock::lock(&events.shared.inner).gather.ring_records == 0 {
         return Ok(()); // nothing can be wanted
     }
-    let Some(sinks) = lock(&events.sinks).take() else {
+    let Some(sinks) = lock::lock(&events.sinks).take() else {
         return Ok(());
     };
-    lock(&events.shared.inner).stop = false;
+    lock::lock(&events.shared.inner).stop = false;
     let shared = Arc::clone(&events.shared);
     let thread = thread::Builder::new()
         .spawn(move || run(&shared, sinks))
@@ -325,22 +321,22 @@ pub fn start(events: &Events) -> Result<(), Failure> {
             let error = error.raw_os_error().map_or(Errno::EAGAIN, Errno::from_raw);
             failure_set_start("pthread_create", error)
         })?;
-    *lock(&events.thread) = Some(thread);
+    *lock::lock(&events.thread) = Some(thread);
     Ok(())
 }
 
 /// Makes lines of all that has been noted, writes what can be written within a second, and ends the
 /// thread, if there is one. The sink stays open.
 pub fn stop(events: &Events) {
-    let Some(thread) = lock(&events.thread).take() else {
+    let Some(thread) = lock::lock(&events.thread).take() else {
         return;
     };
-    lock(&events.shared.inner).stop = true;
+    lock::lock(&events.shared.inner).stop = true;
     wake(&events.shared);
     let Ok(sinks) = thread.join() else {
         return;
     };
-    let waiting = lock(&events.shared.inner)
+    let waiting = lock::lock(&events.shared.inner)
         .gather
         .lines
         .as_ref()
@@ -355,5 +351,5 @@ pub fn stop(events: &Events) {
             ));
         }
     }
-    *lock(&events.sinks) = Some(sinks);
+    *lock::lock(&events.sinks) = Some(sinks);
 }

@@ -25,7 +25,7 @@ use crate::worker::event::{
 };
 use crate::worker::wait;
 
-/// That records can be about: the one at hand, and the one before.
+/// The policies that records can be about: the one at hand, and the one before.
 const POLICIES: usize = 2;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -41,7 +41,7 @@ pub struct EventsTail {
     /// Bits 1 << Verdict.
     pub verdicts: u32,
     pub packets: bool,
-    /// Until the thread takes it.
+    /// The connection, until the thread takes it.
     pub fd: Option<OwnedFd>,
 }
 
@@ -63,7 +63,7 @@ pub struct EventsGather {
     /// Tokens of --events-rate, in billionths of a line.
     tokens: u64,
     refilled_ns: u64,
-    /// Since it was told.
+    /// Lines left out since it was told last.
     left_out: u64,
     /// How much of bell.lost has been told.
     lost_told: u64,
@@ -180,8 +180,8 @@ fn take_token(gather: &mut EventsGather) -> bool {
 }
 
 /// count: what counts lines that find no room.
-fn put(lines: &mut EventsLines, line: &[u8], count: Count) {
-    if !events::sink::put(lines, line) {
+fn put(lines: &mut EventsLines, line: &str, count: Count) {
+    if !events::sink::put(lines, line.as_bytes()) {
         counts::add(count, 1);
     }
 }
@@ -189,12 +189,12 @@ fn put(lines: &mut EventsLines, line: &[u8], count: Count) {
 /// A line to all who want it, made when the first does: the log-th log statement's line, or the
 /// packet's for log == log_count.
 fn line_of<'a>(
-    line: &'a mut Option<Vec<u8>>,
+    line: &'a mut Option<String>,
     text: &EventText,
     log: usize,
     log_count: usize,
     packet: bool,
-) -> &'a [u8] {
+) -> &'a str {
     line.get_or_insert_with(|| {
         if log < log_count {
             events::text::log(text, log).unwrap_or_default()
@@ -279,7 +279,7 @@ fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, miss
         figures: &[("events", missed)],
     };
     let line = events::text::own_line(unix_time(), kind, &facts);
-    events::sink::has_room(lines, &line) && events::sink::put(lines, &line)
+    events::sink::has_room(lines, line.as_bytes()) && events::sink::put(lines, line.as_bytes())
 }
 
 /// Tells a sink what it lost for want of room there.

@@ -4,6 +4,7 @@
 #[allow(clippy::module_inception)]
 mod events;
 pub mod gather;
+pub mod headers;
 pub mod sink;
 pub mod text;
 pub mod types;

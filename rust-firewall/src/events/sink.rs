@@ -40,7 +40,7 @@ const PIPE_BYTES: usize = libc::PIPE_BUF;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsSinkKind {
-    /// Or a pipe, or a device.
+    /// A file, a pipe or a device.
     File,
     Stdout,
     Unix,
@@ -67,17 +67,17 @@ pub struct EventsSink {
     writing: Vec<u8>,
     /// Bytes that are written.
     written: usize,
-    /// There is more to write than is taken.
+    /// There is more to write than the sink takes at once.
     blocked: bool,
-    /// And that was told.
+    /// The sink takes no lines, which has been told.
     troubled: bool,
     /// When the trouble began.
     lost_then: u64,
-    /// With an error: when it is tried again.
+    /// After an error: when it is tried again.
     retry_ns: u64,
 }
 
-/// No lines. room: bytes of them.
+/// Makes a buffer without lines. room: its size in bytes.
 pub fn lines_make(room: usize) -> EventsLines {
     EventsLines {
         room,

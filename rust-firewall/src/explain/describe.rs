@@ -107,7 +107,7 @@ fn protocol(packet: &Packet) -> String {
 /// A packet: "10.0.0.1:40000 > 10.0.0.2:22 tcp syn, 60 bytes".
 pub fn packet(packet: &Packet, status: PacketStatus) -> String {
     let mut text = String::new();
-    if let Some((source, destination)) = reject::addresses_of(packet) {
+    if let Some((source, destination)) = packet::addresses(packet) {
         let port = |port| packet.has_ports.then_some(port);
         text.push_str(&format!(
             "{} > {} {}, ",
@@ -203,7 +203,7 @@ pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> V
     }
 }
 
-/// What an reply says: "icmp port-unreachable", "tcp reset".
+/// What a reply says: "icmp port-unreachable", "tcp reset".
 /// - version: of the packet's IP header, which `RejectKind::Icmpx` depends on.
 pub fn reply(reject: &Reject, version: u8) -> String {
     let (kind, text) = match (reject.kind, version) {

@@ -155,7 +155,7 @@ fn add_verdict(sums: &mut ExplainSums, verdict: Verdict) {
     }
 }
 
-/// Whether an reply to a packet would be sent.
+/// Whether a reply to a packet would be sent.
 fn has_reply(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> bool {
     let mut reply = [0; reject::IPV6_MAX];
     !packet::is_malformed(status)

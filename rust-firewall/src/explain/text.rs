@@ -115,7 +115,7 @@ fn put_verdict(out: &mut String, explain: &Explain, explained: &Explained) {
             let reply = describe::reply(&reject, explained.packet.version);
             let _ = write!(out, " with {reply}");
         } else {
-            out.push_str(" without an reply");
+            out.push_str(" without a reply");
         }
     }
     out.push_str(&by(explain, explained));

@@ -120,7 +120,7 @@ pub fn wanted(options: &Options) -> bool {
     options.deadline_ms > 0 || options.fail_open[OptionsSituation::Crash as usize]
 }
 
-/// The guard that owns a queue whose firewall is gone.
+/// Finds the guard that owns a queue whose firewall is gone.
 fn find_bereaved(number: u16) -> Option<Pid> {
     let figures = queue::proc::figures(number).ok()?;
     // A firewall that still runs is found before its guard.

@@ -14,7 +14,7 @@ use nix::sys::socket::{recv, send, MsgFlags};
 use nix::unistd::{getpid, getppid, Pid};
 use sys_bindings::{NF_ACCEPT, NF_DROP};
 
-use crate::base::log::{self, failure_set_start, Failure, LogExit, LogLevel};
+use crate::base::log::{self, failure_set_start, Failure, LogExit};
 use crate::guard::watch::{GuardWatch, LOOKS};
 use crate::guard::{self, GuardNote, ARGUMENTS, COMMAND, NAME, READY};
 use crate::options;
@@ -332,10 +332,11 @@ fn take_queue(word: &str) -> Result<Watched, Failure> {
     })
 }
 
-/// The level of a name that `guard::start` gave.
-fn level_of(name: &str) -> LogLevel {
-    let level = log::LEVELS.iter().find(|(_, own)| *own == name);
-    level.map_or(LogLevel::Info, |(level, _)| *level)
+/// Sets the level of a name that `guard::start` gave.
+fn set_level(name: &str) {
+    if let Some((level, _)) = log::LEVELS.iter().find(|(_, own)| *own == name) {
+        log::set_level(*level);
+    }
 }
 
 /// Takes what `guard::start` gives.
@@ -354,7 +355,7 @@ fn take_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
     if queues.is_empty() {
         return Err(unexpected(COMMAND));
     }
-    log::set_level(level_of(level));
+    set_level(level);
     Ok(Guarding {
         deadline_ms: deadline.parse().unwrap_or(0),
         figures: false,
@@ -392,15 +393,11 @@ fn give_up(failure: &Failure) -> LogExit {
     }
 }
 
-fn prepare(arguments: &[OsString]) -> Result<Guarding, Failure> {
-    let mut guarding = take_arguments(arguments)?;
-    settle_down(&mut guarding)?;
-    Ok(guarding)
-}
-
 /// What main does if the first argument is COMMAND. Returns the exit code.
 pub fn run(arguments: &[OsString]) -> LogExit {
-    let mut guarding = match prepare(arguments) {
+    let taken = take_arguments(arguments)
+        .and_then(|mut guarding| settle_down(&mut guarding).map(|()| guarding));
+    let mut guarding = match taken {
         Ok(guarding) => guarding,
         Err(failure) => return give_up(&failure),
     };

@@ -20,11 +20,11 @@ use crate::worker::wait;
 
 /// Bytes of a line with its end.
 pub const LINE_BYTES: usize = 256 * 1024;
-/// That may wait for their lines.
+/// The most descriptors that may wait for their lines.
 pub const FDS_MAX: usize = 320;
 
 const NS_PER_MS: u64 = 1_000_000;
-/// By which the room for a line grows at least.
+/// The least bytes by which the room for a line grows.
 const ROOM_STEP_BYTES: usize = 65536;
 
 /// The variable that names a connection to the old firewall: who has started this one made it in this
@@ -36,9 +36,9 @@ pub struct HandoverChannel {
     fd: OwnedFd,
     /// "old", "new": who is at the other end, for messages.
     whose: &'static str,
-    /// When nobody waits any more, by wait::clock.
+    /// The deadline, by wait::clock.
     due_ns: u64,
-    /// Room of which the beginning was received.
+    /// The buffer, whose beginning has been received.
     bytes: Vec<u8>,
     filled: usize,
     /// Where what is not taken yet begins.
@@ -71,17 +71,17 @@ pub fn open(fd: OwnedFd, whose: &'static str, timeout_ms: u32) -> HandoverChanne
     }
 }
 
-/// Has everybody wait for so long from now on.
+/// Sets the deadline to so long from now.
 pub fn extend(channel: &mut HandoverChannel, timeout_ms: u32) {
     channel.due_ns = wait::clock() + u64::from(timeout_ms) * NS_PER_MS;
 }
 
-/// Has everybody wait until then, by wait::clock.
+/// Sets the deadline, by wait::clock.
 pub fn until(channel: &mut HandoverChannel, due_ns: u64) {
     channel.due_ns = due_ns;
 }
 
-/// When nobody waits any more, by wait::clock.
+/// The deadline, by wait::clock.
 pub fn due_ns(channel: &HandoverChannel) -> u64 {
     channel.due_ns
 }
@@ -131,7 +131,7 @@ fn wait_for(channel: &HandoverChannel, events: PollFlags) -> Result<(), Errno> {
     }
 }
 
-/// Sends what goes at once. Returns how much.
+/// Sends as much as it can without waiting. Returns how much.
 fn send_some(
     channel: &HandoverChannel,
     bytes: &[u8],

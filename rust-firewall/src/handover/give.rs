@@ -35,7 +35,7 @@ use crate::worker::{self, WorkerHandover};
 pub struct HandoverGiving {
     channel: HandoverChannel,
     rules: HandoverRules,
-    /// All that can be told before anything has stopped was told.
+    /// Whether all has been told that can be told before anything stops.
     told: bool,
     /// Room for what will be written.
     states: HandoverMemory,

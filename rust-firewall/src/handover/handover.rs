@@ -76,11 +76,11 @@ pub struct Handover {
     pub channel: Option<HandoverChannel>,
     /// When "commit" was said, by wait::clock.
     pub committed_ns: u64,
-    /// That packets waited for.
+    /// How long packets waited.
     pub waited_ns: u64,
 }
 
-/// For a backend that can't take part.
+/// A failure: the backend can't take part.
 pub fn fail_classic() -> Failure {
     failure_set(
         LogExit::Usage,
@@ -89,7 +89,7 @@ pub fn fail_classic() -> Failure {
     )
 }
 
-/// For a line that has no place. whose: "old", "new".
+/// A failure: a line is not one that is expected. whose: "old", "new".
 pub fn fail_line(whose: &str) -> Failure {
     failure_set(
         LogExit::Call,

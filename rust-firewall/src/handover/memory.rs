@@ -13,7 +13,7 @@ use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::stat::{fstat, SFlag};
 
-/// Written at a time.
+/// The bytes that are written at a time.
 const STEP_BYTES: usize = 65536;
 
 /// Memory that is being written.
@@ -28,7 +28,7 @@ pub struct HandoverMemory {
 /// Memory that another process has passed.
 pub struct HandoverSealed {
     file: File,
-    /// Which nobody can change.
+    /// Its size in bytes, which nobody can change.
     pub size: u64,
 }
 
@@ -82,7 +82,7 @@ pub fn put_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Errno>
     put(memory, &number.to_le_bytes())
 }
 
-/// Has the system find the room for so many bytes, so that writing them takes no time for that.
+/// Reserves room for so many bytes, so that writing them need not.
 pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
     let zeros = [0; STEP_BYTES];
     let mut left = size;

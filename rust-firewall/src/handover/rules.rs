@@ -22,7 +22,7 @@ use crate::ruleset::migration::{
 pub const BYTES_MAX: u64 = 512 << 20;
 
 const NO_COMMENT: u32 = u32::MAX;
-/// Rules: some milliseconds.
+/// The rules that are written at a time, which takes some milliseconds.
 const AT_A_TIME: u32 = 2048;
 
 /// Rules that are being written, a part at a time, as whoever writes them has other things to do.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::base::counts;
 use crate::base::log::{failure_set, Failure, LogExit};
+use crate::base::object;
 use crate::control::request::VERSION;
 use crate::handover::{Handover, HandoverFd, FD_COUNT};
 use crate::options;
@@ -116,7 +117,7 @@ pub fn print(state: &Handover) -> String {
         queues: state.queues.iter().map(queue_object).collect(),
     };
     // It has no key that is no string, which alone could fail.
-    serde_json::to_string(&object).unwrap_or_default() + "\n"
+    object::line(&object)
 }
 
 /// Says which part is not as it should be.

@@ -78,6 +78,14 @@ fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>
     }
 }
 
+/// Receives descriptors until there are no more.
+fn receive_fds(channel: &mut HandoverChannel, taken: &mut Handover) -> Result<(), Failure> {
+    while let Some((name, fd)) = receive_fd(channel)? {
+        place_fd(taken, &name, fd);
+    }
+    Ok(())
+}
+
 /// Looks whether the queues are those of our options, and whether their sockets came.
 fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
     let mut theirs = taken.queues.iter().map(|queue| queue.number);
@@ -119,6 +127,23 @@ fn drop_others(options: &Options, taken: &mut Handover) {
     }
 }
 
+/// Asks, and receives what can be prepared with.
+fn ask(
+    options: &Options,
+    channel: &mut HandoverChannel,
+    taken: &mut Handover,
+) -> Result<(), Failure> {
+    let backend = options::backend_name(options.backend);
+    let request =
+        format!("{{\"command\":\"upgrade\",\"version\":{VERSION},\"backend\":\"{backend}\"}}\n");
+    handover::proof::give(channel)?;
+    handover::channel::send(channel, &request, None)?;
+    handover::state::parse(handover::channel::line(channel)?, taken)?;
+    receive_fds(channel, taken)?;
+    check_queues(options, taken)?;
+    read_rules(taken)
+}
+
 /// Asks the process at options.take_over, `path`, for all that can be prepared with. It filters on.
 /// Fails, with everything closed: nobody answers, or a stranger, or one whose queues are others than
 /// options says.
@@ -128,17 +153,7 @@ pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
     }
     let mut taken = Handover::default();
     let mut channel = handover::channel::open(connect_to(path)?, "old", PREPARE_MS);
-    let backend = options::backend_name(options.backend);
-    let request =
-        format!("{{\"command\":\"upgrade\",\"version\":{VERSION},\"backend\":\"{backend}\"}}\n");
-    handover::proof::give(&mut channel)?;
-    handover::channel::send(&channel, &request, None)?;
-    handover::state::parse(handover::channel::line(&mut channel)?, &mut taken)?;
-    while let Some((name, fd)) = receive_fd(&mut channel)? {
-        place_fd(&mut taken, &name, fd);
-    }
-    check_queues(options, &taken)?;
-    read_rules(&mut taken)?;
+    ask(options, &mut channel, &mut taken)?;
     drop_others(options, &mut taken);
     taken.channel = Some(channel);
     Ok(taken)

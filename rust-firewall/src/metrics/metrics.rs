@@ -19,7 +19,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, Semaphore};
 
 use crate::base::counts::{self, Count};
+use crate::base::lock;
 use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
 use crate::metrics;
 use crate::state::snapshot;
@@ -47,7 +48,7 @@ use crate::state::State;
 
 /// At a time.
 pub const CONNECTIONS_MAX: usize = 16;
-/// From accept to close.
+/// The time from accept to close.
 pub const CONNECTION_MS: u64 = 10 * 1000;
 /// Bytes of a request's head.
 pub const REQUEST_BYTES: usize = 16 * 1024;
@@ -55,7 +56,7 @@ pub const REQUEST_BYTES: usize = 16 * 1024;
 pub const SHARE: u32 = 9;
 
 const BACKLOG: i32 = 16;
-/// Without accepting, when the system can give no more descriptors.
+/// How long nothing is accepted when the system can give no more descriptors.
 const PAUSE_MS: u64 = 1000;
 
 pub struct Metrics {
@@ -174,9 +175,7 @@ fn make_rendering(source: &Source) -> Rendering {
 
 /// The rendering for who asks now: the newest, or a newer one.
 fn current_rendering(source: &Source) -> Arc<Rendering> {
-    // A thread that panics ends the process, so nobody sees a value that is half changed.
-    let renderings = source.renderings.lock();
-    let mut renderings = renderings.unwrap_or_else(PoisonError::into_inner);
+    let mut renderings = lock::lock(&source.renderings);
     if let Some(newest) = renderings.newest.take() {
         let is_read = Arc::strong_count(&newest) > 1;
         let is_kept = is_read && renderings.older.strong_count() > 0;

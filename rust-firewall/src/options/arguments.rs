@@ -141,7 +141,7 @@ const COMMANDS: [(&str, usize, &str); 3] = [
     ),
 ];
 
-/// Takes what no option is.
+/// Takes a word that is not an option.
 const WORDS: &str = "words";
 
 /// The option's name, without its hyphens.

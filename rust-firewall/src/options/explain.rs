@@ -79,6 +79,12 @@ const CT_STATES: [(u32, &str); 5] = [
     (64, "untracked"),
 ];
 
+/// The bit of a state's name.
+fn ct_state_of(name: &[u8]) -> Option<u32> {
+    let named = CT_STATES.iter().find(|(_, own)| own.as_bytes() == name);
+    named.map(|(bit, _)| *bit)
+}
+
 fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
     let option = ArgumentsOption::CtState;
     let Some(value) = arguments::value(values, option) else {
@@ -86,10 +92,8 @@ fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
     };
     let mut state = 0;
     for name in value.split(|byte| *byte == b',') {
-        let named = CT_STATES.iter().find(|(_, state)| state.as_bytes() == name);
         let expected = "new, established, related, invalid or untracked";
-        let (bit, _) = named.ok_or_else(|| values::fail(option, value, expected))?;
-        state |= bit;
+        state |= ct_state_of(name).ok_or_else(|| values::fail(option, value, expected))?;
     }
     Ok(Some(state))
 }

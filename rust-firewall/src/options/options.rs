@@ -30,7 +30,7 @@ pub const QUEUES_MAX: u32 = 256;
 /// What --profile paper allots to its only slot; committed as far as it is touched.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
-/// What to do with a good command line.
+/// What a valid command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),
@@ -88,7 +88,7 @@ pub fn conntrack_name(conntrack: OptionsConntrack) -> &'static str {
     name_of(&CONNTRACK_NAMES, conntrack)
 }
 
-/// The first and the last queue of "N" or "N:M".
+/// Reads the first and the last queue of "N" or "N:M".
 fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
     let first = values::read_number(numbers.next()?, u16::MAX.into())?;
@@ -220,7 +220,7 @@ fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values of a command line without a command, in the order of the help text.
+/// Takes the values of a command line without a command, in the order of the help text.
 fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     let number =
@@ -254,7 +254,7 @@ fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     daemon::alone(values)
 }
 
-/// The values of `check`.
+/// Takes the values of `check`.
 fn check_check(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     if let [policy] = values.words.as_slice() {
         o.policy = Some(values::path(policy)?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a good command line says: the options of all commands.
+//! The options of all commands, as a valid command line gives them.
 
 use crate::base::log::LogLevel;
 use crate::packet::verdict::Verdict;

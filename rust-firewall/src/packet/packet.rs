@@ -21,8 +21,8 @@ pub const UDP_HEADER_BYTES: u32 = 8;
 pub const ICMP_HEADER_BYTES: u32 = 8;
 /// What a 16-bit length field can say.
 pub const LENGTH_MAX: u32 = 65535;
-/// To be copied of a packet so that it shows whether it is malformed: IPv6, as many extension headers
-/// as are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
+/// The bytes of a packet that show whether it is malformed: IPv6, as many extension headers as are
+/// walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
 pub const COPY_BYTES: u32 = 128;
 
 /// IPv6 extension headers, as bits of `Packet::extensions`: hop-by-hop options.
@@ -455,5 +455,14 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
             parse_ipv6(packet)
         }
         _ => PacketStatus::Version,
+    }
+}
+
+/// The two addresses of the IP header, source first; nothing if they were not captured.
+pub fn addresses<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    match packet.version {
+        4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
+        6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
+        _ => None,
     }
 }

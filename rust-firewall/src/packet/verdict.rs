@@ -35,9 +35,9 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
     (Verdict::Requeue, "requeue"),
 ];
 
-/// Packets of successive ids that share a verdict, or a gap: one netlink message. A batch verdict of
-/// the kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the runs of a batch must be
-/// sent in order, and none goes over an id that is not in it.
+/// A run: packets of successive ids that share a verdict, or a gap. It is one netlink message. A
+/// batch verdict of the kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the
+/// runs of a batch must be sent in order, and none goes over an id that is not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerdictRun {
     /// NF_* value, host order.
@@ -232,7 +232,7 @@ pub fn batch_add(
     Ok(())
 }
 
-/// To be called behind the last packet: answers those that were passed over behind it, as far as
+/// To be called after the last packet: gives verdicts to those passed over after it, as far as
 /// their ids are known. The n-th message behind an id has an id at least n later, and all that come
 /// after it have still later ones.
 pub fn batch_finish(batch: &mut VerdictBatch) {

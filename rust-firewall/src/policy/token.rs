@@ -204,9 +204,9 @@ fn scan_word(text: &[u8]) -> Scanned {
 }
 
 /// The length without the dots at its end.
-fn without_dots(text: &[u8], length: usize) -> usize {
-    let dots = text[..length].iter().rev();
-    length - dots.take_while(|byte| **byte == b'.').count()
+fn without_dots(text: &[u8]) -> usize {
+    let dots = text.iter().rev();
+    text.len() - dots.take_while(|byte| **byte == b'.').count()
 }
 
 /// Whether the last group, behind a colon, is of decimal digits.
@@ -230,12 +230,13 @@ fn scan_ipv6(text: &[u8]) -> Option<Scanned> {
         length += run(&text[length..], |byte| {
             byte.is_ascii_digit() || byte == b'.'
         });
-        length = without_dots(text, length);
+        length = without_dots(&text[..length]);
     }
     Some(limited(TokenKind::Ipv6, length))
 }
 
-fn scan_digits(digits: &str, base: u32, length: usize) -> Scanned {
+fn scan_digits(text: &str, base: u32) -> Scanned {
+    let (length, digits) = (text.len(), if base == 16 { &text[2..] } else { text });
     match u64::from_str_radix(digits, base) {
         Ok(number) => scanned(TokenKind::Number(number), length),
         Err(_) => scanned_wrong(length, "larger than 18446744073709551615"),
@@ -250,14 +251,14 @@ fn scan_number(text: &[u8]) -> Scanned {
         2 + run(&text[2..], |byte| byte.is_ascii_hexdigit())
     } else {
         let length = run(text, |byte| byte.is_ascii_digit() || byte == b'.');
-        without_dots(text, length)
+        without_dots(&text[..length])
     };
     let whole = length + run(&text[length..], in_other);
     let digits = std::str::from_utf8(&text[..length]).expect("digits and dots");
     if whole > length || hexadecimal && length == 2 {
         limited(TokenKind::Other, whole)
     } else if hexadecimal {
-        scan_digits(&digits[2..], 16, length)
+        scan_digits(digits, 16)
     } else if digits.contains('.') {
         limited(TokenKind::Ipv4, length)
     } else if length > 1 && digits.starts_with('0') {
@@ -266,7 +267,7 @@ fn scan_number(text: &[u8]) -> Scanned {
             "a leading zero, which nft reads as octal: leave it out",
         )
     } else {
-        scan_digits(digits, 10, length)
+        scan_digits(digits, 10)
     }
 }
 

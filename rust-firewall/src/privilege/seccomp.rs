@@ -33,7 +33,7 @@ include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 // seccomp-guard: write fcntl exit_group
 
 const LINE_BYTES: usize = 200;
-/// Of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
+/// The offset of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
 /// include/uapi/asm-generic/siginfo.h).
 const SI_SYSCALL_AT: usize = 16 + size_of::<usize>();
 
@@ -51,7 +51,7 @@ const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_setsockopt, 1, libc::IPPROTO_TCP as u64),
 ];
 
-/// Whose list.
+/// The process that a list of calls is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivilegeList {
     Firewall,

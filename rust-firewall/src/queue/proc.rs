@@ -20,10 +20,10 @@ pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
 pub const NETLINK: &str = "/proc/net/netlink";
 /// The variable that names a descriptor of QUEUES.
 pub const GIVEN: &str = "TWINWALL_FIGURES_FD";
-/// A process that has the socket beside its owner.
+/// The name of the guard, which has the socket beside its owner.
 pub const GUARD: &str = "firewall-guard";
 
-/// By which the text of a file is read.
+/// The bytes that are read of a file at a time.
 const READ_STEP_BYTES: usize = 65536;
 
 /// A line of QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and

@@ -82,7 +82,8 @@ fn fail_capability() -> Failure {
     )
 }
 
-/// Tells why BIND failed: EPERM stands for a missing capability and for a queue of another's.
+/// Tells why BIND failed: EPERM stands for a missing capability or for a queue that another process
+/// owns.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue::proc::figures(queue.settings.number) {
         Ok(figures) if figures.portid != queue.portid => Some(figures.portid),

@@ -24,9 +24,9 @@ pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
 /// nlmsg_seq of a verdict on a gap; that of others is 0.
 pub const GAP_SEQUENCE: u32 = 1;
-/// When the kernel has no room for verdicts.
+/// The pause when the kernel has no room for verdicts.
 pub const PAUSE_NS: i64 = 1_000_000;
-/// To send them, where somebody waits for the end.
+/// How often sending them is tried, where somebody waits for the end.
 pub const TRIES_MAX: u32 = 1000;
 
 /// A uid, gid or ct_info that the kernel didn't tell.
@@ -103,7 +103,7 @@ pub struct QueuePacket {
     /// Where the payload begins, from the IP header on: in bytes from the message's start as the
     /// parsers give it, from the arena's start once received. Without meaning if there is none.
     pub payload_offset: usize,
-    /// That can be read of it.
+    /// How many bytes of it can be read.
     pub payload_bytes: u32,
     /// Bytes of the packet in the kernel; never a bound.
     pub original_bytes: u32,
@@ -241,7 +241,7 @@ pub struct Queue {
     pub bound: bool,
     /// Another process may configure it, see `queue_adopt::resume`.
     pub handed: bool,
-    /// And what waits may be less than we ask for.
+    /// The packets that wait may have fewer bytes than we ask for.
     pub refresh: bool,
     /// settings.batch of them.
     pub packets: Vec<QueuePacket>,

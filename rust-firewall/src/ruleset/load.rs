@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The policy of a running program: read, compiled, with its state.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::base::clock;
+use crate::base::lock;
 use crate::base::log::Failure;
 use crate::engine::compile::{self, CompileSettings};
 use crate::engine::compiled::Compiled;
@@ -37,8 +38,7 @@ pub struct LoadedBegan {
 
 /// What counters and logs stood at when the policy began.
 pub fn began(loaded: &Loaded) -> MutexGuard<'_, LoadedBegan> {
-    // A thread that panics ends the process, so nobody sees a value that is half changed.
-    loaded.began.lock().unwrap_or_else(PoisonError::into_inner)
+    lock::lock(&loaded.began)
 }
 
 /// What the policy reads.

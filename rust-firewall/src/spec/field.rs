@@ -26,7 +26,7 @@ pub enum Type {
     /// NFPROTO_IPV4 2, NFPROTO_IPV6 10.
     NfProto,
     Integer,
-    /// Of exthdr: exists 1, missing 0.
+    /// What exthdr compares with: exists 1, missing 0.
     Boolean,
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
+use crate::base::object;
 use crate::options::{self, Options, OptionsProfile, PROGRAM, VERSION};
 use crate::packet;
 use crate::packet::verdict;
@@ -339,12 +340,6 @@ fn ledger_object<'a>(
     }
 }
 
-/// One line of JSON.
-fn line_of(object: &impl Serialize) -> String {
-    // It can't fail: all keys are strings, and there is memory or the program ends.
-    serde_json::to_string(object).unwrap_or_default() + "\n"
-}
-
 /// The start line, and the failure contract, as options.json says. requirement: of the policy, if there is one. receive_buffer: bytes that the kernel really gives the
 /// first queue. time_ms: UNIX time.
 pub fn start(
@@ -355,7 +350,7 @@ pub fn start(
     time_ms: u64,
 ) -> String {
     if options.json {
-        return line_of(&start_object(
+        return object::line(&start_object(
             options,
             requirement,
             receive_buffer,
@@ -379,7 +374,7 @@ pub fn ledger(
     tally: Option<&Tally>,
 ) -> String {
     if options.json {
-        return line_of(&ledger_object(
+        return object::line(&ledger_object(
             options,
             reason,
             time_ms,

@@ -2,9 +2,10 @@
 //! What runs, for the threads that tell of it. The main thread changes it, under the lock; others
 //! read it under the lock. Workers know nothing of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::clock;
+use crate::base::lock;
 use crate::base::log::Failure;
 use crate::events::{self, Events};
 use crate::options::Options;
@@ -95,8 +96,7 @@ pub fn open(
 
 /// What changes, under the lock.
 pub fn lock(state: &State) -> MutexGuard<'_, StateInner> {
-    // A thread that panics ends the process, so nobody sees a value that is half changed.
-    state.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    lock::lock(&state.inner)
 }
 
 /// Sums the counters of the policy in all queues.

@@ -30,23 +30,23 @@ const IP_CT_NUMBER: u32 = 5;
 
 /// A policy as one worker asks it. The worker counts, any thread may read.
 pub struct EvaluationSource {
-    /// Which all workers share.
+    /// The policy, which all workers share.
     pub loaded: Arc<Loaded>,
     requirement: Requirement,
     /// The policy's counters.
     pub counters: FlowCounters,
 }
 
-/// One worker's.
+/// What one worker has for evaluating.
 pub struct Evaluation {
     /// If there is a policy.
     pub source: Option<Arc<EvaluationSource>>,
-    /// The worker's.
+    /// The worker's ring of events.
     pub ring: EventRing,
-    /// Which all workers share. Open if the policy can ask for answers.
+    /// The sockets of replies, which all workers share. Open if the policy can ask for answers.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
-    /// Known by name, if the policy uses names.
+    /// The interfaces by name, if the policy uses names.
     interfaces: Interfaces,
     /// --conntrack mark.
     ct_state_by_mark: bool,
@@ -98,7 +98,7 @@ fn take_ct_state_of_mark(input: &mut DecideInput) {
 }
 
 /// Tells the policy the state of the packet's connection, as the kernel gives it (NF_CT_STATE_BIT).
-/// A packet of none, be it invalid or untracked, comes without.
+/// A packet that belongs to no connection, be it invalid or untracked, has no state.
 fn take_ct_info(ct_info: u32, input: &mut DecideInput) {
     input.ct_state = (ct_info < IP_CT_NUMBER).then_some(1 << (ct_info % IP_CT_IS_REPLY + 1));
 }

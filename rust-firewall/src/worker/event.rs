@@ -78,7 +78,7 @@ pub struct EventBell {
 pub struct EventRing {
     /// The classes above that are wanted; written by the consumer.
     wanted: Arc<AtomicU32>,
-    /// Since the last `flush`.
+    /// Whether something was noted since the last `flush`.
     noted: bool,
     queue: u16,
     records: Producer<Event>,
@@ -88,7 +88,7 @@ pub struct EventRing {
 /// The consumer's end.
 pub type EventRecords = Consumer<Event>;
 
-/// What a packet is.
+/// The classes of a packet.
 #[inline]
 pub fn classes(status: PacketStatus, truncated: bool, outcome: &DecideOutcome) -> u32 {
     let anomaly = truncated || outcome.undecidable || packet::is_malformed(status);

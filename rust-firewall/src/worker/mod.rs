@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The threads that answer packets.
+//! The threads that give packets their verdicts.
 
+#[cfg(feature = "daemon")]
 pub mod evaluate;
+#[cfg(feature = "daemon")]
 pub mod event;
+#[cfg(feature = "daemon")]
+mod reading;
 pub mod reject;
+#[cfg(feature = "daemon")]
+mod run;
 pub mod stats;
+#[cfg(feature = "daemon")]
 pub mod tracked;
+#[cfg(feature = "daemon")]
+mod types;
 pub mod wait;
+#[cfg(feature = "daemon")]
 #[allow(clippy::module_inception)]
 mod worker;
+#[cfg(feature = "daemon")]
 pub mod workers;
 
+#[cfg(feature = "daemon")]
+pub use types::{Shared, Worker, WorkerError};
+#[cfg(feature = "daemon")]
 pub use worker::*;

@@ -55,7 +55,7 @@ const ICMPV6_ECHO_REQUEST: u8 = 128;
 /// The codes of `RejectKind::Icmpx` in ICMP and ICMPv6, by ICMPX_* (nft_reject_inet.c).
 const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 
-/// What came of an reply.
+/// What became of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectResult {
     Sent,
@@ -95,20 +95,20 @@ fn checksum_of(mut sum: u32) -> u16 {
     !sum as u16
 }
 
-/// The sum of the pseudo header of an reply to a packet with these addresses.
+/// The sum of the pseudo header of a reply to a packet with these addresses.
 fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
     let sum = u32::from(protocol) + length as u32;
     sum_of(addresses.0, sum_of(addresses.1, sum))
 }
 
-/// Overwrites bytes of an reply that is long enough.
+/// Overwrites bytes of a reply that is long enough.
 fn put(reply: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(to) = reply.get_mut(at..at + bytes.len()) {
         to.copy_from_slice(bytes);
     }
 }
 
-/// Addresses that get no reply, or from which none comes.
+/// Whether an address may get a reply and may be its source.
 fn is_unicast(address: &[u8]) -> bool {
     if let Ok(address) = <[u8; 4]>::try_from(address) {
         let address = Ipv4Addr::from(address);
@@ -120,16 +120,7 @@ fn is_unicast(address: &[u8]) -> bool {
     })
 }
 
-/// The two addresses of the IP header, source first; nothing if they were not captured.
-pub fn addresses_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
-    match packet.version {
-        4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
-        6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
-        _ => None,
-    }
-}
-
-/// An reply being written: a buffer, and how much of it is.
+/// A reply being written: a buffer, and how much of it is.
 struct Reply<'a> {
     bytes: &'a mut [u8; IPV6_MAX],
     length: usize,
@@ -148,7 +139,7 @@ impl Reply<'_> {
     }
 }
 
-/// Writes the IP header of an reply to a packet with these addresses.
+/// Writes the IP header of a reply to a packet with these addresses.
 fn put_ip(
     addresses: (&[u8], &[u8]),
     protocol: u8,
@@ -215,7 +206,7 @@ fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), reply: &mut Reply) ->
     Some(())
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing replies those (RFC 1122 section
+/// Whether a packet is an ICMP error, or might be one: nothing replies to those (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 fn is_icmp_error(packet: &Packet) -> bool {
     let kind = packet.has_icmp.then_some(packet.icmp_type);
@@ -266,7 +257,7 @@ fn build_unreachable(
     Some(())
 }
 
-/// The code of the ICMP or ICMPv6 error that replies a packet of this version; 0 for a RST.
+/// The code of the ICMP or ICMPv6 error that replies to a packet of this version; 0 for a RST.
 pub fn code(how: &PolicyReject, version: u8) -> u8 {
     if how.kind != RejectKind::Icmpx {
         return how.code;
@@ -291,7 +282,7 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
 }
 
 fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {
-    let addresses = addresses_of(packet)?;
+    let addresses = packet::addresses(packet)?;
     if packet.later_fragment || !is_unicast(addresses.0) || !is_unicast(addresses.1) {
         return None;
     }
@@ -361,7 +352,7 @@ pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u3
     let mut bytes = [0; IPV6_MAX];
     let length = build(how, packet, &mut bytes);
     let (Some(reply @ [_, ..]), Some((source, destination))) =
-        (bytes.get(..length), addresses_of(packet))
+        (bytes.get(..length), packet::addresses(packet))
     else {
         return RejectResult::NotDue;
     };

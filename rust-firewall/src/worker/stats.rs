@@ -17,7 +17,7 @@ use crate::worker::reject;
 
 /// Bytes: a cache line pair, which adjacent-line prefetch fetches together.
 pub const ALIGN: usize = 128;
-/// Of a queue's figures before a difference is believed.
+/// How often a queue's figures are read before a difference is believed.
 pub const READINGS_MAX: u32 = 16;
 /// Between readings at exit, when nobody waits for them.
 pub const PAUSE_NS: u64 = 2_000_000;
@@ -151,7 +151,7 @@ pub struct StatsReading {
 /// was dropped before is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Of the queue; without meaning in a sum.
+    /// The number of the queue; without meaning in a sum.
     pub number: u16,
     pub stats: Stats,
     /// The kernel's figures are; else those that follow, but stalled, are 0.

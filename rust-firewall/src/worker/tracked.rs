@@ -3,7 +3,7 @@
 //! until a rule of its own asks for connections: then a policy with `ct state established accept`
 //! drops every answer that this host gets.
 
-/// Without a state, and none with one, before it is said.
+/// How many packets without a state, and none with one, are needed before it is said.
 pub const PACKETS_LEAST: u64 = 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Tracked {
     Missing,
 }
 
-/// How far it has been looked. By default it begins with the first look.
+/// What was seen so far. By default it begins with the first look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrackedWatch {
     /// The generation of the policy; 0 = none.

@@ -32,7 +32,7 @@ impl Sockaddr {
                 made.0.sin6_scope_id = address.scope;
             }
             IpAddr::V4(ip) => {
-                // Of sockaddr_in: family, port and, where sockaddr_in6 has its flow, the address.
+                // As in sockaddr_in: family, port and, where sockaddr_in6 has its flow, the address.
                 made.0.sin6_family = libc::AF_INET as u16;
                 made.0.sin6_port = port.to_be();
                 made.0.sin6_flowinfo = u32::from_ne_bytes(ip.octets());

@@ -15,7 +15,7 @@ const BITS_A_LETTER: u32 = 6;
 pub struct Runs(String);
 
 impl Runs {
-    /// Of the numbers from 0 on, each with whether it is inside; there is at least one.
+    /// Makes the runs of the numbers from 0 on, given whether each is inside; there is at least one.
     pub fn of(inside: impl Iterator<Item = bool>) -> Runs {
         let mut bits = Writer::default();
         let mut run: Option<(bool, u64)> = None;

@@ -21,7 +21,7 @@ pub struct Sender {
     /// Keeps the port; it never listens.
     _reserved: OwnedFd,
     waiting: Vec<Waiting>,
-    /// Of those, sent or given up.
+    /// How many of those were sent or given up.
     done: usize,
 }
 

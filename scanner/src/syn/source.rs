@@ -14,7 +14,7 @@ const FEWEST_TOGETHER: u64 = 256;
 
 pub struct Sources {
     together: u64,
-    /// Of each group of members; None where no route leads.
+    /// The source address for each group of members; None where no route leads.
     groups: Vec<Option<IpAddr>>,
 }
 

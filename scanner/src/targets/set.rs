@@ -15,7 +15,7 @@ pub struct Set {
 pub const MOST_MEMBERS: u128 = 1 << 44;
 
 impl Set {
-    /// Of ranges in any order. None if it has more than [`MOST_MEMBERS`].
+    /// Makes a set of ranges in any order. None if it has more than [`MOST_MEMBERS`].
     pub fn new(ranges: impl IntoIterator<Item = Range>) -> Option<Set> {
         let ranges = merge(ranges.into_iter().collect());
         let mut set = Set::default();

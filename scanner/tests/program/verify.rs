@@ -145,6 +145,45 @@ const BOTH_WAYS: &str = "table ip both {
 }
 ";
 
+/// Checks the lines of those whose answers the policy, which lies in a file, would have kept back.
+fn check_differences(told: &str, to: &str, file: &str) {
+    let line = |port: u16, wanted: &str| {
+        let begin = format!("{to}:{port}: by ");
+        let line = told.lines().find(|line| line.starts_with(&begin));
+        assert!(
+            line.is_some_and(|line| line.ends_with(wanted)),
+            "{port}: {told}"
+        );
+    };
+    let place = |rule: u16| format!("{file}:{rule}");
+    line(
+        10,
+        &format!(
+            " accept, but the answer is dropped by {}, but open (syn-ack)",
+            place(9)
+        ),
+    );
+    line(11, " but closed (conn-refused)");
+    line(
+        12,
+        &format!(
+            " accept, but the answer of an open port is dropped by {}, but open (syn-ack)",
+            place(10)
+        ),
+    );
+    line(
+        15,
+        &format!(
+            " the answer of a closed port is dropped by {}, but closed (conn-refused)",
+            place(11)
+        ),
+    );
+    line(
+        21,
+        " the RST is dropped by policy ip both out, but closed (conn-refused)",
+    );
+}
+
 fn answers_behind(name: &str) {
     let (client, server) = (namespace(), namespace());
     let (program, explains) = (twin(name), twin("rust-firewall"));
@@ -193,41 +232,7 @@ fn answers_behind(name: &str) {
     let told = text(&output.stdout);
     let _ = std::fs::remove_file(&policy);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    let line = |port: u16, wanted: &str| {
-        let begin = format!("{to}:{port}: by ");
-        let line = told.lines().find(|line| line.starts_with(&begin));
-        assert!(
-            line.is_some_and(|line| line.ends_with(wanted)),
-            "{port}: {told}"
-        );
-    };
-    let place = |rule: u16| format!("{file}:{rule}");
-    line(
-        10,
-        &format!(
-            " accept, but the answer is dropped by {}, but open (syn-ack)",
-            place(9)
-        ),
-    );
-    line(11, " but closed (conn-refused)");
-    line(
-        12,
-        &format!(
-            " accept, but the answer of an open port is dropped by {}, but open (syn-ack)",
-            place(10)
-        ),
-    );
-    line(
-        15,
-        &format!(
-            " the answer of a closed port is dropped by {}, but closed (conn-refused)",
-            place(11)
-        ),
-    );
-    line(
-        21,
-        " the RST is dropped by policy ip both out, but closed (conn-refused)",
-    );
+    check_differences(&told, &to, file);
     assert!(told.ends_with("7 differences\n"), "{told}");
 }
 

@@ -26,11 +26,11 @@ use crate::options::Options;
 use crate::subject::{Subject, Told, Who, STATE_BITS};
 
 const JUDGE: &str = "certify";
-/// Of random policies, every how many-th asks the state of connections: it needs cells that remember none.
+/// One random policy in so many asks the state of connections: it needs cells that remember none.
 const TRACKED_EVERY: u64 = 16;
 /// How a text begins a line that says why nft takes less than the language.
 const NFT_NOTE: &str = "\n# nft: ";
-/// Of a packet, all bytes.
+/// Enough to copy all bytes of a packet.
 const COPY_ALL: u32 = 65535;
 /// Longer, a disagreement is not made smaller.
 const SHRINK: Duration = Duration::from_secs(90);
@@ -489,7 +489,7 @@ impl Told {
     }
 }
 
-/// Of a shot's text.
+/// How many words of a shot's text are kept.
 const SHOT_WORDS: usize = 8;
 
 impl Shot {

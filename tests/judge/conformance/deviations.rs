@@ -53,7 +53,7 @@ fn later_fragment_ports(case: &Case) -> bool {
 
 /// What a policy that looks behind the IPv6 header requires at most.
 const REQUIRED_BYTES: usize = 128;
-/// Of a transport header, at most.
+/// The most bytes of a transport header that are compared.
 const HEADER_BYTES: usize = 20;
 
 fn headers_beyond_the_copy(case: &Case) -> bool {
@@ -80,7 +80,7 @@ fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
     }
 }
 
-/// Of a packet that is not malformed.
+/// The most extension headers of a packet that is not malformed.
 const EXTENSIONS_MAX: usize = 8;
 
 fn no_answer_to_malformed(case: &Case) -> bool {
@@ -215,7 +215,7 @@ fn checksum_verified(packet: &[u8]) -> bool {
     } else {
         &packet[8..40]
     };
-    // Of IPv6, there must be something behind the headers.
+    // Something must follow the headers of IPv6.
     let Some(rest) = packet
         .get(offset..)
         .filter(|rest| packet[0] >> 4 == 4 || !rest.is_empty())
@@ -289,7 +289,7 @@ pub struct Deviation {
     pub met: u64,
 }
 
-/// Of the list, those that are for the running kernel.
+/// Reads the deviations that are for the running kernel.
 pub fn read() -> anyhow::Result<Vec<Deviation>> {
     let path = root().join("tests/judge/conformance/deviations.txt");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;

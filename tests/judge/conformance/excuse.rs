@@ -22,7 +22,7 @@ pub struct Again<'a> {
     pub told: Told,
 }
 
-/// Of the fragment header of IPv6.
+/// The length of the fragment header of IPv6.
 const FRAGMENT_BYTES: usize = 8;
 
 /// A packet that differs, and the deviations that it meets.
@@ -107,7 +107,7 @@ fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
         .all(|(who, outcome)| *who == Who::Kernel || outcome.undecidable >= differ)
 }
 
-/// Of suspects that are sent together, those that are as expected: their numbers, and the deviation.
+/// Sends suspects together. Returns those that are as expected: their numbers, and the deviation.
 fn judge(
     subjects: &mut [Subject],
     again: &Again,
@@ -178,8 +178,9 @@ fn judge(
     Ok(found)
 }
 
-/// Of packets that differ, the numbers of those that do as deviations say, which are counted. Where packets are limited
-/// each is sent alone: what became of it hangs on the others. So it is with those that were not as expected together.
+/// The numbers of those packets, among the ones that differ, that do as deviations say; they are counted. Where packets
+/// are limited, each is sent alone, since what becomes of one depends on the others. So are those that were not as
+/// expected together.
 pub fn excused(
     subjects: &mut [Subject],
     again: &Again,

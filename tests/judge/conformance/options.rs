@@ -9,7 +9,7 @@ use testbed::twin::Twin;
 use crate::subject::Who;
 
 pub struct Options {
-    /// Of random policies; 0 = none.
+    /// How long random policies are tried; 0 = not at all.
     pub seconds: u64,
     pub seed: u64,
     /// A policy and way.

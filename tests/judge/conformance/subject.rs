@@ -30,7 +30,7 @@ impl Who {
     }
 }
 
-/// Of a run: what came of the packets.
+/// What became of the packets of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// By number of packet: the hooks that it passed, with the mark that it had then.
@@ -39,9 +39,9 @@ pub struct Outcome {
     pub answers: HashMap<u32, Vec<Answer>>,
     /// Packets and bytes, in the order of the text.
     pub counters: Vec<(u64, u64)>,
-    /// Of a twin: what it could not decide.
+    /// The packets that a twin could not decide.
     pub undecidable: u64,
-    /// Of a twin: where the rule of each counter stands, `FILE:LINE`.
+    /// Where a twin has the rule of each counter, `FILE:LINE`.
     pub counter_rules: Vec<String>,
 }
 

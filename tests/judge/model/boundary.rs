@@ -10,7 +10,7 @@ use super::packet::{
 use super::random::Random;
 use super::tree::Group;
 
-/// Of a packet; an Ethernet link carries no more.
+/// The most bytes of a packet; an Ethernet link carries no more.
 const MTU: usize = 1500;
 
 /// So many packets for rules with these values. Each has its place as its number.

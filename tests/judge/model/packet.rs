@@ -15,7 +15,7 @@ pub const MOBILITY: u8 = 135;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extension {
     pub kind: u8,
-    /// Of a fragment header: offset (in bytes) and flags as on the wire.
+    /// Offset (in bytes) and flags of a fragment header, as on the wire.
     pub fragment: u16,
     /// In units of 8 bytes beyond the first 8 (of AH: of 4 bytes beyond the first 8).
     pub units: u8,
@@ -42,7 +42,7 @@ pub enum Layer4 {
         kind: u8,
         code: u8,
     },
-    /// Of any protocol; bytes as they stand.
+    /// Bytes of any protocol, as they stand.
     Other(Vec<u8>),
 }
 

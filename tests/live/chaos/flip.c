@@ -2,6 +2,7 @@
 // Stands between a firewall and its netlink socket (LD_PRELOAD): flips bits in messages about
 // packets, and cuts some short, as a kernel would that is not well. Which ones is the same for the
 // same FLIP_SEED. FLIP_FROM: the first byte that may be flipped; 16 spares the netlink header.
+// FLIP_PAUSE_US: how long each call waits first, as if it had no turn on a CPU.
 #include <dlfcn.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_queue.h>
@@ -10,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 enum { ONE_IN = 4, CUT_ONE_IN = 64, CUT_BYTES = 40 };
 
 static ssize_t (*real_recv)(int, void *, size_t, int);
 static int (*real_recvmmsg)(int, struct mmsghdr *, unsigned int, int, struct timespec *);
 static size_t from;
+static int64_t pause_ns;
 static _Thread_local uint64_t state;
 
 static uint64_t next(void) {
@@ -30,6 +33,22 @@ __attribute__((constructor)) static void begin(void) {
     real_recvmmsg = (int (*)(int, struct mmsghdr *, unsigned int, int, struct timespec *))dlsym(
         RTLD_NEXT, "recvmmsg");
     from = (size_t)atoi(getenv("FLIP_FROM") ? getenv("FLIP_FROM") : "0");
+    pause_ns = 1000 * (int64_t)atoi(getenv("FLIP_PAUSE_US") ? getenv("FLIP_PAUSE_US") : "0");
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/// Lets time pass without a system call: the sandbox would forbid it.
+static void pause_call(void) {
+    const int64_t end = now_ns() + pause_ns;
+
+    while (pause_ns > 0 && now_ns() < end)
+        continue;
 }
 
 /// Flips a bit of some messages about packets. Returns how long the message is from now on.
@@ -53,8 +72,10 @@ static size_t spoil(uint8_t *bytes, size_t length, int *flags) {
 }
 
 ssize_t recv(int fd, void *bytes, size_t length, int flags) {
-    const ssize_t got = real_recv(fd, bytes, length, flags);
+    ssize_t got;
 
+    pause_call();
+    got = real_recv(fd, bytes, length, flags);
     if (got > 0)
         spoil(bytes, (size_t)got, NULL);
     return got;
@@ -62,8 +83,10 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags) {
 
 int recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags,
              struct timespec *timeout) {
-    const int got = real_recvmmsg(fd, messages, count, flags, timeout);
+    int got;
 
+    pause_call();
+    got = real_recvmmsg(fd, messages, count, flags, timeout);
     for (int i = 0; i < got; i++)
         messages[i].msg_len =
             (unsigned int)spoil(messages[i].msg_hdr.msg_iov->iov_base, messages[i].msg_len,

@@ -4,7 +4,7 @@
 
 use anyhow::ensure;
 use testbed::folder::Folder;
-use testbed::ledger::Stats;
+use testbed::ledger::{Ledger, Stats};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
@@ -15,6 +15,7 @@ use super::scene::{rule, Scene};
 pub const ROWS: &[Row] = &[
     ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),
     ("flips-open", 60, |twin| spare_the_header(twin, "open")),
+    ("flips-unread", 120, unread),
     ("flips-anywhere", 60, anywhere),
 ];
 
@@ -22,12 +23,14 @@ const SENT: u64 = 20_000;
 /// Bytes of a netlink header: without it the kernel's word can't be told from its other words.
 const HEADER: &str = "16";
 
-/// A flood through a socket that spoils what comes from byte `from` on. Gives the last ledger.
-fn flood(twin: Twin, from: &str, modes: &str) -> anyhow::Result<Stats> {
+/// A flood through a socket that spoils what comes from byte `from` on, and pauses `pause_us` before each call. Gives the
+/// last ledger.
+fn flood(twin: Twin, from: &str, pause_us: u32, modes: &str) -> anyhow::Result<Stats> {
     let folder = Folder::shared()?;
     let preload = format!("LD_PRELOAD={}", library(&folder, "flip")?);
     let from = format!("FLIP_FROM={from}");
-    let wrapper = ["env", &preload, &from, "FLIP_SEED=7"];
+    let pause = format!("FLIP_PAUSE_US={pause_us}");
+    let wrapper = ["env", &preload, &from, &pause, "FLIP_SEED=7"];
     let arguments = ["--fail", modes, "--deadline", "200"];
     let mut scene = Scene::under(twin, &wrapper, &rule(""), &arguments)?;
     scene.send(SENT)?;
@@ -53,7 +56,20 @@ fn flood(twin: Twin, from: &str, modes: &str) -> anyhow::Result<Stats> {
 
 fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let modes = format!("malformed={mode},truncated={mode}");
-    let ledger = flood(twin, HEADER, &modes)?.total;
+    check_counts(&flood(twin, HEADER, 0, &modes)?.total, mode)
+}
+
+/// A spoilt id that is too high decides packets that were not read yet, so that the firewall is told to end when its
+/// socket is full of them, and of the refusals of their verdicts.
+fn unread(twin: Twin) -> anyhow::Result<()> {
+    const PAUSE_US: u32 = 2_000;
+    let modes = "malformed=closed,truncated=closed";
+    let ledger = flood(twin, HEADER, PAUSE_US, modes)?.total;
+    ensure!(ledger.refused > 0, "no verdict was refused: {ledger:?}");
+    check_counts(&ledger, "closed")
+}
+
+fn check_counts(ledger: &Ledger, mode: &str) -> anyhow::Result<()> {
     ledger.check_reconciled()?;
     let reasons = ledger.malformed_reasons();
     let netlink = ledger.malformed["netlink"];
@@ -80,7 +96,7 @@ fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
 
 /// Also the headers: what is then taken for no packet at all is missed, and the ledger says so.
 fn anywhere(twin: Twin) -> anyhow::Result<()> {
-    let ledger = flood(twin, "0", "closed")?.total;
+    let ledger = flood(twin, "0", 0, "closed")?.total;
     let missed = SENT - ledger.received - ledger.without_id;
     ensure!(missed > 0, "no message was taken for another: {ledger:?}");
     ensure!(

@@ -13,7 +13,7 @@ use testbed::traffic::{udp_client, udp_exchange, udp_send, UdpServer};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
-/// Of the guard's process.
+/// The name of the guard's process.
 const GUARD: &str = "firewall-guard";
 /// Long enough that a busy machine gives a firewall its turn within it.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];

@@ -394,7 +394,7 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
     };
 
     let without = play("", &[])?;
-    upgrade(&[&binary])?.error(4, "has no CAP_NET_ADMIN: it is none")?;
+    upgrade(&[&binary])?.error(4, "but is none: it has no CAP_NET_ADMIN")?;
     upgrade(&[])?.code(4)?;
     drop(without);
     // With the rights of a firewall, and all that it could want to be started with.

@@ -32,7 +32,7 @@ const DESTINATION: u8 = libc::IPPROTO_DSTOPTS as u8;
 /// An option that is skipped by who does not know it (RFC 4727): padding of so many bytes is refused.
 const EXPERIMENT: u8 = 0x1e;
 const HEADER_BYTES: usize = 8;
-/// Of destination options: behind the most of them, the ports are beyond the 128 bytes copied.
+/// Lengths of destination options: behind the longer ones, the ports are beyond the 128 bytes copied.
 const NEAR: usize = 80;
 const FAR: usize = 88;
 

@@ -11,7 +11,7 @@ use anyhow::{bail, ensure};
 use testbed::proc;
 use testbed::wait::PATIENCE;
 
-/// Of `syscall`, the instruction.
+/// The length of the instruction `syscall`.
 const INSTRUCTION_BYTES: u64 = 2;
 
 /// How a stop at a call's entry or exit is told (PTRACE_O_TRACESYSGOOD).

@@ -81,7 +81,7 @@ fn no_ioctl_that_changes(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of linux/netfilter_ipv4/ip_tables.h.
+/// As in linux/netfilter_ipv4/ip_tables.h.
 const IPT_SO_SET_REPLACE: u64 = 64;
 
 fn no_option_of_iptables(twin: Twin) -> anyhow::Result<()> {

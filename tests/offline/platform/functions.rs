@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that both twins have hold the same functions in the same order. What differs stands with its reason in
-//! tests/exemptions-functions, and what stands there differs.
+//! Files that both twins have hold the same functions in the same order, with as many parameters. What differs stands
+//! with its reason in tests/exemptions-functions, and what stands there differs.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -11,35 +11,20 @@ use testbed::twin::root;
 use twinwall_tests::case::Case;
 use twinwall_tests::sources;
 
+use super::definitions::{c_functions, rust_functions, Function};
+use super::parameters;
+
 pub fn cases() -> Vec<Case> {
     vec![Case::new(
-        "functions/same-names-in-the-same-order",
+        "functions/same-names-order-and-parameters",
         10,
-        same_names_in_the_same_order,
+        same_names_order_and_parameters,
     )]
-}
-
-/// A function as its file defines it.
-struct Function {
-    name: String,
-    /// Rust: the type whose method it is, as TRAIT::TYPE if a trait asks for it; empty = a free function.
-    scope: String,
-    is_public: bool,
-}
-
-impl Function {
-    /// The name under which an exemption knows it.
-    fn known_as(&self) -> String {
-        match self.scope.split_once("::") {
-            Some((of_trait, _)) => format!("{of_trait}::{}", self.name),
-            None => self.name.clone(),
-        }
-    }
 }
 
 /// A line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a
 /// `=` says how Rust calls what C calls otherwise. The TWIN `order` exempts a function from standing where its twin
-/// does.
+/// does; `c()` and `rust()` leave parameters out, NAME being FUNCTION(PARAMETER).
 struct Exemption {
     line: String,
     file: String,
@@ -59,7 +44,7 @@ fn exemptions() -> anyhow::Result<Vec<Exemption>> {
             anyhow::bail!("not FILE TWIN NAME REASON: {line}");
         };
         ensure!(
-            ["c", "rust", "order"].contains(&twin),
+            ["c", "rust", "order", "c()", "rust()"].contains(&twin),
             "of neither twin: {line}"
         );
         Ok(Exemption {
@@ -89,109 +74,6 @@ fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
         None => (text == pattern).then_some(""),
         Some((start, end)) => text.strip_prefix(start)?.strip_suffix(end),
     }
-}
-
-fn is_word(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
-}
-
-/// The name of the function that a C definition begins, up to its brace; none if it is no function.
-fn name_of(head: &str) -> Option<String> {
-    let mut head = head.to_owned();
-    while let Some(start) = head.find("__attribute__((") {
-        let mut depth = 0;
-        let end = head[start..].find(|character| {
-            depth += i32::from(character == '(') - i32::from(character == ')');
-            character == ')' && depth == 0
-        })?;
-        head.replace_range(start..=start + end, "");
-    }
-    let (before, _) = head.split_once('(')?;
-    let name = before.rsplit(|character| !is_word(character)).next()?;
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// The functions of a C file: definitions stand at the start of a line.
-fn c_functions(text: &str) -> Vec<Function> {
-    let mut functions = Vec::new();
-    let mut head = String::new();
-    for line in text.lines() {
-        let code = line.split_once("//").map_or(line, |(code, _)| code);
-        let begins = code.starts_with(|first: char| first.is_ascii_lowercase());
-        if head.is_empty() && !begins {
-            continue;
-        }
-        head.push_str(code);
-        head.push(' ');
-        let Some(end) = head.find(['{', ';', '=']) else {
-            continue;
-        };
-        let name = name_of(&head[..end]).filter(|_| head[end..].starts_with('{'));
-        functions.extend(name.map(|name| Function {
-            name,
-            scope: String::new(),
-            is_public: !head.starts_with("static "),
-        }));
-        head.clear();
-    }
-    functions
-}
-
-/// The type of an impl block, as TRAIT::TYPE if it is of a trait; likewise of a trait itself.
-fn scope_of(line: &str) -> Option<String> {
-    if let Some((_, of_trait)) = line.split_once("trait ") {
-        let name: String = of_trait.chars().take_while(|c| is_word(*c)).collect();
-        return Some(format!("{name}::"));
-    }
-    let line = line.strip_prefix("unsafe ").unwrap_or(line);
-    let mut rest = line.strip_prefix("impl")?;
-    if let Some(generic) = rest.strip_prefix('<') {
-        rest = generic.split_once("> ")?.1;
-    }
-    let word = |text: &str| -> String { text.trim().chars().take_while(|c| is_word(*c)).collect() };
-    Some(match rest.split_once(" for ") {
-        Some((of_trait, of_type)) => format!("{}::{}", word(of_trait), word(of_type)),
-        None => word(rest),
-    })
-}
-
-/// The functions of a Rust file and the methods of its impl blocks, without those of its tests.
-fn rust_functions(text: &str) -> Vec<Function> {
-    let mut functions = Vec::new();
-    let mut scope = String::new();
-    let lines: Vec<&str> = text.lines().collect();
-    for (index, line) in lines.iter().enumerate() {
-        let next = lines.get(index + 1).unwrap_or(&"");
-        if *line == "#[cfg(test)]" && next.starts_with("mod ") {
-            break;
-        }
-        let code = line.trim_start();
-        let indent = line.len() - code.len();
-        if *line == "}" {
-            scope.clear();
-        } else if indent == 0 && (code.starts_with("impl") || code.contains("trait ")) {
-            scope = scope_of(code)
-                .filter(|_| !code.starts_with("//"))
-                .unwrap_or(scope);
-        }
-        if indent > 4 || (indent == 4 && scope.is_empty()) {
-            continue;
-        }
-        let Some((before, behind)) = code.split_once("fn ") else {
-            continue;
-        };
-        let words = ["pub", "const", "unsafe", "extern", "\"C\"", "async"];
-        let known = |word: &str| words.contains(&word) || word.starts_with("pub(");
-        if !before.split_whitespace().all(known) {
-            continue;
-        }
-        functions.push(Function {
-            name: behind.chars().take_while(|c| is_word(*c)).collect(),
-            scope: scope.clone(),
-            is_public: before.starts_with("pub"),
-        });
-    }
-    functions
 }
 
 /// A type's name as functions of C have it.
@@ -237,7 +119,7 @@ struct Pair<'a> {
     c: Vec<Function>,
     in_code: usize,
     rust: Vec<Function>,
-    /// Of each function of C, its twin's place.
+    /// The place of the twin of each function of C.
     twins: Vec<Option<usize>>,
 }
 
@@ -277,11 +159,11 @@ impl Pair<'_> {
         }
     }
 
-    fn is_exempt(&self, twin: &str, function: &Function, exemptions: &[Exemption]) -> bool {
+    fn is_exempt(&self, twin: &str, name: &str, exemptions: &[Exemption]) -> bool {
         let found = exemptions.iter().find(|exemption| {
             exemption.twin == twin
                 && is_like(self.file, &exemption.file)
-                && is_like(&function.known_as(), &exemption.name)
+                && is_like(name, &exemption.name)
         });
         found.inspect(|found| found.is_used.set(true)).is_some()
     }
@@ -298,7 +180,7 @@ impl Pair<'_> {
             format!("{} {twin} {} has no twin", self.file, function.known_as())
         };
         c.chain(rust)
-            .filter(|(twin, function)| !self.is_exempt(twin, function, exemptions))
+            .filter(|(twin, function)| !self.is_exempt(twin, &function.known_as(), exemptions))
             .map(text)
             .collect()
     }
@@ -316,7 +198,8 @@ impl Pair<'_> {
                 .collect();
             let is_ordered = |places: &[usize]| places.windows(2).all(|both| both[0] < both[1]);
             if !is_ordered(&places) {
-                places.retain(|place| !self.is_exempt("order", &self.rust[*place], exemptions));
+                let name = |place: &usize| self.rust[*place].known_as();
+                places.retain(|place| !self.is_exempt("order", &name(place), exemptions));
             }
             for both in places.windows(2).filter(|both| both[0] > both[1]) {
                 let (first, second) = (&self.rust[both[0]].name, &self.rust[both[1]].name);
@@ -328,9 +211,38 @@ impl Pair<'_> {
         }
         texts
     }
+
+    /// The functions that have more or fewer parameters than their twins.
+    fn unequal(&self, exemptions: &[Exemption]) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (c, place) in self.c.iter().zip(&self.twins) {
+            let Some(rust) = place.map(|place| &self.rust[place]) else {
+                continue;
+            };
+            let fits = |exempt: bool| {
+                let is_out = |twin: &str, function: &Function, parameter: &str| {
+                    let name = parameters::name_of(parameter);
+                    let name = format!("{}({name})", function.name);
+                    exempt && self.is_exempt(twin, &name, exemptions)
+                };
+                let expected = parameters::expected(c, rust, |one| is_out("c()", c, one));
+                let counted = rust.parameters.iter();
+                expected.contains(&counted.filter(|one| !is_out("rust()", rust, one)).count())
+            };
+            if !fits(false) && !fits(true) {
+                let (c_all, rust_all) = (c.parameters.join(", "), rust.parameters.join(", "));
+                let (file, returned) = (self.file, &rust.returned);
+                texts.push(format!(
+                    "{file}: {}({c_all}) and {}({rust_all}) -> {returned} have not as many parameters",
+                    c.name, rust.name
+                ));
+            }
+        }
+        texts
+    }
 }
 
-fn same_names_in_the_same_order() -> anyhow::Result<()> {
+fn same_names_order_and_parameters() -> anyhow::Result<()> {
     let exemptions = exemptions()?;
     let folder = root().join("c-firewall/src");
     let (mut wrong, mut twins) = (Vec::new(), 0);
@@ -362,6 +274,7 @@ fn same_names_in_the_same_order() -> anyhow::Result<()> {
         twins += pair.twins.iter().flatten().count();
         wrong.extend(pair.alone(&exemptions));
         wrong.extend(pair.disordered(&exemptions));
+        wrong.extend(pair.unequal(&exemptions));
     }
     let idle = exemptions
         .iter()

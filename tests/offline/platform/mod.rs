@@ -5,11 +5,15 @@
 use twinwall_tests::case::Case;
 
 mod command_line;
+mod definitions;
+mod dependencies;
 mod explain;
 mod files;
 mod functions;
 mod imports;
 mod layers;
+mod lengths;
+mod parameters;
 mod runner;
 
 /// All cases of the part.
@@ -18,6 +22,8 @@ pub fn cases() -> Vec<Case> {
         files::cases(),
         functions::cases(),
         layers::cases(),
+        lengths::cases(),
+        dependencies::cases(),
         command_line::cases(),
         explain::cases(),
         runner::cases(),

@@ -21,7 +21,7 @@ use twinwall_tests::case::Case;
 const ACCEPTED_MIN: usize = 30;
 const REFUSED_MIN: usize = 100;
 const LIMIT_S: u64 = 30;
-/// Of the exit code of a bad policy; the text of --help names it.
+/// The exit code of a bad policy; the text of --help names it.
 const EXIT_USAGE: i32 = 2;
 
 /// All cases of the part.

@@ -12,9 +12,6 @@
 
 #include "policy/parse/source.h"
 
-#define TOO_LARGE "the policy is larger than 32 MiB with its includes"
-#define UNDEFINED "not defined before this"
-
 enum {
     FILES_FIRST = 4, // room for the first files
 };
@@ -55,7 +52,7 @@ fail(struct failure *failure, const char *format, ...) {
     return -EINVAL;
 }
 
-static int fail_memory(struct lexer *lexer) {
+int lexer_fail_memory(struct lexer *lexer) {
     fail(lexer->failure, "%s", strerror(ENOMEM));
     return -ENOMEM;
 }
@@ -70,19 +67,17 @@ static int grow_files(struct lexer *lexer) {
         return 0;
     names = realloc(lexer->names, room * sizeof *names);
     if (!names)
-        return fail_memory(lexer);
+        return lexer_fail_memory(lexer);
     lexer->names = names;
     files = realloc(lexer->files, room * sizeof *files);
     if (!files)
-        return fail_memory(lexer);
+        return lexer_fail_memory(lexer);
     lexer->files = files;
     lexer->room = room;
     return 0;
 }
 
-/// Makes a text the next to be read, once it is known to be one. Takes name and source->text,
-/// which are freed if it fails before they are the lexer's.
-static int push_file(struct lexer *lexer, char *name, const struct source *source) {
+int lexer_push_file(struct lexer *lexer, char *name, const struct source *source) {
     const uint32_t file = lexer->file_count;
     const int error = grow_files(lexer);
     size_t valid;
@@ -131,14 +126,14 @@ int lexer_open_file(struct lexer *lexer, const char *path, struct failure *failu
     }
     if (source.bytes > POLICY_TEXT_MAX) {
         free(source.text);
-        return fail(failure, "%s: " TOO_LARGE, path);
+        return fail(failure, "%s: " LEXER_TOO_LARGE, path);
     }
     name = strdup(path);
     if (!name) {
         free(source.text);
-        return fail_memory(lexer);
+        return lexer_fail_memory(lexer);
     }
-    return push_file(lexer, name, &source);
+    return lexer_push_file(lexer, name, &source);
 }
 
 int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, size_t bytes,
@@ -148,17 +143,17 @@ int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, 
 
     open_empty(lexer, failure);
     if (bytes > POLICY_TEXT_MAX)
-        return fail(failure, "%s: " TOO_LARGE, name);
+        return fail(failure, "%s: " LEXER_TOO_LARGE, name);
     copied = strdup(name);
     source.text = malloc(bytes + 1); // + 1: of nothing, something else than NULL
     if (!copied || !source.text) {
         free(copied);
         free(source.text);
-        return fail_memory(lexer);
+        return lexer_fail_memory(lexer);
     }
     if (bytes > 0)
         memcpy(source.text, text, bytes);
-    return push_file(lexer, copied, &source);
+    return lexer_push_file(lexer, copied, &source);
 }
 
 void lexer_close(struct lexer *lexer) {
@@ -179,10 +174,11 @@ void lexer_take_names(struct lexer *lexer, struct policy *policy) {
     lexer->names = NULL;
 }
 
-static struct lexer_frame *top(struct lexer *lexer) { return &lexer->frames[lexer->depth - 1]; }
+struct lexer_frame *lexer_top(struct lexer *lexer) {
+    return &lexer->frames[lexer->depth - 1];
+}
 
-/// How many frames are of defines, or of files.
-static uint32_t count_frames(const struct lexer *lexer, bool of_defines) {
+uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines) {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < lexer->depth; i++)
@@ -240,9 +236,8 @@ static void skip_blanks(struct lexer_frame *frame) {
     }
 }
 
-/// Scans one token of the frame on top; its end is a TOKEN_END_OF_TEXT.
-static struct token scan(struct lexer *lexer) {
-    struct lexer_frame *frame = top(lexer);
+struct token lexer_scan(struct lexer *lexer) {
+    struct lexer_frame *frame = lexer_top(lexer);
     struct token_scanned found;
     struct token token;
 
@@ -281,8 +276,7 @@ static int compare_defines(const void *a, const void *b) {
     return memcmp(one->text, other->text, one->length);
 }
 
-/// What is defined by a name, or NULL. Of a TOKEN_VARIABLE without its `$`.
-static const struct lexer_define *find_define(const struct lexer *lexer, const struct token *name) {
+const struct lexer_define *lexer_find_define(const struct lexer *lexer, const struct token *name) {
     struct lexer_define wanted = {.name = *name};
     void *found;
 
@@ -294,16 +288,29 @@ static const struct lexer_define *find_define(const struct lexer *lexer, const s
     return found ? *(const struct lexer_define *const *)found : NULL;
 }
 
+int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define) {
+    struct lexer_define *kept = malloc(sizeof *kept);
+
+    if (!kept)
+        return lexer_fail_memory(lexer);
+    *kept = *define;
+    if (!tsearch(kept, &lexer->defines, compare_defines)) {
+        free(kept);
+        return lexer_fail_memory(lexer);
+    }
+    return 0;
+}
+
 /// Makes what a $NAME stands for the next to be read. Whether it could be: else token is a
 /// TOKEN_BAD.
 static bool push_define(struct lexer *lexer, struct token *token) {
-    const struct lexer_define *define = find_define(lexer, token);
+    const struct lexer_define *define = lexer_find_define(lexer, token);
 
     if (!define) {
-        *token = bad(lexer, token, UNDEFINED);
+        *token = bad(lexer, token, LEXER_UNDEFINED);
         return false;
     }
-    if (count_frames(lexer, true) >= POLICY_DEFINE_DEPTH_MAX) {
+    if (lexer_count_frames(lexer, true) >= POLICY_DEFINE_DEPTH_MAX) {
         *token = bad(lexer, token, "more than %d $NAME in one another", POLICY_DEFINE_DEPTH_MAX);
         return false;
     }
@@ -323,9 +330,9 @@ static bool count_token(struct lexer *lexer, const struct token *token, bool in_
 /// Reads a token, with frames taken off and put on the stack as it needs.
 static struct token read_token(struct lexer *lexer) {
     while (!lexer->bad) {
-        const bool in_define = top(lexer)->is_define;
-        const char *before = top(lexer)->at;
-        struct token token = scan(lexer);
+        const bool in_define = lexer_top(lexer)->is_define;
+        const char *before = lexer_top(lexer)->at;
+        struct token token = lexer_scan(lexer);
 
         switch (token.kind) {
         case TOKEN_BAD:
@@ -431,159 +438,6 @@ int lexer_take_end(struct lexer *lexer) {
     if (token->kind == TOKEN_END_OF_TEXT)
         return 0;
     return lexer_unexpected(lexer, token, "the end of the line or \";\"");
-}
-
-/// Keeps the end of a define's value for the parser.
-static void leave_end(struct lexer *lexer, const struct token *token) {
-    if (token->kind == TOKEN_END_OF_TEXT)
-        return;
-    lexer->line_ended = token->kind == TOKEN_LINE_END;
-    lexer->ahead[lexer->held++] = *token;
-}
-
-/// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
-/// left.
-static int skip_value(struct lexer *lexer, const char **end) {
-    uint32_t depth = 0;
-    bool empty = true;
-
-    for (;; empty = false) {
-        const struct token token = scan(lexer);
-
-        if (token.kind == TOKEN_LINE_END && depth > 0)
-            continue;
-        if (token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON ||
-            token.kind == TOKEN_END_OF_TEXT) {
-            if (depth > 0)
-                return lexer_unexpected(lexer, &token, "\"}\"");
-            if (empty)
-                return lexer_unexpected(lexer, &token, "a value");
-            leave_end(lexer, &token);
-            *end = token.text;
-            return 0;
-        }
-        if (token.sign == SIGN_BRACE_CLOSE && depth == 0)
-            return lexer_unexpected(lexer, &token, "a value");
-        if (token.kind == TOKEN_VARIABLE && !find_define(lexer, &token))
-            return lexer_wrong(lexer, &token, UNDEFINED);
-        if (token.kind == TOKEN_BAD)
-            return lexer_unexpected(lexer, &token, "");
-        depth += token.sign == SIGN_BRACE_OPEN;
-        depth -= token.sign == SIGN_BRACE_CLOSE;
-    }
-}
-
-/// Makes a define known.
-static int keep_define(struct lexer *lexer, const struct lexer_define *define) {
-    struct lexer_define *kept = malloc(sizeof *kept);
-
-    if (!kept)
-        return fail_memory(lexer);
-    *kept = *define;
-    if (!tsearch(kept, &lexer->defines, compare_defines)) {
-        free(kept);
-        return fail_memory(lexer);
-    }
-    return 0;
-}
-
-int lexer_define(struct lexer *lexer) {
-    struct lexer_define define = {.name = lexer_take(lexer)};
-    const struct lexer_define *known;
-    struct token sign;
-    int error;
-
-    if (define.name.kind != TOKEN_WORD || token_is_reserved(define.name.text, define.name.length))
-        return lexer_unexpected(lexer, &define.name, "a name");
-    known = find_define(lexer, &define.name);
-    if (known) {
-        const struct policy_place place = known->name.place;
-
-        return lexer_wrong(lexer, &define.name, "already defined at %s:%" PRIu32 ":%" PRIu32,
-                           lexer->names[place.file], place.line, place.column);
-    }
-    sign = lexer_take(lexer);
-    if (sign.sign != SIGN_ASSIGN)
-        return lexer_unexpected(lexer, &sign, "\"=\"");
-    define.value = *top(lexer);
-    define.value.is_define = true;
-    error = skip_value(lexer, &define.value.end);
-    return error ? error : keep_define(lexer, &define);
-}
-
-/// The name of an included file: relative to the file that it stands in. To be freed.
-static char *include_name(const char *from, const struct token *path) {
-    const char *slash = strrchr(from, '/');
-    const bool absolute = path->length > 0 && path->text[0] == '/';
-    const int directory = slash && !absolute ? (int)(slash - from) + 1 : 0;
-    char *name;
-
-    if (asprintf(&name, "%.*s%.*s", directory, from, (int)path->length, path->text) < 0)
-        return NULL;
-    return name;
-}
-
-static bool has_wildcard(const struct token *path) {
-    return memchr(path->text, '*', path->length) || memchr(path->text, '?', path->length) ||
-           memchr(path->text, '[', path->length);
-}
-
-/// Whether a file is being read, so that its include would never end.
-static bool is_open(const struct lexer *lexer, const struct source *source) {
-    for (uint32_t i = 0; i < lexer->depth; i++) {
-        const struct lexer_file *file = &lexer->files[lexer->frames[i].file];
-
-        if (!lexer->frames[i].is_define && file->inode == source->inode &&
-            file->device == source->device)
-            return true;
-    }
-    return false;
-}
-
-/// Whether a file that was read may be included here.
-static int check_include(struct lexer *lexer, const struct token *path,
-                         const struct source *source) {
-    if (is_open(lexer, source))
-        return lexer_wrong(lexer, path, "this file includes itself");
-    if (count_frames(lexer, false) >= POLICY_INCLUDE_DEPTH_MAX)
-        return lexer_wrong(lexer, path, "more than %d files in one another",
-                           POLICY_INCLUDE_DEPTH_MAX);
-    if (source->bytes > POLICY_TEXT_MAX - lexer->bytes)
-        return lexer_wrong(lexer, path, TOO_LARGE);
-    return 0;
-}
-
-int lexer_include(struct lexer *lexer) {
-    const struct token path = lexer_take(lexer);
-    struct source source;
-    char *name;
-    int error;
-
-    if (path.kind != TOKEN_STRING)
-        return lexer_unexpected(lexer, &path, "the name of a file in quotes");
-    error = lexer_take_end(lexer);
-    if (error)
-        return error;
-    // The end of the text was only looked at; it comes again after the included one.
-    lexer->held = 0;
-    if (has_wildcard(&path))
-        return lexer_wrong(lexer, &path, "no wildcards: include each file by its name");
-    name = include_name(lexer->names[path.place.file], &path);
-    if (!name)
-        return fail_memory(lexer);
-    error = source_read(name, POLICY_TEXT_MAX - lexer->bytes, &source);
-    if (error) {
-        free(name);
-        lexer_wrong(lexer, &path, "cannot read it: %s", strerror(-error));
-        return error;
-    }
-    error = check_include(lexer, &path, &source);
-    if (error) {
-        free(name);
-        free(source.text);
-        return error;
-    }
-    return push_file(lexer, name, &source);
 }
 
 static int fail_at(struct lexer *lexer, struct policy_place place, const char *format,

@@ -15,8 +15,12 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "policy/parse/source.h"
 #include "policy/policy.h"
 #include "policy/token.h"
+
+#define LEXER_TOO_LARGE "the policy is larger than 32 MiB with its includes"
+#define LEXER_UNDEFINED "not defined before this"
 
 enum {
     LEXER_AHEAD = 2,   // tokens that can be looked at
@@ -91,16 +95,6 @@ bool lexer_take_word(struct lexer *lexer, const char *word);
 /// when the brace is the token taken last.
 void lexer_braces(struct lexer *lexer, bool enter);
 
-/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside braces,
-/// which is left. The name is known from then on.
-/// - Returns 0 or -EINVAL.
-int lexer_define(struct lexer *lexer);
-
-/// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a line
-/// end.
-/// - Returns 0, -EINVAL, -ENOMEM or -errno of reading.
-int lexer_include(struct lexer *lexer);
-
 /// Takes a line end or `;`, or sees the end of the text. Returns 0 or -EINVAL.
 int lexer_take_end(struct lexer *lexer);
 
@@ -122,5 +116,30 @@ int lexer_wrong(struct lexer *lexer, const struct token *token, const char *form
 /// "FILE:LINE:COLUMN" of a place into a buffer, for messages that name a second one.
 const char *lexer_place_name(const struct lexer *lexer, struct policy_place place, char *buffer,
                              size_t bytes);
+
+// The functions below serve `define` and `include` (policy/parse/directive).
+
+/// The frame that is being read.
+struct lexer_frame *lexer_top(struct lexer *lexer);
+
+/// How many frames are of defines, or of files.
+uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines);
+
+/// Scans one token of the frame on top; its end is a TOKEN_END_OF_TEXT.
+struct token lexer_scan(struct lexer *lexer);
+
+/// What is defined by a name, or NULL. A TOKEN_VARIABLE counts without its `$`.
+const struct lexer_define *lexer_find_define(const struct lexer *lexer, const struct token *name);
+
+/// Makes a define known. Returns 0 or -ENOMEM.
+int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define);
+
+/// Makes a text the next to be read, once it is known to be one. Takes name and source->text, which
+/// are freed if it fails before they are the lexer's.
+/// - Returns 0, -EINVAL or -ENOMEM.
+int lexer_push_file(struct lexer *lexer, char *name, const struct source *source);
+
+/// Fails because there is no memory. Returns -ENOMEM.
+int lexer_fail_memory(struct lexer *lexer);
 
 #endif

@@ -7,8 +7,8 @@
 #include "policy/parse/state.h"
 
 enum {
-    // Of a key, each field filled up to a multiple of 4: what nf_tables has registers for
-    // (NFT_REG32_COUNT).
+    // The most bytes of a key, each field filled up to a multiple of 4: what nf_tables has
+    // registers for (NFT_REG32_COUNT).
     PARSE_KEY_BYTES_MAX = 64,
 };
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/parse/directive.h"
+
 /// A declared name, as the tree holds it.
 struct name {
     enum parse_name_kind kind;
@@ -189,13 +191,13 @@ void parse_learn(uint16_t *known, uint16_t told) {
 
 bool parse_definition(struct parser *parser, const struct token *word, int *status) {
     if (token_is(word, "define")) {
-        *status = lexer_define(&parser->lexer);
+        *status = directive_define(&parser->lexer);
         if (*status == 0)
             *status = lexer_take_end(&parser->lexer);
         return true;
     }
     if (token_is(word, "include")) {
-        *status = lexer_include(&parser->lexer);
+        *status = directive_include(&parser->lexer);
         return true;
     }
     return false;

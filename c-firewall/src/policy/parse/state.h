@@ -21,8 +21,8 @@ enum {
     PARSE_TESTED_ANY = 0,       // nothing is known of a packet's protocol yet
     PARSE_TESTED_SEVERAL = 256, // several are possible, of which none may be used
     PARSE_NO_NAME = -1,
-    // Of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes together; a mark
-    // that is set counts as a field.
+    // The most statements of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes
+    // together; a mark that is set counts as a field.
     PARSE_STATEMENTS_MAX = 32,
     PARSE_FIELDS_MAX = 24,
 };
@@ -44,8 +44,8 @@ struct parser {
     void *names; // tree (search.h) of what was declared
     uint32_t rules, elements, base_chains;
     uint32_t set_place_count;
-    // Of each @NAME in a rule. The index of the set in a match is one into this until it is
-    // resolved.
+    // The places of each @NAME in a rule. The index of the set in a match is one into this until it
+    // is resolved.
     struct policy_place *set_places;
     struct parse_tested tested;
 };

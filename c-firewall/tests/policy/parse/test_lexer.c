@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lines.h"
+#include "policy/parse/directive.h"
 #include "test.h"
 #include "vectors.h"
 
@@ -61,7 +62,7 @@ static bool reader_next(struct reader *reader, char line[static LINE_BYTES]) {
     }
     while (token_is(lexer_peek(&reader->lexer, 0), "define")) {
         lexer_take(&reader->lexer);
-        if (lexer_define(&reader->lexer) != 0) {
+        if (directive_define(&reader->lexer) != 0) {
             reader_error(reader, line);
             return false;
         }
@@ -133,8 +134,8 @@ static const char *read_all(struct lexer *lexer, struct failure *failure, uint32
 
         if (token.kind == TOKEN_BAD)
             lexer_unexpected(lexer, &token, "");
-        if (token.kind == TOKEN_BAD || (token_is(&token, "define") && lexer_define(lexer)) ||
-            (token_is(&token, "include") && lexer_include(lexer)))
+        if (token.kind == TOKEN_BAD || (token_is(&token, "define") && directive_define(lexer)) ||
+            (token_is(&token, "include") && directive_include(lexer)))
             return failure->text;
         if (token.kind == TOKEN_END_OF_TEXT)
             return NULL;
@@ -292,9 +293,9 @@ static void includes_are_read_where_they_stand(void **state) {
     folder_add(&folder, "a.nft", "include \"b.nft\"; a $x");
     assert_int_equal(lexer_open_file(&lexer, folder.files[1], &failure), 0);
     assert_true(lexer_take_word(&lexer, "include"));
-    assert_int_equal(lexer_include(&lexer), 0);
+    assert_int_equal(directive_include(&lexer), 0);
     assert_true(lexer_take_word(&lexer, "define"));
-    assert_int_equal(lexer_define(&lexer), 0);
+    assert_int_equal(directive_define(&lexer), 0);
     assert_int_equal(lexer_take_end(&lexer), 0);
     token = lexer_take(&lexer);
     assert_true(token_is(&token, "b"));

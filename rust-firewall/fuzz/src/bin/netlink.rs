@@ -14,7 +14,7 @@ use rust_firewall_fuzz::guarded::Guarded;
 
 /// nlmsghdr and nfgenmsg.
 const MESSAGE_BYTES: usize = 20;
-/// Of a message whose one attribute is NFQA_PACKET_HDR, unpadded.
+/// The length of a message whose one attribute is NFQA_PACKET_HDR, unpadded.
 const SHORTEST_PACKET_BYTES: usize = MESSAGE_BYTES + 4 + 7;
 /// libmnl reads headers in place.
 const MNL_ALIGNMENT: usize = 4;

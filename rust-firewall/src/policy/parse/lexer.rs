@@ -13,8 +13,8 @@ use std::fmt::Display;
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::policy::parse::source::{self, reason, Source};
-use crate::policy::token::{is_reserved, quote, scan, Sign, Token, TokenKind};
-use crate::policy::{Place, DEFINE_DEPTH_MAX, INCLUDE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
+use crate::policy::token::{quote, scan, Sign, Token, TokenKind};
+use crate::policy::{Place, DEFINE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 
 /// Tokens that can be looked at.
 pub const AHEAD: usize = 2;
@@ -23,57 +23,57 @@ const BLANKS: usize = 64;
 /// Bytes of a failure's text; longer ones are cut.
 const FAILURE_BYTES: usize = 511;
 
-const TOO_LARGE: &str = "the policy is larger than 32 MiB with its includes";
-const UNDEFINED: &str = "not defined before this";
+pub(super) const TOO_LARGE: &str = "the policy is larger than 32 MiB with its includes";
+pub(super) const UNDEFINED: &str = "not defined before this";
 
 /// A piece of text being read.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    file: usize,
+pub(super) struct Frame {
+    pub(super) file: usize,
     at: usize,
-    end: usize,
+    pub(super) end: usize,
     line_start: usize,
     line: u32,
     /// Line ends in it are blanks.
-    is_define: bool,
+    pub(super) is_define: bool,
 }
 
 /// A file that was read.
 #[derive(Debug)]
-struct File {
+pub(super) struct File {
     text: String,
     /// Device and inode, if it is a file.
-    identity: Option<(u64, u64)>,
+    pub(super) identity: Option<(u64, u64)>,
 }
 
 /// What a `define` gave, as it is to be read; and the place of its name.
 #[derive(Clone, Copy, Debug)]
-struct Define {
-    value: Frame,
-    place: Place,
+pub(super) struct Define {
+    pub(super) value: Frame,
+    pub(super) place: Place,
 }
 
 #[derive(Debug)]
 pub struct Lexer {
     /// Names of files, as in messages; one a file.
-    names: Vec<String>,
-    files: Vec<File>,
-    bytes: usize,
+    pub(super) names: Vec<String>,
+    pub(super) files: Vec<File>,
+    pub(super) bytes: usize,
     tokens: u64,
-    frames: Vec<Frame>,
+    pub(super) frames: Vec<Frame>,
     defines: HashMap<String, Define>,
     braces: u32,
     /// The token read last was a line end.
-    line_ended: bool,
+    pub(super) line_ended: bool,
     /// Read and not yet taken.
-    ahead: VecDeque<Token>,
+    pub(super) ahead: VecDeque<Token>,
     /// By the Bad token: nothing more is read.
     told: Option<Failure>,
 }
 
 impl Lexer {
     /// Makes a text the next to be read, once it is known to be one.
-    fn push_file(&mut self, name: String, source: Source) -> Result<(), Failure> {
+    pub(super) fn push_file(&mut self, name: String, source: Source) -> Result<(), Failure> {
         let Source { bytes, identity } = source;
         let file = self.files.len();
         self.names.push(name);
@@ -143,12 +143,12 @@ impl Lexer {
         std::mem::take(&mut self.names)
     }
 
-    fn top(&self) -> &Frame {
+    pub(super) fn top(&self) -> &Frame {
         &self.frames[self.frames.len() - 1]
     }
 
     /// How many frames are of defines, or of files.
-    fn count_frames(&self, of_defines: bool) -> usize {
+    pub(super) fn count_frames(&self, of_defines: bool) -> usize {
         let frames = self.frames.iter();
         frames.filter(|frame| frame.is_define == of_defines).count()
     }
@@ -163,7 +163,7 @@ impl Lexer {
     }
 
     /// Scans one token of the frame on top; its end is an EndOfText.
-    fn scan(&mut self) -> Token {
+    pub(super) fn scan(&mut self) -> Token {
         let top = self.frames.len() - 1;
         let frame = &mut self.frames[top];
         let text = &self.files[frame.file].text[..frame.end];
@@ -197,13 +197,18 @@ impl Lexer {
         }
     }
 
-    /// What is defined by a name. Of a Variable without its `$`.
-    fn find_define(&self, name: &Token) -> Option<&Define> {
+    /// What is defined by a name. A Variable counts without its `$`.
+    pub(super) fn find_define(&self, name: &Token) -> Option<&Define> {
         let text = self.text(name);
         self.defines.get(match name.kind {
             TokenKind::Variable => &text[1..],
             _ => text,
         })
+    }
+
+    /// Makes a define known.
+    pub(super) fn keep_define(&mut self, name: String, define: Define) {
+        self.defines.insert(name, define);
     }
 
     /// Makes what a $NAME stands for the next to be read; or a Bad token of it.
@@ -361,124 +366,6 @@ impl Lexer {
         }
     }
 
-    /// Keeps the end of a define's value for the parser.
-    fn leave_end(&mut self, token: Token) {
-        if token.kind != TokenKind::EndOfText {
-            self.line_ended = token.kind == TokenKind::LineEnd;
-            self.ahead.push_back(token);
-        }
-    }
-
-    /// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
-    /// left.
-    fn skip_value(&mut self) -> Result<usize, Failure> {
-        let mut depth = 0;
-        let mut empty = true;
-        loop {
-            let token = self.scan();
-            match token.kind {
-                TokenKind::LineEnd if depth > 0 => {}
-                TokenKind::LineEnd | TokenKind::Semicolon | TokenKind::EndOfText => {
-                    if depth > 0 {
-                        return Err(self.unexpected(&token, "\"}\""));
-                    }
-                    if empty {
-                        return Err(self.unexpected(&token, "a value"));
-                    }
-                    self.leave_end(token);
-                    return Ok(token.start as usize);
-                }
-                TokenKind::Sign(Sign::BraceOpen) => depth += 1,
-                TokenKind::Sign(Sign::BraceClose) if depth == 0 => {
-                    return Err(self.unexpected(&token, "a value"));
-                }
-                TokenKind::Sign(Sign::BraceClose) => depth -= 1,
-                TokenKind::Variable if self.find_define(&token).is_none() => {
-                    return Err(self.wrong(&token, UNDEFINED));
-                }
-                TokenKind::Bad => return Err(self.unexpected(&token, "")),
-                _ => {}
-            }
-            empty = false;
-        }
-    }
-
-    /// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside
-    /// braces, which is left. The name is known from then on.
-    pub fn define(&mut self) -> Result<(), Failure> {
-        let name = self.take();
-        let text = self.text(&name).to_owned();
-        if name.kind != TokenKind::Word || is_reserved(&text) {
-            return Err(self.unexpected(&name, "a name"));
-        }
-        if let Some(known) = self.find_define(&name) {
-            let place = self.place_name(known.place);
-            return Err(self.wrong(&name, format_args!("already defined at {place}")));
-        }
-        let sign = self.take();
-        if sign.kind != TokenKind::Sign(Sign::Assign) {
-            return Err(self.unexpected(&sign, "\"=\""));
-        }
-        let mut value = *self.top();
-        value.is_define = true;
-        value.end = self.skip_value()?;
-        let place = name.place;
-        self.defines.insert(text, Define { value, place });
-        Ok(())
-    }
-
-    /// The name of an included file: relative to the file that it stands in.
-    fn include_name(&self, file: usize, text: &str) -> String {
-        let from = &self.names[file];
-        match from.rfind('/') {
-            Some(slash) if !text.starts_with('/') => format!("{}{text}", &from[..=slash]),
-            _ => text.to_owned(),
-        }
-    }
-
-    /// Whether a file is being read, so that its include would never end.
-    fn is_open(&self, source: &Source) -> bool {
-        let mut files = self.frames.iter().filter(|frame| !frame.is_define);
-        files.any(|frame| self.files[frame.file].identity == source.identity)
-    }
-
-    /// Whether a file that was read may be included here.
-    fn check_include(&self, path: &Token, source: &Source) -> Result<(), Failure> {
-        if self.is_open(source) {
-            return Err(self.wrong(path, "this file includes itself"));
-        }
-        if self.count_frames(false) >= INCLUDE_DEPTH_MAX {
-            let cause = format_args!("more than {INCLUDE_DEPTH_MAX} files in one another");
-            return Err(self.wrong(path, cause));
-        }
-        if source.bytes.len() > TEXT_MAX - self.bytes {
-            return Err(self.wrong(path, TOO_LARGE));
-        }
-        Ok(())
-    }
-
-    /// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a
-    /// line end.
-    pub fn include(&mut self) -> Result<(), Failure> {
-        let path = self.take();
-        if path.kind != TokenKind::String {
-            return Err(self.unexpected(&path, "the name of a file in quotes"));
-        }
-        self.take_end()?;
-        // The end of the text was only looked at; it comes again after the included one.
-        self.ahead.clear();
-        let text = self.text(&path);
-        if has_wildcard(text) {
-            return Err(self.wrong(&path, "no wildcards: include each file by its name"));
-        }
-        let name = self.include_name(path.place.file as usize, text);
-        let source = source::read(&name, TEXT_MAX - self.bytes).map_err(|error| {
-            self.wrong(&path, format_args!("cannot read it: {}", reason(&error)))
-        })?;
-        self.check_include(&path, &source)?;
-        self.push_file(name, source)
-    }
-
     /// Fails at a place: "FILE:LINE:COLUMN: TEXT".
     pub fn fail(&self, place: Place, text: impl Display) -> Failure {
         fail(format!("{}: {text}", self.place_name(place)))
@@ -572,8 +459,4 @@ fn skip_blanks(text: &str, frame: &mut Frame) {
             _ => return,
         }
     }
-}
-
-fn has_wildcard(path: &str) -> bool {
-    path.contains(['*', '?', '['])
 }

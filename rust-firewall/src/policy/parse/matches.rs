@@ -14,8 +14,8 @@ use crate::policy::{
     KEY_FIELDS_MAX,
 };
 
-/// Of a key, each field filled up to a multiple of 4: what nf_tables has registers for
-/// (NFT_REG32_COUNT).
+/// The most bytes of a key, each field filled up to a multiple of 4: what nf_tables has registers
+/// for (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
 /// A word that a field begins with, and what follows it.

@@ -3,6 +3,7 @@
 
 pub mod chain;
 pub mod count;
+pub mod directive;
 pub mod elements;
 pub mod lexer;
 pub mod matches;

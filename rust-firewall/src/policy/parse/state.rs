@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use crate::base::log::Failure;
+use crate::policy::parse::directive;
 use crate::policy::parse::lexer::Lexer;
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
 use crate::policy::{field_facts, Family, Field, Layer3, Place, Policy, ELEMENTS_MAX};
@@ -178,10 +179,10 @@ impl Parser {
     /// Takes a define or include whose word was taken. Whether it was one.
     pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
         if self.lexer.is(word, "define") {
-            self.lexer.define()?;
+            directive::define(&mut self.lexer)?;
             self.lexer.take_end()?;
         } else if self.lexer.is(word, "include") {
-            self.lexer.include()?;
+            directive::include(&mut self.lexer)?;
         } else {
             return Ok(false);
         }

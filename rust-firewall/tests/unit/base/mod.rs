@@ -3,3 +3,4 @@
 mod clock;
 mod counts;
 mod log;
+mod object;

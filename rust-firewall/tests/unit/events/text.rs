@@ -124,8 +124,7 @@ fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &With) -> De
 }
 
 /// A line without its end, which must be JSON.
-fn text_of(line: Vec<u8>) -> String {
-    let line = String::from_utf8(line).unwrap();
+fn text_of(line: String) -> String {
     let line = line.strip_suffix('\n').unwrap();
     serde_json::from_str::<Value>(line).unwrap();
     line.to_owned()
@@ -194,7 +193,7 @@ fn flow_of(source: [u8; 4], source_port: u16, destination: [u8; 4], port: u16) -
     bytes.extend([0, 8, 0, 0]);
     let mut parsed = Packet::default();
     packet::parse(&bytes, 28, &mut parsed);
-    events::text::flow_id(&parsed).unwrap()
+    events::headers::flow_id(&parsed).unwrap()
 }
 
 #[test]
@@ -208,7 +207,7 @@ fn a_flow_is_the_same_in_both_directions() {
     assert!(there < 1 << 51);
     let mut parsed = Packet::default();
     packet::parse(&[0x45], 1, &mut parsed);
-    assert_eq!(events::text::flow_id(&parsed), None);
+    assert_eq!(events::headers::flow_id(&parsed), None);
 }
 
 #[test]

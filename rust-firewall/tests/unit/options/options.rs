@@ -354,9 +354,22 @@ fn values_are_judged_in_the_order_of_the_help_text() {
     );
 }
 
+/// Checks what is said of wrong values of an option.
+fn check_wrong(option: &str, values: &[&str], expected: &str) {
+    for value in values {
+        let shown = if *value == "٣" { "\\xd9\\xa3" } else { value };
+        let words = [format!("--{option}={value}")];
+        let text = format!("--{option} \"{shown}\": expected {expected}");
+        assert_eq!(bad(&[&words[0]]), text);
+    }
+}
+
+fn number(max: u64, min: u64) -> String {
+    format!("a whole number from {min} to {max}")
+}
+
 #[test]
-fn every_wrong_value_has_its_words() {
-    let number = |max: u64, min: u64| format!("a whole number from {min} to {max}");
+fn every_wrong_value_of_the_queue_has_its_words() {
     for (option, values, expected) in [
         (
             "queue",
@@ -410,6 +423,14 @@ fn every_wrong_value_has_its_words() {
             ],
             FAIL.to_owned(),
         ),
+    ] {
+        check_wrong(option, &values, &expected);
+    }
+}
+
+#[test]
+fn every_wrong_value_of_reporting_and_operating_has_its_words() {
+    for (option, values, expected) in [
         (
             "deadline",
             vec!["9", "60001", "1s"],
@@ -458,12 +479,7 @@ fn every_wrong_value_has_its_words() {
         ("sandbox", vec!["no"], "on or off".to_owned()),
         ("stats", vec!["0", "86401"], number(86400, 1)),
     ] {
-        for value in values {
-            let shown = if value == "٣" { "\\xd9\\xa3" } else { value };
-            let words = [format!("--{option}={value}")];
-            let text = format!("--{option} \"{shown}\": expected {expected}");
-            assert_eq!(bad(&[&words[0]]), text);
-        }
+        check_wrong(option, &values, &expected);
     }
 }
 

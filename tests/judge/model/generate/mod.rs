@@ -53,7 +53,7 @@ pub struct Generator<'a> {
     profile: &'a Profile,
 }
 
-/// Of a table while it grows.
+/// A table while it grows.
 struct Making {
     family: Family,
     sets: Vec<Set>,

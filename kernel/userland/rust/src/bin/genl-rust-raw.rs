@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 65536;
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 const ATTRIBUTE_HEADER: usize = 4;
-/// Of struct nlmsgerr: the error; the request's header and payload follow.
+/// The bytes of the error in struct nlmsgerr; the request's header and payload follow.
 const ERROR: usize = 4;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::support::lines::{lines, unescape};
 use rust_firewall::base::log::{Failure, LogExit};
+use rust_firewall::policy::parse::directive;
 use rust_firewall::policy::parse::lexer::Lexer;
 use rust_firewall::policy::token::is_reserved;
 use rust_firewall::policy::token::{Sign, TokenKind};
@@ -42,7 +43,7 @@ fn read_into(text: &[u8], braces: bool, told: &mut Vec<String>) -> Result<(), Fa
     let mut lexer = Lexer::open_text("t", text)?;
     loop {
         while lexer.take_word("define") {
-            lexer.define()?;
+            directive::define(&mut lexer)?;
         }
         let token = lexer.take();
         match token.kind {
@@ -99,8 +100,8 @@ fn read_all(lexer: Result<Lexer, Failure>) -> (u32, String) {
             break Err(lexer.unexpected(&token, ""));
         }
         let done = match lexer.text(&token) {
-            "define" => lexer.define(),
-            "include" => lexer.include(),
+            "define" => directive::define(&mut lexer),
+            "include" => directive::include(&mut lexer),
             _ => Ok(()),
         };
         if done.is_err() || token.kind == TokenKind::EndOfText {
@@ -232,9 +233,9 @@ fn includes_are_read_where_they_stand() {
     let path = folder.add("a.nft", "include \"b.nft\"; a $x");
     let mut lexer = Lexer::open_file(&path).expect("a file");
     assert!(lexer.take_word("include"));
-    assert_eq!(lexer.include(), Ok(()));
+    assert_eq!(directive::include(&mut lexer), Ok(()));
     assert!(lexer.take_word("define"));
-    assert_eq!(lexer.define(), Ok(()));
+    assert_eq!(directive::define(&mut lexer), Ok(()));
     assert_eq!(lexer.take_end(), Ok(()));
     let token = lexer.take();
     assert!(lexer.is(&token, "b"));

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void object_put(json_t *object, const char *key, json_t *value) {
+    json_object_set_new(object, key, value);
+}
+
+void object_put_number(json_t *object, const char *key, uint64_t value) {
+    object_put(object, key, json_integer((json_int_t)value));
+}
+
+void object_put_bool(json_t *object, const char *key, bool value) {
+    object_put(object, key, json_boolean(value));
+}
+
+static json_t *string_of(const char *text) {
+    json_t *string = json_string(text);
+    char *copy = string ? NULL : strdup(text);
+
+    for (char *at = copy; at && *at; at++)
+        if ((unsigned char)*at > 0x7f)
+            *at = '?';
+    if (copy)
+        string = json_string(copy);
+    free(copy);
+    return string;
+}
+
+void object_put_string(json_t *object, const char *key, const char *value) {
+    object_put(object, key, value ? string_of(value) : json_null());
+}
+
+void object_put_text(json_t *object, const char *key, char *text) {
+    object_put_string(object, key, text ? text : "");
+    free(text);
+}
+
+char *object_line(json_t *object) {
+    const size_t length = json_dumpb(object, NULL, 0, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char *line = length > 0 ? malloc(length + 2) : NULL;
+
+    if (line) {
+        json_dumpb(object, line, length, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        memcpy(line + length, "\n", 2);
+    }
+    json_decref(object);
+    return line;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Objects of JSON, made member by member. What there is no memory for is left out.
+#ifndef BASE_OBJECT_H
+#define BASE_OBJECT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Puts a member in. The value is taken over.
+void object_put(json_t *object, const char *key, json_t *value);
+void object_put_number(json_t *object, const char *key, uint64_t value);
+void object_put_bool(json_t *object, const char *key, bool value);
+
+/// Puts a text in, NULL as null. A text that is no UTF-8 gets question marks for all that is not
+/// ASCII.
+void object_put_string(json_t *object, const char *key, const char *value);
+
+/// The same of a text that print made, which is freed; NULL (no memory) is put in as empty.
+void object_put_text(json_t *object, const char *key, char *text);
+
+/// The line of an object, with its line end; to be freed. The object is freed.
+/// - Returns NULL if there is no memory.
+char *object_line(json_t *object);
+
+#endif

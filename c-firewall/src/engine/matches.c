@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/matches.h"
+
+#include "engine/lookup.h"
+#include "engine/set.h"
+
+static enum match found_element(uint32_t element) {
+    return matches_found_if(element != LOOKUP_NONE);
+}
+
+/// What comes of looking at a key of which a field is not present. A field that the packet does not
+/// have decides, wherever it stands.
+static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
+    const uint64_t known = fields->present | fields->beyond;
+
+    for (uint32_t i = 0; i < key->count; i++)
+        if (!(known & FIELDS_BIT(key->fields[i])))
+            return MATCH_MISSING;
+    return MATCH_BEYOND;
+}
+
+static enum match find_key(const struct compiled *compiled, const struct fields *fields,
+                           const struct compile_op *op, uint32_t *element) {
+    const struct policy_key *key = &compiled->keys[op->low];
+    uint64_t words[FIELDS_KEY_WORDS_MAX];
+    const uint32_t count = fields_words(fields, key, words);
+
+    if (count == 0)
+        return key_not_present(fields, key);
+    *element = set_find(&compiled->sets[op->index], fields, key, words, count);
+    return found_element(*element);
+}
+
+static enum match find_wide(const struct compiled *compiled, const struct fields *fields,
+                            const struct compile_op *op, uint32_t *element) {
+    const struct compile_wide *wide = &compiled->wides[op->low];
+
+    if (!fields_is_present(fields, wide->field))
+        return matches_not_present(fields, wide->field);
+    *element =
+        lookup_find_wide(&compiled->sets[op->index].single, fields->wide[wide->slot] & wide->mask);
+    return found_element(*element);
+}
+
+static enum match find_narrow(const struct compiled *compiled, const struct fields *fields,
+                              const struct compile_op *op, uint32_t *element) {
+    if (!fields_is_present(fields, op->field))
+        return matches_not_present(fields, op->field);
+    *element = lookup_find(&compiled->sets[op->index].single, fields->narrow[op->field] & op->mask);
+    return found_element(*element);
+}
+
+enum match matches_find(const struct compiled *compiled, const struct fields *fields,
+                        const struct compile_op *op, uint32_t *element) {
+    switch ((enum compile_shape)op->code) {
+    case COMPILE_SHAPE_NARROW:
+        return find_narrow(compiled, fields, op, element);
+    case COMPILE_SHAPE_WIDE:
+        return find_wide(compiled, fields, op, element);
+    case COMPILE_SHAPE_KEY:
+        break;
+    }
+    return find_key(compiled, fields, op, element);
+}
+
+enum match matches_set(const struct compiled *compiled, const struct fields *fields,
+                       const struct compile_op *op) {
+    uint32_t element;
+    const enum match found = matches_find(compiled, fields, op, &element);
+
+    if (found < MATCH_NOT)
+        return found;
+    return matches_found_if((found == MATCH_FOUND) != op->negated);
+}
+
+/// The key of a match or map; empty for other statements.
+static struct policy_key key_of(const struct compiled *compiled, const struct compile_op *op) {
+    switch ((enum compile_kind)op->kind) {
+    case COMPILE_NARROW:
+        return (struct policy_key){1, {(enum policy_field)op->field}};
+    case COMPILE_WIDE:
+        return (struct policy_key){1, {compiled->wides[op->index].field}};
+    case COMPILE_SET:
+    case COMPILE_MARK_MAP:
+    case COMPILE_VMAP:
+        if (op->code == COMPILE_SHAPE_KEY)
+            return compiled->keys[op->low];
+        if (op->code == COMPILE_SHAPE_WIDE)
+            return (struct policy_key){1, {compiled->wides[op->low].field}};
+        return (struct policy_key){1, {(enum policy_field)op->field}};
+    default:
+        return (struct policy_key){0};
+    }
+}
+
+void matches_note_values(const struct compiled *compiled, const struct fields *fields,
+                         const struct compile_op *op, struct decide_step *step) {
+    const struct policy_key key = key_of(compiled, op);
+
+    for (uint32_t i = 0; i < key.count; i++) {
+        const enum policy_field field = key.fields[i];
+
+        if (!fields_is_present(fields, field)) {
+            if (matches_why_not(matches_not_present(fields, field)) != step->why)
+                continue;
+            step->missing = field;
+            step->values_count = 0;
+            return;
+        }
+        step->values[step->values_count++] = fields_value(fields, field);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Matches of a rule: whether they hold for the fields of a packet, and why not.
+#ifndef ENGINE_MATCHES_H
+#define ENGINE_MATCHES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/compiled.h"
+#include "engine/fields.h"
+#include "engine/types.h"
+
+/// What came of looking at a match.
+enum match { MATCH_BEYOND, MATCH_MISSING, MATCH_NOT, MATCH_FOUND };
+
+static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }
+
+/// What comes of looking at a field that is not present.
+static inline enum match matches_not_present(const struct fields *fields, enum policy_field field) {
+    return (fields->beyond & FIELDS_BIT(field)) ? MATCH_BEYOND : MATCH_MISSING;
+}
+
+/// Looks at a match of a narrow field. Inline, since a call would cost more than the comparison.
+static inline enum match matches_narrow(const struct fields *fields, const struct compile_op *op) {
+    if (!fields_is_present(fields, op->field))
+        return matches_not_present(fields, op->field);
+    return matches_found_if(((fields->narrow[op->field] & op->mask) - op->low <= op->span) !=
+                            op->negated);
+}
+
+/// Looks at a match of a wide field; likewise.
+static inline enum match matches_wide(const struct compiled *compiled, const struct fields *fields,
+                                      const struct compile_op *op) {
+    const struct compile_wide *wide = &compiled->wides[op->index];
+
+    if (!fields_is_present(fields, wide->field))
+        return matches_not_present(fields, wide->field);
+    return matches_found_if(((fields->wide[wide->slot] & wide->mask) - wide->low <= wide->span) !=
+                            op->negated);
+}
+
+/// Looks a key up in a set.
+/// - op: a match in a set, or a map.
+/// - element: its number, if found.
+enum match matches_find(const struct compiled *compiled, const struct fields *fields,
+                        const struct compile_op *op, uint32_t *element);
+
+/// Looks at a match in a set.
+enum match matches_set(const struct compiled *compiled, const struct fields *fields,
+                       const struct compile_op *op);
+
+/// Why a match did not hold; DECIDE_HELD if it did.
+static inline enum decide_why matches_why_not(enum match found) {
+    switch (found) {
+    case MATCH_FOUND:
+        return DECIDE_HELD;
+    case MATCH_NOT:
+        return DECIDE_DIFFERS;
+    case MATCH_MISSING:
+        return DECIDE_MISSING;
+    case MATCH_BEYOND:
+        break;
+    }
+    return DECIDE_BEYOND;
+}
+
+/// Notes the values that a match or map did not hold for, or the first that is missing or beyond,
+/// as step->why says. Other statements have none.
+void matches_note_values(const struct compiled *compiled, const struct fields *fields,
+                         const struct compile_op *op, struct decide_step *step);
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// `define` and `include`: what a policy's text says to its lexer.
+#ifndef POLICY_PARSE_DIRECTIVE_H
+#define POLICY_PARSE_DIRECTIVE_H
+
+#include "policy/parse/lexer.h"
+
+/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside braces,
+/// which is left. The name is known from then on.
+/// - Returns 0 or -EINVAL.
+int directive_define(struct lexer *lexer);
+
+/// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a line
+/// end.
+/// - Returns 0, -EINVAL, -ENOMEM or -errno of reading.
+int directive_include(struct lexer *lexer);
+
+#endif

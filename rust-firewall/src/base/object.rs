@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Objects of JSON as lines.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{CharEscape, Formatter};
+
+/// Writes control characters as jansson does, in capitals.
+struct Capitals;
+
+impl Formatter for Capitals {
+    fn write_char_escape<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        let short = match escape {
+            CharEscape::Quote => "\\\"",
+            CharEscape::ReverseSolidus => "\\\\",
+            CharEscape::Solidus => "\\/",
+            CharEscape::Backspace => "\\b",
+            CharEscape::FormFeed => "\\f",
+            CharEscape::LineFeed => "\\n",
+            CharEscape::CarriageReturn => "\\r",
+            CharEscape::Tab => "\\t",
+            CharEscape::AsciiControl(byte) => return write!(writer, "\\u{byte:04X}"),
+        };
+        writer.write_all(short.as_bytes())
+    }
+}
+
+/// A text for an object. If it is not UTF-8, question marks replace all that is not ASCII.
+pub fn string_of(text: &[u8]) -> String {
+    match std::str::from_utf8(text) {
+        Ok(text) => text.to_owned(),
+        Err(_) => text
+            .iter()
+            .map(|&byte| if byte.is_ascii() { byte.into() } else { '?' })
+            .collect(),
+    }
+}
+
+/// The line of an object, with its line end.
+pub fn line(object: &impl Serialize) -> String {
+    let mut line = Vec::new();
+    // Can't fail: memory takes everything, and our keys are strings.
+    let _ = object.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut line, Capitals,
+    ));
+    line.push(b'\n');
+    String::from_utf8(line).unwrap_or_default()
+}

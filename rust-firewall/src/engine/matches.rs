@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Matches of a rule: whether they hold for the fields of a packet, and why not.
+#![deny(clippy::indexing_slicing)]
+
+use std::slice;
+
+use crate::engine::compiled::{CompileAsk, CompileOp, CompileWide, Compiled};
+use crate::engine::fields::{self, Fields, KEY_WORDS_MAX};
+use crate::engine::lookup;
+use crate::engine::set::{self, Set};
+use crate::engine::types::{DecideStep, DecideWhy};
+use crate::policy::Field;
+
+/// What came of looking at a match. Found: the element's number, of a set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Match {
+    Beyond,
+    Missing,
+    Not,
+    Found(u32),
+}
+
+fn found_if(holds: bool) -> Match {
+    if holds {
+        Match::Found(0)
+    } else {
+        Match::Not
+    }
+}
+
+/// What comes of looking at a field that is not present.
+fn not_present(fields: &Fields, field: Field) -> Match {
+    if fields.beyond & fields::bit(field) != 0 {
+        Match::Beyond
+    } else {
+        Match::Missing
+    }
+}
+
+/// Looks at a match of a narrow field.
+#[inline]
+pub fn narrow(
+    fields: &Fields,
+    field: Field,
+    mask: u32,
+    low: u32,
+    span: u32,
+    negated: bool,
+) -> Match {
+    if !fields::is_present(fields, field) {
+        return not_present(fields, field);
+    }
+    let value = fields::narrow(fields, field) & mask;
+    found_if((value.wrapping_sub(low) <= span) != negated)
+}
+
+/// Looks at a match of a wide field: of wides[wide].
+#[inline]
+pub fn wide(compiled: &Compiled, fields: &Fields, wide: u32, negated: bool) -> Match {
+    let Some(wide) = compiled.wides.get(wide as usize) else {
+        return Match::Missing;
+    };
+    if !fields::is_present(fields, wide.field) {
+        return not_present(fields, wide.field);
+    }
+    let value = fields::wide(fields, wide.slot) & wide.mask;
+    found_if((value.wrapping_sub(wide.low) <= wide.span) != negated)
+}
+
+fn found_element(element: Option<u32>) -> Match {
+    element.map_or(Match::Not, Match::Found)
+}
+
+/// What comes of looking at a key of which a field is not present. A field that the packet does not
+/// have decides, wherever it stands.
+fn key_not_present(fields: &Fields, key: &[Field]) -> Match {
+    let known = fields.present | fields.beyond;
+    match key.iter().all(|&field| known & fields::bit(field) != 0) {
+        true => Match::Beyond,
+        false => Match::Missing,
+    }
+}
+
+fn find_key(fields: &Fields, set: &Set, key: &[Field]) -> Match {
+    let mut words = [0; KEY_WORDS_MAX];
+    let Some(words) = fields::words(fields, key, &mut words).and_then(|count| words.get(..count))
+    else {
+        return key_not_present(fields, key);
+    };
+    found_element(set::find(set, fields, key, words))
+}
+
+fn find_wide(fields: &Fields, set: &Set, wide: &CompileWide) -> Match {
+    if !fields::is_present(fields, wide.field) {
+        return not_present(fields, wide.field);
+    }
+    let value = fields::wide(fields, wide.slot) & wide.mask;
+    found_element(lookup::find_wide(&set.single, value))
+}
+
+fn find_narrow(fields: &Fields, set: &Set, field: Field, mask: u32) -> Match {
+    if !fields::is_present(fields, field) {
+        return not_present(fields, field);
+    }
+    let value = fields::narrow(fields, field) & mask;
+    found_element(lookup::find(&set.single, value))
+}
+
+/// Looks a key up in sets[set].
+pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> Match {
+    let Some(set) = compiled.sets.get(set as usize) else {
+        return Match::Missing;
+    };
+    match ask {
+        CompileAsk::Narrow { field, mask } => find_narrow(fields, set, field, mask),
+        CompileAsk::Wide(wide) => match compiled.wides.get(wide as usize) {
+            Some(wide) => find_wide(fields, set, wide),
+            None => Match::Missing,
+        },
+        CompileAsk::Key(key) => match compiled.keys.get(key as usize) {
+            Some(key) => find_key(fields, set, &key.fields),
+            None => Match::Missing,
+        },
+    }
+}
+
+/// Looks at a match in sets[set].
+#[inline]
+pub fn set(
+    compiled: &Compiled,
+    fields: &Fields,
+    set: u32,
+    ask: CompileAsk,
+    negated: bool,
+) -> Match {
+    match find(compiled, fields, set, ask) {
+        Match::Beyond => Match::Beyond,
+        Match::Missing => Match::Missing,
+        found => found_if((found != Match::Not) != negated),
+    }
+}
+
+/// Why a match did not hold; `Held` if it did.
+pub fn why_not(found: Match) -> DecideWhy {
+    match found {
+        Match::Found(_) => DecideWhy::Held,
+        Match::Not => DecideWhy::Differs,
+        Match::Missing => DecideWhy::Missing,
+        Match::Beyond => DecideWhy::Beyond,
+    }
+}
+
+/// The key of a match or map; empty for other statements.
+fn key_of<'a>(compiled: &'a Compiled, op: &'a CompileOp) -> &'a [Field] {
+    let of_wide = |wide: u32| {
+        let wide = compiled.wides.get(wide as usize);
+        wide.map_or(&[] as &[Field], |wide| slice::from_ref(&wide.field))
+    };
+    match op {
+        CompileOp::Narrow { field, .. } => slice::from_ref(field),
+        CompileOp::Wide { wide, .. } => of_wide(*wide),
+        CompileOp::Set { ask, .. }
+        | CompileOp::MarkMap { ask, .. }
+        | CompileOp::Vmap { ask, .. } => match ask {
+            CompileAsk::Key(key) => match compiled.keys.get(*key as usize) {
+                Some(key) => &key.fields,
+                None => &[],
+            },
+            CompileAsk::Wide(wide) => of_wide(*wide),
+            CompileAsk::Narrow { field, .. } => slice::from_ref(field),
+        },
+        _ => &[],
+    }
+}
+
+/// Notes the values that a match or map did not hold for, or the first that is missing or beyond, as
+/// step.why says. Other statements have none.
+pub fn note_values(compiled: &Compiled, fields: &Fields, op: &CompileOp, step: &mut DecideStep) {
+    for &field in key_of(compiled, op) {
+        if !fields::is_present(fields, field) {
+            if why_not(not_present(fields, field)) != step.why {
+                continue;
+            }
+            step.missing = Some(field);
+            step.values_count = 0;
+            return;
+        }
+        if let Some(value) = step.values.get_mut(step.values_count as usize) {
+            *value = fields::value(fields, field);
+            step.values_count += 1;
+        }
+    }
+}

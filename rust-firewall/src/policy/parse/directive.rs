@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `define` and `include`: what a policy's text says to its lexer.
+
+use crate::base::log::Failure;
+use crate::policy::parse::lexer::{Define, Lexer, TOO_LARGE, UNDEFINED};
+use crate::policy::parse::source::{self, reason, Source};
+use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
+use crate::policy::{INCLUDE_DEPTH_MAX, TEXT_MAX};
+
+/// Keeps the end of a define's value for the parser.
+fn leave_end(lexer: &mut Lexer, token: Token) {
+    if token.kind != TokenKind::EndOfText {
+        lexer.line_ended = token.kind == TokenKind::LineEnd;
+        lexer.ahead.push_back(token);
+    }
+}
+
+/// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
+/// left.
+fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
+    let mut depth = 0;
+    let mut empty = true;
+    loop {
+        let token = lexer.scan();
+        match token.kind {
+            TokenKind::LineEnd if depth > 0 => {}
+            TokenKind::LineEnd | TokenKind::Semicolon | TokenKind::EndOfText => {
+                if depth > 0 {
+                    return Err(lexer.unexpected(&token, "\"}\""));
+                }
+                if empty {
+                    return Err(lexer.unexpected(&token, "a value"));
+                }
+                leave_end(lexer, token);
+                return Ok(token.start as usize);
+            }
+            TokenKind::Sign(Sign::BraceOpen) => depth += 1,
+            TokenKind::Sign(Sign::BraceClose) if depth == 0 => {
+                return Err(lexer.unexpected(&token, "a value"));
+            }
+            TokenKind::Sign(Sign::BraceClose) => depth -= 1,
+            TokenKind::Variable if lexer.find_define(&token).is_none() => {
+                return Err(lexer.wrong(&token, UNDEFINED));
+            }
+            TokenKind::Bad => return Err(lexer.unexpected(&token, "")),
+            _ => {}
+        }
+        empty = false;
+    }
+}
+
+/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside
+/// braces, which is left. The name is known from then on.
+pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
+    let name = lexer.take();
+    let text = lexer.text(&name).to_owned();
+    if name.kind != TokenKind::Word || is_reserved(&text) {
+        return Err(lexer.unexpected(&name, "a name"));
+    }
+    if let Some(known) = lexer.find_define(&name) {
+        let place = lexer.place_name(known.place);
+        return Err(lexer.wrong(&name, format_args!("already defined at {place}")));
+    }
+    let sign = lexer.take();
+    if sign.kind != TokenKind::Sign(Sign::Assign) {
+        return Err(lexer.unexpected(&sign, "\"=\""));
+    }
+    let mut value = *lexer.top();
+    value.is_define = true;
+    value.end = skip_value(lexer)?;
+    let place = name.place;
+    lexer.keep_define(text, Define { value, place });
+    Ok(())
+}
+
+/// The name of an included file: relative to the file that it stands in.
+fn include_name(lexer: &Lexer, file: usize, text: &str) -> String {
+    let from = &lexer.names[file];
+    match from.rfind('/') {
+        Some(slash) if !text.starts_with('/') => format!("{}{text}", &from[..=slash]),
+        _ => text.to_owned(),
+    }
+}
+
+fn has_wildcard(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// Whether a file is being read, so that its include would never end.
+fn is_open(lexer: &Lexer, source: &Source) -> bool {
+    let mut files = lexer.frames.iter().filter(|frame| !frame.is_define);
+    files.any(|frame| lexer.files[frame.file].identity == source.identity)
+}
+
+/// Whether a file that was read may be included here.
+fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Failure> {
+    if is_open(lexer, source) {
+        return Err(lexer.wrong(path, "this file includes itself"));
+    }
+    if lexer.count_frames(false) >= INCLUDE_DEPTH_MAX {
+        let cause = format_args!("more than {INCLUDE_DEPTH_MAX} files in one another");
+        return Err(lexer.wrong(path, cause));
+    }
+    if source.bytes.len() > TEXT_MAX - lexer.bytes {
+        return Err(lexer.wrong(path, TOO_LARGE));
+    }
+    Ok(())
+}
+
+/// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a
+/// line end.
+pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
+    let path = lexer.take();
+    if path.kind != TokenKind::String {
+        return Err(lexer.unexpected(&path, "the name of a file in quotes"));
+    }
+    lexer.take_end()?;
+    // The end of the text was only looked at; it comes again after the included one.
+    lexer.ahead.clear();
+    let text = lexer.text(&path);
+    if has_wildcard(text) {
+        return Err(lexer.wrong(&path, "no wildcards: include each file by its name"));
+    }
+    let name = include_name(lexer, path.place.file as usize, text);
+    let source = source::read(&name, TEXT_MAX - lexer.bytes)
+        .map_err(|error| lexer.wrong(&path, format_args!("cannot read it: {}", reason(&error))))?;
+    check_include(lexer, &path, &source)?;
+    lexer.push_file(name, source)
+}

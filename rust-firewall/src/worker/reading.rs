@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: clock_nanosleep
+//! The ledger of a worker, read from its counters and the kernel's figures while packets come.
+
+use std::sync::atomic::Ordering;
+
+use nix::errno::Errno;
+use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::time::{clock_nanosleep, ClockId, ClockNanosleepFlags};
+
+use crate::base::log;
+use crate::queue;
+use crate::worker::stats::{self, Ledger, StatsReading};
+use crate::worker::types::Shared;
+
+/// Whether packets that the guard answered are still in the socket: they come in the order of their
+/// ids.
+fn is_behind(shared: &Shared) -> bool {
+    let stalled_to = shared.stalled_to.load(Ordering::Relaxed);
+    stalled_to.wrapping_sub(shared.last_id.load(Ordering::Relaxed)) as i32 > 0
+}
+
+/// One reading, in the order that StatsReading asks for, and why the kernel's figures are missing,
+/// if they are.
+fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
+    let received_before = stats::received(&shared.stats);
+    let figures = queue::proc::figures(shared.settings.number);
+    let reading = StatsReading {
+        received_before,
+        figures: figures.unwrap_or_default(),
+        known: figures.is_ok(),
+        after: stats::snapshot(&shared.stats),
+        stalled: shared.stalled.load(Ordering::Relaxed),
+        unreceived: is_behind(shared),
+    };
+    (reading, figures.map(drop))
+}
+
+/// What a ledger does not explain: packets that nobody saw and, at exit, those that count twice,
+/// because the kernel gave more ids while its figures were read.
+fn unexplained(ledger: &Ledger, running: bool) -> u64 {
+    let received = ledger.stats.received + ledger.stats.without_id;
+    let seen = received + ledger.user_drop + ledger.waiting + ledger.unseen;
+    let twice = match running {
+        true => 0,
+        false => seen.saturating_sub(ledger.offered),
+    };
+    ledger.difference + ledger.unseen + twice
+}
+
+/// Gives the kernel time to finish with a packet: the CPU that it does it on may have been taken
+/// away from it.
+fn pause_between_readings() {
+    let pause = TimeSpec::nanoseconds(stats::PAUSE_NS as i64);
+    let _ = clock_nanosleep(
+        ClockId::CLOCK_MONOTONIC,
+        ClockNanosleepFlags::empty(),
+        &pause,
+    );
+}
+
+/// Takes a ledger: of up to stats::READINGS_MAX readings the one with the least left unexplained.
+/// Warns if /proc can't be read.
+/// - running: the thread runs, so a batch may be in flight.
+pub fn ledger(shared: &Shared, running: bool) -> Ledger {
+    let settings = &shared.settings;
+    let in_flight = if running { settings.batch.into() } else { 0 };
+    let (mut taken, mut best) = (Ledger::default(), None::<Ledger>);
+    let mut result = Ok(());
+    // The kernel gives the list of queues a page at a time: one that goes away meanwhile can hide
+    // ours, so that even a missing queue is looked for again.
+    for i in 0..stats::READINGS_MAX {
+        if i > 0 && !running {
+            pause_between_readings();
+        }
+        let reading;
+        (reading, result) = take_reading(shared);
+        taken = stats::ledger_make(&reading, settings.number, in_flight, settings.fail_open);
+        let least = best
+            .as_ref()
+            .map_or(u64::MAX, |best| unexplained(best, running));
+        if result.is_ok() && unexplained(&taken, running) < least {
+            best = Some(taken.clone());
+        }
+        if best
+            .as_ref()
+            .is_some_and(|best| unexplained(best, running) == 0)
+        {
+            break;
+        }
+    }
+    if let (None, Err(error)) = (&best, result) {
+        log::warn(format_args!(
+            "{}: {}: the ledger lacks the kernel's figures",
+            queue::proc::QUEUES,
+            log::strerror(error)
+        ));
+    }
+    best.unwrap_or(taken)
+}

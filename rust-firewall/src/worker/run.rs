@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill read
+//! What a worker's thread does: receive, parse, decide, send the verdicts, wait. It shares nothing
+//! but its counters and what it is told. No allocation, lock or print between receiving and the
+//! verdicts.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sched::{sched_getaffinity, sched_setaffinity, sched_yield, CpuSet};
+use nix::sys::signal::{kill, Signal};
+use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::time::{clock_nanosleep, ClockId, ClockNanosleepFlags};
+use nix::unistd::{getpid, Pid};
+
+use crate::base::lock;
+use crate::engine::types::DecideOutcome;
+use crate::packet::verdict::{self, Verdict};
+use crate::packet::{self, Packet, PacketStatus};
+use crate::queue::{self, Queue, QueuePacket, QueueReceived};
+use crate::worker::stats::{self, Ledger};
+use crate::worker::types::{Ended, Own, Shared, WorkerError};
+use crate::worker::wait::{self, WaitAction};
+use crate::worker::{evaluate, event, reading};
+
+fn is_stopped(own: &Own) -> bool {
+    own.shared.stop.load(Ordering::Acquire)
+}
+
+/// Takes another policy, if there is one to take: between two batches, so that each packet is
+/// decided by one alone.
+fn look_for_swap(own: &mut Own) {
+    if !own.shared.swap.load(Ordering::Acquire) {
+        return;
+    }
+    if let Some(next) = lock::lock(&own.shared.next).take() {
+        own.evaluation.source = Some(next);
+    }
+    own.shared.swap.store(false, Ordering::Release);
+}
+
+/// The call that ended the loop.
+fn fail(failed_call: &'static str, error: Errno) -> WorkerError {
+    WorkerError { failed_call, error }
+}
+
+fn count_received(own: &mut Own, received: &QueueReceived) {
+    let stats = &own.shared.stats;
+    stats::add(&stats.received, received.ids.into());
+    stats::add(&stats.without_id, received.nameless.into());
+    stats::add(&stats.netlink, received.malformed.into());
+    stats::add(&stats.refused, received.refused.into());
+    stats::add(&stats.overruns, received.overruns.into());
+    if received.overruns > 0 {
+        verdict::batch_overrun(&mut own.batch);
+    }
+}
+
+/// Receives, and counts what needs no verdict.
+fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
+    let received =
+        queue::receive(&mut own.queue).map_err(|error| fail(own.queue.failed_call, error))?;
+    count_received(own, &received);
+    Ok(received)
+}
+
+/// Sees to it that what waits in a queue that another process had is as we want it.
+fn resume(own: &mut Own) -> Result<(), WorkerError> {
+    let mut received = QueueReceived::default();
+    let result = queue::adopt::resume(&mut own.queue, &mut own.batch, &mut received);
+    count_received(own, &received);
+    let stats = &own.shared.stats;
+    if let Some(requeued) = stats.verdicts.get(Verdict::Requeue as usize) {
+        stats::add(requeued, received.ids.into());
+    }
+    result.map_err(|error| fail(own.queue.failed_call, error))
+}
+
+/// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
+/// copy.
+fn inspect<'a>(
+    shared: &Shared,
+    queue: &'a Queue,
+    packet: &QueuePacket,
+    parsed: &mut Packet<'a>,
+) -> PacketStatus {
+    let stats = &shared.stats;
+    let mut status = PacketStatus::BeyondCopy;
+    if shared.settings.copy_bytes > 0 {
+        let payload = queue::payload(queue, packet);
+        status = packet::parse(payload, packet.original_bytes, parsed);
+    }
+    if packet::is_malformed(status) {
+        if let Some(counter) = stats.malformed.get(status as usize) {
+            stats::add(counter, 1);
+        }
+    } else if status == PacketStatus::BeyondCopy {
+        stats::add(&stats.beyond_copy, 1);
+    }
+    status
+}
+
+/// What happens with a packet: its verdict, and the mark of `Verdict::Mark`.
+fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
+    let stats = &own.shared.stats;
+    let mut status = PacketStatus::Ok;
+    let mut parsed = Packet::default();
+    stats::add(&stats.bytes, packet.original_bytes.into());
+    if packet.truncated {
+        stats::add(&stats.truncated, 1);
+    }
+    // Nothing is known of it that a policy could be asked about.
+    if packet.spoiled {
+        return (own.gaps, 0);
+    }
+    if own.paper {
+        return (Verdict::Accept, 0);
+    }
+    if !packet.truncated {
+        status = inspect(&own.shared, &own.queue, packet, &mut parsed);
+    }
+    let outcome = evaluate::packet(&mut own.evaluation, stats, packet, &parsed, status);
+    verdict_of(&outcome)
+}
+
+/// The verdict that goes to the kernel: an accept with a mark has a name of its own.
+fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
+    let verdict = match outcome.verdict {
+        Verdict::Accept if outcome.mark_set => Verdict::Mark,
+        verdict => verdict,
+    };
+    (verdict, outcome.mark)
+}
+
+/// Sends the verdicts, which count as soon as the kernel has them. If it has no room for them now,
+/// they stay in the batch.
+fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
+    let stats = &own.shared.stats;
+    match queue::verdict(&mut own.queue, &mut own.batch) {
+        Err(error) if queue::is_transient(error) => {
+            stats::add(&stats.send_retries, 1);
+            own.tries += 1;
+            queue::pause();
+            return Ok(());
+        }
+        result => result.map_err(|error| fail(own.queue.failed_call, error))?,
+    }
+    own.tries = 0;
+    for (counter, count) in stats.verdicts.iter().zip(own.verdicts) {
+        if count > 0 {
+            stats::add(counter, count);
+        }
+    }
+    Ok(())
+}
+
+/// Gives a packet its verdict.
+fn give_verdict(own: &mut Own, packet: &QueuePacket) {
+    if packet.nameless {
+        verdict::batch_skip(&mut own.batch);
+        return;
+    }
+    let (verdict, mark) = judge(own, packet);
+    // Can't fail: there are no more packets than runs.
+    let _ = verdict::batch_add(&mut own.batch, packet.id, verdict, mark);
+    if let Some(count) = own.verdicts.get_mut(verdict as usize) {
+        *count += 1;
+    }
+}
+
+/// Gives every packet its verdict.
+fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
+    verdict::batch_clear(&mut own.batch);
+    own.verdicts = [0; verdict::COUNT];
+    if evaluate::has_policy(&own.evaluation) {
+        own.evaluation.now_ns = wait::clock();
+    }
+    for index in 0..packets as usize {
+        let Some(packet) = own.queue.packets.get(index).copied() else {
+            break; // can't be: the queue said how many there are
+        };
+        give_verdict(own, &packet);
+    }
+    verdict::batch_finish(&mut own.batch);
+    own.shared
+        .last_id
+        .store(own.batch.last_id, Ordering::Relaxed);
+    if own.batch.gap_ids > 0 {
+        stats::add(&own.shared.stats.gaps, own.batch.gap_ids.into());
+    }
+    let result = send_verdicts(own);
+    event::flush(&mut own.evaluation.ring);
+    result
+}
+
+/// Whether there is more to do before the worker may stop: verdicts that the kernel has no room for
+/// are tried for a while.
+fn goes_on(own: &Own) -> bool {
+    !is_stopped(own) || (verdict::batch_unsent(&own.batch) && own.tries < queue::TRIES_MAX)
+}
+
+/// One round of a loop: nothing is received as long as verdicts are left to send, so that their order
+/// holds; what then comes waits in the kernel, where the guard sees to it that it doesn't for ever.
+fn run_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
+    if verdict::batch_unsent(&own.batch) {
+        send_verdicts(own)?;
+        return Ok(QueueReceived {
+            messages: own.shared.settings.batch, // there may be as many
+            ..QueueReceived::default()
+        });
+    }
+    let received = receive(own)?;
+    if received.packets > 0 {
+        give_verdicts(own, received.packets)?;
+    }
+    Ok(received)
+}
+
+fn sleep_for(duration_ns: u64) -> Result<(), WorkerError> {
+    let duration = TimeSpec::nanoseconds(duration_ns as i64);
+    match clock_nanosleep(
+        ClockId::CLOCK_MONOTONIC,
+        ClockNanosleepFlags::empty(),
+        &duration,
+    ) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(fail("clock_nanosleep", error)),
+    }
+}
+
+fn sleep_in_poll(own: &mut Own) -> Result<(), WorkerError> {
+    let fd = queue::fd(&own.queue).map_err(|error| fail("poll", error))?;
+    let wake_event = &own.shared.wake_event;
+    let mut sources = [
+        PollFd::new(fd, PollFlags::POLLIN),
+        PollFd::new(wake_event.as_fd(), PollFlags::POLLIN),
+    ];
+    match poll(&mut sources, PollTimeout::NONE) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(fail("poll", error)),
+    }
+    if sources[1].any() == Some(true) {
+        let _ = wake_event.read(); // else it would wake us for ever
+    }
+    wait::woken(&mut own.wait, wait::clock());
+    Ok(())
+}
+
+fn rest(own: &mut Own, action: WaitAction) -> Result<(), WorkerError> {
+    match action {
+        WaitAction::Again => Ok(()),
+        WaitAction::Yield => {
+            let _ = sched_yield(); // it can't fail
+            Ok(())
+        }
+        WaitAction::Sleep => sleep_for(own.wait.coalesce_ns),
+        WaitAction::Poll => sleep_in_poll(own),
+    }
+}
+
+/// The loop of --profile fast. Verdicts are sent before the stop flag is looked at.
+fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
+    let batch = own.shared.settings.batch;
+    own.wait = wait::init(batch, own.spin_us, own.coalesce_us, wait::clock());
+    while goes_on(own) {
+        look_for_swap(own);
+        let received = run_once(own)?;
+        if received.overruns == 0 && !verdict::batch_unsent(&own.batch) {
+            let action = wait::next(&mut own.wait, wait::clock(), received.messages);
+            rest(own, action)?;
+        }
+    }
+    Ok(())
+}
+
+/// The loop of --profile paper, which has no policy: never sleeps.
+fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
+    while goes_on(own) {
+        run_once(own)?;
+    }
+    Ok(())
+}
+
+/// Binds the calling thread to the worker's CPU: the n-th of those that the process may use, in
+/// turn.
+fn pin(own: &Own) -> Result<(), WorkerError> {
+    let Some(cpu) = own.cpu else {
+        return Ok(());
+    };
+    let this_thread = Pid::from_raw(0);
+    let allowed =
+        sched_getaffinity(this_thread).map_err(|error| fail("sched_getaffinity", error))?;
+    let allowed = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+    let mut own = CpuSet::new();
+    if let Some(cpu) = allowed.clone().nth(cpu % allowed.count().max(1)) {
+        own.set(cpu)
+            .map_err(|error| fail("sched_setaffinity", error))?;
+    }
+    sched_setaffinity(this_thread, &own).map_err(|error| fail("sched_setaffinity", error))
+}
+
+/// Receives packets that were decided while they were unread: by the verdict on a gap, which decides all that came
+/// before it, or by the guard. ledger: says how many there can be; messages about refused verdicts stand among them.
+/// Returns whether there were any.
+fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
+    let length = own.shared.settings.queue_length.into();
+    let most = (ledger.unseen + ledger.stalled).min(length);
+    let mut left = most;
+    while left > 0 && own.tries < queue::TRIES_MAX {
+        match run_once(own) {
+            Ok(received) if received.messages + received.overruns > 0 => {
+                left = left.saturating_sub(received.packets.into());
+            }
+            _ => break,
+        }
+    }
+    left < most
+}
+
+/// Runs the loop until the worker is told to stop, or a call fails; takes the last ledger, and
+/// closes the queue unless it is to be kept. A loop that ends by an error sends the process SIGTERM.
+pub fn run(mut own: Box<Own>) -> Box<Own> {
+    let loop_of = if own.paper { run_paper } else { run_fast };
+    let result = pin(&own)
+        .and_then(|()| resume(&mut own))
+        .and_then(|()| loop_of(&mut own));
+    let mut ledger = reading::ledger(&own.shared, false);
+    if !own.shared.keep_open.load(Ordering::Relaxed) {
+        if result.is_ok() && receive_decided(&mut own, &ledger) {
+            ledger = reading::ledger(&own.shared, false);
+        }
+        queue::close(&mut own.queue);
+    }
+    *lock::lock(&own.shared.ended) = Some(Ended {
+        error: result.err(),
+        ledger,
+    });
+    if result.is_err() {
+        let _ = kill(getpid(), Signal::SIGTERM); // it can't fail
+    }
+    own
+}

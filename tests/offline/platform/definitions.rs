@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Functions as the source files of both twins define them. The code is formatted (`make lint-format`), which is what
+//! this reads it by.
+
+/// A function as its file defines it.
+pub struct Function {
+    pub name: String,
+    /// Rust: the type whose method it is, as TRAIT::TYPE if a trait asks for it; empty = a free function.
+    pub scope: String,
+    pub is_public: bool,
+    /// Each with its type, as it is written.
+    pub parameters: Vec<String>,
+    /// The type of what is returned; Rust: empty if there is none.
+    pub returned: String,
+}
+
+impl Function {
+    /// The name under which an exemption knows it.
+    pub fn known_as(&self) -> String {
+        match self.scope.split_once("::") {
+            Some((of_trait, _)) => format!("{of_trait}::{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+pub fn is_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
+}
+
+/// The text up to the bracket that closes the one that is open where it begins, and what is behind it.
+fn up_to_closing(text: &str) -> Option<(&str, &str)> {
+    let (mut depth, mut before) = (1, ' ');
+    let end = text.find(|character| {
+        let is_arrow = before == '-' && character == '>';
+        depth += i32::from("([{<".contains(character));
+        depth -= i32::from(")]}>".contains(character) && !is_arrow);
+        before = character;
+        depth == 0
+    })?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+/// The parts of a text between commas that stand in no brackets.
+pub fn parts(text: &str) -> Vec<String> {
+    let (mut depth, mut before) = (0, ' ');
+    let split = text.split(|character| {
+        let is_arrow = before == '-' && character == '>';
+        depth += i32::from("([{<".contains(character));
+        depth -= i32::from(")]}>".contains(character) && !is_arrow);
+        before = character;
+        depth == 0 && character == ','
+    });
+    let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    split.map(words).filter(|part| !part.is_empty()).collect()
+}
+
+fn without_attributes(head: &str) -> Option<String> {
+    let mut head = head.to_owned();
+    while let Some(start) = head.find("__attribute__((") {
+        let (_, behind) = up_to_closing(&head[start + "__attribute__(".len()..])?;
+        head = format!("{}{}", &head[..start], behind);
+    }
+    Some(head)
+}
+
+/// The function that a C definition begins, up to its brace; none if it is no function.
+fn c_function(head: &str) -> Option<Function> {
+    let head = without_attributes(head)?;
+    let (before, behind) = head.split_once('(')?;
+    let name = before.rsplit(|character| !is_word(character)).next()?;
+    let returned = before.strip_suffix(name)?;
+    let mut parameters = parts(up_to_closing(behind)?.0);
+    parameters.retain(|parameter| parameter != "void");
+    (!name.is_empty()).then(|| Function {
+        name: name.to_owned(),
+        scope: String::new(),
+        is_public: !head.starts_with("static "),
+        parameters,
+        returned: returned.trim_start_matches("static ").trim().to_owned(),
+    })
+}
+
+/// The functions of a C file: definitions stand at the start of a line.
+pub fn c_functions(text: &str) -> Vec<Function> {
+    let mut functions = Vec::new();
+    let mut head = String::new();
+    for line in text.lines() {
+        let code = line.split_once("//").map_or(line, |(code, _)| code);
+        let begins = code.starts_with(|first: char| first.is_ascii_lowercase());
+        if head.is_empty() && !begins {
+            continue;
+        }
+        head.push_str(code);
+        head.push(' ');
+        let Some(end) = head.find(['{', ';', '=']) else {
+            continue;
+        };
+        if head[end..].starts_with('{') {
+            functions.extend(c_function(&head[..end]));
+        }
+        head.clear();
+    }
+    functions
+}
+
+/// The type of an impl block, as TRAIT::TYPE if it is of a trait; likewise of a trait itself.
+fn scope_of(line: &str) -> Option<String> {
+    if let Some((_, of_trait)) = line.split_once("trait ") {
+        let name: String = of_trait.chars().take_while(|c| is_word(*c)).collect();
+        return Some(format!("{name}::"));
+    }
+    let line = line.strip_prefix("unsafe ").unwrap_or(line);
+    let mut rest = line.strip_prefix("impl")?;
+    if let Some(generic) = rest.strip_prefix('<') {
+        rest = generic.split_once("> ")?.1;
+    }
+    let word = |text: &str| -> String { text.trim().chars().take_while(|c| is_word(*c)).collect() };
+    Some(match rest.split_once(" for ") {
+        Some((of_trait, of_type)) => format!("{}::{}", word(of_trait), word(of_type)),
+        None => word(rest),
+    })
+}
+
+/// The function that begins with the first of these lines.
+fn rust_function(lines: &[&str], scope: &str) -> Option<Function> {
+    let (before, behind) = lines.first()?.trim_start().split_once("fn ")?;
+    let words = ["pub", "const", "unsafe", "extern", "\"C\"", "async"];
+    let known = |word: &str| words.contains(&word) || word.starts_with("pub(");
+    if !before.split_whitespace().all(known) {
+        return None;
+    }
+    let head: Vec<&str> = lines[1..].iter().take(30).copied().collect();
+    let head = format!("{behind} {}", head.join(" "));
+    let name: String = head.chars().take_while(|c| is_word(*c)).collect();
+    let mut rest = &head[name.len()..];
+    if let Some(generic) = rest.strip_prefix('<') {
+        rest = up_to_closing(generic)?.1;
+    }
+    let (parameters, rest) = up_to_closing(rest.strip_prefix('(')?)?;
+    let end = rest.find([';', '{']).unwrap_or(rest.len());
+    let returned = rest[..end].split(" where ").next()?;
+    let returned = returned.trim().trim_start_matches("->").trim();
+    Some(Function {
+        name,
+        scope: scope.to_owned(),
+        is_public: before.starts_with("pub"),
+        parameters: parts(parameters),
+        returned: returned.to_owned(),
+    })
+}
+
+/// The functions of a Rust file and the methods of its impl blocks, without those of its tests.
+pub fn rust_functions(text: &str) -> Vec<Function> {
+    let mut functions = Vec::new();
+    let mut scope = String::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let next = lines.get(index + 1).unwrap_or(&"");
+        if *line == "#[cfg(test)]" && next.starts_with("mod ") {
+            break;
+        }
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        if *line == "}" {
+            scope.clear();
+        } else if indent == 0 && (code.starts_with("impl") || code.contains("trait ")) {
+            scope = scope_of(code)
+                .filter(|_| !code.starts_with("//"))
+                .unwrap_or(scope);
+        }
+        if indent > 4 || (indent == 4 && scope.is_empty()) {
+            continue;
+        }
+        functions.extend(rust_function(&lines[index..], &scope));
+    }
+    functions
+}

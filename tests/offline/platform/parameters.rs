@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The number of parameters that a function of Rust may have, given its twin in C. What the languages do differently:
+//!
+//! - a slice is one parameter in Rust, in C a pointer and a length or an end; likewise C makes a text of a format and
+//!   its values;
+//! - what Rust returns, C writes where a pointer says, and returns a status;
+//! - a failure is the error of a Result, in C the last parameter.
+
+use std::ops::RangeInclusive;
+
+use super::definitions::{is_word, parts, Function};
+
+/// The names of a length, or of an end, behind the pointer that it belongs to.
+const LENGTHS: [&str; 10] = [
+    "bytes",
+    "captured",
+    "count",
+    "end",
+    "left",
+    "length",
+    "received",
+    "value_bytes",
+    "words",
+    "written",
+];
+
+/// The name of a parameter; of a pattern of Rust, its first.
+pub fn name_of(parameter: &str) -> &str {
+    let rust = parameter.split_once(": ").map(|(name, _)| name);
+    let Some(name) = rust else {
+        // C: the name stands last, but for the bounds of an array; `self` of Rust has no type.
+        let name = parameter.split('[').next().unwrap_or_default();
+        let name = name.split(")(").next().unwrap_or_default();
+        return name.rsplit(|c| !is_word(c)).next().unwrap_or_default();
+    };
+    let name = name.trim_start_matches("mut ").trim_start_matches('(');
+    name.split(',').next().unwrap_or_default()
+}
+
+fn is_pointer(parameter: &str) -> bool {
+    parameter.contains(['*', '['])
+}
+
+/// Whether a parameter of C is the length of what the one before it points to.
+fn is_length(before: &str, parameter: &str) -> bool {
+    let name = name_of(parameter);
+    let is_struct =
+        before.contains("struct ") && !(name == "count" && name_of(before).ends_with('s'));
+    let is_end = name == "end" && is_pointer(parameter);
+    let is_number = !is_pointer(parameter) && !parameter.starts_with("uint64_t ");
+    is_pointer(before) && LENGTHS.contains(&name) && (is_end || is_number) && !is_struct
+}
+
+/// Whether C may write through a parameter.
+fn is_written(parameter: &str) -> bool {
+    is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
+}
+
+/// The number of values that a function of Rust returns and C may write: the parts of a tuple, none for a status; one more where
+/// C writes whether there is a value, as it returns whether it failed.
+fn values(returned: &str) -> usize {
+    if ["", "bool", "fmt::Result"].contains(&returned) {
+        return 0;
+    }
+    let mut value = returned.to_owned();
+    let has_value = returned.starts_with("Result<Option<");
+    while let Some((head, inner)) = value.split_once('<') {
+        let word = head.rsplit("::").next();
+        if !["Option", "Result"].iter().any(|known| word == Some(known)) {
+            break;
+        }
+        let inner = inner.strip_suffix('>').unwrap_or(inner);
+        value = parts(inner).into_iter().next().unwrap_or_default();
+    }
+    let count = match value.strip_prefix('(').and_then(|it| it.strip_suffix(')')) {
+        Some(tuple) => parts(tuple).len(),
+        None => 1,
+    };
+    count + usize::from(has_value)
+}
+
+/// The number of parameters that a function of Rust may have, given its twin in C.
+/// ignored: whether an exemption leaves a parameter of C out.
+pub fn expected(
+    c: &Function,
+    rust: &Function,
+    ignored: impl Fn(&str) -> bool,
+) -> RangeInclusive<usize> {
+    let fails = rust.returned.contains("Result") || rust.returned.contains("Failure");
+    let mut inputs: Vec<&str> = Vec::new();
+    for (index, parameter) in c.parameters.iter().enumerate() {
+        let before = index.checked_sub(1).map_or("", |at| &c.parameters[at]);
+        let is_text = parameter == "..." || parameter.starts_with("va_list");
+        let is_failure = parameter.starts_with("struct failure *") && fails;
+        let is_argc = name_of(parameter) == "argc";
+        if !(is_text || is_failure || is_argc || is_length(before, parameter) || ignored(parameter))
+        {
+            inputs.push(parameter);
+        }
+    }
+    let written = inputs.iter().filter(|one| is_written(one)).count();
+    let most = values(&rust.returned).min(written);
+    inputs.len() - most..=inputs.len()
+}
