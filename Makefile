@@ -17,14 +17,14 @@ RUST := deps/with-rust
 SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
-# The lab's C: modules, exchanges, and what tests the modules.
-KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch])
+# C that is no part of the twin: modules, exchanges, what tests the modules, and a peer.
+KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch] harness/peers/*/*.[ch])
 
 # Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench bench-scanner demo micro kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -98,6 +98,18 @@ bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT))
 
+results: ## every shipped experiment as its file says, for what is committed: some hours, told before they begin
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory build ethr peers
+	@harness/all $(MAKE) --no-print-directory
+
+ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=FOLDER builds from a folder
+	@ETHR_SOURCE="$(ETHR_SOURCE)" harness/ethr build
+
+peers: ## build/peers: what EXPERIMENT=peers measures the twins beside, of what has its toolchain here
+	@harness/peers/make build
+
 demo: ## deps, build, and the short experiment with its figures
 	@deps/check-root >/dev/null
 	@deps/install build rust run
@@ -111,12 +123,22 @@ bench-scanner: build ## the scanner beside itself on epoll and the scanners on P
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
 	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
-micro: build ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
+micro: build micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
+	@build/harness micro --rounds $(ROUNDS)
+
+instructions: build micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
+	@$(RUST) build/harness instructions $(if $(WRITE),--write)
+
+packet-cost: ## instructions a packet on its way through kernel, queue and twin, counted by a virtual machine: a minute
+	@deps/install build rust run test vm
+	@$(MAKE) --no-print-directory build
+	@harness/packet/measure build
+
+micro-programs:
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
 	@$(RUST) cargo bench --quiet --locked --no-run --package rust-firewall --bench micro
 	@program=$$($(RUST) cargo bench --locked --no-run --package rust-firewall --bench micro 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
-	@build/harness micro --rust build/rust-micro --c build/c/micro --rounds $(ROUNDS)
 
 kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table
 	@deps/install build rust kernel vm

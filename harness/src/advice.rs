@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a reader should know before believing a result, and what would make the next one better.
 
+use crate::finding::noise_floor;
 use crate::metadata::UNKNOWN;
 use crate::results::Results;
 use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
-use crate::verdict::noise_floor;
 
 /// What a result to be published has at least.
 const GOOD_ROUNDS: u32 = 9;
@@ -92,9 +92,10 @@ pub fn advice(results: &Results) -> Vec<String> {
 
 /// The loads under which the A/A pair differs too much in the main metric.
 fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
-    let copies = results.pairs.iter().filter(|pair| {
-        pair.verdict.starts_with("two copies") && pair.metric == main_metric(&pair.workload)
-    });
+    let copies = results
+        .pairs
+        .iter()
+        .filter(|pair| pair.is_of_copies() && pair.metric == main_metric(&pair.workload));
     copies
         .filter_map(|pair| {
             let (low, high) = (pair.low?, pair.high?);

@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 
-use crate::experiment::{files, Experiment, RunnerName};
+use crate::experiment::{files, Experiment, ExperimentKind, RunnerName};
 use crate::interrupt;
+use crate::metadata::Metadata;
 use crate::plan::Request;
 use crate::plot;
-use crate::policy::{Policy, PolicyKind};
 use crate::progress::{expected, in_words};
 use crate::report::Report;
 use crate::results::Results;
@@ -23,11 +24,13 @@ use crate::runner::scanner::Scanner;
 use crate::runner::Runner;
 use crate::schedule::amount;
 use crate::store::{Sample, Store, METADATA, UNTIMED};
+use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 use crate::verify;
 
 const EXPERIMENTS: &str = "harness/experiments";
 const RESULTS: &str = "result";
 const REPORT: &str = "report.md";
+const PAGE: &str = "report.html";
 
 #[derive(Args)]
 pub struct RunArguments {
@@ -45,7 +48,7 @@ pub struct RunArguments {
     /// The folder of rust-firewall, c-firewall and scanner [default: build]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// The ethr program, if PATH doesn't lead to it
+    /// The ethr program [default: build/ethr, which make ethr builds; else that in PATH]
     #[arg(long, value_name = "PATH")]
     ethr: Option<PathBuf>,
     /// Make all traffic with this runner, whatever the experiment prefers
@@ -63,8 +66,9 @@ pub struct RunArguments {
     resume: bool,
 }
 
-/// Shows the shipped experiments.
+/// Shows the shipped experiments, and how long each takes and all together.
 pub fn list() -> Result<()> {
+    let mut together = Duration::ZERO;
     for file in files(&root()?.join(EXPERIMENTS))? {
         let experiment = Experiment::read(&file)?;
         println!("{:<10} {}", experiment.name, experiment.question);
@@ -74,14 +78,17 @@ pub fn list() -> Result<()> {
             experiment.count_syscalls,
             |_| true,
         );
-        println!("{:<10} about {}", "", in_words(expected(amount)));
+        let expected = expected(amount);
+        together += expected;
+        println!("{:<10} about {}", "", in_words(expected));
     }
+    println!("all        about {}", in_words(together));
     Ok(())
 }
 
 /// Prints the policy of a kind in a size, as an experiment uses it.
-pub fn policy(kind: PolicyKind, size: u32) -> Result<()> {
-    let policy = Policy { kind, size };
+pub fn policy(kind: SyntheticKind, size: u32) -> Result<()> {
+    let policy = SyntheticPolicy { kind, size };
     policy.check().map_err(|words| anyhow!(words))?;
     print!("{}", policy.text());
     Ok(())
@@ -98,16 +105,16 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
         experiment.add_peer(subject)?;
     }
     let ethr = arguments.ethr;
+    let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     if ethr.is_some() {
         // A path that was given and is wrong is an error; only an ethr that nobody promised may be
         // missing.
-        Ethr::find(ethr.clone())?;
+        Ethr::find(ethr.clone(), &bin_dir)?;
     }
-    let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     let make_runner = |name| -> Result<Box<dyn Runner>> {
         Ok(match name {
             RunnerName::Builtin => bail!("builtin makes slices and is no tool of its own"),
-            RunnerName::Ethr => Box::new(Ethr::find(ethr.clone())?),
+            RunnerName::Ethr => Box::new(Ethr::find(ethr.clone(), &bin_dir)?),
             RunnerName::Iperf3 => Box::new(Iperf3::find()?),
             RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, std::env::current_exe()?)?),
             RunnerName::Exchange => bail!("exchange is no runner of traffic"),
@@ -145,17 +152,33 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     Err(error)
 }
 
-/// Works out a result anew, prints it and writes report.md.
-pub fn report(folder: &Path) -> Result<()> {
-    print!(
-        "{}",
-        write_report(Results::work_out(folder)?, folder)?.text()
-    );
+/// Works out a result anew, prints it and writes report.md, and with `html` its figures and report.html.
+pub fn report(folder: &Path, html: bool) -> Result<()> {
+    if Metadata::read(folder)?.kind == ExperimentKind::Scan {
+        bail!(
+            "the report of scans is that of make bench-scanner: see {}",
+            folder.join(REPORT).display()
+        );
+    }
+    let report = match html {
+        true => redraw(folder)?.0,
+        false => write_report(Results::work_out(folder)?, folder)?,
+    };
+    print!("{}", report.text());
+    if html {
+        Store::open(folder).replace(PAGE, report.html(folder)?.as_bytes())?;
+        println!("\n{}", folder.join(PAGE).display());
+    }
     Ok(())
 }
 
 fn write_report(results: Results, folder: &Path) -> Result<Report> {
+    let scans = results.metadata.kind == ExperimentKind::Scan;
     let report = Report::new(results, folder)?;
+    if scans {
+        // The benchmark has written it, which knows what was scanned.
+        return Ok(report);
+    }
     Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
     Ok(report)
 }
@@ -179,12 +202,12 @@ fn show(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Holds a result, or all of them, against the experiments' files. Fails if one is stale or can't be read.
+/// Holds a result, or those of all experiments, against the experiments' files. Fails if one is stale or not there.
 pub fn verify(folder: Option<&Path>) -> Result<()> {
     let root = root()?;
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],
-        None => results(&root.join(RESULTS))?,
+        None => wanted_results(&root)?,
     };
     let mut stale = 0;
     for folder in &folders {
@@ -203,11 +226,23 @@ pub fn verify(folder: Option<&Path>) -> Result<()> {
     }
     if stale > 0 {
         bail!(
-            "{stale} of {} results are stale: measure them again with make bench",
+            "{stale} of {} results are stale: measure them again with make bench EXPERIMENT=NAME, all with make results",
             folders.len()
         );
     }
     Ok(())
+}
+
+/// The result folders that are there, and those of shipped experiments that were not measured yet.
+fn wanted_results(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = results(&root.join(RESULTS)).unwrap_or_default();
+    for file in files(&root.join(EXPERIMENTS))? {
+        let name = file.file_stem().context("an experiment without a name")?;
+        folders.push(root.join(RESULTS).join(name));
+    }
+    folders.sort();
+    folders.dedup();
+    Ok(folders)
 }
 
 /// Summarises, draws and reports, in this order: figures and report.md tell of the same summary.

@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::experiment::RunnerName;
-use crate::firewall::{total_calls, Counter};
 use crate::interrupt;
 use crate::measure::{packets_between, Ground, Site};
+use crate::program::{total_calls, Counter};
 use crate::runner::Metric;
 use crate::schedule::{Cell, COUNTED};
 use crate::slices;
@@ -45,9 +45,9 @@ impl Site<'_> {
     fn count_sliced(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<f64> {
         let mut counter = None;
         let packets = slices::run_one(self, subject, cell, COUNTED, |lane| {
-            let firewall = lane.firewall().context("there is no firewall to count")?;
+            let program = lane.program().context("there is no firewall to count")?;
             let server = lane.ground().place().server;
-            counter = Some(Counter::attach(server, firewall, table)?);
+            counter = Some(Counter::attach(server, program, table)?);
             Ok(())
         })?;
         interrupt::check()?;
@@ -64,17 +64,17 @@ impl Site<'_> {
     ) -> Result<f64> {
         let ground = Ground::new(self, cell.route)?;
         let _rules = self.load_rules(&ground, subject, cell)?;
-        let mut firewall = self
+        let mut program = self
             .start(&ground, subject, cell)?
             .context("there is no firewall to count")?;
-        let counter = Counter::attach(ground.place().server, &firewall, table)?;
-        let before = firewall.read_settled()?;
+        let counter = Counter::attach(ground.place().server, &program, table)?;
+        let before = program.read_settled()?;
         let outcome = self.run_load(&ground, cell, runner, COUNTED.as_secs() as u32);
         interrupt::check()?;
-        firewall.check_running()?;
+        program.check_running()?;
         outcome?;
-        let packets = packets_between(before, firewall.read_settled()?)?;
-        firewall.stop()?;
+        let packets = packets_between(before, program.read_settled()?)?;
+        program.stop()?;
         counter.finish()?;
         Ok(packets)
     }

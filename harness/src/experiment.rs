@@ -19,9 +19,9 @@ use anyhow::{anyhow, bail, Context};
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::policy::{Policy, PolicyKind};
 use crate::runner::Workload;
 use crate::subject::Subject;
+use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 
 /// The largest payload of a UDP datagram over IPv4: 65535 - 20 - 8 bytes.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
@@ -86,18 +86,18 @@ pub struct WorkloadPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyPlan {
-    pub kind: PolicyKind,
+    pub kind: SyntheticKind,
     #[serde(deserialize_with = "not_empty")]
     pub sizes: Vec<u32>,
 }
 
 impl WorkloadPlan {
     /// One for each load: None stands for no policy.
-    pub fn policies(&self) -> Vec<Option<Policy>> {
+    pub fn policies(&self) -> Vec<Option<SyntheticPolicy>> {
         match &self.policy {
             None => vec![None],
             Some(PolicyPlan { kind, sizes }) => {
-                let policy = |&size: &u32| Some(Policy { kind: *kind, size });
+                let policy = |&size: &u32| Some(SyntheticPolicy { kind: *kind, size });
                 sizes.iter().map(policy).collect()
             }
         }
@@ -115,8 +115,10 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
-    /// Value over the seconds of a load, a line a subject (series.csv).
+    /// Value over the seconds of a load, a line a subject (series.csv): the form of the published figure.
     Series,
+    /// The same, an area a subject.
+    Panels,
     /// Every round as a dot, with median and interval (samples.csv, summary.csv).
     Dots,
     /// Latency over the percentile, a line a subject (percentiles.csv).
@@ -137,7 +139,7 @@ pub struct Figure {
     pub path: Route,
     /// For growth, and only for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyKind>,
+    pub policy: Option<SyntheticKind>,
     /// For dots and growth; the workload's main metric if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
@@ -162,7 +164,7 @@ pub struct Reference {
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     pub subject: String,
-    pub policy: PolicyKind,
+    pub policy: SyntheticKind,
     pub metric: String,
     pub from: u32,
     pub to: u32,
@@ -178,6 +180,8 @@ pub enum ExperimentKind {
     Traffic,
     /// Subjects exchange messages.
     Exchange,
+    /// Subjects are scanners. No file describes it: harness/benches/scanner is the experiment.
+    Scan,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -254,7 +258,8 @@ impl Experiment {
         let Some((name, command)) = text.split_once('=') else {
             bail!("--subject {text:?}: expected 'NAME=COMMAND LINE'");
         };
-        let peer = Subject::peer(name.trim(), command).map_err(|e| anyhow!("--subject: {e}"))?;
+        let peer =
+            Subject::peer(name.trim(), command, false).map_err(|e| anyhow!("--subject: {e}"))?;
         if self
             .subjects
             .iter()

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::Claim;
-use crate::policy::{Policy, PolicyKind};
+use crate::finding::LEAST_ROUNDS;
 use crate::statistics::{ratio_interval, Interval};
 use crate::store::{CellName, PairRow, Sample, Summary};
 use crate::summary::main_metric;
+use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 use crate::table::{absent, number, Table};
-use crate::verdict::LEAST_ROUNDS;
 
 /// Loads that differ in the size of their policy only, the smallest first.
 pub struct Growth {
-    pub kind: PolicyKind,
+    pub kind: SyntheticKind,
     pub cells: Vec<CellName>,
 }
 
@@ -116,6 +116,7 @@ impl Growth {
             title: format!("{}: {metric}, {unit}", self.title()),
             head: ["subject".to_string()].into_iter().chain(sizes).collect(),
             rows,
+            copies: Vec::new(),
         })
     }
 
@@ -150,12 +151,12 @@ pub fn claims(samples: &[Sample], claims: &[Claim]) -> Vec<(String, String)> {
             number(claim.at_most),
             claim.from
         );
-        (words, verdict(samples, claim))
+        (words, finding(samples, claim))
     };
     claims.iter().map(said).collect()
 }
 
-fn verdict(samples: &[Sample], claim: &Claim) -> String {
+fn finding(samples: &[Sample], claim: &Claim) -> String {
     let (small, large) = (
         rounds(samples, claim, claim.from),
         rounds(samples, claim, claim.to),
@@ -164,7 +165,7 @@ fn verdict(samples: &[Sample], claim: &Claim) -> String {
     let paired: Vec<(f64, f64)> = large.iter().filter_map(both).collect();
     if paired.len() < LEAST_ROUNDS {
         return format!(
-            "no verdict on {} of at least {LEAST_ROUNDS} rounds: run more with --rounds",
+            "no finding on {} of at least {LEAST_ROUNDS} rounds: run more with --rounds",
             paired.len()
         );
     }
@@ -174,19 +175,19 @@ fn verdict(samples: &[Sample], claim: &Claim) -> String {
         high,
     }) = ratio_interval(&paired)
     else {
-        return format!("no verdict: a value at {} is zero", claim.from);
+        return format!("no finding: a value at {} is zero", claim.from);
     };
-    let verdict = match (high <= claim.at_most, low > claim.at_most) {
+    let finding = match (high <= claim.at_most, low > claim.at_most) {
         (true, _) => "holds",
         (_, true) => "DOES NOT HOLD",
         _ => "not shown",
     };
-    format!("{verdict}: {estimate:.2} times ({low:.2} to {high:.2})")
+    format!("{finding}: {estimate:.2} times ({low:.2} to {high:.2})")
 }
 
 /// The values by round.
 fn rounds(samples: &[Sample], claim: &Claim, size: u32) -> BTreeMap<u32, f64> {
-    let policy = Some(Policy {
+    let policy = Some(SyntheticPolicy {
         kind: claim.policy,
         size,
     });
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(sizes, [vec![10, 100], vec![10], vec![10]]);
         assert_eq!(
             growths[0].title(),
-            "udp-flood over loopback, payload 18 B, rules `udp dport N drop`"
+            "udp-flood over loopback, payload 18 B, rules “udp dport N drop”"
         );
     }
 
@@ -239,8 +240,8 @@ mod tests {
             workload: "udp-flood".into(),
             path: "loopback".into(),
             payload_bytes: 18,
-            policy: Some(Policy {
-                kind: PolicyKind::Ports,
+            policy: Some(SyntheticPolicy {
+                kind: SyntheticKind::Ports,
                 size,
             }),
             metric: "cpu_per_packet".into(),
@@ -258,7 +259,7 @@ mod tests {
             .collect();
         let claim = Claim {
             subject: "c-raw-fast".into(),
-            policy: PolicyKind::Ports,
+            policy: SyntheticKind::Ports,
             metric: "cpu_per_packet".into(),
             from: 10,
             to: 10_000,
@@ -322,10 +323,10 @@ mod tests {
     fn a_claim_holds_or_not() {
         assert_eq!(said(1.25, 6), "holds: 1.25 times (1.25 to 1.25)");
         assert_eq!(said(1.75, 6), "DOES NOT HOLD: 1.75 times (1.75 to 1.75)");
-        assert!(said(1.0, 2).starts_with("no verdict on 2 of at least 6 rounds"));
+        assert!(said(1.0, 2).starts_with("no finding on 2 of at least 6 rounds"));
         assert_eq!(
             said(f64::NAN, 0),
-            "no verdict on 0 of at least 6 rounds: run more with --rounds"
+            "no finding on 0 of at least 6 rounds: run more with --rounds"
         );
     }
 }

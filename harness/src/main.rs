@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use harness::policy::PolicyKind;
-use harness::{commands, interrupt, load, micro};
+use harness::synthetic::SyntheticKind;
+use harness::{commands, instructions, interrupt, load, micro};
+use testbed::skip::Skip;
 
 /// Measures the firewalls against each other and against no firewall.
 ///
@@ -22,7 +23,7 @@ struct Arguments {
 enum Command {
     /// Show the shipped experiments: the question that each answers, and how long it takes
     List,
-    /// Run an experiment, then show its table, verdicts and figures
+    /// Run an experiment, then show its table, findings and figures
     Run(commands::RunArguments),
     /// Draw the figures of a result folder from its saved data
     Plot {
@@ -30,10 +31,13 @@ enum Command {
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
-    /// Show the table and the verdicts of a result folder and write its report.md
+    /// Show the table and the findings of a result folder and write its report.md
     Report {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
+        /// Write report.html as well: one page with figures, tables, findings and metadata, which needs nothing beside it
+        #[arg(long)]
+        html: bool,
     },
     /// Hold results against the files of their experiments, and say what is stale
     Verify {
@@ -43,13 +47,17 @@ enum Command {
     },
     /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds a decision
     Micro(micro::MicroArguments),
+    /// Count the instructions a decision of both twins with valgrind, and hold them against a file
+    Instructions(instructions::InstructionsArguments),
     /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
-    Policy { kind: PolicyKind, size: u32 },
+    Policy { kind: SyntheticKind, size: u32 },
     /// The server that the scanner connects to; started by a run
     #[command(hide = true)]
     Load(load::Arguments),
 }
 
+/// The exit status of what could not be tried here.
+const SKIPPED: u8 = 77;
 /// As a shell says it of a program that SIGINT has ended.
 const INTERRUPTED: u8 = 130;
 
@@ -58,14 +66,19 @@ fn main() -> ExitCode {
         Command::List => commands::list(),
         Command::Run(arguments) => commands::run_experiment(arguments),
         Command::Plot { folder } => commands::plot(folder.as_deref()),
-        Command::Report { folder } => commands::report(&folder),
+        Command::Report { folder, html } => commands::report(&folder, html),
         Command::Verify { folder } => commands::verify(folder.as_deref()),
         Command::Micro(arguments) => micro::run(&arguments),
+        Command::Instructions(arguments) => instructions::run(&arguments),
         Command::Policy { kind, size } => commands::policy(kind, size),
         Command::Load(arguments) => load::command(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Skip>() => {
+            println!("{error}");
+            ExitCode::from(SKIPPED)
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(if interrupt::interrupted() {

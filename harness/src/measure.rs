@@ -6,20 +6,20 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{anyhow, bail, Result};
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::proc;
 
 use crate::exchange::Exchanges;
 use crate::experiment::{Route, RunnerName};
-use crate::firewall::{Ended, Firewall, Reading, Ready};
 use crate::flows::add_up;
 use crate::interrupt;
-use crate::policy::PolicyFiles;
-use crate::rules::{self, HostRules, Target};
+use crate::program::{Ended, Program, Reading, Ready};
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::schedule::Cell;
+use crate::steering::{self, HostSteering, Target};
 use crate::subject::{Kind, Subject};
+use crate::synthetic::SyntheticFiles;
 
 pub const PORT: u16 = 9999;
 
@@ -35,7 +35,7 @@ pub struct Site<'a> {
     /// True: the machine's own loopback; false: fresh namespaces.
     pub host: bool,
     pub flows: u16,
-    pub policies: PolicyFiles,
+    pub policies: SyntheticFiles,
     pub exchanges: Exchanges,
     pub make_runner: &'a MakeRunner<'a>,
 }
@@ -90,7 +90,7 @@ impl Site<'_> {
     pub fn address(&self, cell: &Cell, flow: u16) -> IpAddr {
         match cell.route {
             Route::Veth => VETH_IPV4.1,
-            _ => rules::loopback_address(flow),
+            _ => steering::loopback_address(flow),
         }
     }
 
@@ -116,23 +116,23 @@ impl Site<'_> {
         let ground = Ground::new(self, cell.route)?;
         // Declared before the firewall, so that it outlives it: host rules go last.
         let _rules = self.load_rules(&ground, subject, cell)?;
-        let Some(mut firewall) = self.start(&ground, subject, cell)? else {
+        let Some(mut program) = self.start(&ground, subject, cell)? else {
             let outcome = self.run_load(&ground, cell, runner, seconds);
             interrupt::check()?;
             return outcome;
         };
-        let before = firewall.read_settled()?;
+        let before = program.read_settled()?;
         let outcome = self.run_load(&ground, cell, runner, seconds);
         interrupt::check()?;
-        firewall.check_running()?;
-        let after = firewall.read_settled()?;
-        let memory = proc::peak_memory_mib(firewall.pid())?;
-        let ended = firewall.stop()?;
+        program.check_running()?;
+        let after = program.read_settled()?;
+        let memory = proc::peak_memory_mib(program.pid())?;
+        let ended = program.stop()?;
         let mut outcome = outcome?;
         outcome.incidents.extend(incidents(subject, &ended));
         outcome
             .metrics
-            .extend(firewall_metrics(before, after, memory)?);
+            .extend(program_metrics(before, after, memory)?);
         outcome.raw.push(("firewall.json".into(), ended.stdout));
         if !ended.stderr.is_empty() {
             outcome.raw.push(("firewall.txt".into(), ended.stderr));
@@ -146,22 +146,22 @@ impl Site<'_> {
         ground: &Ground,
         subject: &Subject,
         cell: &Cell,
-    ) -> Result<Option<HostRules>> {
+    ) -> Result<Option<HostSteering>> {
         let target = match subject.kind {
             Kind::None | Kind::Exchange => return Ok(None),
             Kind::Nftables => {
-                let policy = cell.policy.context("there is no policy for the kernel")?;
-                rules::load_policy(ground.place().server, &self.policies.path(policy))?;
+                let file = cell.policy.map(|policy| self.policies.path(policy));
+                steering::load_policy(ground.place().server, file.as_deref())?;
                 return Ok(None);
             }
             Kind::Accept => Target::Accept,
             Kind::Twin { .. } | Kind::Peer { .. } => Target::Queues(subject.queues),
         };
-        let name = rules::name(cell.workload, cell.route);
+        let name = steering::name(cell.workload, cell.route);
         if self.host {
-            return HostRules::load(self.root, name).map(Some);
+            return HostSteering::load(self.root, name).map(Some);
         }
-        rules::load(
+        steering::load(
             ground.place().server,
             self.root,
             name,
@@ -177,7 +177,7 @@ impl Site<'_> {
         ground: &Ground,
         subject: &Subject,
         cell: &Cell,
-    ) -> Result<Option<Firewall>> {
+    ) -> Result<Option<Program>> {
         let policy = cell.policy.map(|policy| self.policies.path(policy));
         let Some(words) = subject.command_line(self.bin_dir, policy.as_deref()) else {
             return Ok(None);
@@ -186,7 +186,7 @@ impl Site<'_> {
             Kind::Twin { .. } => Ready::Says,
             _ => Ready::HasQueue,
         };
-        Firewall::start(ground.place().server, &words, ready, subject.queues).map(Some)
+        Program::start(ground.place().server, &words, ready, subject.queues).map(Some)
     }
 
     /// Runs as many loads at once as there are flows, and adds up what they gave.
@@ -228,7 +228,7 @@ pub(crate) fn packets_between(before: Reading, after: Reading) -> Result<f64> {
     Ok(packets as f64)
 }
 
-fn firewall_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<[Metric; 4]> {
+fn program_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<[Metric; 4]> {
     let packets = packets_between(before, after)?;
     let cpu_us = 1e6 * (after.cpu_seconds - before.cpu_seconds);
     let drops = after.queues.dropped.saturating_sub(before.queues.dropped);
@@ -294,10 +294,10 @@ mod tests {
             },
         };
         let metrics =
-            firewall_metrics(reading(1.0, 100, 1), reading(1.5, 250_100, 4), 12.0).unwrap();
+            program_metrics(reading(1.0, 100, 1), reading(1.5, 250_100, 4), 12.0).unwrap();
         let values = metrics.map(|metric| metric.value);
         assert_eq!(values, [250_000.0, 2.0, 12.0, 3.0]);
-        assert!(firewall_metrics(reading(1.0, 5, 0), reading(2.0, 5, 0), 1.0).is_err());
+        assert!(program_metrics(reading(1.0, 5, 0), reading(2.0, 5, 0), 1.0).is_err());
     }
 
     #[test]
@@ -315,6 +315,6 @@ mod tests {
         );
         assert_eq!(incidents(&twin, &ended("")).len(), 1);
         assert!(incidents(&twin, &ended(&open.replace("false", "true"))).is_empty());
-        assert!(incidents(&Subject::peer("x", "y").unwrap(), &ended("")).is_empty());
+        assert!(incidents(&Subject::peer("x", "y", false).unwrap(), &ended("")).is_empty());
     }
 }

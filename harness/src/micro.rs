@@ -16,10 +16,10 @@ use crate::table::{aligned, number};
 #[derive(Args)]
 pub struct MicroArguments {
     /// The program of the Rust twin
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", default_value = "build/rust-micro")]
     rust: PathBuf,
     /// The program of the C twin
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", default_value = "build/c/micro")]
     c: PathBuf,
     /// How often each is run
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -61,7 +61,8 @@ fn rounds(
     Ok(cases)
 }
 
-fn measure(program: &Path) -> Result<Vec<(String, f64)>> {
+/// Runs a micro-benchmark and gives the nanoseconds a decision of each of its policies.
+pub fn measure(program: &Path) -> Result<Vec<(String, f64)>> {
     let missing = || {
         format!(
             "{} could not be started: make micro builds it",

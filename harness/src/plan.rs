@@ -14,10 +14,10 @@ use crate::experiment::{Experiment, ExperimentKind, Route, RunnerName, WorkloadP
 use crate::load;
 use crate::measure::{MakeRunner, Site};
 use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Source};
-use crate::policy::{file_name, PolicyFiles};
 use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject};
+use crate::synthetic::{file_name, SyntheticFiles};
 
 /// What the command line asks for.
 pub struct Request<'a> {
@@ -55,6 +55,7 @@ impl<'a> Plan<'a> {
         if request.host {
             notes = fit_to_host(&mut experiment)?;
         }
+        notes.extend(leave_out_missing(&mut experiment, &request.bin_dir));
         let mut programs = programs(&experiment.subjects, &request.bin_dir)?;
         let mut uses = Vec::new();
         let mut tools = BTreeMap::new();
@@ -80,7 +81,7 @@ impl<'a> Plan<'a> {
         let cells = cells(&experiment);
         check_times(&experiment, &cells, request)?;
         let runners = cells.iter().map(|cell| cell.runners[0]).collect();
-        let policies = PolicyFiles::write(cells.iter().filter_map(|cell| cell.policy))?;
+        let policies = SyntheticFiles::write(cells.iter().filter_map(|cell| cell.policy))?;
         let site = Site {
             root: &request.root,
             bin_dir: &request.bin_dir,
@@ -96,40 +97,7 @@ impl<'a> Plan<'a> {
             make_runner: request.make_runner,
         };
         tools.extend(tool_versions(&experiment));
-        let metadata = Metadata {
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            question: experiment.question.clone(),
-            kind: experiment.kind,
-            source: Source::of(&request.root),
-            machine: Machine::here(),
-            tools,
-            commands: commands(&experiment, &cells, &site)?,
-            config_hash: config_hash(&experiment, &programs, request.host),
-            started: now(),
-            ended: None,
-            rounds: match cells.iter().all(Cell::is_sliced) {
-                true => 0,
-                false => experiment.rounds,
-            },
-            rounds_done: 0,
-            warmup_seconds: experiment.warmup_seconds,
-            seconds: experiment.seconds,
-            slices: cells
-                .iter()
-                .any(Cell::is_sliced)
-                .then(|| experiment.slices.clone()),
-            loads_done: Vec::new(),
-            host: request.host,
-            subjects: experiment.subjects.iter().map(Subject::name).collect(),
-            baseline: experiment.baseline.clone(),
-            compare: experiment.compare.clone(),
-            claims: experiment.claims.clone(),
-            runners: uses,
-            figures: experiment.figures.clone(),
-            references: experiment.references.clone(),
-            incidents: Vec::new(),
-        };
+        let metadata = metadata(&experiment, &cells, &site, tools, uses, &programs)?;
         Ok(Plan {
             experiment,
             cells,
@@ -139,6 +107,51 @@ impl<'a> Plan<'a> {
             notes,
         })
     }
+}
+
+/// What metadata.json says before the first round.
+fn metadata(
+    experiment: &Experiment,
+    cells: &[Cell],
+    site: &Site,
+    tools: BTreeMap<String, String>,
+    uses: Vec<RunnerUse>,
+    programs: &BTreeMap<String, String>,
+) -> Result<Metadata> {
+    Ok(Metadata {
+        experiment: experiment.name.clone(),
+        title: experiment.title.clone(),
+        question: experiment.question.clone(),
+        kind: experiment.kind,
+        source: Source::of(site.root),
+        machine: Machine::here(),
+        tools,
+        commands: commands(experiment, cells, site)?,
+        config_hash: config_hash(experiment, programs, site.host),
+        started: now(),
+        ended: None,
+        rounds: match cells.iter().all(Cell::is_sliced) {
+            true => 0,
+            false => experiment.rounds,
+        },
+        rounds_done: 0,
+        warmup_seconds: experiment.warmup_seconds,
+        seconds: experiment.seconds,
+        slices: cells
+            .iter()
+            .any(Cell::is_sliced)
+            .then(|| experiment.slices.clone()),
+        loads_done: Vec::new(),
+        host: site.host,
+        subjects: experiment.subjects.iter().map(Subject::name).collect(),
+        baseline: experiment.baseline.clone(),
+        compare: experiment.compare.clone(),
+        claims: experiment.claims.clone(),
+        runners: uses,
+        figures: experiment.figures.clone(),
+        references: experiment.references.clone(),
+        incidents: Vec::new(),
+    })
 }
 
 /// Leaves out what the machine's own loopback doesn't give.
@@ -202,6 +215,23 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
         .figures
         .retain(|figure| figure.path == Route::Loopback);
     Ok(notes)
+}
+
+/// Leaves out peers that may be missing and are. Pairs with them stay, as they stand in the file: they have no values.
+fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
+    let mut notes = Vec::new();
+    experiment.subjects.retain(|subject| {
+        let program = subject.program(bin_dir).filter(|_| subject.is_optional());
+        let missing = program.filter(|program| in_path(program).is_none());
+        if let Some(program) = &missing {
+            notes.push(format!(
+                "{subject} is left out: there is no program {}: install it, or run make peers",
+                program.display()
+            ));
+        }
+        missing.is_none()
+    });
+    notes
 }
 
 /// What the command line asks for in place of what the experiment says must have its times, too.
@@ -293,7 +323,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
 /// A name without a slash is looked for in PATH.
 fn in_path(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
-        return Some(program.into());
+        return program.is_file().then(|| program.into());
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A result for people: the table and the verdicts on the terminal, the same and more in report.md.
+//! A result for people: the table and the findings on the terminal, the same and more in report.md.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,6 +11,7 @@ use crate::advice::advice;
 use crate::experiment::{ExperimentKind, Figure};
 use crate::experiment::{Order, Slices};
 use crate::growth::Growth;
+use crate::html::Page;
 use crate::results::Results;
 use crate::statistics::interval_in_words;
 use crate::store::{CellName, Summary};
@@ -37,12 +38,12 @@ impl Report {
         for table in self.tables() {
             let _ = writeln!(text, "\n{}", table.title);
             text.push_str(&aligned(&table.head, &table.rows));
+            for line in &table.copies {
+                let _ = writeln!(text, "  {line}");
+            }
         }
-        let claims = Some(("claims".to_string(), self.results.claims.clone()));
-        let claims = claims.filter(|(_, claims)| !claims.is_empty());
-        let verdicts = self.verdicts().into_iter();
-        let verdicts = verdicts.map(|(cell, lines)| (cell.to_string(), lines));
-        for (about, lines) in verdicts.chain(claims) {
+        let _ = writeln!(text, "\n{}", self.ratios());
+        for (about, lines) in self.findings_and_claims() {
             let _ = writeln!(text, "\n{about}");
             let width = lines
                 .iter()
@@ -64,13 +65,19 @@ impl Report {
     pub fn markdown(&self) -> String {
         let metadata = &self.results.metadata;
         let mut text = format!("# {}\n\n{}\n\n", metadata.title, metadata.question);
-        text.push_str(&self.how());
+        let _ = write!(text, "{}\n\n| | |\n|---|---|\n", self.how());
+        for (name, value) in self.facts() {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
         for table in self.tables() {
             let _ = write!(text, "\n## {}\n\n", table.title);
             let _ = writeln!(text, "| {} |", table.head.join(" | "));
             let _ = writeln!(text, "|---|{}", "--:|".repeat(table.head.len() - 1));
             for row in &table.rows {
                 let _ = writeln!(text, "| {} |", row.join(" | "));
+            }
+            for line in &table.copies {
+                let _ = write!(text, "\n{line}\n");
             }
         }
         text.push('\n');
@@ -81,11 +88,11 @@ impl Report {
             }
             text.push('\n');
         }
-        let verdicts = self.verdicts();
-        if !verdicts.is_empty() {
-            text.push_str("## Verdicts\n\n");
+        let findings = self.findings();
+        if !findings.is_empty() {
+            text.push_str("## Findings\n\n");
         }
-        for (cell, lines) in verdicts {
+        for (cell, lines) in findings {
             let _ = writeln!(text, "{cell}:\n");
             for (asked, words) in lines {
                 let _ = writeln!(text, "- {asked}: {words}");
@@ -103,17 +110,50 @@ impl Report {
         text
     }
 
+    /// For report.html. Fails if a figure of the folder can't be read.
+    pub fn html(&self, folder: &Path) -> Result<String> {
+        let figure = |name: &String| {
+            let file = folder.join(format!("{name}.svg"));
+            let svg = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            Ok((self.title_of(name).to_string(), svg))
+        };
+        let figures: Result<Vec<_>> = self.figures.iter().map(figure).collect();
+        let page = Page {
+            metadata: &self.results.metadata,
+            how: self.how(),
+            figures: figures?,
+            tables: self.tables(),
+            findings: self.findings_and_claims(),
+            notes: self.notes(),
+            facts: self.facts(),
+        };
+        Ok(page.html())
+    }
+
+    /// Findings by load, then claims.
+    fn findings_and_claims(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let claims = Some(("claims".to_string(), self.results.claims.clone()));
+        let claims = claims.filter(|(_, claims)| !claims.is_empty());
+        let findings = self.findings().into_iter();
+        let findings = findings.map(|(cell, lines)| (cell.to_string(), lines));
+        findings.chain(claims).collect()
+    }
+
+    fn title_of<'a>(&'a self, name: &'a String) -> &'a String {
+        let mut asked = self.results.metadata.figures.iter();
+        let asked = asked.find(|figure| figure.name == *name);
+        asked.map_or(name, |figure| &figure.title)
+    }
+
     fn how(&self) -> String {
         let metadata = &self.results.metadata;
-        let (machine, source) = (&metadata.machine, &metadata.source);
         let place = match metadata.kind {
             ExperimentKind::Exchange => {
                 "this machine (time) and in a virtual one that counts instructions"
             }
             ExperimentKind::Traffic if metadata.host => "the machine's own loopback",
-            ExperimentKind::Traffic => "network namespaces",
+            ExperimentKind::Traffic | ExperimentKind::Scan => "network namespaces",
         };
-        let dirty = if source.dirty { ", with changes" } else { "" };
         let mut text = format!("Measured in {place}. ");
         if let Some(slices) = &metadata.slices {
             let _ = write!(text, "{} ", in_slices(slices));
@@ -121,21 +161,26 @@ impl Report {
         if metadata.rounds > 0 {
             let _ = write!(
                 text,
-                "Other loads: {} of {} interleaved rounds of {} s, after a warm-up of {} s. ",
-                metadata.rounds_done, metadata.rounds, metadata.seconds, metadata.warmup_seconds
+                "Other loads run in interleaved rounds of {} s after a warm-up of {} s: {} of {} rounds were made. ",
+                metadata.seconds, metadata.warmup_seconds, metadata.rounds_done, metadata.rounds
             );
         }
         let _ = write!(
             text,
-            "Each value is the median of the rounds with its interval; a ratio is the median of the ratios to `{}` in \
-             the same round.\n\n",
-            metadata.baseline
+            "Each value is the median of the rounds with its interval. {}",
+            self.ratios()
         );
+        text
+    }
+
+    /// The machine, the commit, the tools.
+    fn facts(&self) -> Vec<(String, String)> {
+        let metadata = &self.results.metadata;
+        let (machine, source) = (&metadata.machine, &metadata.source);
+        let dirty = if source.dirty { ", with changes" } else { "" };
+        let cpu = format!("{} ({} CPUs)", machine.cpu_model, machine.cpus);
         let rows = [
-            (
-                "Processor",
-                format!("{} ({} CPUs)", machine.cpu_model, machine.cpus),
-            ),
+            ("Processor", cpu),
             ("Kernel", machine.kernel.clone()),
             ("Governor", machine.governor.clone()),
             ("Commit", format!("{}{dirty}", source.commit)),
@@ -145,15 +190,18 @@ impl Report {
                 metadata.ended.clone().unwrap_or("interrupted".into()),
             ),
         ];
-        let tools = metadata
-            .tools
-            .iter()
-            .map(|(name, version)| (name.as_str(), version.clone()));
-        text.push_str("| | |\n|---|---|\n");
-        for (name, value) in rows.into_iter().chain(tools) {
-            let _ = writeln!(text, "| {name} | {value} |");
-        }
-        text
+        let rows = rows.map(|(name, value)| (name.to_string(), value));
+        let tools = metadata.tools.clone().into_iter();
+        rows.into_iter().chain(tools).collect()
+    }
+
+    /// What the ratios of the tables are.
+    fn ratios(&self) -> String {
+        let baseline = &self.results.metadata.baseline;
+        format!(
+            "× {baseline}: the median of the ratios to {baseline}, each of two values of the same round. A/A: two copies of \
+             one program; a smaller difference than theirs means nothing."
+        )
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -191,7 +239,7 @@ impl Report {
             .iter()
             .any(|s| find(s, "syscalls_per_packet").is_some());
         let mut head = vec!["subject".to_string(), metric.to_string()];
-        let ratio_head = format!("to {}", self.results.metadata.baseline);
+        let ratio_head = format!("× {}", self.results.metadata.baseline);
         head.extend([self.interval_head(&cell, metric), ratio_head]);
         head.extend(latency.then(|| "p99 us".to_string()));
         head.extend(["lost", "CPU us/packet"].map(String::from));
@@ -229,7 +277,31 @@ impl Report {
             title: cell.to_string(),
             head,
             rows,
+            copies: self.copies(&cell),
         }
+    }
+
+    /// Each A/A pair under a load: how far two copies of one program were from each other.
+    fn copies(&self, cell: &CellName) -> Vec<String> {
+        let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+        for pair in self.results.pairs.iter().filter(|pair| pair.is_of_copies()) {
+            let (Some(ratio), Some(low), Some(high)) = (pair.ratio, pair.low, pair.high) else {
+                continue;
+            };
+            if pair.cell() != *cell {
+                continue;
+            }
+            let name = format!("A/A, {} / {}", pair.a, pair.b);
+            let words = format!("{} {ratio:.3} ({low:.3} to {high:.3})", pair.metric);
+            match lines.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, metrics)) => metrics.push(words),
+                None => lines.push((name, vec![words])),
+            }
+        }
+        let joined = lines.into_iter();
+        joined
+            .map(|(name, metrics)| format!("{name}: {}", metrics.join(", ")))
+            .collect()
     }
 
     /// What the intervals of a load cover: that of the subject with the fewest rounds.
@@ -241,8 +313,8 @@ impl Report {
     }
 
     /// By load: what was asked, and the answer. Those of growing policies stand in their tables.
-    fn verdicts(&self) -> Vec<(CellName, Vec<(String, String)>)> {
-        let mut verdicts: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
+    fn findings(&self) -> Vec<(CellName, Vec<(String, String)>)> {
+        let mut findings: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
         for pair in self
             .results
             .pairs
@@ -251,13 +323,13 @@ impl Report {
         {
             let cell = pair.cell();
             let asked = format!("{}, {} / {}", pair.metric, pair.a, pair.b);
-            let line = (asked, pair.verdict.clone());
-            match verdicts.last_mut() {
+            let line = (asked, pair.finding.clone());
+            match findings.last_mut() {
                 Some((last, lines)) if *last == cell => lines.push(line),
-                _ => verdicts.push((cell, vec![line])),
+                _ => findings.push((cell, vec![line])),
             }
         }
-        verdicts
+        findings
     }
 
     /// Runner notes, incidents and advice.
@@ -283,13 +355,7 @@ impl Report {
         }
         text.push_str("## Figures\n\n");
         for name in &self.figures {
-            let asked = self
-                .results
-                .metadata
-                .figures
-                .iter()
-                .find(|figure| figure.name == *name);
-            let title = asked.map_or(name, |figure| &figure.title);
+            let title = self.title_of(name);
             let _ = writeln!(text, "![{title}]({name}.svg)\n");
         }
     }
@@ -304,13 +370,13 @@ fn in_slices(slices: &Slices) -> String {
         most_seconds,
     } = slices;
     let order = match order {
-        Order::Turned => "turns round",
-        Order::Rotated => "is rotated",
+        Order::Turned => "is turned round",
+        Order::Rotated => "moves on by one",
     };
     format!(
-        "Loads of the embedded generator: all subjects run at the same time, and have slices of {milliseconds} ms in turn \
-         after {settle_milliseconds} ms that don't count; {rounds} rounds of one slice of each, or as many as {most_seconds} s a load give; their order \
-         {order} each time."
+        "The embedded generator measures in slices: all subjects run at the same time, and one sender switches between \
+         them. A slice sends for {milliseconds} ms, after {settle_milliseconds} ms that do not count. A round is one slice of each \
+         subject; the order {order} from round to round. A load has {rounds} rounds, or as many as fit into {most_seconds} s."
     )
 }
 

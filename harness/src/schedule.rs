@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::experiment::Order;
 use crate::experiment::{Experiment, Route, RunnerName};
-use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::store::CellName;
+use crate::synthetic::SyntheticPolicy;
 
 /// One load of the experiment: a workload over one route in one size, filtered by one policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Cell {
     pub workload: Workload,
     pub route: Route,
     pub payload_bytes: usize,
-    pub policy: Option<Policy>,
+    pub policy: Option<SyntheticPolicy>,
     /// The preferred one first.
     pub runners: Vec<RunnerName>,
 }
@@ -212,22 +212,22 @@ mod tests {
             most_seconds: 60,
         };
         let all = |_: &Cell| true;
-        // One load of ethr, four subjects, three of them firewalls.
-        let seconds = Duration::from_secs(8 + 9 * 4 * 60);
+        // One load of ethr, six subjects, five of them firewalls.
+        let seconds = Duration::from_secs(12 + 9 * 6 * 60);
         assert_eq!(
             amount(&paper, 9, false, all),
             Amount {
-                runs: 40,
+                runs: 60,
                 load: seconds
             }
         );
-        assert_eq!(amount(&paper, 9, true, all).runs, 43);
+        assert_eq!(amount(&paper, 9, true, all).runs, 65);
         paper.workloads[0].runner = vec![RunnerName::Builtin];
         assert_eq!(
             amount(&paper, 9, false, all),
             Amount {
-                runs: 4,
-                load: Duration::from_millis(55 * 4 * 100)
+                runs: 6,
+                load: Duration::from_millis(55 * 6 * 100)
             }
         );
         assert_eq!(amount(&paper, 9, false, |_| false).runs, 0);

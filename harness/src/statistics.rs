@@ -131,7 +131,10 @@ pub fn coverage(count: usize) -> f64 {
 
 /// `75 % interval of 3 rounds`, `95 % interval of 120 rounds`
 pub fn interval_in_words(count: usize) -> String {
-    format!("{} interval of {count} rounds", coverage_in_words(count))
+    match count {
+        0 | 1 => "no interval of one round".into(),
+        _ => format!("{} interval of {count} rounds", coverage_in_words(count)),
+    }
 }
 
 /// `93.8 %`

@@ -48,7 +48,14 @@ impl Store {
     pub fn create(folder: &Path) -> Result<Store> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let store = Store::open(folder);
-        for name in [METADATA, RAW, Summary::FILE, PairRow::FILE, "report.md"] {
+        for name in [
+            METADATA,
+            RAW,
+            Summary::FILE,
+            PairRow::FILE,
+            "report.md",
+            "report.html",
+        ] {
             remove_if_there(&folder.join(name))?;
         }
         for entry in fs::read_dir(folder)? {
@@ -271,7 +278,7 @@ mod tests {
             high: Some(1.5),
             noise_low: None,
             noise_high: None,
-            verdict: "words, with a comma; \"quoted\"".into(),
+            finding: "words, with a comma; \"quoted\"".into(),
         };
         store.rewrite(std::slice::from_ref(&pair)).unwrap();
         assert_eq!(store.read::<PairRow>().unwrap(), [pair]);

@@ -11,8 +11,9 @@ use testbed::twin::USER;
 
 /// The subject that every ratio to "unfiltered" refers to.
 pub const UNFILTERED: &str = "none";
-/// What a peer's command line holds in place of the queue's number.
+/// What a peer's command line holds in place of the queue's number, and of the folder of programs.
 pub const QUEUE_PLACE: &str = "{queue}";
+pub const BUILD_PLACE: &str = "{build}";
 const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy; \
@@ -38,11 +39,18 @@ pub enum Kind {
         program: String,
         backend: String,
         profile: String,
+        /// In place of the profile's.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        options: Vec<String>,
     },
     /// A program of the kernel lab that exchanges messages.
     Exchange,
     /// Any other program, by its command line.
-    Peer { words: Vec<String> },
+    Peer {
+        words: Vec<String>,
+        /// Left out where its program is not installed.
+        optional: bool,
+    },
 }
 
 /// One row of every table. Its text form is `NAME[@QUEUES][#COPY]`.
@@ -61,8 +69,28 @@ pub struct Subject {
 
 impl Subject {
     /// A peer. `command` is split at white space and run without a shell.
-    pub fn peer(name: &str, command: &str) -> Result<Subject, String> {
+    pub fn peer(name: &str, command: &str, optional: bool) -> Result<Subject, String> {
         let words: Vec<String> = command.split_whitespace().map(str::to_string).collect();
+        if words.is_empty() {
+            return Err(format!("the command line of {name} is empty"));
+        }
+        Subject::named(name, Kind::Peer { words, optional })
+    }
+
+    /// A twin with further options, under a name of its own.
+    pub fn variant(name: &str, of: &Subject, options: &[String]) -> Result<Subject, String> {
+        let mut kind = of.kind.clone();
+        let Kind::Twin { options: own, .. } = &mut kind else {
+            return Err(format!(
+                "{name}: {of} is no twin, and only twins have variants"
+            ));
+        };
+        own.extend_from_slice(options);
+        Subject::named(name, kind)
+    }
+
+    /// One queue, the first copy.
+    fn named(name: &str, kind: Kind) -> Result<Subject, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.parse::<Subject>().is_ok() {
             return Err(format!(
@@ -70,12 +98,9 @@ impl Subject {
                  expected letters, digits, - _ . and no name of ours"
             ));
         }
-        if words.is_empty() {
-            return Err(format!("the command line of {name} is empty"));
-        }
         Ok(Subject {
             base: name.into(),
-            kind: Kind::Peer { words },
+            kind,
             queues: 1,
             copy: 1,
         })
@@ -98,12 +123,9 @@ impl Subject {
         }
     }
 
-    /// What it is a copy of; None for an original.
-    pub fn original(&self) -> Option<Subject> {
-        (self.copy > 1).then(|| Subject {
-            copy: 1,
-            ..self.clone()
-        })
+    /// Whether it is left out where its program is missing.
+    pub fn is_optional(&self) -> bool {
+        matches!(self.kind, Kind::Peer { optional: true, .. })
     }
 
     /// Whether its system calls can be counted.
@@ -121,7 +143,10 @@ impl Subject {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables | Kind::Exchange => None,
             Kind::Twin {
-                backend, profile, ..
+                backend,
+                profile,
+                options,
+                ..
             } => {
                 let queue = match self.queues {
                     1 => "0".to_string(),
@@ -141,21 +166,21 @@ impl Subject {
                 ];
                 let policy = policy.map(|file| file.to_string_lossy());
                 let policy = policy.iter().flat_map(|file| ["--policy", file]);
+                let options = options.iter().map(String::as_str);
                 Some(
                     words
                         .into_iter()
+                        .chain(options)
                         .chain(policy)
                         .chain(["--json"])
                         .map(str::to_string)
                         .collect(),
                 )
             }
-            Kind::Peer { words } => Some(
-                words
-                    .iter()
-                    .map(|word| word.replace(QUEUE_PLACE, "0"))
-                    .collect(),
-            ),
+            Kind::Peer { words, .. } => {
+                let in_place = |word: &String| in_bin_dir(word, bin_dir).replace(QUEUE_PLACE, "0");
+                Some(words.iter().map(in_place).collect())
+            }
         }
     }
 
@@ -165,7 +190,7 @@ impl Subject {
             Kind::None | Kind::Accept | Kind::Nftables => None,
             Kind::Twin { program, .. } => Some(bin_dir.join(program)),
             Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
-            Kind::Peer { words } => Some(PathBuf::from(&words[0])),
+            Kind::Peer { words, .. } => Some(PathBuf::from(in_bin_dir(&words[0], bin_dir))),
         }
     }
 }
@@ -203,6 +228,7 @@ impl FromStr for Subject {
                     program: format!("{twin}-firewall"),
                     backend: backend.into(),
                     profile: profile.into(),
+                    options: Vec::new(),
                 }
             }
             _ => return Err(refused()),
@@ -231,6 +257,15 @@ impl From<Subject> for String {
     fn from(subject: Subject) -> String {
         subject.to_string()
     }
+}
+
+fn in_bin_dir(word: &str, bin_dir: &Path) -> String {
+    word.replace(BUILD_PLACE, &bin_dir.to_string_lossy())
+}
+
+/// The name of what a subject is a copy of; None for an original.
+pub fn original(name: &str) -> Option<&str> {
+    name.split_once('#').map(|(original, _)| original)
 }
 
 /// `name#3` -> (`name`, 3), `name` -> (`name`, 1); None unless the number is 2..=most.
@@ -279,9 +314,8 @@ mod tests {
 
     #[test]
     fn a_copy_knows_its_original() {
-        let copy: Subject = "c-raw-fast@2#2".parse().unwrap();
-        assert_eq!(copy.original().unwrap().name(), "c-raw-fast@2");
-        assert_eq!(copy.original().unwrap().original(), None);
+        assert_eq!(original("c-raw-fast@2#2"), Some("c-raw-fast@2"));
+        assert_eq!(original("c-raw-fast@2"), None);
     }
 
     #[test]
@@ -306,15 +340,32 @@ mod tests {
             .unwrap()
             .join(" ")
             .ends_with("fast --user 64123:64123 --policy /p.nft --json"));
-        let peer = Subject::peer("nfq", "/usr/bin/nfqnl_test  {queue} -v").unwrap();
+        let peer = Subject::peer("nfq", "/usr/bin/nfqnl_test  {queue} -v", false).unwrap();
         assert_eq!(line(peer).unwrap(), "/usr/bin/nfqnl_test 0 -v");
+        let peer = Subject::peer("nfq", "{build}/peers/nfq {queue}", true).unwrap();
+        assert_eq!(line(peer).unwrap(), "/b/peers/nfq 0");
+    }
+
+    #[test]
+    fn a_variant_has_its_options_behind_those_of_its_profile() {
+        let twin: Subject = "c-raw-fast".parse().unwrap();
+        let options = ["--receive-buffer", "0"].map(String::from);
+        let variant = Subject::variant("small", &twin, &options).unwrap();
+        let words = variant.command_line(Path::new("/b"), None).unwrap();
+        assert_eq!(
+            words.join(" "),
+            "/b/c-firewall --queue 0 --backend raw --profile fast --user 64123:64123 --receive-buffer 0 --json"
+        );
+        assert!(Subject::variant("rust-raw-fast", &twin, &options).is_err());
+        let none: Subject = "none".parse().unwrap();
+        assert!(Subject::variant("small", &none, &options).is_err());
     }
 
     #[test]
     fn peers_need_a_name_of_their_own_and_a_command() {
         for (name, command) in [("none", "x"), ("", "x"), ("a b", "x"), ("a", "  ")] {
             assert!(
-                Subject::peer(name, command).is_err(),
+                Subject::peer(name, command, false).is_err(),
                 "{name:?} {command:?}"
             );
         }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::Pair;
+use crate::finding::Comparison;
 use crate::statistics::{better, median_interval, ratio_interval, Better, Interval};
 use crate::store::{CellName, PairRow, Sample, Summary, UNTIMED};
-use crate::subject::Subject;
-use crate::verdict::Comparison;
+use crate::subject::original;
 
 /// What pairs are compared in. Losses are not among them: a ratio of zeros says nothing.
 const COMPARED: [&str; 8] = [
@@ -176,10 +176,9 @@ pub fn compare(samples: &[Sample], asked: &[Pair], subjects: &[String]) -> Vec<P
 
 fn copies(subjects: &[String]) -> Vec<Pair> {
     let pair = |name: &String| {
-        let original = name.parse::<Subject>().ok()?.original()?;
         Some(Pair {
             a: name.clone(),
-            b: original.name(),
+            b: original(name)?.into(),
         })
     };
     subjects.iter().filter_map(pair).collect()
@@ -196,14 +195,14 @@ fn pair_row(a: &Values, b: &Values, noise: Option<Interval>, same: bool) -> Pair
         ratio,
         noise: if same { ratio } else { noise },
     };
-    let verdict = match comparison.noise_floor() {
+    let finding = match comparison.noise_floor() {
         Some(floor) if same => {
             format!(
                 "two copies of the same: noise floor ±{:.1} %",
                 100.0 * floor
             )
         }
-        _ => comparison.verdict(),
+        _ => comparison.finding(),
     };
     PairRow {
         workload: a.cell.workload.clone(),
@@ -218,7 +217,7 @@ fn pair_row(a: &Values, b: &Values, noise: Option<Interval>, same: bool) -> Pair
         high: ratio.map(|r| r.high),
         noise_low: noise.map(|n| n.low),
         noise_high: noise.map(|n| n.high),
-        verdict,
+        finding,
     }
 }
 
@@ -285,7 +284,7 @@ mod tests {
         let rows = compare(&samples(), &asked, &names);
         assert_eq!(rows.len(), 2);
         assert_eq!(
-            rows[0].verdict,
+            rows[0].finding,
             "c-raw-fast is 20.0 % slower (20.0 to 20.0)"
         );
         assert!(near(rows[0].noise_high.unwrap(), 0.91 / 0.9));
@@ -294,7 +293,7 @@ mod tests {
             ("rust-raw-fast#2", None)
         );
         assert_eq!(
-            rows[1].verdict,
+            rows[1].finding,
             "two copies of the same: noise floor ±1.1 %"
         );
     }
@@ -310,8 +309,8 @@ mod tests {
         }];
         let rows = compare(&samples, &asked, &[]);
         assert!(rows[0]
-            .verdict
-            .starts_with("no verdict on 5 of at least 6 rounds"));
+            .finding
+            .starts_with("no finding on 5 of at least 6 rounds"));
     }
 
     #[test]

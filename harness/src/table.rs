@@ -8,6 +8,8 @@ pub struct Table {
     pub title: String,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
+    /// A line for each A/A pair, where the table itself does not hold their ratio.
+    pub copies: Vec<String>,
 }
 
 /// What stands where nothing was measured.

@@ -5,42 +5,52 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, ExperimentKind};
 use crate::metadata::Metadata;
 use crate::schedule::{cells, Cell};
 use crate::store::{Sample, Store, Summary};
 use crate::subject::Subject;
 use crate::summary::summarize;
 
+/// Characters of a value that are shown.
+const SHOWN: usize = 100;
+
 /// What is stale in a result folder, in words; nothing if it is as the experiment says. Fails if it can't be read.
 pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
-    let store = Store::open(folder);
-    let samples: Vec<Sample> = store.read()?;
+    let samples: Vec<Sample> = Store::open(folder).read()?;
     let mut found = settings(experiment, &metadata)?;
     found.extend(completeness(&metadata));
     found.extend(loads(experiment, &metadata, &samples));
     found.extend(files(&metadata, folder));
-    let mut written: Vec<Summary> = store.read()?;
-    let mut anew = summarize(&samples, &metadata.baseline);
+    found.extend(summary(&metadata, folder, &samples)?);
+    Ok(found)
+}
+
+/// Whether the summary is that of the samples.
+fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Option<String>> {
+    let mut written: Vec<Summary> = Store::open(folder).read()?;
+    let mut anew = summarize(samples, &metadata.baseline);
     // Nothing compares with a NaN, and of what was counted once there is no interval.
     for rows in [&mut written, &mut anew] {
         rows.retain(|row| row.median.is_finite());
     }
-    if written != anew {
-        found.push("summary.csv is not that of samples.csv: harness report writes it anew".into());
-    }
-    Ok(found)
+    let words = "summary.csv is not that of samples.csv: harness report writes it anew";
+    Ok((written != anew).then(|| words.into()))
 }
 
 /// What stands in both, the file and the metadata.
 fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
-    let subjects: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+    let there =
+        |subject: &&Subject| !subject.is_optional() || metadata.subjects.contains(&subject.name());
+    let subjects = experiment.subjects.iter().filter(there);
+    let subjects: Vec<String> = subjects.map(Subject::name).collect();
     let all = cells(experiment);
     let sliced = metadata.slices.is_some();
     let mut found = Vec::new();
     let mut hold = |name: &str, wanted: serde_json::Value, measured: serde_json::Value| {
         if wanted != measured {
+            let (wanted, measured) = (in_short(&wanted), in_short(&measured));
             found.push(format!(
                 "{name}: the file says {wanted}, the result {measured}"
             ));
@@ -69,6 +79,15 @@ fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>>
         hold!(rounds, warmup_seconds, seconds);
     }
     Ok(found)
+}
+
+/// A value for a line: of long ones, such as all figures, the beginning.
+fn in_short(value: &serde_json::Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// Whether the run went to its end, and from sources that others have.
@@ -142,6 +161,12 @@ fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
 /// The same with the experiment of the folder's metadata, read from the folder of experiments.
 pub fn stale_in(experiments: &Path, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
+    if metadata.kind == ExperimentKind::Scan {
+        let samples: Vec<Sample> = Store::open(folder).read()?;
+        let mut found = completeness(&metadata);
+        found.extend(summary(&metadata, folder, &samples)?);
+        return Ok(found);
+    }
     let file = experiments.join(format!("{}.toml", metadata.experiment));
     let experiment = Experiment::read(&file).context("its experiment")?;
     stale(&experiment, folder)

@@ -79,7 +79,7 @@ fn the_experiments_are_listed_with_their_questions() {
     let output = harness(&["list"]).output().unwrap();
     let text = text(&output.stdout);
     for name in [
-        "backends", "demo", "paper", "probe", "rules", "scale", "twins",
+        "backends", "demo", "paper", "peers", "probe", "rules", "scale", "twins",
     ] {
         assert!(
             text.lines()
@@ -158,7 +158,7 @@ fn refusals_tell_the_cure() {
     let folder = Folder::new("refusals");
     let error = refused(&["run", "nope"]);
     assert!(
-        error.contains("expected one of backends, demo, genl, ipc-time, ipc, paper, probe, rules, scale, twins"),
+        error.contains("expected one of backends, demo, genl, ipc-time, ipc, paper, peers, probe, rules, scale, twins"),
         "{error}"
     );
     let file = folder.experiment("title = 1\n");
@@ -230,4 +230,22 @@ fn an_interrupted_run_shows_what_it_has_and_goes_on() {
     // The rounds of the load that was cut off are made anew.
     assert!(report.contains("98.4 % interval of 7 rounds"), "{report}");
     assert!(report.contains("| none#2 |"), "{report}");
+}
+
+#[test]
+fn a_figure_is_drawn_from_the_table_beside_it() {
+    let folder = Folder::new("plot");
+    let (file, out) = (folder.experiment(EXPERIMENT), folder.out());
+    let run = harness(&["run", &file, "--out", &out]).output().unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let written = ["summary.csv", "report.md", "udp-flood-loopback-dots.svg"];
+    let read = || written.map(|name| fs::read_to_string(folder.0.join("out").join(name)).unwrap());
+    let first = read();
+    // What is in summary.csv by other means than from samples.csv is in no figure.
+    let changed = first[0].replace(",4,", ",4,9");
+    assert_ne!(changed, first[0]);
+    fs::write(folder.0.join("out/summary.csv"), changed).unwrap();
+    let plot = harness(&["plot", &out]).output().unwrap();
+    assert!(plot.status.success(), "{}", text(&plot.stderr));
+    assert_eq!(read(), first);
 }

@@ -108,9 +108,9 @@ fn policies_of_all_kinds_are_measured_in_both_twins_and_the_kernel() {
     }
     let report = fs::read_to_string(out.join("report.md")).unwrap();
     for wanted in [
-        "## udp-flood over loopback, payload 18 B, rules `udp dport N drop`: delivered_rate, kpps",
+        "## udp-flood over loopback, payload 18 B, rules “udp dport N drop”: delivered_rate, kpps",
         "| subject | 10 | 1000 |",
-        "- c-raw-fast, ports: cpu_per_packet at 1000 is at most 1.50 times that at 10: no verdict on 2",
+        "- c-raw-fast, ports: cpu_per_packet at 1000 is at most 1.50 times that at 10: no finding on 2",
         "![Ports](ports.svg)",
     ] {
         assert!(report.contains(wanted), "{wanted}: {report}");

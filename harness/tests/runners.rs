@@ -238,7 +238,7 @@ fn what_a_scanner_cannot_do_is_refused() {
 #[ignore = "needs ethr, which no Debian package has: ETHR=PATH cargo test -- --ignored"]
 fn ethr_makes_a_stream() {
     let path = std::env::var_os("ETHR").expect("ETHR is the file of ethr");
-    let ethr = Ethr::find(Some(path.into())).unwrap();
+    let ethr = Ethr::find(Some(path.into()), "".as_ref()).unwrap();
     for address in [LOOPBACK_IPV4, LOOPBACK_IPV6] {
         let load = load(Workload::TcpStream, address.parse().unwrap());
         check(&load, &over_loopback(&ethr, &load).unwrap());

@@ -8,12 +8,16 @@ use twinwall_tests::case::{run, Part};
 
 mod platform;
 mod policy;
+mod report;
+mod results;
 mod shipped;
 mod vectors_policy;
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 6] = [
     Part::new("platform", platform::cases),
     Part::new("policy", policy::cases),
+    Part::new("report", report::cases),
+    Part::new("results", results::cases),
     Part::new("shipped", shipped::cases),
     Part::new("vectors-policy", vectors_policy::cases),
 ];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `make bench-scanner`: the scanner's two engines and its SYN mode beside the scanners that are on PATH, interleaved, in
-//! namespaces. Writes samples.csv, report.md and the two figures.
+//! namespaces. Writes a result folder as an experiment does, with a report of its own.
 
 mod place;
-mod plot;
+mod result;
 mod subject;
 
 use std::fmt::Write as _;
@@ -13,6 +13,7 @@ use clap::Parser;
 use harness::statistics::median;
 
 use place::{Place, BEHIND};
+use result::Recorder;
 use subject::{Part, Run, Subject};
 
 /// Measures the scanner beside others.
@@ -94,6 +95,15 @@ const fn workload(
 }
 
 impl Workload {
+    /// Its name in files, and the route.
+    fn slug(&self) -> (&'static str, &'static str) {
+        let name = self.name.split([',', ' ']).next().unwrap_or(self.name);
+        match self.kind {
+            Kind::Loopback | Kind::Ssh => (name, "loopback"),
+            Kind::Silent | Kind::Veth => (name, "veth"),
+        }
+    }
+
     fn place(&self) -> anyhow::Result<Place> {
         let mut place = match self.kind {
             Kind::Loopback | Kind::Ssh => Place::loopback()?,
@@ -196,24 +206,22 @@ impl Workload {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    std::fs::create_dir_all(&arguments.out)?;
-    let mut samples =
-        String::from("workload,subject,round,targets,wall_s,cpu_s,open,truth,calls_per_target\n");
+    let mut recorder = Recorder::new(&arguments.out, arguments.rounds)?;
     let mut report = head();
     for workload in WORKLOADS
         .iter()
         .filter(|one| one.name.contains(&arguments.only))
     {
         eprintln!("{}", workload.name);
-        measure(workload, &arguments, &mut samples, &mut report)?;
+        measure(workload, &arguments, &mut recorder, &mut report)?;
         // What is known stays if the rest is interrupted.
         std::fs::write(arguments.out.join("report.md"), &report)?;
     }
     if arguments.only.is_empty() {
-        curves(&arguments, &mut samples)?;
+        curves(&arguments, &mut recorder)?;
         report += "\n![wall time](wall.svg)\n![CPU time](cpu.svg)\n";
     }
-    std::fs::write(arguments.out.join("samples.csv"), samples)?;
+    recorder.finish()?;
     std::fs::write(arguments.out.join("report.md"), &report)?;
     print!("{report}");
     Ok(())
@@ -262,7 +270,7 @@ fn rounds(
 fn measure(
     workload: &Workload,
     arguments: &Arguments,
-    samples: &mut String,
+    recorder: &mut Recorder,
     report: &mut String,
 ) -> anyhow::Result<()> {
     let subjects = workload.subjects(arguments);
@@ -273,7 +281,7 @@ fn measure(
         .zip(&runs)
         .filter(|(_, runs)| !runs.is_empty())
     {
-        note(samples, workload, subject, runs)?;
+        recorder.add(workload, &subject.name, runs)?;
         let rates: Vec<f64> = runs.iter().map(Run::rate).collect();
         let cpu: Vec<f64> = runs.iter().map(Run::cost_us).collect();
         let calls = runs
@@ -299,69 +307,17 @@ fn measure(
     Ok(())
 }
 
-fn note(
-    samples: &mut String,
-    workload: &Workload,
-    subject: &Subject,
-    runs: &[Run],
-) -> anyhow::Result<()> {
-    for (round, run) in runs.iter().enumerate() {
-        let calls = run.calls.map_or(String::new(), |calls| calls.to_string());
-        writeln!(
-            samples,
-            "\"{}\",\"{}\",{round},{},{},{},{},{},{calls}",
-            workload.name,
-            subject.name,
-            run.targets,
-            run.wall.as_secs_f64(),
-            run.cpu.as_secs_f64(),
-            run.open,
-            workload.truth
-        )?;
-    }
-    Ok(())
-}
-
 /// Wall and CPU time over 2^8 to 2^16 targets: one closed port over loopback.
-fn curves(arguments: &Arguments, samples: &mut String) -> anyhow::Result<()> {
+fn curves(arguments: &Arguments, recorder: &mut Recorder) -> anyhow::Result<()> {
     let workload = &WORKLOADS[0];
     let subjects = workload.subjects(arguments);
-    let mut wall: Vec<plot::Curve> = subjects
-        .iter()
-        .map(|one| (one.name.clone(), Vec::new()))
-        .collect();
-    let mut cpu = wall.clone();
-    for bits in (8..=16).step_by(2) {
+    // All of them were measured above.
+    for bits in (8..16).step_by(2) {
         let targets = format!("127.0.0.0/{}", 32 - bits);
         let runs = rounds(workload, &subjects, (&targets, 1 << bits), arguments.rounds)?;
-        for (at, runs) in runs.iter().enumerate().filter(|(_, runs)| !runs.is_empty()) {
-            note(samples, workload, &subjects[at], runs)?;
-            let of = |time: fn(&Run) -> f64| median(&runs.iter().map(time).collect::<Vec<_>>());
-            let targets = f64::from(1u32 << bits);
-            wall[at].1.push((targets, of(|run| run.wall.as_secs_f64())));
-            // A clock tick is the least that is counted.
-            cpu[at]
-                .1
-                .push((targets, of(|run| run.cpu.as_secs_f64()).max(0.001)));
+        for (subject, runs) in subjects.iter().zip(&runs) {
+            recorder.add(workload, &subject.name, runs)?;
         }
     }
-    let drawn = |curves: Vec<plot::Curve>| -> Vec<plot::Curve> {
-        curves
-            .into_iter()
-            .filter(|(_, points)| !points.is_empty())
-            .collect()
-    };
-    let out = &arguments.out;
-    plot::draw(
-        &out.join("wall.svg"),
-        "One closed port over loopback: wall time",
-        "seconds",
-        &drawn(wall),
-    )?;
-    plot::draw(
-        &out.join("cpu.svg"),
-        "One closed port over loopback: CPU time",
-        "seconds of CPU",
-        &drawn(cpu),
-    )
+    Ok(())
 }

@@ -14,9 +14,9 @@ use super::{
     Route, RunnerName, WorkloadPlan, LARGEST_DATAGRAM_BYTES,
 };
 use crate::experiment::Slices;
-use crate::policy::Policy;
 use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
+use crate::synthetic::SyntheticPolicy;
 
 /// The shape of an experiment's file.
 #[derive(Deserialize)]
@@ -41,6 +41,8 @@ struct Text {
     baseline: Option<Spanned<String>>,
     #[serde(default)]
     peer: Vec<Spanned<Peer>>,
+    #[serde(default)]
+    variant: Vec<Spanned<Variant>>,
     workload: Vec<Spanned<WorkloadPlan>>,
     #[serde(default)]
     compare: Vec<Spanned<Pair>>,
@@ -57,6 +59,18 @@ struct Text {
 struct Peer {
     name: String,
     command: String,
+    /// Left out where its program is not installed.
+    #[serde(default)]
+    optional: bool,
+}
+
+/// A twin with further options.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    name: String,
+    of: Subject,
+    options: Vec<String>,
 }
 
 fn one_queue() -> Vec<Spanned<u16>> {
@@ -132,6 +146,12 @@ impl Experiment {
 
     /// What one part of the file says about another.
     fn check(&self, text: &Text) -> Result<(), Refusal> {
+        if self.kind == ExperimentKind::Scan {
+            return refuse(
+                0..0,
+                "make bench-scanner measures scanners, and no file".into(),
+            );
+        }
         if let Some(baseline) = &text.baseline {
             self.known_subject(baseline.get_ref(), baseline.span())?;
         }
@@ -147,16 +167,6 @@ impl Experiment {
             check_workload(workload, self.flows)?;
         }
         self.check_times(text)?;
-        for subject in &text.subjects {
-            let filter = subject.get_ref().kind == Kind::Nftables;
-            if filter && self.workloads.iter().any(|w| w.policy.is_none()) {
-                let words = format!(
-                    "{}: a [[workload]] has no policy that the kernel could go by",
-                    subject.get_ref()
-                );
-                return refuse(subject.span(), words);
-            }
-        }
         if self.workloads.is_empty() {
             return refuse(
                 0..0,
@@ -248,7 +258,7 @@ impl Experiment {
         let asked = claim.get_ref();
         self.known_subject(&asked.subject, claim.span())?;
         let there = |size| {
-            let policy = Some(Policy {
+            let policy = Some(SyntheticPolicy {
                 kind: asked.policy,
                 size,
             });
@@ -307,12 +317,26 @@ fn expand_subjects(text: &Text) -> Result<Vec<Subject>, Refusal> {
         }
     }
     for peer in &text.peer {
-        let Peer { name, command } = peer.get_ref();
-        let subject = Subject::peer(name, command).map_err(|words| Refusal {
+        let Peer {
+            name,
+            command,
+            optional,
+        } = peer.get_ref();
+        let at = |words| Refusal {
             place: peer.span(),
             words,
-        })?;
+        };
+        let subject = Subject::peer(name, command, *optional).map_err(at)?;
         push(subject, peer.span())?;
+    }
+    for variant in &text.variant {
+        let Variant { name, of, options } = variant.get_ref();
+        let at = |words| Refusal {
+            place: variant.span(),
+            words,
+        };
+        let subject = Subject::variant(name, of, options).map_err(at)?;
+        push(subject, variant.span())?;
     }
     Ok(subjects)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::read::line_and_column;
 use super::*;
+use crate::subject::original;
 
 const WHOLE: &str = r#"
     title = "T"
@@ -97,7 +98,7 @@ fn a_policy_in_sizes_makes_a_load_of_each() {
     assert_eq!(names.len(), 4);
     assert_eq!(
         names[1],
-        "udp-flood over loopback, payload 18 B, 1000 rules `udp dport N drop`"
+        "udp-flood over loopback, payload 18 B, 1000 rules “udp dport N drop”"
     );
 }
 
@@ -151,7 +152,7 @@ fn refusals_name_place_and_expectation() {
         ("name = \"other\"", "name = \"none\"", "[[peer]]", "no name of ours"),
         ("kind = \"dots\"", "kind = \"growth\"", "[[figure]]", "figure \"f\": growth, and only growth"),
         ("kind = \"dots\"", "kind = \"dots\"\npolicy = \"ports\"", "[[figure]]", "figure \"f\": growth, and only growth"),
-        ("\"c-raw-fast\"", "\"nftables\", \"c-raw-fast\"", "\"nftables\"", "nftables: a [[workload]] has no policy"),
+        ("[[compare]]", "[[variant]]\nname = \"v\"\nof = \"none\"\noptions = []\n[[compare]]", "[[variant]]", "v: none is no twin"),
         ("[[compare]]", "[[claim]]\nsubject = \"none\"\npolicy = \"ports\"\nmetric = \"x\"\nfrom = 1\nto = 2\nat_most = 1.0\n[[compare]]", "[[claim]]", "no [[workload]] has ports in size 1"),
         ("rounds = 3\n", "", "", "missing field `rounds`: not all loads are in slices"),
         ("[\"ethr\", \"builtin\"]", "[\"builtin\"]", "", "`rounds`: all loads are in slices"),
@@ -190,7 +191,7 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert_eq!(files.len(), 10);
+    assert_eq!(files.len(), 11);
     for file in files {
         Experiment::read(&file).unwrap();
     }
@@ -222,4 +223,32 @@ fn exchanges_and_traffic_do_not_mix() {
     assert!(parse(&traffic).is_ok());
     assert!(parse(&traffic.replace("udp-flood", "call")).is_err());
     assert!(parse(&traffic.replace("none", "ipc-pipe")).is_err());
+}
+
+#[test]
+fn every_shipped_experiment_has_a_pair_of_copies() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    for file in files(&folder).unwrap() {
+        let experiment = Experiment::read(&file).unwrap();
+        let names: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
+        let copies = names.iter().filter_map(|name| original(name));
+        let pairs = copies.filter(|name| names.iter().any(|other| other == name));
+        assert!(pairs.count() > 0, "{}: {names:?}", experiment.name);
+    }
+}
+
+#[test]
+fn shipped_results_would_rest_on_enough() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    for file in files(&folder).unwrap() {
+        let experiment = Experiment::read(&file).unwrap();
+        let plans = &experiment.workloads;
+        let in_slices = |plan: &WorkloadPlan| plan.runner.contains(&RunnerName::Builtin);
+        if plans.iter().any(in_slices) && experiment.kind == ExperimentKind::Traffic {
+            assert!(experiment.slices.rounds >= 100, "{}", experiment.name);
+        }
+        if !plans.iter().all(WorkloadPlan::only_sliced) {
+            assert!(experiment.rounds >= 9, "{}", experiment.name);
+        }
+    }
 }

@@ -12,6 +12,10 @@ const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
 /// Decades from which on a logarithmic axis has numbers at powers of ten only.
 const FEW_DECADES: f64 = 2.2;
+/// ... unless a decade has so many pixels: then there is room for all.
+const WIDE_DECADE: f64 = 55.0;
+/// From this ratio of the largest value to the smallest on, an axis is logarithmic.
+const WIDE: f64 = 30.0;
 /// Percentiles with a number of their own.
 const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
@@ -77,7 +81,8 @@ impl Axis {
         let low = all.iter().rev().find(below).copied().unwrap_or(smallest);
         let above = |value: &&f64| **value >= largest * 0.9999 && **value > low;
         let high = all.iter().find(above).copied().unwrap_or(largest);
-        let few = (high / low).log10() <= FEW_DECADES;
+        let count = (high / low).log10();
+        let few = count <= FEW_DECADES || (to - from).abs() / count >= WIDE_DECADE;
         let is_power = |value: f64| (value.log10() - value.log10().round()).abs() < 1e-6;
         let label = |value: f64| match few || is_power(value) {
             true => plain(value),
@@ -97,6 +102,38 @@ impl Axis {
                 })
                 .collect(),
         }
+    }
+
+    /// From zero, or logarithmic where the values span too much to be told apart then.
+    pub fn for_values(values: &[f64], range: (f64, f64)) -> Axis {
+        Axis::for_medians(values, values, range)
+    }
+
+    /// The same of scattered values: they span too much if their medians do, or if one of them is so far above the medians
+    /// that those would be one spot.
+    pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
+        let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+        let wide = largest(values) / smallest(medians) > WIDE;
+        match smallest(values) > 0.0 && wide {
+            true => Axis::log(smallest(values), largest(values), range),
+            false => Axis::from_zero(largest(values), range),
+        }
+    }
+
+    /// From 0 to `largest` and no further: for time, of which nothing is left behind the end.
+    pub fn until(largest: f64, range: (f64, f64)) -> Axis {
+        let mut axis = Axis::from_zero(largest, range);
+        if largest > 0.0 {
+            axis.high = largest;
+            axis.ticks.retain(|tick| tick.value <= largest * 1.0001);
+        }
+        axis
+    }
+
+    /// Where an axis has its lowest value.
+    pub fn start(&self) -> f64 {
+        self.from
     }
 
     /// Logarithmic, with numbers at these values and nowhere else.
@@ -146,7 +183,8 @@ impl Axis {
     pub fn at(&self, value: f64) -> f64 {
         let transformed = match self.kind {
             Kind::Linear => value,
-            Kind::Log => value.log10(),
+            // What an axis does not reach, as zero, lies on its edge.
+            Kind::Log => value.log10().max(self.low),
             Kind::Percentile => nines(value),
         };
         self.from + (transformed - self.low) / (self.high - self.low) * (self.to - self.from)
@@ -158,6 +196,9 @@ impl Axis {
         let mut free_up_to = to + (to - from);
         for index in (0..self.ticks.len()).rev() {
             let tick = &self.ticks[index];
+            if tick.label.is_empty() {
+                continue;
+            }
             let half = font::width(&tick.label, TICK_SIZE, false) / 2.0;
             let at = self.at(tick.value);
             match at + half <= free_up_to {
@@ -167,15 +208,23 @@ impl Axis {
         }
     }
 
-    /// Draws it as the horizontal axis of the area between `top` and `bottom`.
-    pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
+    /// Draws its line and its grid over the area between `top` and `bottom`, without numbers.
+    pub fn draw_upright(&self, scene: &mut Scene, (top, bottom): (f64, f64)) {
         for tick in &self.ticks {
             let x = self.at(tick.value);
             scene.line((x, top), (x, bottom), 1.0, GRID);
-            let text = Text::new(&tick.label, (x, bottom + 15.0), TICK_SIZE);
-            scene.text(text.anchor(Anchor::Middle).colour(AXIS));
         }
         scene.line((self.from, bottom), (self.to, bottom), 1.2, AXIS);
+    }
+
+    /// Draws it as the horizontal axis of the area between `top` and `bottom`.
+    pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
+        self.draw_upright(scene, (top, bottom));
+        for tick in &self.ticks {
+            let at = (self.at(tick.value), bottom + 15.0);
+            let text = Text::new(&tick.label, at, TICK_SIZE);
+            scene.text(text.anchor(Anchor::Middle).colour(AXIS));
+        }
         let middle = ((self.from + self.to) / 2.0, bottom + 37.0);
         scene.text(Text::new(label, middle, LABEL_SIZE).anchor(Anchor::Middle));
     }
@@ -288,6 +337,19 @@ mod tests {
         assert_eq!(labels(&axis), ["10", "", "", "100", "", "", "1000", "", ""]);
         assert_eq!((axis.at(10.0), axis.at(5000.0).round()), (0.0, 100.0));
         assert_eq!(labels(&Axis::log(10.0, 10.0, (0.0, 100.0))), ["10", "20"]);
+    }
+
+    #[test]
+    fn scattered_values_leave_their_medians_apart() {
+        let is_log = |medians: &[f64], values: &[f64]| {
+            Axis::for_medians(medians, values, (0.0, 300.0)).kind == Kind::Log
+        };
+        assert!(!is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 80.0]));
+        // One slow request would make one spot of all medians.
+        assert!(is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 2_900.0]));
+        // One slow slice lies near zero and moves nothing.
+        assert!(!is_log(&[150.0, 300.0], &[0.1, 150.0, 300.0, 400.0]));
+        assert!(is_log(&[1.0, 300.0], &[1.0, 300.0]));
     }
 
     #[test]

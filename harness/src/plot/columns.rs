@@ -4,6 +4,7 @@
 use super::axis::Axis;
 use super::data::Data;
 use super::font;
+use crate::statistics::{better, Better};
 use crate::store::{CellName, Summary};
 use crate::summary::main_metric;
 use crate::table::number;
@@ -79,12 +80,26 @@ pub fn columns<'a>(
         let end = x + if main { share * MAIN_SHARE } else { share };
         let references = data.references(&cell.workload, metric).into_iter();
         let references = references.filter(|_| main).map(|reference| reference.value);
-        let highs = values
+        let ends = values
             .iter()
-            .flat_map(|value| value.summary.map(|summary| summary.high));
+            .filter_map(|value| value.summary)
+            .flat_map(|summary| [summary.low, summary.high]);
         let rounds = values.iter().flat_map(|value| value.rounds.iter().copied());
-        let largest = rounds.chain(highs).chain(references).fold(0.0, f64::max);
-        let mut axis = Axis::from_zero(largest, (x, end));
+        let shown: Vec<f64> = rounds.chain(ends).chain(references).collect();
+        // Nothing that was lost is a value as good as any; nothing that arrived must not make all others one spot.
+        let zeros = better(metric) != Better::Higher;
+        let shown: Vec<f64> = shown
+            .into_iter()
+            .filter(|value| zeros || *value > 0.0)
+            .collect();
+        // A wide column bears what is far below its medians: it lies near zero. In a narrow one that is one spot with them.
+        let medians = values
+            .iter()
+            .filter_map(|value| value.summary.map(|s| s.median));
+        let mut axis = match main {
+            true => Axis::for_medians(&medians.collect::<Vec<_>>(), &shown, (x, end)),
+            false => Axis::for_values(&shown, (x, end)),
+        };
         axis.thin_out(8.0);
         let summary = values.iter().find_map(|value| value.summary);
         columns.push(Column {

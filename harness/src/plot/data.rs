@@ -191,6 +191,14 @@ fn band(rounds: usize) -> (f64, f64) {
     }
 }
 
+/// What lines without bands are, for a reader.
+pub fn lines_in_words(rounds: usize) -> String {
+    match rounds {
+        0 | 1 => "Lines: the only round.".into(),
+        _ => format!("Lines: median of {rounds} rounds."),
+    }
+}
+
 /// What lines and bands are, for a reader.
 pub fn band_in_words(rounds: usize) -> String {
     match rounds {

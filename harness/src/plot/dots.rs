@@ -7,11 +7,15 @@ use super::columns::{columns, number_text, ratio_head, ratio_text, Column, Value
 use super::columns::{HEAD_SIZE, MAIN_HEAD, VALUE_SIZE};
 use super::data::Data;
 use super::font;
-use super::frame::{self, Entry, BOTTOM, MARGIN, TOP};
+use super::frame::{self, Entry, BOTTOM, MARGIN, NOTE_LINE, TOP};
 use super::palette::{Look, Rgb, BLACK, DASHED, FAINT, REFERENCE, REFERENCE_DASHES};
 use super::scene::{Anchor, Scene, Text};
+use crate::statistics::{better, Better};
 use crate::store::CellName;
 
+/// Why a ratio can be above 1.
+const FASTER: &str = "\nA ratio above 1 is no merit of filtering: with a queue, half of a packet's way is walked on another CPU; \
+                      without one the sender walks all of it.";
 const WIDTH: f64 = 1060.0;
 const ROW: f64 = 38.0;
 /// Above the rows: the names of the columns.
@@ -52,10 +56,11 @@ pub fn draw(data: &Data, cell: &CellName, metric: &str, title: &str) -> Option<S
     );
     let references = references(data, cell, &columns[0]);
     let key = if references.is_empty() { 0.0 } else { KEY };
-    let (top, bottom) = (TOP + HEAD, TOP + HEAD + ROW * subjects.len() as f64);
-    let size = (WIDTH, bottom + BELOW + key + BOTTOM);
-    let subtitle = frame::subtitle(&data.metadata, cell, &[cell.payload_bytes]);
     let note = note(data, cell, metric);
+    let notes = NOTE_LINE * (note.lines().count() as f64 - 1.0);
+    let (top, bottom) = (TOP + HEAD, TOP + HEAD + ROW * subjects.len() as f64);
+    let size = (WIDTH, bottom + BELOW + key + BOTTOM + notes);
+    let subtitle = frame::subtitle(&data.metadata, cell, &[cell.payload_bytes]);
     let mut scene = frame::scene(size, title, &subtitle, &note, &data.metadata);
     draw_names(&mut scene, &subjects, top);
     for column in &columns {
@@ -93,9 +98,24 @@ fn note(data: &Data, cell: &CellName, metric: &str) -> String {
         None => String::new(),
     };
     let intervals = data.intervals_in_words(cell, metric);
-    format!(
-        "Marker and bar: median and {intervals}, dots: the rounds.{line} × {baseline}: median of the ratios of a round."
-    )
+    let mut words = format!("Marker and bar: median and {intervals}; dots: the rounds.{line}");
+    if data.summary(cell, baseline, metric).is_some() {
+        words += &format!(" × {baseline}: median of the ratios to {baseline} in the same round.");
+    }
+    if is_faster_with_a_queue(data, cell, metric) {
+        words += FASTER;
+    }
+    words
+}
+
+/// Whether a program's traffic is faster than that without any.
+fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
+    let faster = |subject: &String| {
+        let program = data.summary(cell, subject, "cpu_per_packet").is_some();
+        let summary = data.summary(cell, subject, metric);
+        program && summary.is_some_and(|s| s.ratio_low.is_some_and(|low| low > 1.0))
+    };
+    better(metric) == Better::Higher && data.metadata.subjects.iter().any(faster)
 }
 
 /// The references of the main column: value and how it looks.
@@ -133,7 +153,7 @@ fn draw_head(scene: &mut Scene, column: &Column, data: &Data) {
     let y = TOP + HEAD / 2.0;
     if !column.main {
         let head = frame::short_title(column.metric, column.unit);
-        scene.text(Text::new(head, (column.axis.at(0.0), y), HEAD_SIZE));
+        scene.text(Text::new(head, (column.axis.start(), y), HEAD_SIZE));
         return;
     }
     scene.text(number_at(MAIN_HEAD, column.value_right, y, HEAD_SIZE).colour(FAINT));

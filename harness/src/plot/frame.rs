@@ -4,6 +4,7 @@
 use super::font;
 use super::palette::{Dash, Look, Rgb, FAINT};
 use super::scene::{Scene, Text};
+use crate::experiment::ExperimentKind;
 use crate::metadata::Metadata;
 use crate::store::CellName;
 use crate::table::number;
@@ -12,8 +13,9 @@ use crate::table::number;
 pub const MARGIN: f64 = 16.0;
 /// Where the content of a figure may start.
 pub const TOP: f64 = 76.0;
-/// What the notes at the bottom take.
+/// What a note of one line and the machine at the bottom take, and each further line.
 pub const BOTTOM: f64 = 50.0;
+pub const NOTE_LINE: f64 = 17.0;
 const TITLE_SIZE: f64 = 19.0;
 const SUBTITLE_SIZE: f64 = 13.0;
 const NOTE_SIZE: f64 = 11.5;
@@ -26,7 +28,7 @@ const SAMPLE: f64 = 34.0;
 /// The hexadecimal digits of a commit that are shown.
 const COMMIT_DIGITS: usize = 10;
 
-/// An empty figure with its title, what was run, how to read it and where it was measured.
+/// An empty figure with its title, what was run, how to read it (a line or several) and where it was measured.
 pub fn scene(
     (width, height): (f64, f64),
     title: &str,
@@ -41,9 +43,12 @@ pub fn scene(
     scene.text(Text::new(title, (MARGIN, 25.0), TITLE_SIZE).bold());
     let subtitle = fit(subtitle, SUBTITLE_SIZE, false);
     scene.text(Text::new(subtitle, (MARGIN, 49.0), SUBTITLE_SIZE).colour(FAINT));
-    for (text, up) in [(note, 32.0), (machine(metadata).as_str(), 15.0)] {
+    let machine = machine(metadata);
+    let notes = note.lines().chain([machine.as_str()]);
+    for (line, text) in notes.rev().enumerate() {
         let text = fit(text, NOTE_SIZE, false);
-        scene.text(Text::new(text, (MARGIN, height - up), NOTE_SIZE).colour(FAINT));
+        let y = height - 15.0 - NOTE_LINE * line as f64;
+        scene.text(Text::new(text, (MARGIN, y), NOTE_SIZE).colour(FAINT));
     }
     scene
 }
@@ -53,6 +58,7 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
     let bytes: Vec<String> = sizes.iter().map(|bytes| bytes.to_string()).collect();
     let bytes = bytes.join(", ");
     let size = match cell.workload.as_str() {
+        _ if metadata.kind == ExperimentKind::Scan => String::new(),
         "tcp-stream" => format!("writes of {bytes} bytes, "),
         "tcp-latency" => format!("messages of {bytes} bytes, "),
         "udp-flood" => format!("payload of {bytes} bytes, "),
@@ -68,7 +74,10 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
         Some(slices) => format!("slices of {} ms", slices.milliseconds),
         None => {
             let rounds = counted(metadata.rounds_done as usize, "round");
-            format!("{rounds} of {} s", metadata.seconds)
+            match metadata.kind {
+                ExperimentKind::Scan => rounds,
+                _ => format!("{rounds} of {} s", metadata.seconds),
+            }
         }
     };
     format!(
@@ -200,6 +209,8 @@ pub fn metric_title(metric: &str) -> &str {
         "p999" => "99.9th percentile of latency",
         "lost_percent" => "lost",
         "queue_drops" => "dropped by the queue",
+        "wall" => "time from start to end",
+        "cpu" => "CPU time of the scanner",
         "cpu_per_packet" => "CPU time of the firewall",
         "rss" => "memory of the firewall",
         "syscalls_per_packet" => "system calls of the firewall",

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A metric over the size of the policy, a line a subject.
+//! A metric over a size, of the policy or of what is scanned, a line a subject.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
 use super::frame::{self, Entry};
-use super::lines::{draw_lines, plot_area};
+use super::lines::{draw_with_intervals, plot_area};
 use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// From this ratio of the largest value to the smallest on, the vertical axis is logarithmic.
-const WIDE: f64 = 20.0;
-
-/// Draws `cells`, which differ in the size of their policy only. None without data.
+/// Draws `cells`, which differ in that size only. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines: Vec<Line> = data
         .metadata
@@ -43,12 +40,9 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         .collect();
     let subtitle = frame::subtitle(&data.metadata, first, &[first.payload_bytes]);
     let intervals = data.intervals_in_words(first, metric);
-    let note = format!("Lines: medians; bands: {intervals}.");
+    let note = format!("Markers and bars: median and {intervals}.");
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
-    let y = match lowest > 0.0 && highest / lowest > WIDE {
-        true => Axis::log(lowest, highest, (area.bottom, area.top)),
-        false => Axis::from_zero(highest, (area.bottom, area.top)),
-    };
+    let y = Axis::for_values(&[lowest, highest], (area.bottom, area.top));
     let mut sizes: Vec<f64> = points().map(|point| point.x).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
@@ -58,9 +52,11 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         (area.left, area.right),
         &frame::axis_title(metric, &unit),
     );
-    let counts = first.policy?.kind.counts();
+    let counts = first
+        .policy
+        .map_or("targets", |policy| policy.kind.counts());
     x.draw_below(&mut scene, (area.top, area.bottom), counts);
-    draw_lines(&mut scene, data, &lines, &x, &y);
+    draw_with_intervals(&mut scene, data, &lines, &x, &y);
     Some(scene)
 }
 
@@ -68,7 +64,9 @@ fn line(data: &Data, cells: &[CellName], subject: &str, metric: &str) -> Option<
     let point = |cell: &CellName| {
         let summary = data.summary(cell, subject, metric)?;
         Some(LinePoint {
-            x: f64::from(cell.policy?.size),
+            x: cell
+                .policy
+                .map_or(cell.payload_bytes as f64, |policy| f64::from(policy.size)),
             median: summary.median,
             low: summary.low,
             high: summary.high,

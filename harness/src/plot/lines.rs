@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What figures with lines share: the area with a legend on its right, lines, bands and markers.
+//! What figures with lines share: the area with a legend on its right, lines, intervals and markers.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
 use super::frame::{self, Entry, BOTTOM, MARGIN, TOP};
+use super::palette::SOLID;
 use super::scene::{Point, Scene};
 
-const WIDTH: f64 = 960.0;
+const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 500.0;
 /// Left of an area: its numbers and the axis label.
 const LEFT: f64 = 82.0;
@@ -14,7 +15,8 @@ const LEFT: f64 = 82.0;
 const BELOW: f64 = 48.0;
 /// The widths of the lowest and of the uppermost line.
 const LINE_WIDTHS: (f64, f64) = (3.2, 1.7);
-const BAND_ALPHA: f64 = 0.13;
+/// Between the markers of two subjects at the same place.
+const BESIDE: f64 = 7.0;
 const MARKER_RADIUS: f64 = 4.6;
 /// Markers a line has, about.
 const MARKERS: usize = 8;
@@ -49,16 +51,8 @@ pub fn plot_area(
     (scene, area)
 }
 
-/// Draws the lines over their bands. Those further up are thinner, so that the ones that they cover show beside them.
+/// Draws the lines. Those further up are thinner, so that the ones that they cover show beside them.
 pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &Axis) {
-    for line in lines {
-        let edge = |value: fn(&LinePoint) -> f64| {
-            let point = move |point: &LinePoint| (x.at(point.x), y.at(value(point)));
-            line.points.iter().map(point)
-        };
-        let band: Vec<Point> = edge(|p| p.high).chain(edge(|p| p.low).rev()).collect();
-        scene.area(band, data.look(&line.subject).colour, BAND_ALPHA);
-    }
     for (index, line) in lines.iter().enumerate() {
         let look = data.look(&line.subject);
         let at = |point: &LinePoint| (x.at(point.x), y.at(point.median));
@@ -74,6 +68,25 @@ pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &
         let first = index * step / lines.len();
         for point in line.points.iter().skip(first).step_by(step) {
             scene.marker((x.at(point.x), y.at(point.median)), MARKER_RADIUS, &look);
+        }
+    }
+}
+
+/// Draws lines with an interval and a marker at each point. Points of different subjects stand beside each other.
+pub fn draw_with_intervals(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &Axis) {
+    let aside = |index: usize| BESIDE * (index as f64 - (lines.len() as f64 - 1.0) / 2.0);
+    for (index, line) in lines.iter().enumerate() {
+        let look = data.look(&line.subject);
+        let at = |point: &LinePoint| (x.at(point.x) + aside(index), y.at(point.median));
+        let points: Vec<Point> = line.points.iter().map(at).collect();
+        scene.path(&points, LINE_WIDTHS.1, look.colour, look.dash);
+        for point in &line.points {
+            let x = x.at(point.x) + aside(index);
+            let interval = [(x, y.at(point.low)), (x, y.at(point.high))];
+            scene.path(&interval, LINE_WIDTHS.1, look.colour, SOLID);
+        }
+        for point in points {
+            scene.marker(point, MARKER_RADIUS, &look);
         }
     }
 }

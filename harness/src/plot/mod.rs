@@ -10,6 +10,7 @@ mod frame;
 mod growth;
 mod lines;
 mod palette;
+mod panels;
 mod percentile;
 mod raster;
 mod scale;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::experiment::{Figure, FigureKind};
+use crate::experiment::{ExperimentKind, Figure, FigureKind};
 use crate::growth::Growth;
 use crate::store::{CellName, Store};
 use crate::summary::main_metric;
@@ -64,6 +65,7 @@ fn draw(data: &Data, plan: &Plan) -> Option<Scene> {
     let cell = plan.cells.first()?;
     match plan.kind {
         FigureKind::Series => series::draw(data, cell, &plan.title),
+        FigureKind::Panels => panels::draw(data, cell, &plan.title),
         FigureKind::Growth => growth::draw(data, &plan.cells, &plan.metric, &plan.title),
         FigureKind::Percentile => percentile::draw(data, cell, &plan.title),
         FigureKind::Dots if plan.cells.len() > 1 || several_queues(data) => {
@@ -80,6 +82,9 @@ fn several_queues(data: &Data) -> bool {
 
 fn plans(data: &Data) -> Vec<Plan> {
     let cells = data.cells();
+    if data.metadata.kind == ExperimentKind::Scan {
+        return plans_of_scans(&cells);
+    }
     match data.metadata.figures.as_slice() {
         [] => plans_of_data(data, &cells),
         figures => figures
@@ -158,6 +163,28 @@ fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
         ));
     }
     plans
+}
+
+/// What a scan costs over the number of its targets, where it was measured with several.
+fn plans_of_scans(cells: &[CellName]) -> Vec<Plan> {
+    let over_targets = |cell: &CellName| {
+        let same = |other: &&CellName| other.workload == cell.workload && other.path == cell.path;
+        cells.iter().filter(same).cloned().collect::<Vec<_>>()
+    };
+    let Some(cells) = cells.iter().map(over_targets).find(|same| same.len() > 1) else {
+        return Vec::new();
+    };
+    let plan = |metric: &str, title: &str| Plan {
+        name: metric.into(),
+        title: title.into(),
+        kind: FigureKind::Growth,
+        metric: metric.into(),
+        cells: cells.clone(),
+    };
+    vec![
+        plan("wall", "One closed port over loopback: time of a scan"),
+        plan("cpu", "One closed port over loopback: CPU time of a scan"),
+    ]
 }
 
 fn growth_plan(data: &Data, growth: Growth) -> Plan {

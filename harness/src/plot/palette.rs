@@ -24,10 +24,55 @@ const BLUE: Rgb = (0, 114, 178);
 const VERMILION: Rgb = (213, 94, 0);
 const REDDISH_PURPLE: Rgb = (204, 121, 167);
 
-/// Warm colours for Rust, cold ones for C, so that a pair of twins is seen as one.
-const RUST: [Rgb; 3] = [VERMILION, ORANGE, REDDISH_PURPLE];
-const C: [Rgb; 3] = [BLUE, SKY_BLUE, BLUISH_GREEN];
-const OTHERS: [Rgb; 3] = [BLUISH_GREEN, REDDISH_PURPLE, ORANGE];
+const BROWN: Rgb = (128, 60, 0);
+const OCHRE: Rgb = (181, 137, 0);
+const NAVY: Rgb = (20, 50, 110);
+const STEEL: Rgb = (96, 125, 170);
+
+/// What is known by its name looks the same in the figures of all results. Warm colours for Rust, cold ones for C, so
+/// that a pair of twins is seen as one. A peer has one colour, and another marker when it is tuned.
+const KNOWN: [(&str, Rgb, Marker); 30] = [
+    (UNFILTERED, BLACK, Marker::Circle),
+    ("accept", FAINT, Marker::Diamond),
+    ("nftables", BLUISH_GREEN, Marker::Cross),
+    ("rust-raw-fast", VERMILION, Marker::Circle),
+    ("c-raw-fast", BLUE, Marker::Square),
+    ("rust-mnl-fast", REDDISH_PURPLE, Marker::Diamond),
+    ("c-mnl-fast", BLUISH_GREEN, Marker::Diamond),
+    ("rust-classic-fast", ORANGE, Marker::Up),
+    ("c-classic-fast", SKY_BLUE, Marker::Up),
+    ("rust-classic-paper", BROWN, Marker::Down),
+    ("c-classic-paper", NAVY, Marker::Down),
+    ("rust-paper-64MiB", OCHRE, Marker::Cross),
+    ("c-paper-64MiB", STEEL, Marker::Cross),
+    ("rust-raw-paper", BROWN, Marker::Circle),
+    ("c-raw-paper", NAVY, Marker::Square),
+    ("rust-mnl-paper", BROWN, Marker::Diamond),
+    ("c-mnl-paper", NAVY, Marker::Diamond),
+    ("libnetfilter_queue", SKY_BLUE, Marker::Circle),
+    ("libnetfilter_queue-tuned", SKY_BLUE, Marker::Diamond),
+    ("nfq", ORANGE, Marker::Circle),
+    ("nfq-tuned", ORANGE, Marker::Diamond),
+    ("nfqueue", REDDISH_PURPLE, Marker::Circle),
+    ("nfqueue-tuned", REDDISH_PURPLE, Marker::Square),
+    ("go-nfqueue", STEEL, Marker::Circle),
+    ("go-nfqueue-tuned", STEEL, Marker::Diamond),
+    ("netfilterqueue", OCHRE, Marker::Circle),
+    ("netfilterqueue-tuned", OCHRE, Marker::Diamond),
+    ("suricata", BROWN, Marker::Square),
+    ("suricata-tuned", BROWN, Marker::Up),
+    ("nfqws", BLUISH_GREEN, Marker::Circle),
+];
+/// Others, in turn.
+const OTHERS: [Rgb; 7] = [
+    BLUISH_GREEN,
+    REDDISH_PURPLE,
+    ORANGE,
+    SKY_BLUE,
+    OCHRE,
+    STEEL,
+    BROWN,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Marker {
@@ -85,63 +130,42 @@ pub fn queues(subject: &str) -> u16 {
 
 /// The look of `subject` among `subjects`, of which it is one.
 pub fn look(subject: &str, subjects: &[String]) -> Look {
-    let index = subjects
-        .iter()
-        .position(|name| name == subject)
-        .unwrap_or(0);
     let base = base_name(subject);
-    let family = family(base);
-    let mut relatives: Vec<&str> = Vec::new();
-    for name in subjects.iter().map(|name| base_name(name)) {
-        if self::family(name) == family && !relatives.contains(&name) {
-            relatives.push(name);
-        }
-    }
-    let place = relatives.iter().position(|name| *name == base).unwrap_or(0);
-    let colour = match family {
-        Family::Unfiltered => BLACK,
-        Family::Accept => FAINT,
-        Family::Rust => RUST[place % RUST.len()],
-        Family::C => C[place % C.len()],
-        Family::Other => OTHERS[place % OTHERS.len()],
-    };
     let hollow = subject.contains('#');
-    let turn = match family {
-        Family::Unfiltered => 0,
-        Family::Accept => 2,
-        // Each further use of the same colours, and each number of queues, has another dash.
-        _ => place / OTHERS.len() + usize::from(hollow) + queues(subject).ilog2() as usize,
+    let known = KNOWN.iter().find(|(name, _, _)| *name == base);
+    let (colour, marker, turn) = match known {
+        Some((name, colour, marker)) => (*colour, *marker, usize::from(*name == "accept") * 2),
+        None => other(base, subjects),
     };
+    // A copy, and each number of queues, has another dash.
+    let turn = turn + usize::from(hollow) + queues(subject).ilog2() as usize;
     Look {
         colour,
-        marker: MARKERS[index % MARKERS.len()],
+        marker,
         dash: DASHES[turn % DASHES.len()],
         hollow,
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Family {
-    Unfiltered,
-    Accept,
-    Rust,
-    C,
-    Other,
-}
-
-fn family(base: &str) -> Family {
-    match base.split('-').next() {
-        _ if base == UNFILTERED => Family::Unfiltered,
-        _ if base == "accept" => Family::Accept,
-        Some("rust") => Family::Rust,
-        Some("c") => Family::C,
-        _ => Family::Other,
+/// The look of what has none of its own, by its place among such. Each further use of the same colours has another dash.
+fn other(base: &str, subjects: &[String]) -> (Rgb, Marker, usize) {
+    let mut others: Vec<&str> = Vec::new();
+    for name in subjects.iter().map(|name| base_name(name)) {
+        let known = KNOWN.iter().any(|(other, _, _)| *other == name);
+        if !known && !others.contains(&name) {
+            others.push(name);
+        }
     }
+    let place = others.iter().position(|name| *name == base).unwrap_or(0);
+    let colour = OTHERS[place % OTHERS.len()];
+    let marker = MARKERS[place % MARKERS.len()];
+    (colour, marker, 2 * (place / OTHERS.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment;
 
     fn looks(names: &[&str]) -> Vec<Look> {
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
@@ -150,41 +174,30 @@ mod tests {
 
     #[test]
     fn no_two_subjects_of_the_shipped_experiments_look_alike() {
-        let twins = [
-            "none",
-            "accept",
-            "rust-raw-fast",
-            "c-raw-fast",
-            "rust-raw-fast#2",
-            "c-classic-paper",
-        ];
-        let backends = [
-            "none",
-            "rust-classic-fast",
-            "c-classic-fast",
-            "rust-mnl-fast",
-            "c-mnl-fast",
-            "rust-raw-fast",
-            "c-raw-fast",
-            "rust-raw-fast#2",
-        ];
-        let scale = [
-            "none",
-            "rust-raw-fast",
-            "rust-raw-fast@2",
-            "rust-raw-fast@4",
-            "c-raw-fast",
-            "c-raw-fast@2",
-            "c-raw-fast@4",
-        ];
-        for names in [&twins[..], &backends, &scale] {
-            let looks = looks(names);
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        for file in experiment::files(&folder).unwrap() {
+            let experiment = experiment::Experiment::read(&file).unwrap();
+            let names: Vec<String> = experiment.subjects.iter().map(|s| s.name()).collect();
+            let looks: Vec<Look> = names.iter().map(|name| look(name, &names)).collect();
             for (index, look) in looks.iter().enumerate() {
-                let alike = |other: &&Look| (other.colour, other.dash) == (look.colour, look.dash);
-                let first = looks.iter().position(|other| alike(&other));
+                let first = looks.iter().position(|other| other == look);
                 assert_eq!(first, Some(index), "{names:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_subject_looks_the_same_in_all_experiments() {
+        let all = [
+            &["none", "c-raw-fast", "rust-raw-fast"][..],
+            &["rust-raw-fast", "a-peer", "accept", "c-raw-fast"],
+        ];
+        let found = all.map(|names| {
+            let looks = looks(names);
+            let of = |name| looks[names.iter().position(|other| *other == name).unwrap()];
+            ["rust-raw-fast", "c-raw-fast"].map(of)
+        });
+        assert_eq!(found[0], found[1]);
     }
 
     #[test]
@@ -193,7 +206,7 @@ mod tests {
             "none",
             "rust-raw-fast",
             "c-raw-fast",
-            "suricata",
+            "a-peer",
             "rust-raw-fast#2",
         ]);
         assert_eq!(looks[0].colour, BLACK);

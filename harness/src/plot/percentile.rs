@@ -2,7 +2,7 @@
 //! Latency over the percentile, each nine as wide as the one before.
 
 use super::axis::Axis;
-use super::data::{band_in_words, Data, Line};
+use super::data::{lines_in_words, Data, Line};
 use super::frame::{self, Entry};
 use super::lines::{draw_lines, plot_area};
 use super::scene::Scene;
@@ -17,12 +17,12 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let (mut lines, unit) = data.percentile_lines(cell);
     for line in &mut lines {
         line.points
-            .retain(|point| point.x <= HIGHEST + 1e-9 && point.low > 0.0);
+            .retain(|point| point.x <= HIGHEST + 1e-9 && point.median > 0.0);
     }
     lines.retain(|line| !line.points.is_empty());
     let points = || lines.iter().flat_map(|line| &line.points);
-    let lowest = points().map(|point| point.low).reduce(f64::min)?;
-    let highest = points().map(|point| point.high).fold(lowest, f64::max);
+    let lowest = points().map(|point| point.median).reduce(f64::min)?;
+    let highest = points().map(|point| point.median).fold(lowest, f64::max);
     let last = points().map(|point| point.x).fold(0.0, f64::max);
     let entries: Vec<Entry> = lines
         .iter()
@@ -31,7 +31,7 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let subtitle = frame::subtitle(&data.metadata, cell, &[cell.payload_bytes]);
     let note = match data.metadata.slices_of(&cell.workload) {
         Some(_) => "Lines: all requests of all slices.".into(),
-        None => band_in_words(data.metadata.rounds_done as usize),
+        None => lines_in_words(data.metadata.rounds_done as usize),
     };
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let y = Axis::log(lowest, highest, (area.bottom, area.top));

@@ -4,7 +4,7 @@
 use super::axis::Axis;
 use super::data::Data;
 use super::frame::{self, Entry, BOTTOM, MARGIN, TOP};
-use super::palette::{base_name, queues, Look, BLACK, DASHED, SOLID};
+use super::palette::{base_name, queues, Look, DASHED, SOLID};
 use super::scene::{Anchor, Point, Scene, Text};
 use crate::store::{CellName, Summary};
 
@@ -28,198 +28,240 @@ struct Line<'a> {
     points: Vec<(f64, &'a Summary)>,
 }
 
+/// What one figure shows.
+struct Figure<'a> {
+    data: &'a Data,
+    /// The smallest first.
+    cells: Vec<&'a CellName>,
+    subjects: Vec<&'a str>,
+    metric: &'a str,
+    unit: &'a str,
+}
+
 /// Draws `cells`, which differ in the size only. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
-    let mut cells: Vec<&CellName> = cells.iter().collect();
-    cells.retain(|cell| !data.subjects_with(cell, metric).is_empty());
-    cells.sort_by_key(|cell| cell.payload_bytes);
-    let first = *cells.first()?;
-    let shown = |subject: &&String| {
-        let there = |cell: &&CellName| data.summary(cell, subject, metric).is_some();
-        original(subject) && cells.iter().any(there)
-    };
-    let subjects: Vec<&String> = data.metadata.subjects.iter().filter(shown).collect();
-    let summaries = || {
-        let all = cells
-            .iter()
-            .flat_map(|cell| subjects.iter().map(move |s| (cell, s)));
-        all.filter_map(|(cell, subject)| data.summary(cell, subject, metric))
-    };
-    let unit = summaries()
-        .next()
-        .map_or("", |summary| summary.unit.as_str());
-    let largest = summaries().map(|summary| summary.high).fold(0.0, f64::max);
-    let by_size = cells.len() > 1;
-    let by_queues = subjects.iter().any(|subject| queues(subject) > 1);
-    let sizes: Vec<usize> = cells.iter().map(|cell| cell.payload_bytes).collect();
-    let entries: Vec<Entry> = subjects
-        .iter()
-        .map(|subject| Entry::subject(subject, String::new(), data.look(subject)))
-        .collect();
+    let figure = Figure::new(data, cells, metric)?;
+    let (by_size, by_queues) = (figure.is_by_size(), figure.is_by_queues());
     let part = |there: bool, height: f64| if there { height } else { 0.0 };
     let height = TOP
         + part(by_size, BY_SIZE_HEIGHT + BELOW)
-        + part(by_queues, NAME + BY_QUEUES_HEIGHT + BELOW)
+        + part(by_size && by_queues, NAME)
+        + part(by_queues, BY_QUEUES_HEIGHT + BELOW)
         + BOTTOM;
-    let subtitle = frame::subtitle(&data.metadata, first, &sizes);
-    let baseline = &data.metadata.baseline;
-    let dashed = match by_queues && subjects.contains(&baseline) {
-        true => format!(" Dashed line below: {baseline}."),
-        false => String::new(),
-    };
-    let copies = match data
-        .metadata
-        .subjects
-        .iter()
-        .all(|subject| original(subject))
-    {
-        true => "",
-        false => " Copies (#2) are left out.",
-    };
-    let note = format!(
-        "Markers and bars: median and {}.{dashed}{copies}",
-        data.intervals_in_words(first, metric)
-    );
+    let sizes: Vec<usize> = figure.cells.iter().map(|cell| cell.payload_bytes).collect();
+    let subtitle = frame::subtitle(&data.metadata, figure.cells[0], &sizes);
+    let note = figure.note();
     let mut scene = frame::scene((WIDTH, height), title, &subtitle, &note, &data.metadata);
+    let entries = figure.entries();
     let right = WIDTH - MARGIN - frame::legend_width(&entries);
     frame::draw_legend(&mut scene, (right, TOP - 4.0), &entries);
-    let label = frame::axis_title(metric, unit);
+    let edges = (LEFT, right - 24.0);
     let mut top = TOP;
     if by_size {
-        let bottom = top + BY_SIZE_HEIGHT;
-        let y = Axis::from_zero(largest, (bottom, top));
-        let values: Vec<f64> = sizes.iter().map(|bytes| *bytes as f64).collect();
-        let mut x = Axis::at_values(&values, (LEFT, right - 24.0));
-        x.thin_out(6.0);
-        y.draw_left(&mut scene, (LEFT, right - 24.0), &label);
-        x.draw_below(
-            &mut scene,
-            (top, bottom),
-            "payload of a datagram or write (bytes)",
-        );
-        let lines = subjects
-            .iter()
-            .map(|subject| size_line(data, &cells, subject, metric));
-        draw_lines(&mut scene, &lines.collect::<Vec<_>>(), &x, &y);
-        top = bottom + BELOW + NAME;
+        figure.draw_by_size(&mut scene, edges, top);
+        top += BY_SIZE_HEIGHT + BELOW + NAME;
     }
     if by_queues {
-        let area = (LEFT, right - 24.0);
-        draw_by_queues(
-            &mut scene,
-            data,
-            &cells,
-            &subjects,
-            metric,
-            (area, top, &frame::short_title(metric, unit)),
-        );
+        figure.draw_by_queues(&mut scene, edges, top);
     }
     Some(scene)
+}
+
+impl<'a> Figure<'a> {
+    fn new(data: &'a Data, cells: &'a [CellName], metric: &'a str) -> Option<Figure<'a>> {
+        let mut cells: Vec<&CellName> = cells.iter().collect();
+        cells.retain(|cell| !data.subjects_with(cell, metric).is_empty());
+        cells.sort_by_key(|cell| cell.payload_bytes);
+        let shown = |subject: &&str| {
+            let there = |cell: &&CellName| data.summary(cell, subject, metric).is_some();
+            original(subject) && cells.iter().any(there)
+        };
+        let subjects = data.metadata.subjects.iter().map(String::as_str);
+        let subjects: Vec<&str> = subjects.filter(shown).collect();
+        let unit = subjects
+            .iter()
+            .find_map(|subject| data.summary(cells.first()?, subject, metric))
+            .map_or("", |summary| summary.unit.as_str());
+        (!cells.is_empty()).then_some(Figure {
+            data,
+            cells,
+            subjects,
+            metric,
+            unit,
+        })
+    }
+
+    fn is_by_size(&self) -> bool {
+        self.cells.len() > 1
+    }
+
+    fn is_by_queues(&self) -> bool {
+        self.subjects.iter().any(|subject| queues(subject) > 1)
+    }
+
+    /// What is seen, and nothing else: without the sizes, a program with all its numbers of queues is one line.
+    fn entries(&self) -> Vec<Entry> {
+        let entry = |subject: &str| {
+            let look = self.data.look(subject);
+            Entry::subject(subject, String::new(), look)
+        };
+        if self.is_by_size() {
+            return self.subjects.iter().map(|subject| entry(subject)).collect();
+        }
+        let level = |subject: &str| Entry {
+            dash: DASHED,
+            look: None,
+            ..entry(subject)
+        };
+        let levels = self.without_queues().into_iter().map(level);
+        levels
+            .chain(self.programs().into_iter().map(entry))
+            .collect()
+    }
+
+    fn note(&self) -> String {
+        let data = self.data;
+        let levels = self.without_queues();
+        let dashed = match self.is_by_queues() && !levels.is_empty() {
+            true => format!(" Dashed, by queues: {}.", levels.join(", ")),
+            false => String::new(),
+        };
+        let mut all = data.metadata.subjects.iter();
+        let copies = match all.all(|subject| original(subject)) {
+            true => "",
+            false => " Copies (#2) are left out.",
+        };
+        let intervals = data.intervals_in_words(self.cells[0], self.metric);
+        format!("Markers and bars: median and {intervals}.{dashed}{copies}")
+    }
+
+    /// The names of what was measured with several numbers of queues.
+    fn programs(&self) -> Vec<&'a str> {
+        let mut programs: Vec<&str> = Vec::new();
+        for subject in self.subjects.iter().filter(|subject| queues(subject) > 1) {
+            if !programs.contains(&base_name(subject)) {
+                programs.push(base_name(subject));
+            }
+        }
+        programs
+    }
+
+    /// What has no queue, or was measured with one only.
+    fn without_queues(&self) -> Vec<&'a str> {
+        let programs = self.programs();
+        let subjects = self.subjects.iter().copied();
+        let level = |subject: &&str| !programs.contains(&base_name(subject));
+        subjects.filter(level).collect()
+    }
+
+    /// A vertical axis for all values.
+    fn axis(&self, (bottom, top): (f64, f64)) -> Axis {
+        let all = self.cells.iter().flat_map(|cell| {
+            let summary = |subject: &&str| self.data.summary(cell, subject, self.metric);
+            self.subjects.iter().filter_map(summary)
+        });
+        let values: Vec<f64> = all.flat_map(|s| [s.low, s.median, s.high]).collect();
+        Axis::for_values(&values, (bottom, top))
+    }
+
+    fn draw_by_size(&self, scene: &mut Scene, (left, right): (f64, f64), top: f64) {
+        let bottom = top + BY_SIZE_HEIGHT;
+        let y = self.axis((bottom, top));
+        let sizes = self.cells.iter().map(|cell| cell.payload_bytes as f64);
+        let mut x = Axis::at_values(&sizes.collect::<Vec<_>>(), (left, right));
+        x.thin_out(6.0);
+        let label = frame::axis_title(self.metric, self.unit);
+        y.draw_left(scene, (left, right), &label);
+        x.draw_below(scene, (top, bottom), size_label(&self.cells[0].workload));
+        let lines = self.subjects.iter().map(|subject| self.size_line(subject));
+        draw_lines(scene, &lines.collect::<Vec<_>>(), &x, &y);
+    }
+
+    fn size_line(&self, subject: &str) -> Line<'a> {
+        let point = |cell: &&CellName| {
+            let summary = self.data.summary(cell, subject, self.metric)?;
+            Some((cell.payload_bytes as f64, summary))
+        };
+        Line {
+            look: self.data.look(subject),
+            points: self.cells.iter().filter_map(point).collect(),
+        }
+    }
+
+    /// A row of small areas, one for each size, with the same vertical axis.
+    fn draw_by_queues(&self, scene: &mut Scene, (left, right): (f64, f64), top: f64) {
+        let bottom = top + BY_QUEUES_HEIGHT;
+        let mut counts: Vec<u16> = self.subjects.iter().map(|name| queues(name)).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let counts: Vec<f64> = counts.into_iter().map(f64::from).collect();
+        let y = self.axis((bottom, top));
+        let count = self.cells.len() as f64;
+        let width = (right - left - GAP * (count - 1.0)) / count;
+        for (index, cell) in self.cells.iter().enumerate() {
+            let from = left + (width + GAP) * index as f64;
+            let edges = (from, from + width);
+            let x = Axis::at_values(&counts, edges);
+            // The numbers stand at the first area of a row only.
+            match index {
+                0 => y.draw_left(scene, edges, &frame::short_title(self.metric, self.unit)),
+                _ => y.draw_grid(scene, edges),
+            }
+            let middle = index == self.cells.len() / 2;
+            let label = if middle { "queues" } else { "" };
+            x.draw_below(scene, (top, bottom), label);
+            if self.is_by_size() {
+                let name = format!("{} bytes", cell.payload_bytes);
+                let name = Text::new(name, (from + width / 2.0, top - 11.0), NAME_SIZE);
+                scene.text(name.anchor(Anchor::Middle));
+            }
+            self.draw_levels(scene, cell, edges, &y);
+            let programs = self.programs().into_iter();
+            let lines = programs.map(|program| self.queue_line(cell, program));
+            draw_lines(scene, &lines.collect::<Vec<_>>(), &x, &y);
+        }
+    }
+
+    /// What has no number of queues is a level through the whole area.
+    fn draw_levels(&self, scene: &mut Scene, cell: &CellName, edges: (f64, f64), y: &Axis) {
+        for subject in self.without_queues() {
+            if let Some(summary) = self.data.summary(cell, subject, self.metric) {
+                let at = y.at(summary.median);
+                let colour = self.data.look(subject).colour;
+                scene.path(&[(edges.0, at), (edges.1, at)], 1.4, colour, DASHED);
+            }
+        }
+    }
+
+    fn queue_line(&self, cell: &CellName, program: &str) -> Line<'a> {
+        let own = self
+            .subjects
+            .iter()
+            .filter(|name| base_name(name) == program);
+        let point = |subject: &&str| {
+            let summary = self.data.summary(cell, subject, self.metric)?;
+            Some((f64::from(queues(subject)), summary))
+        };
+        Line {
+            look: self.data.look(program),
+            points: own.filter_map(point).collect(),
+        }
+    }
+}
+
+/// What the sizes of a load are of.
+fn size_label(workload: &str) -> &'static str {
+    match workload {
+        "udp-flood" | "tcp-stream" => "payload of a datagram or write (bytes)",
+        "dump" => "parts of an answer",
+        "verdict" | "verdicts" => "bytes of a packet",
+        _ => "bytes of a message",
+    }
 }
 
 /// A copy of a subject shows the noise of a run. Among many lines it would be one of them only.
 fn original(subject: &str) -> bool {
     !subject.contains('#')
-}
-
-fn size_line<'a>(data: &'a Data, cells: &[&CellName], subject: &str, metric: &str) -> Line<'a> {
-    let point = |cell: &&CellName| {
-        let summary = data.summary(cell, subject, metric)?;
-        Some((cell.payload_bytes as f64, summary))
-    };
-    Line {
-        look: data.look(subject),
-        points: cells.iter().filter_map(point).collect(),
-    }
-}
-
-/// A row of small areas, one for each size, with the same vertical axis.
-fn draw_by_queues(
-    scene: &mut Scene,
-    data: &Data,
-    cells: &[&CellName],
-    subjects: &[&String],
-    metric: &str,
-    ((left, right), top, label): ((f64, f64), f64, &str),
-) {
-    let bottom = top + BY_QUEUES_HEIGHT;
-    let mut counts: Vec<u16> = subjects.iter().map(|subject| queues(subject)).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let counts: Vec<f64> = counts.into_iter().map(f64::from).collect();
-    let programs = programs(subjects);
-    let baseline = &data.metadata.baseline;
-    let in_rows = subjects
-        .iter()
-        .filter(|subject| *subject == &baseline || programs.contains(&base_name(subject)));
-    let in_rows: Vec<_> = in_rows.collect();
-    let highs = cells.iter().flat_map(|cell| {
-        in_rows
-            .iter()
-            .filter_map(|subject| data.summary(cell, subject, metric))
-            .map(|s| s.high)
-    });
-    let y = Axis::from_zero(highs.fold(0.0, f64::max), (bottom, top));
-    let width = (right - left - GAP * (cells.len() as f64 - 1.0)) / cells.len() as f64;
-    for (index, cell) in cells.iter().enumerate() {
-        let from = left + (width + GAP) * index as f64;
-        let x = Axis::at_values(&counts, (from, from + width));
-        draw_left(
-            scene,
-            &y,
-            (from, from + width),
-            if index == 0 { label } else { "" },
-        );
-        x.draw_below(
-            scene,
-            (top, bottom),
-            if index == cells.len() / 2 {
-                "queues"
-            } else {
-                ""
-            },
-        );
-        let name = format!("{} bytes", cell.payload_bytes);
-        let name = Text::new(name, (from + width / 2.0, top - 11.0), NAME_SIZE);
-        scene.text(name.anchor(Anchor::Middle));
-        if let Some(summary) = data.summary(cell, baseline, metric) {
-            let at = y.at(summary.median);
-            scene.path(&[(from, at), (from + width, at)], 1.4, BLACK, DASHED);
-        }
-        let lines = programs.iter().map(|program| {
-            let own = subjects
-                .iter()
-                .filter(|subject| base_name(subject) == *program);
-            let point = |subject: &&String| {
-                let summary = data.summary(cell, subject, metric)?;
-                Some((f64::from(queues(subject)), summary))
-            };
-            Line {
-                look: data.look(program),
-                points: own.filter_map(point).collect(),
-            }
-        });
-        draw_lines(scene, &lines.collect::<Vec<_>>(), &x, &y);
-    }
-}
-
-/// The numbers stand at the first area of a row only.
-fn draw_left(scene: &mut Scene, y: &Axis, edges: (f64, f64), label: &str) {
-    match label {
-        "" => y.draw_grid(scene, edges),
-        label => y.draw_left(scene, edges, label),
-    }
-}
-
-/// The names of what was measured with several numbers of queues.
-fn programs<'a>(subjects: &[&'a String]) -> Vec<&'a str> {
-    let mut programs: Vec<&str> = Vec::new();
-    for subject in subjects.iter().filter(|subject| queues(subject) > 1) {
-        if !programs.contains(&base_name(subject)) {
-            programs.push(base_name(subject));
-        }
-    }
-    programs
 }
 
 fn draw_lines(scene: &mut Scene, lines: &[Line], x: &Axis, y: &Axis) {
@@ -241,5 +283,18 @@ fn draw_lines(scene: &mut Scene, lines: &[Line], x: &Axis, y: &Axis) {
                 &line.look,
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_label;
+
+    #[test]
+    fn sizes_are_named_by_what_they_are_of() {
+        assert!(size_label("udp-flood").starts_with("payload of a datagram"));
+        assert_eq!(size_label("dump"), "parts of an answer");
+        assert_eq!(size_label("verdicts"), "bytes of a packet");
+        assert_eq!(size_label("echo"), "bytes of a message");
     }
 }

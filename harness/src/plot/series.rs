@@ -2,7 +2,7 @@
 //! A value over the seconds of a load, in the form of the published figure.
 
 use super::axis::Axis;
-use super::data::{band_in_words, Data, Line};
+use super::data::{lines_in_words, Data, Line};
 use super::frame::{self, Entry};
 use super::lines::{draw_lines, plot_area, Area};
 use super::palette::{REFERENCE, REFERENCE_DASHES};
@@ -35,12 +35,12 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let subtitle = frame::subtitle(&data.metadata, cell, &[cell.payload_bytes]);
     let note = match data.metadata.slices_of(&cell.workload) {
         Some(_) => "Lines: the slices, those of a round at the same time.".into(),
-        None => band_in_words(data.metadata.rounds_done as usize),
+        None => lines_in_words(data.metadata.rounds_done as usize),
     };
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let highs = lines
         .iter()
-        .flat_map(|line| line.points.iter().map(|point| point.high));
+        .flat_map(|line| line.points.iter().map(|point| point.median));
     let largest = highs
         .chain(references.iter().map(|r| r.value))
         .fold(0.0, f64::max);
@@ -48,7 +48,7 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
         .iter()
         .flat_map(|line| line.points.iter().map(|point| point.x));
     let y = Axis::from_zero(largest, (area.bottom, area.top));
-    let x = Axis::from_zero(seconds.fold(0.0, f64::max), (area.left, area.right));
+    let x = Axis::until(seconds.fold(0.0, f64::max), (area.left, area.right));
     y.draw_left(
         &mut scene,
         (area.left, area.right),

@@ -9,6 +9,7 @@ use serde_json::{json, Value};
 
 use super::scene::PNG_SCALE;
 use super::*;
+use crate::metadata::Metadata;
 use crate::store::Sample;
 use crate::summary::summarize;
 use made::{Folder, Made};
@@ -266,7 +267,7 @@ fn growth_is_drawn_over_the_sizes() {
     assert_eq!(names, ["rate", "cpu"]);
     for (name, scene) in &drawn {
         check_texts(name, scene);
-        for wanted in ["10", "100", "10000", "rules `ip saddr X drop`"] {
+        for wanted in ["10", "100", "10000", "rules “ip saddr X drop”"] {
             assert!(says(scene, wanted), "{name}: {wanted}");
         }
     }
@@ -315,5 +316,92 @@ fn long_names_and_many_subjects_find_room() {
     let folder = made.write("long");
     for (name, scene) in scenes(&folder) {
         check_texts(&name, &scene);
+    }
+}
+
+#[test]
+fn each_subject_has_an_area_of_its_own_where_values_span_much() {
+    let mut made = twins();
+    made.figures = json!([figure("areas", "panels", "tcp-stream")]);
+    made.references = json!([
+        {"label": "published", "workload": "tcp-stream", "metric": "throughput", "value": 31.2},
+    ]);
+    let folder = made.write("panels");
+    let scene = scene(&folder, "areas");
+    check_texts("areas", &scene);
+    assert!(TWINS.iter().all(|subject| says(&scene, subject)));
+    // 0.023 beside 12: by powers, with the value in numbers.
+    assert!(says(&scene, "0.1") && says(&scene, "0.023 Gbit/s"));
+    let note = "Lines: median of 3 rounds; bands: from the smallest to the largest. Dashed: median of none. \
+                Grey: published (31.2 Gbit/s).";
+    assert!(says(&scene, note));
+}
+
+#[test]
+fn what_is_not_drawn_is_in_no_legend() {
+    let made = Made {
+        subjects: &["none", "accept", "rust-raw-fast", "rust-raw-fast@2"],
+        payload_bytes: &[0],
+        figures: json!([figure("queues", "dots", "udp-flood")]),
+        references: json!([]),
+    };
+    let folder = made.write("legend");
+    let scene = scene(&folder, "queues");
+    check_texts("queues", &scene);
+    // One line over both numbers of queues, a level for what has none, and no size that there isn't.
+    assert!(says(&scene, "rust-raw-fast") && says(&scene, "accept"));
+    assert!(!says(&scene, "rust-raw-fast@2") && !says(&scene, "0 bytes"));
+}
+
+#[test]
+fn a_ratio_above_1_is_explained() {
+    let made = Made {
+        subjects: &["none", "rust-raw-fast"],
+        payload_bytes: &[64],
+        figures: json!([]),
+        references: json!([]),
+    };
+    let folder = made.write("above");
+    let explained = |name: &str| {
+        let scene = scene(&folder, name);
+        let found = scene
+            .texts()
+            .any(|text| text.text.contains("no merit of filtering"));
+        check_texts(name, &scene);
+        found
+    };
+    assert!(explained("tcp-stream-loopback-dots"));
+    // A latency above that of none is worse.
+    assert!(!explained("tcp-latency-loopback-dots"));
+}
+
+#[test]
+fn scans_are_drawn_over_their_targets() {
+    let mut made = twins();
+    made.payload_bytes = &[256, 4096, 65536];
+    let folder = made.write("scans");
+    let store = Store::open(&folder.0);
+    let mut metadata = Metadata::read(&folder.0).unwrap();
+    metadata.kind = ExperimentKind::Scan;
+    metadata.write(&store).unwrap();
+    let samples: Vec<Sample> = store.read().unwrap();
+    let streams = samples.into_iter().filter(|s| s.metric == "throughput");
+    let scans = streams.map(|sample| Sample {
+        workload: "closed".into(),
+        metric: "wall".into(),
+        unit: "s".into(),
+        ..sample
+    });
+    let scans: Vec<Sample> = scans.collect();
+    store.rewrite(&scans).unwrap();
+    store.rewrite(&summarize(&scans, "")).unwrap();
+    let scene = scene(&folder, "wall");
+    check_texts("wall", &scene);
+    for wanted in [
+        "targets",
+        "time from start to end (s)",
+        "closed over loopback, 3 rounds",
+    ] {
+        assert!(says(&scene, wanted), "{wanted}");
     }
 }

@@ -4,7 +4,7 @@
 //! Only its TCP bandwidth fits here. Its connection test keeps each connection open for two seconds at the
 //! server, which runs out of file descriptors within one second; its UDP test does not count what was lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context};
@@ -14,7 +14,9 @@ use super::child::{wait_for_listener, Child, Ended};
 use super::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::load::GRACE;
 
-const CURE: &str = "build it from github.com/microsoft/ethr and give it with --ethr PATH";
+const CURE: &str = "run make ethr, or give it with --ethr PATH";
+/// What `make ethr` leaves in the folder of programs.
+const PROGRAM: &str = "ethr";
 /// Its server writes a row at the end of each second, a little after the client may have ended.
 const LAST_ROW: Duration = Duration::from_millis(1500);
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
@@ -35,9 +37,10 @@ struct Abilities {
 }
 
 impl Ethr {
-    /// `path` is what --ethr gives; without it `ethr` is searched for in PATH.
-    pub fn find(path: Option<PathBuf>) -> anyhow::Result<Ethr> {
-        let program = path.unwrap_or_else(|| "ethr".into());
+    /// `path` is what --ethr gives; without it the folder of programs is searched, then PATH.
+    pub fn find(path: Option<PathBuf>, bin_dir: &Path) -> anyhow::Result<Ethr> {
+        let built = Some(bin_dir.join(PROGRAM)).filter(|file| file.is_file());
+        let program = path.or(built).unwrap_or_else(|| PROGRAM.into());
         let mut command = std::process::Command::new(&program);
         command.arg("-h");
         let help = Child::spawn(command, CURE)?.wait(Instant::now() + GRACE)?;

@@ -7,9 +7,9 @@ use anyhow::{bail, Result};
 
 use super::outcome::{Slice, SlicedOutcome};
 use crate::cost::Rest;
-use crate::firewall::Firewall;
 use crate::load::{self, Aim, Traffic};
 use crate::measure::{incidents, Ground, Site, PORT};
+use crate::program::Program;
 use crate::schedule::Cell;
 use crate::subject::Subject;
 use testbed::proc;
@@ -18,21 +18,21 @@ use testbed::queue::{self, QueueTotal};
 /// A subject and its ground.
 pub struct Lane<'a> {
     subject: &'a Subject,
-    program: Option<Program>,
+    guest: Option<Guest>,
     // Dropped last: the namespaces outlive what runs in them.
     ground: Ground,
 }
 
-/// The firewall of a subject that has one.
-struct Program {
-    firewall: Firewall,
+/// The program of a subject that has one.
+struct Guest {
+    program: Program,
     rest: Rest,
     before: QueueTotal,
 }
 
-impl Program {
+impl Guest {
     fn queues(&self, subject: &Subject) -> Result<QueueTotal> {
-        let rows = queue::queues(self.firewall.pid(), subject.queues)?;
+        let rows = queue::queues(self.program.pid(), subject.queues)?;
         Ok(QueueTotal::of(&rows))
     }
 }
@@ -42,23 +42,23 @@ impl<'a> Lane<'a> {
     pub fn start(site: &Site, subject: &'a Subject, cell: &Cell) -> Result<Lane<'a>> {
         let ground = Ground::new(site, cell.route)?;
         site.load_rules(&ground, subject, cell)?;
-        let program = match site.start(&ground, subject, cell)? {
+        let guest = match site.start(&ground, subject, cell)? {
             None => None,
-            Some(firewall) => {
-                let rest = Rest::of(firewall.pid())?;
-                rest.begin(firewall.pid())?;
-                let mut program = Program {
-                    firewall,
+            Some(program) => {
+                let rest = Rest::of(program.pid())?;
+                rest.begin(program.pid())?;
+                let mut guest = Guest {
+                    program,
                     rest,
                     before: QueueTotal::default(),
                 };
-                program.before = program.queues(subject)?;
-                Some(program)
+                guest.before = guest.queues(subject)?;
+                Some(guest)
             }
         };
         Ok(Lane {
             subject,
-            program,
+            guest,
             ground,
         })
     }
@@ -67,27 +67,32 @@ impl<'a> Lane<'a> {
         self.subject.name()
     }
 
+    /// Whether the others are measured on without it.
+    pub fn is_optional(&self) -> bool {
+        self.subject.is_optional()
+    }
+
     pub fn ground(&self) -> &Ground {
         &self.ground
     }
 
-    pub fn firewall(&self) -> Option<&Firewall> {
-        self.program.as_ref().map(|program| &program.firewall)
+    pub fn program(&self) -> Option<&Program> {
+        self.guest.as_ref().map(|guest| &guest.program)
     }
 
     /// Stops the program; adds what is known of the whole load.
     pub fn end(mut self, outcome: &mut SlicedOutcome, index: usize) -> Result<()> {
-        let Some(mut program) = self.program.take() else {
+        let Some(mut guest) = self.guest.take() else {
             return Ok(());
         };
-        program.rest.end(program.firewall.pid())?;
-        program.firewall.check_running()?;
-        let after = program.queues(self.subject)?;
-        let dropped = after.dropped.saturating_sub(program.before.dropped);
+        guest.rest.end(guest.program.pid())?;
+        guest.program.check_running()?;
+        let after = guest.queues(self.subject)?;
+        let dropped = after.dropped.saturating_sub(guest.before.dropped);
         let whole = &mut outcome.wholes[index];
         whole.queue_drops = Some(dropped);
-        whole.memory_mib = Some(proc::peak_memory_mib(program.firewall.pid())?);
-        let ended = program.firewall.stop()?;
+        whole.memory_mib = Some(proc::peak_memory_mib(guest.program.pid())?);
+        let ended = guest.program.stop()?;
         let name = self.name();
         let said = incidents(self.subject, &ended).into_iter();
         outcome
@@ -130,6 +135,10 @@ impl<'a> Sending<'a> {
         self.lane.name()
     }
 
+    pub fn is_optional(&self) -> bool {
+        self.lane.is_optional()
+    }
+
     pub fn receiver_drops(&self) -> Result<u64> {
         self.traffic.receiver_drops()
     }
@@ -163,38 +172,38 @@ impl<'a> Sending<'a> {
 }
 
 /// While this lives, the program runs; then it rests.
-struct Running<'a>(Option<&'a Program>);
+struct Running<'a>(Option<&'a Guest>);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if let Some(program) = self.0 {
+        if let Some(guest) = self.0 {
             // One that has ended or does not stop is found by the next reading.
-            let _ = program.rest.begin(program.firewall.pid());
+            let _ = guest.rest.begin(guest.program.pid());
         }
     }
 }
 
 impl Lane<'_> {
     fn running(&self) -> Result<Running<'_>> {
-        if let Some(program) = &self.program {
-            program.rest.end(program.firewall.pid())?;
+        if let Some(guest) = &self.guest {
+            guest.rest.end(guest.program.pid())?;
         }
-        Ok(Running(self.program.as_ref()))
+        Ok(Running(self.guest.as_ref()))
     }
 
     /// Nanoseconds of CPU and what the queues count, of a program at rest.
     fn reading(&self) -> Result<Option<(u64, QueueTotal)>> {
-        let reading = |program: &Program| {
-            let cpu = program.rest.begin(program.firewall.pid())?;
-            Ok((cpu, program.queues(self.subject)?))
+        let reading = |guest: &Guest| {
+            let cpu = guest.rest.begin(guest.program.pid())?;
+            Ok((cpu, guest.queues(self.subject)?))
         };
-        self.program.as_ref().map(reading).transpose()
+        self.guest.as_ref().map(reading).transpose()
     }
 
     fn emptied(&self) -> Result<bool> {
-        match &self.program {
+        match &self.guest {
             None => Ok(true),
-            Some(program) => Ok(program.queues(self.subject)?.waiting == 0),
+            Some(guest) => Ok(guest.queues(self.subject)?.waiting == 0),
         }
     }
 }

@@ -52,7 +52,11 @@ pub fn measure(
         Ok(())
     })?;
     for (index, lane) in lanes.drain(..).enumerate() {
-        lane.end(&mut outcome, index)?;
+        let (name, optional) = (lane.name(), lane.is_optional());
+        match lane.end(&mut outcome, index) {
+            Err(error) if optional => outcome.incidents.push(format!("{name}: {error:#}")),
+            ended => ended?,
+        }
     }
     Ok(outcome)
 }
@@ -91,26 +95,36 @@ fn rounds(sendings: &mut [Sending], slices: &Slices, outcome: &mut SlicedOutcome
         Instant::now(),
         Duration::from_secs(slices.most_seconds.into()),
     );
-    let mut failures_in_a_row = 0;
+    let mut failures_in_a_row = vec![0; sendings.len()];
     for number in 1..=slices.rounds + WARM_UP_ROUNDS {
         let counted = number.checked_sub(WARM_UP_ROUNDS).filter(|n| *n > 0);
         for (place, index) in slice_order(number, sendings.len(), slices.order).enumerate() {
+            if failures_in_a_row[index] == FAILURES_IN_A_ROW {
+                continue;
+            }
             match sendings[index].slice(slices.settle(), slices.slice()) {
                 Ok(slice) => {
-                    failures_in_a_row = 0;
+                    failures_in_a_row[index] = 0;
                     if let Some(round) = counted {
                         outcome.add(round, place as u32 + 1, index, slice)?;
                     }
                 }
                 Err(_) if interrupt::interrupted() => return Ok(()),
                 Err(error) => {
-                    failures_in_a_row += 1;
-                    let what = format!("round {number}, {}: {error:#}", sendings[index].name());
+                    failures_in_a_row[index] += 1;
+                    let name = sendings[index].name();
+                    let what = format!("round {number}, {name}: {error:#}");
                     outcome.incidents.push(what);
-                    if failures_in_a_row == FAILURES_IN_A_ROW {
-                        let words = format!("{FAILURES_IN_A_ROW} slices in a row failed");
+                    if failures_in_a_row[index] < FAILURES_IN_A_ROW {
+                        continue;
+                    }
+                    let words = format!("{name}: {FAILURES_IN_A_ROW} slices in a row failed");
+                    if !sendings[index].is_optional() {
                         return Err(error.context(words));
                     }
+                    outcome
+                        .incidents
+                        .push(format!("{words}: it is left out from here on"));
                 }
             }
         }

@@ -6,7 +6,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Policy;
+use crate::subject::original;
+use crate::synthetic::SyntheticPolicy;
 
 /// One load, as the rows name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct CellName {
     pub path: String,
     pub payload_bytes: usize,
     /// What the filters among the subjects go by; None in loads without.
-    pub policy: Option<Policy>,
+    pub policy: Option<SyntheticPolicy>,
 }
 
 impl fmt::Display for CellName {
@@ -74,7 +75,7 @@ row! {
         path: String,
         payload_bytes: usize,
         /// Empty in loads without, and missing in older files.
-        policy: Option<Policy>,
+        policy: Option<SyntheticPolicy>,
         metric: String,
         unit: String,
         value: f64,
@@ -89,7 +90,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
-        policy: Option<Policy>,
+        policy: Option<SyntheticPolicy>,
         /// Since the start of the load.
         second: f64,
         value: f64,
@@ -105,7 +106,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
-        policy: Option<Policy>,
+        policy: Option<SyntheticPolicy>,
         /// 0 to 100.
         percentile: f64,
         value: f64,
@@ -121,7 +122,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
-        policy: Option<Policy>,
+        policy: Option<SyntheticPolicy>,
         metric: String,
         unit: String,
         rounds: usize,
@@ -141,7 +142,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
-        policy: Option<Policy>,
+        policy: Option<SyntheticPolicy>,
         metric: String,
         a: String,
         b: String,
@@ -150,7 +151,14 @@ row! {
         high: Option<f64>,
         noise_low: Option<f64>,
         noise_high: Option<f64>,
-        verdict: String,
+        finding: String,
+    }
+}
+
+impl PairRow {
+    /// Whether it is an A/A pair: a copy, and what it is a copy of.
+    pub fn is_of_copies(&self) -> bool {
+        original(&self.a) == Some(&self.b)
     }
 }
 

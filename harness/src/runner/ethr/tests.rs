@@ -124,7 +124,10 @@ fn the_help_tells_the_version_and_the_abilities() {
 #[test]
 fn a_missing_ethr_and_another_program_say_what_to_do() {
     for program in ["/no/such/ethr", "/bin/true"] {
-        let error = Ethr::find(Some(program.into())).err().unwrap().to_string();
+        let error = Ethr::find(Some(program.into()), Path::new(""))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains(program), "{error}");
         assert!(error.ends_with("give it with --ethr PATH"), "{error}");
     }

@@ -16,6 +16,12 @@ use crate::runner::Workload;
 /// Where in a rule its target begins.
 const TARGET: &str = " -j NFQUEUE ";
 const SERVER: &str = "127.0.0.1/32";
+/// What the kernel's own filter goes by where there is no policy: the packets that others queue are accepted by a rule.
+const ACCEPT_EVERYTHING: &str = "table inet filter {
+\tchain output { type filter hook output priority filter; policy accept; th dport 9999 accept; }
+\tchain input { type filter hook input priority filter; policy accept; th dport 9999 accept; }
+}
+";
 
 /// Where the rule sends the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +72,14 @@ pub fn load(
     Ok(())
 }
 
-/// Loads a policy into the kernel's own filter inside a namespace. It goes with the namespace.
-pub fn load_policy(namespace: &Namespace, policy: &Path) -> Result<()> {
-    let output = namespace
-        .command("nft")
-        .arg("-f")
-        .arg(policy)
-        .output()
-        .context("nft could not be started: run make deps")?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        bail!("nft -f {}: {}", policy.display(), words.trim());
-    }
-    Ok(())
+/// Loads a policy into the kernel's own filter inside a namespace, or without a file one that accepts every packet. It
+/// goes with the namespace.
+pub fn load_policy(namespace: &Namespace, policy: Option<&Path>) -> Result<()> {
+    let text = match policy {
+        Some(file) => fs::read_to_string(file).with_context(|| file.display().to_string())?,
+        None => ACCEPT_EVERYTHING.into(),
+    };
+    namespace.feed("nft", &["-f", "-"], &text)
 }
 
 /// The programs that a fragment is for, from its line `# tools: iptables ip6tables`.
@@ -115,19 +116,19 @@ fn adapt(text: &str, target: Target, flows: u16) -> String {
 
 /// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes
 /// out of scope.
-pub struct HostRules {
+pub struct HostSteering {
     root: PathBuf,
 }
 
-impl HostRules {
-    pub fn load(root: &Path, name: &str) -> Result<HostRules> {
-        let rules = HostRules { root: root.into() };
+impl HostSteering {
+    pub fn load(root: &Path, name: &str) -> Result<HostSteering> {
+        let rules = HostSteering { root: root.into() };
         make(root, &["rules", &format!("QUEUE_RULES={name}")])?;
         Ok(rules)
     }
 }
 
-impl Drop for HostRules {
+impl Drop for HostSteering {
     fn drop(&mut self) {
         // A signal that ends the run ends its children too, and so perhaps the first attempt.
         let undo = || make(&self.root, &["unrules"]);
@@ -245,6 +246,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_kernel_takes_what_accepts_everything() {
+        let namespace = Namespace::new().unwrap();
+        load_policy(&namespace, None).unwrap();
+        let output = namespace.command("nft").args(["list", "ruleset"]).output();
+        let text = String::from_utf8_lossy(&output.unwrap().stdout).into_owned();
+        assert!(text.contains("th dport 9999 accept"), "{text}");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use crate::statistics::{better, Better, Interval};
 
-/// No verdict is given on fewer: their intervals cover less than 95 %.
+/// No finding is given on fewer: their intervals cover less than 95 %.
 pub const LEAST_ROUNDS: usize = 6;
-/// Where copies of one program differ by more, what was not shown is no result at all.
+/// Where copies of one program differ by more, or the interval reaches further, what was not shown is no result at all.
 const INCONCLUSIVE_FROM: f64 = 0.1;
 /// From here on "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
@@ -46,15 +46,15 @@ impl Comparison<'_> {
     }
 
     /// The result in words.
-    pub fn verdict(&self) -> String {
+    pub fn finding(&self) -> String {
         if self.rounds < LEAST_ROUNDS {
             return format!(
-                "no verdict on {} of at least {LEAST_ROUNDS} rounds: run more with --rounds",
+                "no finding on {} of at least {LEAST_ROUNDS} rounds: run more with --rounds",
                 self.rounds
             );
         }
         let Some(ratio) = self.ratio else {
-            return format!("no verdict: {} has a value of zero", self.b);
+            return format!("no finding: {} has a value of zero", self.b);
         };
         let mut words = if self.shows_difference() {
             self.difference(ratio)
@@ -64,16 +64,18 @@ impl Comparison<'_> {
                 percent(ratio.low),
                 percent(ratio.high)
             );
+            // The interval is as far from 1 as a difference may be that was not seen.
+            let unknown = noise_floor(ratio).max(self.noise_floor().unwrap_or(0.0));
+            let word = match unknown > INCONCLUSIVE_FROM {
+                true => "inconclusive",
+                false => "no difference",
+            };
             match self.noise_floor() {
                 Some(floor) => {
-                    let word = match floor > INCONCLUSIVE_FROM {
-                        true => "inconclusive",
-                        false => "no difference",
-                    };
                     let floor = 100.0 * floor;
                     format!("{word} (within {within}; noise floor ±{floor:.1} %)")
                 }
-                None => format!("no difference (within {within})"),
+                None => format!("{word} (within {within})"),
             }
         };
         if self.noise.is_none() {
@@ -167,7 +169,7 @@ mod tests {
     #[test]
     fn a_difference_in_words() {
         let noise = (0.995, 1.005);
-        let words = |metric, ratio| compare(metric, ratio, noise).verdict();
+        let words = |metric, ratio| compare(metric, ratio, noise).finding();
         assert_eq!(
             words("throughput", (1.031, 1.02, 1.042)),
             "A is 3.1 % faster (2.0 to 4.2)"
@@ -193,16 +195,19 @@ mod tests {
     #[test]
     fn no_difference_in_words() {
         assert_eq!(
-            compare("throughput", (0.998, 0.988, 1.008), (0.985, 1.01)).verdict(),
+            compare("throughput", (0.998, 0.988, 1.008), (0.985, 1.01)).finding(),
             "no difference (within -1.2 to +0.8 %; noise floor ±1.5 %)"
         );
         // The interval leaves out 1, but two copies of the same were as far apart.
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
-        assert!(within_noise.verdict().contains("noise floor ±5.0 %"));
+        assert!(within_noise.finding().contains("noise floor ±5.0 %"));
         // Copies that far apart hide too much to speak of no difference.
-        let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).verdict();
+        let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).finding();
         assert!(noisy.starts_with("inconclusive (within"), "{noisy}");
+        // Copies were alike, but this pair may differ by half.
+        let wide = compare("p50", (1.0, 0.96, 1.5), (0.99, 1.01)).finding();
+        assert!(wide.starts_with("inconclusive (within -4.0"), "{wide}");
         // Far from 1, but so uncertain that 1 is in the interval.
         assert!(!compare("throughput", (1.05, 0.99, 1.08), (0.99, 1.01)).shows_difference());
     }
@@ -223,7 +228,7 @@ mod tests {
             ..compare("rate", (1.5, 1.4, 1.6), (1.0, 1.0))
         };
         assert_eq!(
-            lone.verdict(),
+            lone.finding(),
             "A is 50.0 % faster (40.0 to 60.0); there is no A/A pair to tell the noise"
         );
     }
@@ -236,13 +241,13 @@ mod tests {
         };
         assert!(!few.shows_difference());
         assert!(few
-            .verdict()
-            .starts_with("no verdict on 2 of at least 6 rounds"));
+            .finding()
+            .starts_with("no finding on 2 of at least 6 rounds"));
         let zero = Comparison {
             ratio: None,
             ..compare("rate", (1.0, 1.0, 1.0), (1.0, 1.0))
         };
-        assert_eq!(zero.verdict(), "no verdict: B has a value of zero");
+        assert_eq!(zero.finding(), "no finding: B has a value of zero");
     }
 
     #[test]

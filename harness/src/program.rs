@@ -51,8 +51,8 @@ pub struct Ended {
 }
 
 /// A running program. Its process group is its own, so that a Ctrl-C reaches it through us only and
-/// its last ledger is not lost. It is killed if this value goes without [`Firewall::stop`].
-pub struct Firewall {
+/// its last ledger is not lost. It is killed if this value goes without [`Program::stop`].
+pub struct Program {
     child: Child,
     name: String,
     queues: u16,
@@ -60,14 +60,14 @@ pub struct Firewall {
     stderr: Option<JoinHandle<String>>,
 }
 
-impl Firewall {
+impl Program {
     /// Starts a command line in a namespace and returns when it has its queues (0 to `queues` - 1).
     pub fn start(
         namespace: &Namespace,
         words: &[String],
         ready: Ready,
         queues: u16,
-    ) -> Result<Firewall> {
+    ) -> Result<Program> {
         let mut child = namespace
             .command(&words[0])
             .args(&words[1..])
@@ -80,15 +80,15 @@ impl Firewall {
         let (lines, seen) = channel();
         let stdout = child.stdout.take().expect("stdout is piped");
         let stderr = child.stderr.take().expect("stderr is piped");
-        let mut firewall = Firewall {
+        let mut program = Program {
             child,
             name: words.join(" "),
             queues,
             stdout: Some(thread::spawn(move || keep_lines(stdout, lines))),
             stderr: Some(thread::spawn(move || keep(stderr))),
         };
-        firewall.wait_until_ready(ready, seen)?;
-        Ok(firewall)
+        program.wait_until_ready(ready, seen)?;
+        Ok(program)
     }
 
     pub fn pid(&self) -> u32 {
@@ -172,7 +172,7 @@ impl Firewall {
     }
 }
 
-impl Drop for Firewall {
+impl Drop for Program {
     fn drop(&mut self) {
         self.end();
     }
@@ -229,13 +229,13 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Attaches to all threads of `firewall`; `output` gets the table when the program ends.
-    pub fn attach(namespace: &Namespace, firewall: &Firewall, output: &Path) -> Result<Counter> {
+    /// Attaches to all threads of `program`; `output` gets the table when the program ends.
+    pub fn attach(namespace: &Namespace, program: &Program, output: &Path) -> Result<Counter> {
         let strace = namespace
             .command("strace")
             .args(["-f", "-c", "-o"])
             .arg(output)
-            .args(["-p", &firewall.pid().to_string()])
+            .args(["-p", &program.pid().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -244,9 +244,9 @@ impl Counter {
             .context("strace could not be started: run make deps")?;
         let mut counter = Counter { strace };
         let start = Instant::now();
-        while !proc::is_traced(firewall.pid()) {
+        while !proc::is_traced(program.pid()) {
             if counter.strace.try_wait()?.is_some() || start.elapsed() > READY_WITHIN {
-                bail!("strace could not attach to the firewall: does the machine allow ptrace?");
+                bail!("strace could not attach to the program: does the machine allow ptrace?");
             }
             thread::sleep(LOOK_AGAIN);
         }
@@ -280,8 +280,8 @@ mod tests {
         ["/bin/sh", "-c", script].map(str::to_string).to_vec()
     }
 
-    fn start(script: &str) -> Result<Firewall> {
-        Firewall::start(&Namespace::host(), &shell(script), Ready::Says, 1)
+    fn start(script: &str) -> Result<Program> {
+        Program::start(&Namespace::host(), &shell(script), Ready::Says, 1)
     }
 
     #[test]
@@ -311,16 +311,16 @@ mod tests {
     #[test]
     fn a_program_that_heeds_nothing_is_killed_with_its_children() {
         let script = "trap '' TERM; echo ready; sleep 60 & wait; wait; sleep 60";
-        let mut firewall = start(script).unwrap();
+        let mut program = start(script).unwrap();
         let start = Instant::now();
-        firewall.end();
-        assert_eq!(joined(&mut firewall.stdout), "ready\n");
+        program.end();
+        assert_eq!(joined(&mut program.stdout), "ready\n");
         assert!(start.elapsed() < Duration::from_secs(10));
     }
 
     #[test]
     fn a_missing_program_is_named() {
-        let error = Firewall::start(&Namespace::host(), &["/no/such".into()], Ready::Says, 1);
+        let error = Program::start(&Namespace::host(), &["/no/such".into()], Ready::Says, 1);
         assert!(error
             .map(|_| ())
             .unwrap_err()

@@ -34,7 +34,7 @@ const BLOCK_BITS: u32 = 18;
     clap::ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum PolicyKind {
+pub enum SyntheticKind {
     /// So many rules that test the port.
     Ports,
     /// So many rules that test the address.
@@ -45,40 +45,40 @@ pub enum PolicyKind {
     PrefixSet,
 }
 
-const KINDS: [PolicyKind; 4] = [
-    PolicyKind::Ports,
-    PolicyKind::Addresses,
-    PolicyKind::AddressSet,
-    PolicyKind::PrefixSet,
+const KINDS: [SyntheticKind; 4] = [
+    SyntheticKind::Ports,
+    SyntheticKind::Addresses,
+    SyntheticKind::AddressSet,
+    SyntheticKind::PrefixSet,
 ];
 
-impl PolicyKind {
+impl SyntheticKind {
     /// As in experiments and rows.
     pub fn name(self) -> &'static str {
         match self {
-            PolicyKind::Ports => "ports",
-            PolicyKind::Addresses => "addresses",
-            PolicyKind::AddressSet => "address-set",
-            PolicyKind::PrefixSet => "prefix-set",
+            SyntheticKind::Ports => "ports",
+            SyntheticKind::Addresses => "addresses",
+            SyntheticKind::AddressSet => "address-set",
+            SyntheticKind::PrefixSet => "prefix-set",
         }
     }
 
     /// What its size counts.
     pub fn counts(self) -> &'static str {
         match self {
-            PolicyKind::Ports => "rules `udp dport N drop`",
-            PolicyKind::Addresses => "rules `ip saddr X drop`",
-            PolicyKind::AddressSet => "addresses in the set of one rule",
-            PolicyKind::PrefixSet => "prefixes in the set of one rule",
+            SyntheticKind::Ports => "rules “udp dport N drop”",
+            SyntheticKind::Addresses => "rules “ip saddr X drop”",
+            SyntheticKind::AddressSet => "addresses in the set of one rule",
+            SyntheticKind::PrefixSet => "prefixes in the set of one rule",
         }
     }
 
     /// The largest size: ports, and places for prefixes, are used up then.
     pub fn largest(self) -> u32 {
         match self {
-            PolicyKind::Ports => 50_000,
-            PolicyKind::PrefixSet => 1 << BLOCK_BITS,
-            PolicyKind::Addresses | PolicyKind::AddressSet => 1_000_000,
+            SyntheticKind::Ports => 50_000,
+            SyntheticKind::PrefixSet => 1 << BLOCK_BITS,
+            SyntheticKind::Addresses | SyntheticKind::AddressSet => 1_000_000,
         }
     }
 }
@@ -86,12 +86,12 @@ impl PolicyKind {
 /// A kind in a size. Its text form is `KIND-SIZE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Policy {
-    pub kind: PolicyKind,
+pub struct SyntheticPolicy {
+    pub kind: SyntheticKind,
     pub size: u32,
 }
 
-impl Policy {
+impl SyntheticPolicy {
     /// The text, which nft and the twins take. Nothing is left to chance: the same policy has the same text.
     pub fn text(self) -> String {
         let mut text = String::from("# SPDX-License-Identifier: GPL-2.0-or-later\n");
@@ -99,10 +99,10 @@ impl Policy {
         add(format_args!("# {} {}", self.size, self.kind.counts()));
         add(format_args!("table inet filter {{"));
         match self.kind {
-            PolicyKind::Ports | PolicyKind::Addresses => {}
-            PolicyKind::AddressSet | PolicyKind::PrefixSet => {
+            SyntheticKind::Ports | SyntheticKind::Addresses => {}
+            SyntheticKind::AddressSet | SyntheticKind::PrefixSet => {
                 add(format_args!("\tset listed {{\n\t\ttype ipv4_addr"));
-                if self.kind == PolicyKind::PrefixSet {
+                if self.kind == SyntheticKind::PrefixSet {
                     add(format_args!("\t\tflags interval"));
                 }
                 add(format_args!("\t\telements = {{"));
@@ -116,17 +116,17 @@ impl Policy {
             "\tchain output {{\n\t\ttype filter hook output priority filter; policy accept;"
         ));
         match self.kind {
-            PolicyKind::Ports => {
+            SyntheticKind::Ports => {
                 for index in 0..self.size {
                     add(format_args!("\t\tudp dport {} drop", FIRST_PORT + index));
                 }
             }
-            PolicyKind::Addresses => {
+            SyntheticKind::Addresses => {
                 for index in 0..self.size {
                     add(format_args!("\t\tip saddr {} drop", self.element(index)));
                 }
             }
-            PolicyKind::AddressSet | PolicyKind::PrefixSet => {
+            SyntheticKind::AddressSet | SyntheticKind::PrefixSet => {
                 add(format_args!("\t\tip saddr @listed drop"));
             }
         }
@@ -137,7 +137,7 @@ impl Policy {
     /// An address or a prefix in 10.0.0.0/8, from which no load sends.
     fn element(self, index: u32) -> String {
         let scattered = index.wrapping_mul(STRIDE);
-        if self.kind == PolicyKind::PrefixSet {
+        if self.kind == SyntheticKind::PrefixSet {
             let block = (scattered % (1 << BLOCK_BITS)) << (24 - BLOCK_BITS);
             let length = 8 + BLOCK_BITS + index % 7;
             return format!("{}/{length}", address(block));
@@ -152,20 +152,20 @@ fn address(low: u32) -> String {
     format!("10.{a}.{b}.{c}")
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for SyntheticPolicy {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}-{}", self.kind.name(), self.size)
     }
 }
 
-impl FromStr for Policy {
+impl FromStr for SyntheticPolicy {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Policy, String> {
+    fn from_str(text: &str) -> Result<SyntheticPolicy, String> {
         let parse = || {
             let (name, size) = text.rsplit_once('-')?;
             let kind = KINDS.into_iter().find(|kind| kind.name() == name)?;
-            let policy = Policy {
+            let policy = SyntheticPolicy {
                 kind,
                 size: size.parse().ok()?,
             };
@@ -175,7 +175,7 @@ impl FromStr for Policy {
     }
 }
 
-impl Policy {
+impl SyntheticPolicy {
     /// Whether there are so many.
     pub fn check(self) -> Result<(), String> {
         let largest = self.kind.largest();
@@ -190,29 +190,31 @@ impl Policy {
     }
 }
 
-impl TryFrom<String> for Policy {
+impl TryFrom<String> for SyntheticPolicy {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Policy, String> {
+    fn try_from(text: String) -> Result<SyntheticPolicy, String> {
         text.parse()
     }
 }
 
-impl From<Policy> for String {
-    fn from(policy: Policy) -> String {
+impl From<SyntheticPolicy> for String {
+    fn from(policy: SyntheticPolicy) -> String {
         policy.to_string()
     }
 }
 
 /// The files of the policies of an experiment. They go with this value.
-pub struct PolicyFiles {
+pub struct SyntheticFiles {
     /// None if no policy was asked for.
     folder: Option<PathBuf>,
 }
 
-impl PolicyFiles {
-    pub fn write(policies: impl IntoIterator<Item = Policy>) -> anyhow::Result<PolicyFiles> {
-        let mut files = PolicyFiles { folder: None };
+impl SyntheticFiles {
+    pub fn write(
+        policies: impl IntoIterator<Item = SyntheticPolicy>,
+    ) -> anyhow::Result<SyntheticFiles> {
+        let mut files = SyntheticFiles { folder: None };
         for policy in policies {
             let folder = match &files.folder {
                 Some(folder) => folder.clone(),
@@ -229,7 +231,7 @@ impl PolicyFiles {
     }
 
     /// Where a policy is that was asked for.
-    pub fn path(&self, policy: Policy) -> PathBuf {
+    pub fn path(&self, policy: SyntheticPolicy) -> PathBuf {
         let folder = self.folder.as_deref().unwrap_or(Path::new(""));
         folder.join(file_name(policy))
     }
@@ -243,7 +245,7 @@ impl PolicyFiles {
     }
 }
 
-impl Drop for PolicyFiles {
+impl Drop for SyntheticFiles {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
             // What can't be removed is in the system's folder for such things.
@@ -252,7 +254,7 @@ impl Drop for PolicyFiles {
     }
 }
 
-pub fn file_name(policy: Policy) -> String {
+pub fn file_name(policy: SyntheticPolicy) -> String {
     format!("{policy}.nft")
 }
 
@@ -288,7 +290,7 @@ mod tests {
             "address-set-1",
             "prefix-set-262144",
         ] {
-            assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
+            assert_eq!(name.parse::<SyntheticPolicy>().unwrap().to_string(), name);
         }
         for name in [
             "",
@@ -299,14 +301,14 @@ mod tests {
             "port-1",
             "ports-1-1",
         ] {
-            assert!(name.parse::<Policy>().is_err(), "{name}");
+            assert!(name.parse::<SyntheticPolicy>().is_err(), "{name}");
         }
     }
 
     #[test]
     fn every_rule_and_element_is_another_one() {
         for kind in KINDS {
-            let policy = Policy {
+            let policy = SyntheticPolicy {
                 kind,
                 size: kind.largest().min(200_000),
             };
@@ -320,9 +322,10 @@ mod tests {
 
     #[test]
     fn the_kernel_takes_every_kind() {
-        let files = PolicyFiles::write(KINDS.map(|kind| Policy { kind, size: 1000 })).unwrap();
+        let files =
+            SyntheticFiles::write(KINDS.map(|kind| SyntheticPolicy { kind, size: 1000 })).unwrap();
         for kind in KINDS {
-            let file = files.path(Policy { kind, size: 1000 });
+            let file = files.path(SyntheticPolicy { kind, size: 1000 });
             let output = Command::new("unshare")
                 .args(["-n", "nft", "-c", "-f"])
                 .arg(&file)
@@ -334,8 +337,8 @@ mod tests {
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        let file = files.path(Policy {
-            kind: PolicyKind::Ports,
+        let file = files.path(SyntheticPolicy {
+            kind: SyntheticKind::Ports,
             size: 1000,
         });
         let line = format!("--policy {}", file.display());

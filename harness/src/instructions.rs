@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Instructions a decision, of both twins: a figure without noise, which a busy machine does not change.
+//!
+//! valgrind counts what the micro-benchmark executes by one policy; two runs that decide differently often differ in
+//! decisions only. A file holds the counts of some compilers, and what is above them by more than some room has become
+//! slower.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use anyhow::{anyhow, bail, ensure, Context, Result};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use testbed::skip::skip;
+
+use crate::metadata::version_of;
+use crate::micro;
+use crate::table::{aligned, number};
+
+/// How many packets a round of the micro-benchmark decides.
+const PACKETS: f64 = 512.0;
+const ROUNDS: u32 = 8;
+/// By what part a count may be above that of the file.
+const ROOM: f64 = 0.05;
+const HEAD: &str = "\
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Instructions a decision, by policy (harness/src/instructions.rs). `make instructions` fails where one is 5 % above.
+# `make instructions WRITE=yes` writes the file anew.
+";
+
+#[derive(Args)]
+pub struct InstructionsArguments {
+    /// The micro-benchmark of the Rust twin
+    #[arg(long, value_name = "PATH", default_value = "build/rust-micro")]
+    rust: PathBuf,
+    /// The micro-benchmark of the C twin
+    #[arg(long, value_name = "PATH", default_value = "build/c/micro")]
+    c: PathBuf,
+    /// What the counts are held against
+    #[arg(long, value_name = "PATH", default_value = "harness/instructions.toml")]
+    file: PathBuf,
+    /// Write the file instead
+    #[arg(long)]
+    write: bool,
+}
+
+/// Instructions a decision, by policy.
+type Counts = BTreeMap<String, f64>;
+
+/// The file: counts, and the compilers that they are of.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    rustc: String,
+    cc: String,
+    rust: Counts,
+    c: Counts,
+}
+
+/// Counts, prints a table, and holds the counts against the file. Skips where there is no valgrind or other compilers than
+/// those of the file.
+pub fn run(arguments: &InstructionsArguments) -> Result<()> {
+    if version_of("valgrind", "--version") == "not found" {
+        return Err(skip("valgrind is not installed: make deps"));
+    }
+    let count = |program: &Path| counts(program);
+    let (rust, c) = thread::scope(|scope| {
+        let rust = scope.spawn(|| count(&arguments.rust));
+        (rust.join(), count(&arguments.c))
+    });
+    let found = Kept {
+        rustc: version_of("rustc", "--version"),
+        cc: version_of("cc", "--version"),
+        rust: rust.map_err(|_| anyhow!("the thread of the Rust twin panicked"))??,
+        c: c?,
+    };
+    print!("{}", table(&found));
+    if arguments.write {
+        let text = format!("{HEAD}{}", toml::to_string(&found)?);
+        return fs::write(&arguments.file, text)
+            .with_context(|| arguments.file.display().to_string());
+    }
+    let shown = || arguments.file.display().to_string();
+    let text = fs::read_to_string(&arguments.file).with_context(shown)?;
+    let kept: Kept = toml::from_str(&text).with_context(shown)?;
+    for (of, kept, found) in [
+        ("rustc", &kept.rustc, &found.rustc),
+        ("cc", &kept.cc, &found.cc),
+    ] {
+        if kept != found {
+            let words = format!("the counts are of {kept}, and {of} here is {found}");
+            return Err(skip(words));
+        }
+    }
+    let more = more_than_kept(&kept, &found)?;
+    ensure!(
+        more.is_empty(),
+        "more instructions than in {}: {}: if that is wanted, make instructions WRITE=yes",
+        arguments.file.display(),
+        more.join("; ")
+    );
+    Ok(())
+}
+
+/// Of all policies that the program names.
+fn counts(program: &Path) -> Result<Counts> {
+    let cases = micro::measure(program)?.into_iter();
+    let count = |(name, _): (String, f64)| {
+        let (once, often) = (
+            executed(program, &name, 1)?,
+            executed(program, &name, 1 + ROUNDS)?,
+        );
+        let each = (often - once) / (f64::from(ROUNDS) * PACKETS);
+        // More digits would change with every build.
+        Ok((name, (10.0 * each).round() / 10.0))
+    };
+    cases.map(count).collect()
+}
+
+/// How many instructions the program executes.
+fn executed(program: &Path, case: &str, rounds: u32) -> Result<f64> {
+    let output = Command::new("valgrind")
+        .args([
+            "--tool=cachegrind",
+            "--cache-sim=no",
+            "--cachegrind-out-file=/dev/null",
+        ])
+        .arg(program)
+        .args([case, &rounds.to_string()])
+        .output()
+        .context("valgrind could not be started: run make deps")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{} {case}: {}", program.display(), said.trim());
+    }
+    parse(&said).with_context(|| format!("valgrind gave no count: {said}"))
+}
+
+/// `==123== I   refs:      1,234,567`
+fn parse(said: &str) -> Option<f64> {
+    let line = said.lines().find(|line| line.contains("refs:"))?;
+    let (_, count) = line.split_once("refs:")?;
+    count.trim().replace(',', "").parse().ok()
+}
+
+/// What is above the file's counts, in words. Fails if the policies are others.
+fn more_than_kept(kept: &Kept, found: &Kept) -> Result<Vec<String>> {
+    let mut more = Vec::new();
+    for (twin, kept, found) in [("Rust", &kept.rust, &found.rust), ("C", &kept.c, &found.c)] {
+        let names = |of: &Counts| of.keys().cloned().collect::<Vec<_>>();
+        ensure!(
+            names(kept) == names(found),
+            "the file has other policies ({}): make instructions WRITE=yes",
+            names(kept).join(", ")
+        );
+        for (name, found) in found {
+            if *found > kept[name] * (1.0 + ROOM) {
+                more.push(format!("{twin}, {name}: {found}, not {}", kept[name]));
+            }
+        }
+    }
+    Ok(more)
+}
+
+fn table(found: &Kept) -> String {
+    let head = ["instructions a decision", "Rust", "C", "Rust / C"].map(String::from);
+    let row = |(name, rust): (&String, &f64)| {
+        let c = found.c.get(name).copied().unwrap_or(f64::NAN);
+        vec![
+            name.clone(),
+            number(*rust),
+            number(c),
+            format!("{:.2}", rust / c),
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.rust.iter().map(row).collect();
+    aligned(&head, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(rust: f64, c: f64) -> Kept {
+        let counts = |value| Counts::from([("ten".to_string(), value)]);
+        Kept {
+            rustc: "rustc 1".into(),
+            cc: "cc 1".into(),
+            rust: counts(rust),
+            c: counts(c),
+        }
+    }
+
+    #[test]
+    fn only_what_is_above_by_more_than_the_room_is_told() {
+        let more = |rust, c| more_than_kept(&kept(100.0, 200.0), &kept(rust, c)).unwrap();
+        assert_eq!(more(105.0, 150.0), Vec::<String>::new());
+        assert_eq!(more(105.1, 200.0), ["Rust, ten: 105.1, not 100"]);
+        assert_eq!(more(90.0, 211.0), ["C, ten: 211, not 200"]);
+        let mut other = kept(1.0, 1.0);
+        other.c.clear();
+        assert!(more_than_kept(&other, &kept(1.0, 1.0)).is_err());
+    }
+
+    #[test]
+    fn the_file_comes_back_as_it_was_written() {
+        let text = format!("{HEAD}{}", toml::to_string(&kept(1.5, 2.0)).unwrap());
+        assert_eq!(toml::from_str::<Kept>(&text).unwrap(), kept(1.5, 2.0));
+    }
+
+    #[test]
+    fn valgrinds_count_is_read() {
+        let said = "==7== Cachegrind\n==7== \n==7== I   refs:      1,234,567\n";
+        assert_eq!(parse(said), Some(1_234_567.0));
+        assert_eq!(parse("==7== nothing"), None);
+    }
+}

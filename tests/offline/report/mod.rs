@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The page that `harness report --html` writes: that it needs nothing beside it, and that a browser shows it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use testbed::folder::Folder;
+use testbed::skip::skip;
+use testbed::twin::root;
+use twinwall_tests::case::Case;
+
+/// A committed result, of which the page is made.
+const RESULT: &str = "result/demo";
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// A picture of an empty page has fewer bytes.
+const SHOWS_SOMETHING: usize = 40_000;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("page/needs-nothing-beside-it", 30, || {
+            let folder = Folder::new()?;
+            let page = page(folder.path())?;
+            for outside in ["<img", "<link", "<script", "src=", "href=\"http", "url("] {
+                ensure!(!page.contains(outside), "the page has {outside:?}");
+            }
+            let figures = page.matches("<figure").count();
+            ensure!(
+                figures > 0 && page.matches("<svg").count() == figures,
+                "{figures} figures"
+            );
+            Ok(())
+        }),
+        Case::new("page/a-browser-shows-it", 120, shown_by_a_browser),
+    ]
+}
+
+/// The page of a copy of the result, which lies in `folder` as report.html.
+fn page(folder: &Path) -> anyhow::Result<String> {
+    for entry in fs::read_dir(root().join(RESULT))? {
+        let file = entry?;
+        fs::copy(file.path(), folder.join(file.file_name()))?;
+    }
+    let output = Command::new(root().join("build/harness"))
+        .args(["report", "--html"])
+        .arg(folder)
+        .output()
+        .context("build/harness could not be started: make build")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "harness report --html: {said}");
+    Ok(fs::read_to_string(folder.join("report.html"))?)
+}
+
+fn shown_by_a_browser() -> anyhow::Result<()> {
+    let browser = BROWSERS.into_iter().find(|name| {
+        let version = Command::new(name).arg("--version").output();
+        version.is_ok_and(|output| output.status.success())
+    });
+    let browser = browser.ok_or_else(|| skip("chromium is not installed: apt install chromium"))?;
+    let folder = Folder::new()?;
+    let written = page(folder.path())?;
+    let run = |what: &str| {
+        let home = folder.path().join("home");
+        let output = Command::new(browser)
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--window-size=1200,2000",
+            ])
+            .arg(format!("--user-data-dir={}", home.display()))
+            .arg(what)
+            .arg(format!(
+                "file://{}",
+                folder.path().join("report.html").display()
+            ))
+            .output()
+            .context(browser)?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{browser} {what}: {said}");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let seen = run("--dump-dom")?;
+    // What a browser does not take for a part of the page it moves or drops.
+    for tag in ["<svg", "<figure", "<table", "<tr", "<td", "<li"] {
+        let (written, seen) = (written.matches(tag).count(), seen.matches(tag).count());
+        ensure!(written == seen, "{tag}: {written} written, {seen} seen");
+    }
+    let picture = folder.path().join("page.png");
+    run(&format!("--screenshot={}", picture.display()))?;
+    let bytes = fs::read(&picture)?;
+    ensure!(bytes.starts_with(b"\x89PNG"), "the screenshot is no PNG");
+    ensure!(
+        bytes.len() > SHOWS_SOMETHING,
+        "the page looks empty: {} bytes",
+        bytes.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! That each committed result is what its experiment's file gives: what `harness verify` says of it.
+//!
+//! A result takes a quiet machine and up to an hour, so a change of an experiment may go in before it is measured again.
+//! Until then a line of `tests/exemptions-results` says so: `NAME reason`. Such a case is skipped, and tells what is stale.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use testbed::skip::skip;
+use testbed::twin::root;
+use twinwall_tests::case::Case;
+
+const EXEMPTIONS: &str = "tests/exemptions-results";
+
+/// The result that no experiment's file makes, but `make bench-scanner`.
+const SCANS: &str = "scanner";
+
+/// A case for each result that is to be there.
+pub fn cases() -> Vec<Case> {
+    let names = names().expect("the experiments can be listed");
+    let case = |name: &String| {
+        let name = name.clone();
+        Case::new(name.clone(), 60, move || as_its_file_says(&name))
+    };
+    let mut cases: Vec<Case> = names.iter().map(case).collect();
+    cases.push(Case::new("exemptions/are-of-results", 30, move || {
+        for (name, _) in exemptions()? {
+            ensure!(
+                names.contains(&name),
+                "{EXEMPTIONS}: there is no result {name}"
+            );
+        }
+        Ok(())
+    }));
+    cases
+}
+
+fn names() -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::from([SCANS.to_string()]);
+    for entry in fs::read_dir(root().join("harness/experiments"))? {
+        let file = entry?.path();
+        let name = file.file_stem().context("a file without a name")?;
+        names.insert(name.to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// (name, reason)
+fn exemptions() -> anyhow::Result<Vec<(String, String)>> {
+    let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let line = |line: &str| {
+        let (name, reason) = line.split_once(' ').context("expected NAME and a reason")?;
+        Ok((name.to_string(), reason.to_string()))
+    };
+    lines.map(line).collect()
+}
+
+fn as_its_file_says(name: &str) -> anyhow::Result<()> {
+    let output = Command::new(root().join("build/harness"))
+        .arg("verify")
+        .arg(root().join("result").join(name))
+        .output()
+        .context("build/harness could not be started: make build")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.trim_end().replace("\n  ", "; ");
+    let exempted = exemptions()?.into_iter().find(|(other, _)| other == name);
+    match exempted {
+        None => ensure!(output.status.success(), "{said}"),
+        Some((_, reason)) => {
+            ensure!(
+                !output.status.success(),
+                "it is not stale: take its line out of {EXEMPTIONS}"
+            );
+            ensure!(output.status.code() == Some(1), "harness verify: {said}");
+            return Err(skip(format!("{reason}: {said}")));
+        }
+    }
+    Ok(())
+}
