@@ -74,6 +74,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
+    /// Leave only the files and system calls that are needed; off: the user changes all the same
+    #[arg(long, value_name = "WHAT", default_value = "on")]
+    pub sandbox: Sandbox,
+
     /// No line at the start
     #[arg(short, long)]
     pub quiet: bool,
@@ -87,6 +91,12 @@ pub struct Arguments {
 pub enum OnFull {
     GoOn,
     Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sandbox {
+    On,
+    Off,
 }
 
 fn ring(text: &str) -> std::result::Result<u64, String> {

@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{faccessat, AccessFlags};
 
-use crate::arguments::{Arguments, OnFull};
+use crate::arguments::{Arguments, OnFull, Sandbox};
 use crate::backend::{Backend, Kind};
 use crate::chunk::{self, Pools};
 use crate::counts::{read, Counts};
@@ -21,12 +22,14 @@ use crate::failure::{Failure, Result};
 use crate::file::Out;
 use crate::filter;
 use crate::link::{self, Link};
+use crate::name;
 use crate::pages::Pages;
 use crate::pcapng;
 use crate::privilege::{self, Who};
 use crate::reader::{End, Opening, Reader, Shared};
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Shape;
+use crate::sandbox::{self, Needs};
 use crate::uring::Uring;
 use crate::writer::{Named, Plan, Writer};
 
@@ -40,16 +43,29 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// Runs the command to its end.
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.check()?;
+    name::keep_zone();
     let openings = openings(arguments)?;
     let who = privilege::choose(arguments.user.as_deref())?;
     let rings = open(&openings)?;
     let plan = plan(arguments, &openings);
-    let out = output(&plan, who.as_ref())?;
+    let rights = Rights {
+        who,
+        sandbox: arguments.sandbox == Sandbox::On,
+        follow: arguments.follow,
+    };
+    let out = output(&plan, &rights)?;
     let counts = Counts::new(rings.len());
     // From here on a signal ends in order; who reads the line may send one.
     let signals = signals()?;
     if !arguments.quiet {
         tell(arguments, &openings, &out);
+    }
+    if rights.sandbox {
+        sandbox::enter(Needs {
+            backend: arguments.backend,
+            follow: arguments.follow,
+            rotate: arguments.rotate.is_some(),
+        })?;
     }
     let job = Job {
         openings: &openings,
@@ -153,12 +169,34 @@ fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
     }
 }
 
-/// Opens the first file and gives up all rights but the one that stays. Root makes the file only where nobody else
+/// What the program keeps once all is open.
+struct Rights {
+    who: Option<Who>,
+    sandbox: bool,
+    /// Sockets are opened again.
+    follow: bool,
+}
+
+impl Rights {
+    fn drop(&self) -> Result<()> {
+        privilege::drop(self.who.as_ref(), self.follow)
+    }
+
+    fn confine(&self, output: Option<&Path>) -> Result<()> {
+        match self.sandbox {
+            true => privilege::confine(output),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Opens the first file and gives up all rights but those that stay. Root makes the file only where nobody else
 /// could have led it; elsewhere it is made as the user.
-fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
+fn output(plan: &Plan, rights: &Rights) -> Result<Out> {
+    let who = rights.who.as_ref();
     let Some(template) = &plan.template else {
-        privilege::drop(who)?;
-        privilege::confine(None)?;
+        rights.drop()?;
+        rights.confine(None)?;
         return Out::stdout().map_err(|error| Failure::system("stdout", &error));
     };
     let path = plan.path(template);
@@ -184,7 +222,7 @@ fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
         }
         _ => None,
     };
-    privilege::drop(who)?;
+    rights.drop()?;
     if plan.rotation.is_some() {
         let access = AccessFlags::W_OK | AccessFlags::X_OK;
         let allowed = faccessat(
@@ -199,7 +237,7 @@ fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
         Some(out) => out,
         None => plan.open().map_err(failed)?,
     };
-    privilege::confine(Some(&path))?;
+    rights.confine(Some(&path))?;
     Ok(out)
 }
 

@@ -20,6 +20,7 @@ pub mod privilege;
 pub mod reader;
 pub mod recvmmsg;
 pub mod ring;
+pub mod sandbox;
 pub mod size;
 pub mod socket;
 pub mod source;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Least privilege: once all rings are open, root becomes somebody else, CAP_NET_RAW is the only right that stays (a ring
-//! that is opened again needs it), no program can be started with more, and Landlock leaves the output's folder only.
+//! Least privilege: once all rings are open, root becomes somebody else, no right stays but CAP_NET_RAW, and that only where
+//! rings may be opened again, no program can be started with more, and Landlock leaves the output's folder only.
 //! To be done on the only thread there is: others inherit it.
 
 use std::io;
@@ -87,8 +87,8 @@ pub fn is_roots(folder: &Path) -> bool {
     })
 }
 
-/// Becomes the user and keeps CAP_NET_RAW alone, where it was there.
-pub fn drop(who: Option<&Who>) -> Result<()> {
+/// Becomes the user and keeps no right, or CAP_NET_RAW alone, where it was there.
+pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     let refused = |what: &str| {
         Failure::privilege(format!(
             "{what}: leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for the start"
@@ -97,7 +97,7 @@ pub fn drop(who: Option<&Who>) -> Result<()> {
     let kept = caps::read(None, CapSet::Permitted)
         .unwrap_or_default()
         .into_iter()
-        .filter(|one| *one == Capability::CAP_NET_RAW)
+        .filter(|one| keep_raw && *one == Capability::CAP_NET_RAW)
         .collect::<CapsHashSet>();
     if let Some(who) = who {
         let _ = caps::clear(None, CapSet::Bounding);
