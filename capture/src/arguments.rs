@@ -9,13 +9,12 @@ use crate::failure::{Failure, Result};
 use crate::pages::Pages;
 use crate::size::{self, Rotation};
 
-/// Records packets as pcapng and loses none silently.
+/// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(
-    after_help = "At the end, and on SIGUSR1, a ledger tells where every packet went that the kernel counted. \
-Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call failed, an interface is gone, or \
-a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
+    after_help = "Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call failed, an interface is \
+gone, or a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
 )]
 pub struct Arguments {
     /// What to capture from; several are recorded side by side; any is all there are

@@ -14,11 +14,11 @@ use crate::uring::Uring;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// A ring of the kernel's that is mapped here.
+    // A ring of the kernel's that is mapped here.
     Tpacket3,
-    /// Copies of packets, many a system call.
+    // Copies of packets, many a system call.
     Recvmmsg,
-    /// Copies of packets, by completions.
+    // Copies of packets, by completions.
     IoUring,
 }
 
