@@ -45,6 +45,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "tpacket3")]
     pub backend: Kind,
 
+    /// With --backend afxdp: the host does not get what comes in
+    #[arg(long)]
+    pub take: bool,
+
     /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
     #[arg(long, value_name = "KIND", default_value = "4k")]
     pub pages: Pages,
@@ -125,12 +129,33 @@ impl Arguments {
                 "--pages: the ring of tpacket3 is the kernel's: say --backend recvmmsg or io-uring, too, or leave --pages out",
             ));
         }
+        self.check_afxdp()?;
         let mut names: Vec<&String> = self.interface.iter().collect();
         names.sort();
         match names.windows(2).find(|two| two[0] == two[1]) {
             Some(twice) => Err(Failure::usage(format!("-i {}: named twice", twice[0]))),
             None => Ok(()),
         }
+    }
+
+    /// What it can't do, and that it takes packets away.
+    fn check_afxdp(&self) -> Result<()> {
+        let is_afxdp = self.backend == Kind::Afxdp;
+        let refused = |what: &str| Err(Failure::usage(what));
+        if is_afxdp != self.take {
+            return refused("--backend afxdp takes what comes in from the host: it goes with --take, and --take with it alone");
+        }
+        if is_afxdp && !self.filter.is_empty() {
+            return refused(
+                "--backend afxdp has no filter: leave it out, or choose another --backend",
+            );
+        }
+        if is_afxdp && (self.threads > 1 || self.follow) {
+            return refused(
+                "--backend afxdp: leave --threads and --follow out, or choose another --backend",
+            );
+        }
+        Ok(())
     }
 }
 
@@ -177,6 +202,11 @@ mod tests {
             "-i a -w x --ring 1M",
             "-i a -w x --threads 0",
             "-i a -w x --pages thp",
+            "-i a -w x --backend afxdp",
+            "-i a -w x --take",
+            "-i a -w x --backend afxdp --take tcp",
+            "-i a -w x --backend afxdp --take --threads 2",
+            "-i a -w x --backend afxdp --take --follow",
             "-i a -w x --on-full x",
             "-i a -w x --snaplen 0",
         ] {

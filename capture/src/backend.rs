@@ -5,10 +5,11 @@ use std::io;
 
 use clap::ValueEnum;
 
+use crate::afxdp::Afxdp;
 use crate::packet::Packet;
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Ring;
-use crate::socket::Socket;
+use crate::socket::{Socket, Statistics};
 use crate::source::{Ready, Source};
 use crate::uring::Uring;
 
@@ -20,6 +21,8 @@ pub enum Kind {
     Recvmmsg,
     // Copies of packets, by completions.
     IoUring,
+    // Taken from the host by a program at the interface.
+    Afxdp,
 }
 
 impl Kind {
@@ -28,6 +31,7 @@ impl Kind {
             Kind::Tpacket3 => "tpacket3",
             Kind::Recvmmsg => "recvmmsg",
             Kind::IoUring => "io-uring",
+            Kind::Afxdp => "afxdp",
         }
     }
 }
@@ -36,6 +40,7 @@ pub enum Backend {
     Tpacket3(Ring),
     Recvmmsg(Recvmmsg),
     IoUring(Box<Uring>),
+    Afxdp(Afxdp),
 }
 
 impl Source for Backend {
@@ -44,6 +49,7 @@ impl Source for Backend {
             Backend::Tpacket3(one) => one.ready(),
             Backend::Recvmmsg(one) => one.ready(),
             Backend::IoUring(one) => one.ready(),
+            Backend::Afxdp(one) => one.ready(),
         }
     }
 
@@ -52,6 +58,25 @@ impl Source for Backend {
             Backend::Tpacket3(one) => one.take(each),
             Backend::Recvmmsg(one) => one.take(each),
             Backend::IoUring(one) => one.take(each),
+            Backend::Afxdp(one) => one.take(each),
+        }
+    }
+
+    fn statistics(&mut self) -> io::Result<Statistics> {
+        match self {
+            Backend::Tpacket3(one) => one.statistics(),
+            Backend::Recvmmsg(one) => one.statistics(),
+            Backend::IoUring(one) => one.statistics(),
+            Backend::Afxdp(one) => one.statistics(),
+        }
+    }
+
+    fn shut(&self) -> io::Result<()> {
+        match self {
+            Backend::Tpacket3(one) => one.shut(),
+            Backend::Recvmmsg(one) => one.shut(),
+            Backend::IoUring(one) => one.shut(),
+            Backend::Afxdp(one) => one.shut(),
         }
     }
 
@@ -60,6 +85,7 @@ impl Source for Backend {
             Backend::Tpacket3(one) => one.socket(),
             Backend::Recvmmsg(one) => one.socket(),
             Backend::IoUring(one) => one.socket(),
+            Backend::Afxdp(one) => one.socket(),
         }
     }
 }

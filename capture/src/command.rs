@@ -14,6 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{faccessat, AccessFlags};
 
+use crate::afxdp::Afxdp;
 use crate::arguments::{Arguments, OnFull, Sandbox};
 use crate::backend::{Backend, Kind};
 use crate::chunk::{self, Pools};
@@ -21,7 +22,8 @@ use crate::counts::{read, Counts};
 use crate::failure::{Failure, Result};
 use crate::file::Out;
 use crate::filter;
-use crate::link::{self, Link};
+use crate::link::{self, Interface, Link};
+use crate::look;
 use crate::name;
 use crate::pages::Pages;
 use crate::pcapng;
@@ -89,6 +91,9 @@ fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
     let text = arguments.filter.join(" ");
     let opening = |name: &String| {
         let interface = link::find(name)?;
+        if arguments.backend == Kind::Afxdp {
+            check_afxdp(&interface)?;
+        }
         Ok(Opening {
             filter: filter::compile(&text, &interface, arguments.snaplen)?,
             interface,
@@ -101,6 +106,23 @@ fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
         })
     };
     arguments.interface.iter().map(opening).collect()
+}
+
+/// A program gets Ethernet frames of an interface, a socket those of one queue.
+fn check_afxdp(interface: &Interface) -> Result<()> {
+    let name = &interface.name;
+    if interface.link != Link::Ethernet {
+        return Err(Failure::usage(format!(
+            "-i {name}: afxdp has Ethernet only: choose another --backend"
+        )));
+    }
+    match look::receive_queues(&CString::new(name.as_str()).unwrap_or_default()) {
+        Ok(queues @ 2..) => Err(Failure::usage(format!(
+            "-i {name}: it has {queues} queues, and afxdp takes one: ethtool -L {name} combined 1, or rx 1"
+        ))),
+        // One, or an interface without such a setting, as loopback.
+        _ => Ok(()),
+    }
 }
 
 /// All rings of all interfaces, in order.
@@ -118,6 +140,12 @@ fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
 fn refused(opening: &Opening, error: &io::Error) -> Failure {
     let name = &opening.interface.name;
     match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Afxdp => Failure::privilege(
+            format!("-i {name}: afxdp puts a program at the interface: run as root"),
+        ),
+        Some(libc::EBUSY) if opening.backend == Kind::Afxdp => Failure::failed(format!(
+            "-i {name}: another program is at the interface, or another socket at its queue: ip link show {name}"
+        )),
         Some(libc::EPERM | libc::EACCES) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "capture".into());
             Failure::privilege(format!(
@@ -145,6 +173,7 @@ fn huge_pages(opening: &Opening) -> usize {
     let (buffer, snap) = (opening.ring_bytes as usize, opening.snap_bytes as usize);
     let bytes = match opening.backend {
         Kind::IoUring => Uring::memory_bytes(buffer, snap),
+        Kind::Afxdp => Afxdp::memory_bytes(buffer),
         Kind::Recvmmsg | Kind::Tpacket3 => Recvmmsg::memory_bytes(buffer, snap),
     };
     Pages::huge(bytes) * opening.threads
@@ -253,6 +282,12 @@ fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
             opening.ring_bytes >> 20,
             out.name()
         );
+        if opening.backend == Kind::Afxdp {
+            eprintln!(
+                "note: what comes in by {0} is not given to the host; what goes out, and VLAN tags that the card takes out, are not seen",
+                interface.name
+            );
+        }
         if interface.link == Link::Cooked && interface.index != 0 {
             eprintln!(
                 "note: {} has a link type of its own: packets come without that header, as Linux cooked v2",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Records packets and loses none silently. The ring (`ring`, `socket`, `packet`) serves other programs, too.
 
+pub mod afxdp;
 pub mod arguments;
 pub mod aside;
 pub mod backend;
@@ -26,3 +27,4 @@ pub mod socket;
 pub mod source;
 pub mod uring;
 pub mod writer;
+pub mod xdp;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use libc::sock_filter;
 
+use crate::afxdp::Afxdp;
 use crate::backend::{Backend, Kind};
 use crate::chunk::Outbox;
 use crate::counts::{add, read, RingCounts};
@@ -88,15 +89,22 @@ pub struct Reader<'a> {
 impl Opening {
     /// A ring for the interface with this number. Nothing comes until all is set, so no packet comes twice.
     pub fn open(&self, index: u32) -> io::Result<Backend> {
-        let socket = Socket::new(self.interface.link)?;
-        socket.shut()?;
         let (bytes, snap) = (self.ring_bytes as usize, self.snap_bytes as usize);
+        let socket = || -> io::Result<Socket> {
+            let socket = Socket::new(self.interface.link)?;
+            socket.shut().map(|()| socket)
+        };
         let ring = match self.backend {
-            Kind::Tpacket3 => Backend::Tpacket3(Ring::new(socket, Shape::of(self.ring_bytes))?),
-            Kind::Recvmmsg => Backend::Recvmmsg(Recvmmsg::new(socket, bytes, snap, self.pages)?),
+            Kind::Tpacket3 => Backend::Tpacket3(Ring::new(socket()?, Shape::of(self.ring_bytes))?),
+            Kind::Recvmmsg => Backend::Recvmmsg(Recvmmsg::new(socket()?, bytes, snap, self.pages)?),
             Kind::IoUring => {
-                let uring = Uring::new(socket, bytes, snap, self.pages)?;
+                let uring = Uring::new(socket()?, bytes, snap, self.pages)?;
                 Backend::IoUring(Box::new(uring))
+            }
+            Kind::Afxdp => {
+                let of = &self.interface;
+                let ring = Afxdp::new(of, self.promiscuous, bytes, snap, self.pages)?;
+                return Ok(Backend::Afxdp(ring));
             }
         };
         let interface = Interface {
@@ -204,7 +212,7 @@ impl Reader<'_> {
 
     /// Asks the kernel what it counted.
     fn count(&mut self) -> io::Result<()> {
-        let new = self.ring.socket().statistics()?;
+        let new = self.ring.statistics()?;
         add(&self.counts.kernel, new.packets);
         add(&self.counts.drops, new.drops);
         self.gap += new.drops;
@@ -213,7 +221,7 @@ impl Reader<'_> {
 
     /// Lets nothing in any more and takes what is in: until the kernel's count is what was delivered and dropped.
     fn finish(&mut self) -> io::Result<()> {
-        self.ring.socket().shut()?;
+        self.ring.shut()?;
         let end = Instant::now() + LAST;
         loop {
             // That the interface is down is known, or does not matter any more.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The program on real interfaces, in namespaces of its own; tshark and capinfos judge its files.
 
+mod afxdp;
 mod disk;
 mod files;
 mod interface;
