@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the program may still do once it captures.
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
@@ -72,7 +73,9 @@ struct Tracer(Child);
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // Killed, it would leave a helper of its own behind.
+        // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its number is its own.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         let _ = self.0.wait();
     }
 }
@@ -119,4 +122,41 @@ fn root_makes_no_file_where_others_can_lead_it() {
         assert!(said.contains("as user nobody"), "{said}");
         assert!(!file.exists());
     }
+}
+
+/// Somebody else has put it there, to read along.
+#[test]
+fn a_file_of_another_user_is_not_written_to() {
+    let place = Place::new();
+    let folder = place.folder.0.join("of-user");
+    let file = folder.join("x.pcapng");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&file, "before").unwrap();
+    for (path, owner, mode) in [(&folder, 65534, 0o755), (&file, 65533, 0o666)] {
+        std::os::unix::fs::chown(path, Some(owner), Some(owner)).unwrap();
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = place.here.command("timeout");
+    command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
+    let output = command.arg(&file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("another user's: choose another"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
+}
+
+/// Also when they have their numbers and follow each other.
+#[test]
+fn nobody_else_reads_what_is_recorded() {
+    let place = Place::new();
+    for more in [&[][..], &["--rotate", "1s"]] {
+        let file = place.file("x.pcapng");
+        let words = [&["-w", &file, "--user", "root"], more, &[OURS]].concat();
+        assert_eq!(Run::on(&place, &words).end().written, 0);
+    }
+    for file in place.folder.files() {
+        let mode = std::fs::metadata(&file).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    assert_eq!(place.folder.files().len(), 2);
 }
