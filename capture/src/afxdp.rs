@@ -252,6 +252,7 @@ impl Source for Afxdp {
                     bytes,
                     tag: None,
                     origin: Origin::default(),
+                    comment: "",
                 });
             }
             consumer.store(number.wrapping_add(1), Ordering::Release);
@@ -283,7 +284,7 @@ impl Source for Afxdp {
         Ok(())
     }
 
-    fn socket(&self) -> &Socket {
-        &self.aside
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.aside)
     }
 }

@@ -18,8 +18,12 @@ gone, or a disk is full (--on-full stop); 2 bad command line; 3 a right is missi
 )]
 pub struct Arguments {
     /// What to capture from; several are recorded side by side; any is all there are
-    #[arg(short, long, value_name = "NAME", required = true, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(short, long, value_name = "NAME", required_unless_present = "nflog", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Vec<String>,
+
+    /// In place of interfaces: what rules log to a group (nft: log group 5), with their prefix as a comment
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["interface", "backend", "pages", "threads", "follow", "filter", "no_promiscuous"])]
+    pub nflog: Option<u16>,
 
     /// The file, - for stdout; with --rotate its name may have the time (%Y%m%d-%H%M%S, strftime(3))
     #[arg(short, long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
@@ -202,6 +206,12 @@ mod tests {
             "-i a -w x --ring 1M",
             "-i a -w x --threads 0",
             "-i a -w x --pages thp",
+            "--nflog 5",
+            "--nflog 65536 -w x",
+            "--nflog 5 -i a -w x",
+            "--nflog 5 -w x --threads 2",
+            "--nflog 5 -w x tcp",
+            "-i a -w x --backend nflog",
             "-i a -w x --backend afxdp",
             "-i a -w x --take",
             "-i a -w x --backend afxdp --take tcp",

@@ -6,6 +6,7 @@ use std::io;
 use clap::ValueEnum;
 
 use crate::afxdp::Afxdp;
+use crate::nflog::Nflog;
 use crate::packet::Packet;
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Ring;
@@ -23,6 +24,9 @@ pub enum Kind {
     IoUring,
     // Taken from the host by a program at the interface.
     Afxdp,
+    // Logged by rules (`--nflog`).
+    #[value(skip)]
+    Nflog,
 }
 
 impl Kind {
@@ -32,6 +36,7 @@ impl Kind {
             Kind::Recvmmsg => "recvmmsg",
             Kind::IoUring => "io-uring",
             Kind::Afxdp => "afxdp",
+            Kind::Nflog => "nflog",
         }
     }
 }
@@ -41,6 +46,7 @@ pub enum Backend {
     Recvmmsg(Recvmmsg),
     IoUring(Box<Uring>),
     Afxdp(Afxdp),
+    Nflog(Nflog),
 }
 
 impl Source for Backend {
@@ -50,6 +56,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.ready(),
             Backend::IoUring(one) => one.ready(),
             Backend::Afxdp(one) => one.ready(),
+            Backend::Nflog(one) => one.ready(),
         }
     }
 
@@ -59,6 +66,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.take(each),
             Backend::IoUring(one) => one.take(each),
             Backend::Afxdp(one) => one.take(each),
+            Backend::Nflog(one) => one.take(each),
         }
     }
 
@@ -68,6 +76,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.statistics(),
             Backend::IoUring(one) => one.statistics(),
             Backend::Afxdp(one) => one.statistics(),
+            Backend::Nflog(one) => one.statistics(),
         }
     }
 
@@ -77,15 +86,17 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.shut(),
             Backend::IoUring(one) => one.shut(),
             Backend::Afxdp(one) => one.shut(),
+            Backend::Nflog(one) => one.shut(),
         }
     }
 
-    fn socket(&self) -> &Socket {
+    fn socket(&self) -> Option<&Socket> {
         match self {
             Backend::Tpacket3(one) => one.socket(),
             Backend::Recvmmsg(one) => one.socket(),
             Backend::IoUring(one) => one.socket(),
             Backend::Afxdp(one) => one.socket(),
+            Backend::Nflog(one) => one.socket(),
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if rights.sandbox {
         sandbox::enter(Needs {
-            backend: arguments.backend,
+            backend: openings[0].backend,
             follow: arguments.follow,
             rotate: arguments.rotate.is_some(),
         })?;
@@ -88,6 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// What is wrong with the command line is found here, before any right is needed.
 fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
+    if let Some(group) = arguments.nflog {
+        return Ok(vec![nflog(arguments, group)]);
+    }
     let text = arguments.filter.join(" ");
     let opening = |name: &String| {
         let interface = link::find(name)?;
@@ -103,9 +106,31 @@ fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
             ring_bytes: arguments.ring,
             threads: arguments.threads.into(),
             promiscuous: !arguments.no_promiscuous,
+            group: 0,
         })
     };
     arguments.interface.iter().map(opening).collect()
+}
+
+/// What rules log, as if it came by an interface of IP packets.
+fn nflog(arguments: &Arguments, group: u16) -> Opening {
+    Opening {
+        filter: Vec::new(),
+        interface: Interface {
+            name: format!("nflog:{group}"),
+            index: 0,
+            link: Link::Raw,
+            is_loopback: false,
+            is_up: true,
+        },
+        snap_bytes: arguments.snaplen,
+        backend: Kind::Nflog,
+        pages: Pages::Base,
+        ring_bytes: arguments.ring,
+        threads: 1,
+        promiscuous: false,
+        group,
+    }
 }
 
 /// A program gets Ethernet frames of an interface, a socket those of one queue.
@@ -139,7 +164,25 @@ fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
 
 fn refused(opening: &Opening, error: &io::Error) -> Failure {
     let name = &opening.interface.name;
+    let group = opening.group;
     match error.raw_os_error() {
+        // Both are EPERM.
+        Some(libc::EPERM | libc::EBUSY) if opening.backend == Kind::Nflog => {
+            match privilege::has_net_admin() {
+                true => Failure::failed(format!(
+                    "--nflog {group}: another program hears the group: choose another, in the rules, too"
+                )),
+                false => Failure::privilege(format!(
+                    "--nflog {group}: hearing a group needs CAP_NET_ADMIN: run as root"
+                )),
+            }
+        }
+        // Without the module, and without nfnetlink.
+        Some(libc::EINVAL | libc::EPROTONOSUPPORT) if opening.backend == Kind::Nflog => {
+            Failure::failed(format!(
+                "--nflog {group}: the kernel cannot tell of logged packets: one with CONFIG_NETFILTER_NETLINK_LOG (modprobe nfnetlink_log)"
+            ))
+        }
         Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Afxdp => Failure::privilege(
             format!("-i {name}: afxdp puts a program at the interface: run as root"),
         ),
@@ -174,7 +217,7 @@ fn huge_pages(opening: &Opening) -> usize {
     let bytes = match opening.backend {
         Kind::IoUring => Uring::memory_bytes(buffer, snap),
         Kind::Afxdp => Afxdp::memory_bytes(buffer),
-        Kind::Recvmmsg | Kind::Tpacket3 => Recvmmsg::memory_bytes(buffer, snap),
+        Kind::Recvmmsg | Kind::Tpacket3 | Kind::Nflog => Recvmmsg::memory_bytes(buffer, snap),
     };
     Pages::huge(bytes) * opening.threads
 }

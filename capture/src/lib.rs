@@ -14,6 +14,7 @@ pub mod filter;
 pub mod link;
 pub mod look;
 pub mod name;
+pub mod nflog;
 pub mod packet;
 pub mod pages;
 pub mod pcapng;

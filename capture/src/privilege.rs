@@ -69,6 +69,11 @@ pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     })
 }
 
+/// Whether we are allowed to change the network; not where it belongs to another user namespace.
+pub fn has_net_admin() -> bool {
+    caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false)
+}
+
 /// Whether root alone can change what is in a folder and the way there, so that nobody can have led root elsewhere: no links,
 /// and each folder root's own. In one with the sticky bit, as /tmp, others can't replace what is root's.
 pub fn is_roots(folder: &Path) -> bool {

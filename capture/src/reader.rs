@@ -16,6 +16,7 @@ use crate::chunk::Outbox;
 use crate::counts::{add, read, RingCounts};
 use crate::link::{Interface, Link};
 use crate::look::Seen;
+use crate::nflog::Nflog;
 use crate::pages::Pages;
 use crate::pcapng;
 use crate::recvmmsg::Recvmmsg;
@@ -42,6 +43,8 @@ pub struct Opening {
     /// How many rings share the interface.
     pub threads: usize,
     pub promiscuous: bool,
+    /// Of `Kind::Nflog`.
+    pub group: u16,
 }
 
 /// What all readers share.
@@ -106,18 +109,22 @@ impl Opening {
                 let ring = Afxdp::new(of, self.promiscuous, bytes, snap, self.pages)?;
                 return Ok(Backend::Afxdp(ring));
             }
+            Kind::Nflog => return Nflog::new(self.group, bytes, snap).map(Backend::Nflog),
+        };
+        let Some(opened) = ring.socket() else {
+            return Ok(ring);
         };
         let interface = Interface {
             index,
             ..self.interface.clone()
         };
-        ring.socket().bind(&interface, self.promiscuous)?;
+        opened.bind(&interface, self.promiscuous)?;
         if self.threads > 1 {
             // Another process, or another interface, has another group.
             let group = std::process::id().wrapping_mul(31).wrapping_add(index);
-            ring.socket().join(group as u16)?;
+            opened.join(group as u16)?;
         }
-        ring.socket().filter(&self.filter)?;
+        opened.filter(&self.filter)?;
         Ok(ring)
     }
 }
@@ -232,7 +239,9 @@ impl Reader<'_> {
             }
             let counts = self.counts;
             let seen = read(&counts.delivered) + read(&counts.drops);
-            if read(&counts.kernel) == seen || Instant::now() > end {
+            // What waits in a socket may be in no count yet.
+            let is_all = read(&counts.kernel) == seen && ready == Ready::Nothing;
+            if is_all || Instant::now() > end {
                 self.outbox.flush();
                 return Ok(());
             }
@@ -247,8 +256,7 @@ impl Reader<'_> {
 
     /// The interface, as long as it is the one that was opened.
     fn seen(&self) -> Option<Seen> {
-        let seen = self.ring.socket().look(&self.name).ok();
-        seen.filter(|seen| seen.index == self.index)
+        self.looked().ok().filter(|seen| seen.index == self.index)
     }
 
     /// Sees whether the interface is down, up again, or no more (false).
@@ -271,11 +279,16 @@ impl Reader<'_> {
         Ok(true)
     }
 
+    fn looked(&self) -> io::Result<Seen> {
+        let gone = || io::Error::from_raw_os_error(libc::ENODEV);
+        self.ring.socket().ok_or_else(gone)?.look(&self.name)
+    }
+
     /// Waits for an interface of the same name and opens it.
     fn follow(&mut self) -> io::Result<()> {
         self.tell("is gone: waiting for another of its name");
         while !self.shared.stop.load(Ordering::Relaxed) {
-            match self.ring.socket().look(&self.name) {
+            match self.looked() {
                 Ok(seen) if Link::of(seen.hardware) == self.opening.interface.link => {
                     self.ring = self.opening.open(seen.index)?;
                     (self.index, self.is_down) = (seen.index, !seen.is_up);

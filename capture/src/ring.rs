@@ -135,8 +135,8 @@ impl Source for Ring {
         self.next = (self.next + 1) % self.shape.blocks;
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 }
 
@@ -172,6 +172,7 @@ unsafe fn packet_at<'a>(
         bytes: unsafe { std::slice::from_raw_parts(block.add(from), bytes) },
         tag: packet::tag(header.tp_status, hv1.tp_vlan_tci as u16, hv1.tp_vlan_tpid),
         origin: Origin::from(address),
+        comment: "",
     };
     Some((packet, header.tp_next_offset as usize))
 }

@@ -75,6 +75,7 @@ const FOLLOW: &[c_long] = &[libc::SYS_socket, libc::SYS_bind];
 const fn of_backend(backend: Kind) -> &'static [c_long] {
     match backend {
         Kind::Tpacket3 | Kind::Afxdp => &[],
+        Kind::Nflog => &[libc::SYS_recvfrom],
         Kind::Recvmmsg => &[libc::SYS_recvmmsg],
         Kind::IoUring => &[libc::SYS_io_uring_enter, libc::SYS_io_uring_register],
     }

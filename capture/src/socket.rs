@@ -47,21 +47,12 @@ impl Socket {
 
     /// Puts a filter in place of the one before: no packet meets neither.
     pub fn filter(&self, steps: &[libc::sock_filter]) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: steps.len() as u16,
-            filter: steps.as_ptr().cast_mut(),
-        };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        filter(self.as_raw_fd(), steps)
     }
 
     /// Lets nothing in any more; what is in stays.
     pub fn shut(&self) -> io::Result<()> {
-        self.filter(&[libc::sock_filter {
-            code: (libc::BPF_RET | libc::BPF_K) as u16,
-            jt: 0,
-            jf: 0,
-            k: 0,
-        }])
+        shut(self.as_raw_fd())
     }
 
     /// Hears an interface from now on. On loopback each packet passes twice, and is taken as it comes in.
@@ -121,6 +112,27 @@ impl Socket {
     pub fn look(&self, name: &CStr) -> io::Result<Seen> {
         look(self.as_raw_fd(), name)
     }
+}
+
+fn filter(socket: RawFd, steps: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_ptr().cast_mut(),
+    };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Lets nothing into any socket any more; what is in stays.
+pub(crate) fn shut(socket: RawFd) -> io::Result<()> {
+    filter(
+        socket,
+        &[libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        }],
+    )
 }
 
 /// Sets an option of any socket.

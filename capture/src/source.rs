@@ -28,13 +28,15 @@ pub trait Source {
 
     /// What was counted since the last call.
     fn statistics(&mut self) -> io::Result<Statistics> {
-        self.socket().statistics()
+        self.socket()
+            .map_or(Ok(Statistics::default()), Socket::statistics)
     }
 
     /// Lets nothing in any more; what is in stays.
     fn shut(&self) -> io::Result<()> {
-        self.socket().shut()
+        self.socket().map_or(Ok(()), Socket::shut)
     }
 
-    fn socket(&self) -> &Socket;
+    /// What looks at the interface, if there is one.
+    fn socket(&self) -> Option<&Socket>;
 }

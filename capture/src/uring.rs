@@ -213,8 +213,8 @@ impl Source for Uring {
         }
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 }
 

@@ -6,6 +6,7 @@ mod disk;
 mod files;
 mod interface;
 mod loss;
+mod nflog;
 mod packets;
 mod place;
 mod refusals;
