@@ -75,21 +75,21 @@ check-root: ## what needs root, why, and whether it can be had here
 certify: ## the judge: boundary packets through both twins and nf_tables, SECONDS=60 of random policies (needs root)
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory build
-	@$(RUST) cargo build --release --locked --quiet --package twinwall-judge --bin certify
-	@$(SUDO) $(CARGO_TARGET_DIR)/release/certify --seconds $(SECONDS)
+	@tests/build --bin certify >/dev/null
+	@$(SUDO) $(CARGO_TARGET_DIR)/checked/certify --seconds $(SECONDS)
 
 soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, upgrades, kills (needs root)
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory build
-	@$(RUST) cargo build --release --locked --quiet --package twinwall-tests --bin soak
-	@$(SUDO) $(CARGO_TARGET_DIR)/release/soak --minutes $(MINUTES) --out build/soak.json
+	@tests/build --bin soak >/dev/null
+	@$(SUDO) $(CARGO_TARGET_DIR)/checked/soak --minutes $(MINUTES) --out build/soak.json
 
 fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
 	@$(RUST) scanner/fuzz/run $(SECONDS)
-	@$(RUST) cargo run --release --locked --quiet --package twinwall-judge --bin differential -- \
-		--seconds $(SECONDS) --decisions 1000000
+	@tests/build --bin differential >/dev/null
+	@$(CARGO_TARGET_DIR)/checked/differential --seconds $(SECONDS) --decisions 1000000
 
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null
@@ -143,8 +143,8 @@ lint: lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell 
 
 # The lints named here are on in Rust 1.85, the oldest that we build with, and were found wanting and taken off since.
 lint-rust:
-	@$(RUST) cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings --allow clippy::precedence \
-		--allow clippy::format_collect --allow clippy::comparison_chain --allow clippy::needless_lifetimes
+	@$(RUST) cargo clippy --quiet --workspace --all-targets --profile checked --locked -- --deny warnings \
+		--allow clippy::precedence --allow clippy::format_collect --allow clippy::comparison_chain --allow clippy::needless_lifetimes
 
 lint-format:
 	@$(RUST) cargo fmt --all --check -- --color never

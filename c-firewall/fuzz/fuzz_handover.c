@@ -47,24 +47,24 @@ static void fuzz_line(const uint8_t *data, size_t size) {
 
 /// Totals are those of all rules, and sizes such as limits have. Who has them knows himself again.
 static void fuzz_rules(const uint8_t *data, size_t size) {
-    uint32_t totals[CARRY_KIND_COUNT] = {0};
-    struct carry_side side;
-    struct carry carry;
+    uint32_t totals[MIGRATION_KIND_COUNT] = {0};
+    struct migration_side side;
+    struct migration carry;
 
     if (handover_rules_parse(data, size, &side) < 0) {
         must(!side.rules);
         return;
     }
     for (uint32_t i = 0; i < side.rule_count; i++)
-        for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+        for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++)
             totals[kind] += side.rules[i].count[kind];
     must(memcmp(totals, side.totals, sizeof totals) == 0);
-    for (uint32_t i = 0; i < totals[CARRY_LIMITS]; i++)
+    for (uint32_t i = 0; i < totals[MIGRATION_LIMITS]; i++)
         must(side.limit_sizes[i] > 0 && side.limit_sizes[i] <= FLOW_LIMIT_SIZE_MAX);
-    must(carry_pair(&carry, &side, &side) == 0);
+    must(migration_pair(&carry, &side, &side) == 0);
     must(carry.kept == side.rule_count && carry.added == 0 && carry.removed == 0);
-    carry_free(&carry);
-    carry_side_free(&side);
+    migration_free(&carry);
+    migration_side_free(&side);
 }
 
 static void make_places(struct handover_places *places, uint32_t count) {
@@ -88,8 +88,8 @@ static void fuzz_states(const uint8_t *data, size_t size) {
     taken.queue_count = 1U + data[2] % 2;
     taken.queues = aligned_alloc(STATS_ALIGN, taken.queue_count * sizeof *taken.queues);
     memset(taken.queues, 0xff, taken.queue_count * sizeof *taken.queues);
-    taken.side.totals[CARRY_LIMITS] = data[3] % PLACES_MAX;
-    taken.side.totals[CARRY_QUOTAS] = data[4] % PLACES_MAX;
+    taken.side.totals[MIGRATION_LIMITS] = data[3] % PLACES_MAX;
+    taken.side.totals[MIGRATION_QUOTAS] = data[4] % PLACES_MAX;
     taken.side.limit_sizes = calloc(PLACES_MAX, sizeof *taken.side.limit_sizes);
     for (int i = 0; i < PLACES_MAX; i++)
         taken.side.limit_sizes[i] = LIMIT_SIZE;
@@ -98,9 +98,9 @@ static void fuzz_states(const uint8_t *data, size_t size) {
     memcpy(bytes, data + SHAPE_BYTES, size - SHAPE_BYTES < room ? size - SHAPE_BYTES : room);
     must(handover_counted_make_states(&taken) == 0);
     if (!handover_counted_parse_states(bytes, &taken)) {
-        for (uint32_t i = 0; i < taken.side.totals[CARRY_LIMITS]; i++)
+        for (uint32_t i = 0; i < taken.side.totals[MIGRATION_LIMITS]; i++)
             must(taken.states.tokens[i] >= 0 && taken.states.tokens[i] <= LIMIT_SIZE);
-        for (uint32_t i = 0; i < taken.side.totals[CARRY_QUOTAS]; i++)
+        for (uint32_t i = 0; i < taken.side.totals[MIGRATION_QUOTAS]; i++)
             must(taken.states.used[i] <= INT64_MAX);
     }
     free(bytes);

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rust_firewall::options::Options;
 use rust_firewall::state::contract::{self, ContractFacts};
-use rust_firewall::state::feed;
+use rust_firewall::state::queue_rules;
 
 use crate::answer::{Contract, Status};
 use crate::doctor::rights;
@@ -44,7 +44,7 @@ pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
         figures: true,
         guard: !guard_has_ended(status),
     };
-    let made = contract::make(options, &feed::read(options), &facts);
+    let made = contract::make(options, &queue_rules::read(options), &facts);
     let now = made
         .rows
         .into_iter()

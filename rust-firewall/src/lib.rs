@@ -4,13 +4,18 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod base;
+#[cfg(feature = "daemon")]
 pub mod control;
+#[cfg(feature = "daemon")]
 pub mod daemon;
 pub mod engine;
+#[cfg(feature = "daemon")]
 pub mod events;
 pub mod explain;
+#[cfg(feature = "daemon")]
 pub mod guard;
 pub mod handover;
+#[cfg(feature = "daemon")]
 pub mod metrics;
 pub mod options;
 pub mod packet;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 use nix::sched::{unshare, CloneFlags};
 use rust_firewall::packet::verdict::VerdictBatch;
-use rust_firewall::queue::adopt::{adopt, can_adopt, give, release, resume, QueueGiven};
+use rust_firewall::queue::adopt::{adopt, can_adopt, give, release, resume, QueueHandover};
 use rust_firewall::queue::socket::slot_bytes;
 use rust_firewall::queue::{self, Queue, QueueKind, QueueReceived, QueueSettings};
 
@@ -52,14 +52,14 @@ fn mode() -> String {
 }
 
 /// What a process is given: a descriptor of its own.
-fn given_by(queue: &mut Queue) -> (QueueGiven, OwnedFd) {
+fn handover_of(queue: &mut Queue) -> (QueueHandover, OwnedFd) {
     give(queue);
-    let given = QueueGiven {
+    let handover = QueueHandover {
         copy_bytes: queue.settings.copy_bytes,
         flags: queue.flags,
     };
     let fd = queue::fd(queue).expect("an open queue");
-    (given, fd.try_clone_to_owned().expect("a descriptor"))
+    (handover, fd.try_clone_to_owned().expect("a descriptor"))
 }
 
 fn resumed(queue: &mut Queue) -> u32 {
@@ -74,8 +74,8 @@ fn a_queue_goes_from_each_backend_to_each_that_can() {
         for to in KINDS.into_iter().filter(|to| can_adopt(*to)) {
             let mut old = queue::open(&settings_of(from, 64)).expect("a queue");
             assert_eq!(mode(), "2 64");
-            let (given, fd) = given_by(&mut old);
-            let mut new = adopt(&settings_of(to, 200), &given, fd).expect("a queue");
+            let (handover, fd) = handover_of(&mut old);
+            let mut new = adopt(&settings_of(to, 200), &handover, fd).expect("a queue");
             assert_eq!(new.portid, old.portid);
             assert_eq!(mode(), "2 64", "nothing has changed yet");
             assert_eq!(resumed(&mut new), 0);
@@ -90,8 +90,8 @@ fn a_queue_goes_from_each_backend_to_each_that_can() {
 
 fn the_old_one_asks_anew_if_it_goes_on() {
     let mut old = queue::open(&settings_of(QueueKind::Classic, 64)).expect("a queue");
-    let (given, fd) = given_by(&mut old);
-    let mut new = adopt(&settings_of(QueueKind::Raw, 0), &given, fd).expect("a queue");
+    let (handover, fd) = handover_of(&mut old);
+    let mut new = adopt(&settings_of(QueueKind::Raw, 0), &handover, fd).expect("a queue");
     resumed(&mut new);
     assert_eq!(mode(), "1 0");
     drop(new); // as when the process ends
@@ -104,7 +104,7 @@ fn the_old_one_asks_anew_if_it_goes_on() {
 
 fn what_is_no_socket_is_refused() {
     let settings = settings_of(QueueKind::Raw, 64);
-    let refused = |fd: OwnedFd| match adopt(&settings, &QueueGiven::default(), fd) {
+    let refused = |fd: OwnedFd| match adopt(&settings, &QueueHandover::default(), fd) {
         Ok(_) => panic!("it is a queue"),
         Err(failure) => failure.text,
     };

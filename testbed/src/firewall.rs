@@ -211,10 +211,11 @@ impl Firewall {
         let ended = self.end()?;
         ensure!(
             ended.code == Some(0) && ended.stderr.is_empty(),
-            "exit code {:?}, signal {:?}, stderr: {}",
+            "exit code {:?}, signal {:?}, stderr: {}last ledger: {}",
             ended.code,
             ended.signal,
-            ended.stderr
+            ended.stderr,
+            ended.lines.last().map_or("none", String::as_str)
         );
         let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
         ensure!(stats.reason == "exit", "reason {}", stats.reason);

@@ -79,15 +79,15 @@ pub struct Policy {
     pub file: String,
     pub undecidable: u64,
     pub without_ct_state: u64,
-    pub answers: Answers,
+    pub replies: Replies,
     pub counters: Vec<Counter>,
     pub logs: Vec<Log>,
 }
 
-/// The answers of `reject`.
+/// The replies of `reject`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct Answers {
+pub struct Replies {
     pub sent: u64,
     pub not_due: u64,
     pub failed: u64,
@@ -122,7 +122,7 @@ pub struct Ledger {
     pub verdicts: BTreeMap<String, u64>,
     pub refused: u64,
     pub malformed: BTreeMap<String, u64>,
-    pub cut: u64,
+    pub beyond_copy: u64,
     pub truncated: u64,
     pub without_id: u64,
     pub gaps: u64,
@@ -210,8 +210,9 @@ impl Ledger {
         );
         let accounted =
             self.received + self.without_id + kernel.user_drop + kernel.waiting + kernel.unseen;
+        // The kernel may have given ids to packets for which its queue was full.
         ensure!(
-            kernel.offered == accounted,
+            (accounted..=accounted + kernel.queue_full).contains(&kernel.offered),
             "offered {} != accounted {accounted}: {self:?}",
             kernel.offered
         );

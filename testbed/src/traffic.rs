@@ -268,6 +268,13 @@ pub struct UdpFlood {
 impl UdpFlood {
     /// Begins at once, from a connected socket.
     pub fn start(client: UdpSocket) -> UdpFlood {
+        UdpFlood::paced(client, Duration::ZERO)
+    }
+
+    /// The same with a pause after each burst: a flood that a firewall without a turn for whole seconds does not fill the
+    /// kernel's queue with.
+    pub fn paced(client: UdpSocket, pause: Duration) -> UdpFlood {
+        const BURST: u64 = 64;
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let thread = thread::spawn(move || {
@@ -275,6 +282,9 @@ impl UdpFlood {
             while !told.load(Ordering::Relaxed) {
                 // A datagram that meets a full socket is none.
                 sent += u64::from(client.send(&[0x55; 18]).is_ok());
+                if sent % BURST == 0 && !pause.is_zero() {
+                    thread::sleep(pause);
+                }
             }
             sent
         });

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "options/given.h"
+#include "options/values.h"
 #include "privilege/path.h"
 
 enum {
@@ -41,7 +41,7 @@ static int fail_unknown(const char *kind, const char *name, struct failure *fail
 
 /// The number that a text is, if it is one.
 static bool read_id(const char *text, uint32_t *id) {
-    return given_read_number(text, text + strlen(text), UINT32_MAX - 1, id);
+    return values_read_number(text, text + strlen(text), UINT32_MAX - 1, id);
 }
 
 /// Reads USER or USER:GROUP, each a name or a number. NULL leaves both -1: whoever makes the file.

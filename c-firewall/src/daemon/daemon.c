@@ -21,7 +21,7 @@
 #include "privilege/privilege.h"
 #include "queue/proc.h"
 #include "state/contract.h"
-#include "state/feed.h"
+#include "state/queue_rules.h"
 #include "state/report.h"
 
 /// Blocks the signals that the main thread reads, in all threads started later, and opens what it
@@ -97,7 +97,7 @@ static int start_guard(struct daemon *daemon, struct failure *failure) {
 }
 
 /// What will happen when something fails.
-static void make_contract(struct daemon *daemon, const struct feed *feed) {
+static void make_contract(struct daemon *daemon, const struct queue_rules *queue_rules) {
     const struct worker *first = &daemon->state.workers.all[0];
     struct queue_figures figures;
     struct contract_facts facts = {
@@ -106,9 +106,9 @@ static void make_contract(struct daemon *daemon, const struct feed *feed) {
         .guard = true,
     };
 
-    contract_make(daemon->options, feed, &facts, &daemon->state.contract);
+    contract_make(daemon->options, queue_rules, &facts, &daemon->state.contract);
     facts.guard = false;
-    contract_make(daemon->options, feed, &facts, &daemon->state.unguarded);
+    contract_make(daemon->options, queue_rules, &facts, &daemon->state.unguarded);
 }
 
 /// Has our policy take the place of another firewall's. Returns 0, or -errno with failure filled
@@ -120,8 +120,8 @@ static int prepare(struct state *state, struct handover *taken, struct failure *
 }
 
 /// Opens all and gives up what is not needed any more. Returns 0, or -errno with failure filled in.
-static int open_all(struct daemon *daemon, struct handover *taken, const struct feed *feed,
-                    struct failure *failure) {
+static int open_all(struct daemon *daemon, struct handover *taken,
+                    const struct queue_rules *queue_rules, struct failure *failure) {
     struct state *state = &daemon->state;
     int result = open_sinks(daemon, taken, failure);
 
@@ -133,7 +133,7 @@ static int open_all(struct daemon *daemon, struct handover *taken, const struct 
         return result;
     // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
     (void)queue_proc_open();
-    make_contract(daemon, feed);
+    make_contract(daemon, queue_rules);
     result = start_guard(daemon, failure);
     return result < 0 ? result : privilege_drop(daemon->options, state->loaded, failure);
 }
@@ -162,7 +162,7 @@ static int start(struct daemon *daemon, struct failure *failure) {
     struct options *options = daemon->options;
     struct handover handover;
     struct handover *taken = NULL;
-    struct feed feed;
+    struct queue_rules queue_rules;
     int result = privilege_check(options, failure);
 
     if (result == 0)
@@ -171,7 +171,7 @@ static int start(struct daemon *daemon, struct failure *failure) {
         result = state_load(&daemon->state, options, failure);
     if (result < 0)
         return result;
-    feed_read(&feed, options);
+    queue_rules_read(&queue_rules, options);
     handover_init(&handover);
     if (options->take_over) {
         taken = &handover;
@@ -180,15 +180,15 @@ static int start(struct daemon *daemon, struct failure *failure) {
         guard_relieve(options);
     }
     if (result == 0) {
-        daemon->given = taken;
-        result = open_all(daemon, taken, &feed, failure);
+        daemon->handed_over = taken;
+        result = open_all(daemon, taken, &queue_rules, failure);
     }
     if (result == 0)
         result = start_threads(daemon, taken, failure);
     if (result == 0) {
-        daemon->given = false;
+        daemon->handed_over = false;
         guard_hold(&daemon->guard, false);
-        feed_warn(&feed);
+        queue_rules_warn(&queue_rules);
     }
     handover_free(&handover);
     return result;
@@ -204,7 +204,7 @@ static const struct worker *stop(struct daemon *daemon) {
     }
     metrics_stop(daemon->metrics);
     guard_end(&daemon->guard);
-    control_close(daemon->control, !daemon->given);
+    control_close(daemon->control, !daemon->handed_over);
     return failed;
 }
 
@@ -255,7 +255,7 @@ int daemon_run(struct options *options) {
     events_tell(daemon.events, options->take_over ? EVENTS_UPGRADE : EVENTS_STARTED, NULL);
     supervise_tell_ready(state);
     supervise(&daemon);
-    if (!daemon.given)
+    if (!daemon.handed_over)
         notify_stopping();
     code = finish(&daemon, stop(&daemon));
     free_all(&daemon);

@@ -170,8 +170,8 @@ static void give(struct daemon *daemon) {
     daemon->giving = NULL;
     getsockopt(handover_give_fd(giving), SOL_SOCKET, SO_PEERCRED, &peer, &length);
     guard_hold(&daemon->guard, true);
-    daemon->given = handover_give_commit(&daemon->state, giving);
-    if (!daemon->given) {
+    daemon->handed_over = handover_give_commit(&daemon->state, giving);
+    if (!daemon->handed_over) {
         guard_hold(&daemon->guard, false);
         return;
     }
@@ -305,14 +305,14 @@ static void look_for_tracked(struct daemon *daemon, struct times *times, uint64_
     const struct workers *workers = &state->workers;
     const enum tracked before = state->tracked;
     const bool asks = asks_ct_state(state->loaded);
-    uint64_t answered = 0, without = 0;
+    uint64_t decided = 0, without = 0;
     enum tracked now;
 
     for (uint32_t i = 0; i < workers->count; i++)
-        answered += stats_answered(&workers->all[i].stats);
+        decided += stats_decided(&workers->all[i].stats);
     for (uint32_t i = 0; i < workers->count; i++)
         without += stats_get(&workers->all[i].stats.without_ct_state);
-    now = tracked_look(&times->tracked, state->loaded->generation, asks, answered, without);
+    now = tracked_look(&times->tracked, state->loaded->generation, asks, decided, without);
     times->tracked_ns = asks && now != TRACKED_SEEN ? now_ns + TRACKED_LOOK_NS : NEVER;
     state_lock(state);
     state->tracked = now;

@@ -26,7 +26,7 @@ struct daemon {
     uint64_t drain_end_ns; // of wait_clock: when a drain ends at the latest; UINT64_MAX = none
     bool stopped;          // the end has come
     struct handover_giving *giving; // another firewall prepares to take over; NULL = none does
-    bool given;                     // all is another firewall's, which takes over or goes on
+    bool handed_over;               // all is another firewall's, which takes over or goes on
 };
 
 #endif

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/answer.h"
+#include "engine/dependency.h"
 #include "engine/fields.h"
 #include "engine/index.h"
 
@@ -143,7 +143,7 @@ static int add_wide(struct build *build, enum policy_field field, policy_value m
 }
 
 /// Fills in how a set is asked for, with the first field of the key masked.
-static int ask_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
+static int run_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
     static const struct policy_range none = {0, 0};
     const enum policy_field field = match->key.fields[0];
     const policy_value mask = match->masked ? match->mask : ~(policy_value)0;
@@ -167,7 +167,7 @@ static int ask_set(struct build *build, const struct policy_match *match, struct
 /// A match or map that looks in a set.
 static int compile_set(struct build *build, const struct policy_match *match,
                        struct compile_op *op) {
-    int result = ask_set(build, match, op);
+    int result = run_set(build, match, op);
 
     if (result < 0)
         return result;
@@ -209,7 +209,7 @@ static int compile_never(struct build *build, const struct policy_match *match,
 
     op->kind = COMPILE_SET;
     op->index = build->out->set_count;
-    if (ask_set(build, match, op) < 0)
+    if (run_set(build, match, op) < 0)
         return -ENOMEM;
     return ADD(build->out->sets, build->out->set_count, empty);
 }
@@ -352,7 +352,7 @@ static int compile_rule(struct build *build, const struct policy_rule *rule,
     const struct compile_rule made = {
         .first = out->op_count,
         .count = rule->count,
-        .needs = answer_needs(build->table->family, rule),
+        .needs = dependency_needs(build->table->family, rule),
     };
     int result = ADD(out->rules, out->rule_count, made);
 

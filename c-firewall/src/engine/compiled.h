@@ -82,7 +82,7 @@ struct compile_wide {
 struct compile_rule {
     uint32_t first; // into ops
     uint32_t count;
-    uint32_t needs; // of a packet, before the first statement: ANSWER_NEEDS_*
+    uint32_t needs; // of a packet, before the first statement: DEPENDENCY_NEEDS_*
 };
 
 /// Rules of a chain that can only match if one field has certain values.
@@ -95,9 +95,9 @@ struct compile_index {
 /// By which fields of a packet the rules of a chain are found, since a field that is beyond the
 /// captured bytes finds none.
 enum compile_reach {
-    COMPILE_WHOLE, // by all
-    COMPILE_CUT,   // by those that are not behind the IP header
-    COMPILE_NONE,  // by none: every rule is walked
+    COMPILE_WHOLE,       // by all
+    COMPILE_BEYOND_COPY, // by those that are not behind the IP header
+    COMPILE_NONE,        // by none: every rule is walked
     COMPILE_REACH_COUNT
 };
 

@@ -11,8 +11,8 @@
 #include "engine/flow.h"
 #include "engine/types.h"
 
-/// The verdict for a packet without a policy: --default for PACKET_OK and PACKET_CUT, the --fail
-/// modes (accept if open, drop if closed) for malformed and truncated ones.
+/// The verdict for a packet without a policy: --default for PACKET_OK and PACKET_BEYOND_COPY, the
+/// --fail modes (accept if open, drop if closed) for malformed and truncated ones.
 /// - truncated: the netlink message did not fit its slot; status is not looked at then.
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);

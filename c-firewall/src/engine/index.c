@@ -262,7 +262,7 @@ int index_chain(struct compiled *compiled, const struct policy_table *table,
                 const struct policy_chain *chain, uint32_t number) {
     struct compile_chain *out = &compiled->chains[number];
     struct compile_finder *whole = &out->finders[COMPILE_WHOLE];
-    struct compile_finder *cut = &out->finders[COMPILE_CUT];
+    struct compile_finder *cut = &out->finders[COMPILE_BEYOND_COPY];
     struct compile_finder *none = &out->finders[COMPILE_NONE];
     struct plan plan = {
         .compiled = compiled,
@@ -295,6 +295,6 @@ int index_none(struct compiled *compiled, uint32_t number) {
     struct compile_finder *whole = &chain->finders[COMPILE_WHOLE];
     const int result = add_always(compiled, chain, NULL, whole);
 
-    chain->finders[COMPILE_CUT] = chain->finders[COMPILE_NONE] = *whole;
+    chain->finders[COMPILE_BEYOND_COPY] = chain->finders[COMPILE_NONE] = *whole;
     return result;
 }

@@ -69,7 +69,7 @@ struct decide_outcome {
     bool mark_set;               // a rule set the mark, be it to what it was
     uint32_t mark;               // as the rules left it
     struct policy_reject reject; // of VERDICT_REJECT: what to answer
-    bool undecidable;            // BY_FAIL: cut before what a rule reads
+    bool undecidable;            // BY_FAIL: the bytes that a rule reads were not copied
     uint32_t log_count;          // log statements passed
     // The first of them, for compile_log_at.
     uint32_t logs[DECIDE_LOGS_MAX];

@@ -3,7 +3,7 @@
 
 #include <netinet/in.h>
 
-#include "engine/answer.h"
+#include "engine/dependency.h"
 #include "engine/fields.h"
 
 enum {
@@ -165,10 +165,10 @@ static enum decide_why meets(const struct walk *walk, uint32_t needs) {
     const struct packet *packet = walk->input->packet;
     const uint32_t nfproto = walk->fields.narrow[POLICY_META_NFPROTO];
 
-    if (((needs & ANSWER_NEEDS_IPV4) && nfproto != FIELDS_IPV4) ||
-        ((needs & ANSWER_NEEDS_IPV6) && nfproto != FIELDS_IPV6))
+    if (((needs & DEPENDENCY_NEEDS_IPV4) && nfproto != FIELDS_IPV4) ||
+        ((needs & DEPENDENCY_NEEDS_IPV6) && nfproto != FIELDS_IPV6))
         return DECIDE_NO_ANSWER;
-    if (!(needs & ANSWER_NEEDS_TCP))
+    if (!(needs & DEPENDENCY_NEEDS_TCP))
         return DECIDE_HELD;
     if (!packet->has_transport)
         return packet->headers_beyond ? DECIDE_BEYOND : DECIDE_NO_ANSWER;
@@ -488,7 +488,7 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
 static enum compile_reach reach_of(uint64_t beyond) {
     if (beyond == 0)
         return COMPILE_WHOLE;
-    return (beyond & ~fields_behind_ip()) ? COMPILE_NONE : COMPILE_CUT;
+    return (beyond & ~fields_behind_ip()) ? COMPILE_NONE : COMPILE_BEYOND_COPY;
 }
 
 void walk_policy(const struct compiled *compiled, struct flow *flow, struct flow_counters *counters,

@@ -431,9 +431,9 @@ static json_t *verdict_object(const struct event *event, const struct packet *pa
         FILE *out = open_memstream(&text, &length);
 
         if (out) {
-            describe_answer(out, &event->outcome.reject, packet->version);
+            describe_reply(out, &event->outcome.reject, packet->version);
             fclose(out);
-            put_text(object, "answer", text);
+            put_text(object, "reply", text);
         }
     }
     return object;

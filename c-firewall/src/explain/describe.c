@@ -138,11 +138,11 @@ static const char *other_kind(const struct policy_rule *rule) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
 
     if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_TCP_RESET)
-        return "the answer is for tcp only";
+        return "the reply is for tcp only";
     if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_ICMP)
-        return "the answer is for ipv4 only";
+        return "the reply is for ipv4 only";
     if (last->kind == POLICY_REJECT && last->reject.kind == POLICY_REJECT_ICMPV6)
-        return "the answer is for ipv6 only";
+        return "the reply is for ipv6 only";
     return "exthdr is for ipv6 only";
 }
 
@@ -174,7 +174,7 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
     }
 }
 
-void describe_answer(FILE *out, const struct policy_reject *reject, uint8_t version) {
+void describe_reply(FILE *out, const struct policy_reject *reject, uint8_t version) {
     const enum policy_reject_kind kind = version == 4 ? POLICY_REJECT_ICMP : POLICY_REJECT_ICMPV6;
 
     if (reject->kind == POLICY_REJECT_TCP_RESET)

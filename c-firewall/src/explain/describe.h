@@ -39,8 +39,8 @@ void describe_packet(FILE *out, const struct packet *packet, enum packet_status 
 void describe_why(FILE *out, const struct policy *policy, const struct decide_step *step,
                   const char *(*interface_name)(void *context, uint32_t index), void *context);
 
-/// Prints what an answer says: "icmp port-unreachable", "tcp reset".
+/// Prints what an reply says: "icmp port-unreachable", "tcp reset".
 /// - version: of the packet's IP header, which POLICY_REJECT_ICMPX depends on.
-void describe_answer(FILE *out, const struct policy_reject *reject, uint8_t version);
+void describe_reply(FILE *out, const struct policy_reject *reject, uint8_t version);
 
 #endif

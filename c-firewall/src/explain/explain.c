@@ -15,13 +15,13 @@
 
 /// The index of a name: if both interfaces have it, the first one's.
 static uint32_t index_of(const char *name, void *context) {
-    const struct options_explain *given = &((const struct explain *)context)->options->explain;
+    const struct options_explain *values = &((const struct explain *)context)->options->explain;
 
     if (*name == '\0')
         return 0;
-    if (strcmp(name, given->iif) == 0)
+    if (strcmp(name, values->iif) == 0)
         return EXPLAIN_INDEX_IIF;
-    return strcmp(name, given->oif) == 0 ? EXPLAIN_INDEX_OIF : 0;
+    return strcmp(name, values->oif) == 0 ? EXPLAIN_INDEX_OIF : 0;
 }
 
 static int engine_make(struct explain_engine *engine, struct explain *explain, bool linear,
@@ -78,7 +78,7 @@ static uint8_t nfproto_of(uint8_t version) {
 /// What the daemon would know of the packet. parsed: for the input to point to.
 static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
                                     struct packet *parsed) {
-    const struct options_explain *given = &explain->options->explain;
+    const struct options_explain *values = &explain->options->explain;
 
     return (struct decide_input){
         .packet = parsed,
@@ -86,19 +86,19 @@ static struct decide_input input_of(const struct explain *explain, const struct 
         .hook = (uint8_t)explain->hook,
         .nfproto = nfproto_of(packet->version),
         .length = packet->original,
-        .mark = given->mark,
-        .iif = index_of(given->iif, (void *)explain),
-        .oif = index_of(given->oif, (void *)explain),
-        .iifname = interface_value(given->iif),
-        .oifname = interface_value(given->oif),
-        .has_uid = given->has_uid,
-        .has_gid = given->has_gid,
-        .uid = given->uid,
-        .gid = given->gid,
-        .has_ct_state = given->has_ct_state,
-        .ct_state = given->ct_state,
-        .has_ct_mark = given->has_ct_mark,
-        .ct_mark = given->ct_mark,
+        .mark = values->mark,
+        .iif = index_of(values->iif, (void *)explain),
+        .oif = index_of(values->oif, (void *)explain),
+        .iifname = interface_value(values->iif),
+        .oifname = interface_value(values->oif),
+        .has_uid = values->has_uid,
+        .has_gid = values->has_gid,
+        .uid = values->uid,
+        .gid = values->gid,
+        .has_ct_state = values->has_ct_state,
+        .ct_state = values->ct_state,
+        .has_ct_mark = values->has_ct_mark,
+        .ct_mark = values->ct_mark,
         .now_ns = explain->now_ns,
     };
 }
@@ -155,12 +155,12 @@ static void add_verdict(struct explain_sums *sums, enum verdict verdict) {
         sums->dropped++;
 }
 
-/// Whether an answer to the packet at hand would be sent.
-static bool is_answered(const struct explain *explain, const struct packet *inspected) {
-    uint8_t answer[REJECT_IPV6_MAX];
+/// Whether an reply to the packet at hand would be sent.
+static bool has_reply(const struct explain *explain, const struct packet *inspected) {
+    uint8_t reply[REJECT_IPV6_MAX];
 
     return explain->outcome.verdict == VERDICT_REJECT && !packet_is_malformed(explain->status) &&
-           reject_build(&explain->outcome.reject, inspected, answer) > 0;
+           reject_build(&explain->outcome.reject, inspected, reply) > 0;
 }
 
 /// Decides a packet both ways. Returns 0, or -errno with failure filled in.
@@ -193,7 +193,7 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     }
     if (!agree(explain, &explain->outcome, &walked))
         return fail_disagreement(explain, failure);
-    explain->is_answered = is_answered(explain, &parsed);
+    explain->has_reply = has_reply(explain, &parsed);
     add_verdict(&explain->sums, explain->outcome.verdict);
     return 0;
 }

@@ -75,16 +75,16 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     string_end(&string, out);
 }
 
-static void put_answer(FILE *out, const struct explain *explain) {
+static void put_reply(FILE *out, const struct explain *explain) {
     struct string string;
 
-    if (!explain->is_answered) {
+    if (!explain->has_reply) {
         fputs("null", out);
         return;
     }
     if (!string_begin(&string))
         return;
-    describe_answer(string.out, &explain->outcome.reject, explain->packet.version);
+    describe_reply(string.out, &explain->outcome.reject, explain->packet.version);
     string_end(&string, out);
 }
 
@@ -147,7 +147,7 @@ void explain_json_packet(FILE *out, const struct explain *explain) {
     else
         fputs(",\"mark\":null", out);
     fputs(",\"reject\":", out);
-    put_answer(out, explain);
+    put_reply(out, explain);
     fputs(",\"by\":", out);
     put_by(out, explain);
     fprintf(out, ",\"status\":\"%s\",\"rules\":[", packet_status_name(explain->status));

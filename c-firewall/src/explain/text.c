@@ -59,7 +59,7 @@ static void put_fail(FILE *out, const struct explain *explain) {
 
     fprintf(out, "%s: ", verdict_name(explain->outcome.verdict));
     if (explain->outcome.undecidable)
-        fputs("cut before what the policy reads", out);
+        fputs("the bytes that the policy reads were not copied", out);
     else
         fprintf(out, "malformed (%s)", packet_status_name(explain->status));
     fprintf(out, ", --fail %s", options_mode_name(explain->options->fail_open[situation]));
@@ -94,11 +94,11 @@ static void put_verdict(FILE *out, const struct explain *explain) {
         put_fail(out, explain);
     else
         fputs(verdict_name(outcome->verdict), out);
-    if (outcome->verdict == VERDICT_REJECT && explain->is_answered) {
+    if (outcome->verdict == VERDICT_REJECT && explain->has_reply) {
         fputs(" with ", out);
-        describe_answer(out, &outcome->reject, explain->packet.version);
+        describe_reply(out, &outcome->reject, explain->packet.version);
     } else if (outcome->verdict == VERDICT_REJECT) {
-        fputs(" without an answer", out);
+        fputs(" without an reply", out);
     }
     put_by(out, explain);
     if (outcome->mark_set)

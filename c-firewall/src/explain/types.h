@@ -49,7 +49,7 @@ struct explain {
     enum packet_status status;
     struct decide_outcome outcome;
     struct trace trace;
-    bool is_answered; // a reject whose answer is due
+    bool has_reply; // a reject whose reply is due
 };
 
 /// The name of the interface that has this index here; "" = none. context: the struct explain.

@@ -53,7 +53,7 @@ struct guarding {
 static struct verdict_batch batch;
 
 /// Answers all packets of a queue up to an id.
-static int answer(struct queue *queue, uint32_t id, bool accept) {
+static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
     batch.count = 1;
     batch.sent = 0;
     batch.runs[0] = (struct verdict_run){
@@ -89,10 +89,10 @@ static void settle(const struct guarding *guarding, struct watched *watched,
     struct queue_figures after;
     bool begins;
 
-    if (answer(&watched->queue, id, guarding->stall_open) < 0 ||
+    if (send_verdict(&watched->queue, id, guarding->stall_open) < 0 ||
         queue_proc_figures(number, &after) < 0)
         return;
-    watched->untold.packets += guard_watch_answered(&watched->watch, before, &after, &begins);
+    watched->untold.packets += guard_watch_settled(&watched->watch, before, &after, &begins);
     watched->untold.begins = watched->untold.begins || begins;
     watched->unsaid = watched->unsaid || begins;
     watched->untold.id = id;
@@ -183,7 +183,7 @@ static void accept_waiting(struct queue *queue) {
     struct queue_figures figures;
 
     if (queue_proc_figures(queue->settings.number, &figures) == 0)
-        answer(queue, figures.offered, true);
+        send_verdict(queue, figures.offered, true);
 }
 
 /// The last id of what was received. NULL = none.
@@ -202,7 +202,7 @@ static void accept_received(struct queue *queue) {
         const uint32_t *last = last_id(queue, &received);
 
         if (last)
-            answer(queue, *last, true);
+            send_verdict(queue, *last, true);
         if (received.nameless > 0)
             accept_waiting(queue);
     }

@@ -15,7 +15,7 @@ static struct guard_watch_look look_of(const struct guard_watch *watch,
         .waiting = figures->waiting,
         .offered = figures->offered,
         .enqueued = enqueued,
-        .answered = enqueued - figures->waiting - watch->own,
+        .settled = enqueued - figures->waiting - watch->own,
     };
 }
 
@@ -35,8 +35,7 @@ bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *fig
     const struct guard_watch_look *oldest = &watch->looks[0];
     const bool head_stays = head && watch->has_head && *head == watch->head;
 
-    if (watch->count > 0 && look.answered != watch->looks[watch->count - 1].answered &&
-        !head_stays) {
+    if (watch->count > 0 && look.settled != watch->looks[watch->count - 1].settled && !head_stays) {
         watch->count = 0;
         watch->stalls = false;
     }
@@ -51,15 +50,15 @@ bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *fig
     return true;
 }
 
-uint32_t guard_watch_answered(struct guard_watch *watch, const struct queue_figures *before,
-                              const struct queue_figures *after, bool *begins) {
+uint32_t guard_watch_settled(struct guard_watch *watch, const struct queue_figures *before,
+                             const struct queue_figures *after, bool *begins) {
     const uint32_t came = enqueued_of(after) - enqueued_of(before);
     const uint32_t there = before->waiting + came;
-    const uint32_t answered = there > after->waiting ? there - after->waiting : 0;
+    const uint32_t settled = there > after->waiting ? there - after->waiting : 0;
 
     *begins = !watch->stalls;
     watch->stalls = true;
     watch->settled = watch->looks[0].enqueued;
-    watch->own += answered;
-    return answered;
+    watch->own += settled;
+    return settled;
 }

@@ -26,7 +26,7 @@ struct guard_watch_look {
     uint32_t waiting;
     uint32_t offered;
     uint32_t enqueued;
-    uint32_t answered; // by the firewall
+    uint32_t settled; // by the firewall
 };
 
 /// What is known of a queue. Zeroed nothing is.
@@ -52,8 +52,8 @@ bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *fig
 /// - Returns how many packets it answered. What the firewall answered between both readings is
 /// among
 ///   them: nobody can tell.
-uint32_t guard_watch_answered(struct guard_watch *watch, const struct queue_figures *before,
-                              const struct queue_figures *after, bool *begins);
+uint32_t guard_watch_settled(struct guard_watch *watch, const struct queue_figures *before,
+                             const struct queue_figures *after, bool *begins);
 
 /// Forgets the looks: the guard itself did not run for a while and can't judge.
 void guard_watch_forget(struct guard_watch *watch);

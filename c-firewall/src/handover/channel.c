@@ -25,7 +25,7 @@ union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-int handover_channel_given(void) {
+int handover_channel_inherited(void) {
     const char *given = getenv(HANDOVER_GIVEN);
     char *end = NULL;
     const long number = given ? strtol(given, &end, 10) : -1;

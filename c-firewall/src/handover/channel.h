@@ -31,7 +31,7 @@ struct handover_channel {
 
 /// The connection that HANDOVER_GIVEN names, if it is one; it is the caller's then. -1 = none. To
 /// be called once.
-int handover_channel_given(void);
+int handover_channel_inherited(void);
 
 /// Makes a channel of a connected socket, which belongs to it from now on.
 void handover_channel_open(struct handover_channel *channel, int fd, const char *whose,

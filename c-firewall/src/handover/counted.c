@@ -15,13 +15,13 @@ enum {
 uint64_t handover_counted_states_bytes(const struct handover *of) {
     const uint64_t queues = (uint64_t)of->queue_count * (1U + of->stat_places.count);
 
-    return WORD_BYTES * (of->count_places.count + queues + of->side.totals[CARRY_LIMITS] +
-                         of->side.totals[CARRY_QUOTAS]);
+    return WORD_BYTES * (of->count_places.count + queues + of->side.totals[MIGRATION_LIMITS] +
+                         of->side.totals[MIGRATION_QUOTAS]);
 }
 
 uint64_t handover_counted_sums_bytes(const struct handover *of) {
     return WORD_BYTES *
-           (of->side.totals[CARRY_LOGS] + UINT64_C(2) * of->side.totals[CARRY_COUNTERS]);
+           (of->side.totals[MIGRATION_LOGS] + UINT64_C(2) * of->side.totals[MIGRATION_COUNTERS]);
 }
 
 static int write_queue(struct handover_memory *memory, const struct worker *worker) {
@@ -110,8 +110,9 @@ static bool read_known(const uint8_t **bytes, const struct handover_places *plac
 int handover_counted_make_states(struct handover *taken) {
     // One more than needed: none is no failure.
     taken->states.tokens =
-        calloc(taken->side.totals[CARRY_LIMITS] + 1U, sizeof *taken->states.tokens);
-    taken->states.used = calloc(taken->side.totals[CARRY_QUOTAS] + 1U, sizeof *taken->states.used);
+        calloc(taken->side.totals[MIGRATION_LIMITS] + 1U, sizeof *taken->states.tokens);
+    taken->states.used =
+        calloc(taken->side.totals[MIGRATION_QUOTAS] + 1U, sizeof *taken->states.used);
     return taken->states.tokens && taken->states.used ? 0 : -ENOMEM;
 }
 
@@ -119,7 +120,7 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
     if (!read_known(&bytes, &taken->count_places, taken->counts))
         return "counts";
     for (uint32_t i = 0; i < taken->queue_count; i++) {
-        struct worker_given *const queue = &taken->queues[i];
+        struct worker_handover *const queue = &taken->queues[i];
 
         queue->stalled = take(&bytes);
         if (queue->stalled > INT64_MAX)
@@ -127,14 +128,14 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
         if (!read_known(&bytes, &taken->stat_places, (uint64_t *)&queue->stats))
             return "stats";
     }
-    for (uint32_t i = 0; i < taken->side.totals[CARRY_LIMITS]; i++) {
+    for (uint32_t i = 0; i < taken->side.totals[MIGRATION_LIMITS]; i++) {
         const uint64_t tokens = take(&bytes);
 
         if (tokens > (uint64_t)taken->side.limit_sizes[i])
             return "limits";
         taken->states.tokens[i] = (int64_t)tokens;
     }
-    for (uint32_t i = 0; i < taken->side.totals[CARRY_QUOTAS]; i++) {
+    for (uint32_t i = 0; i < taken->side.totals[MIGRATION_QUOTAS]; i++) {
         taken->states.used[i] = take(&bytes);
         if (taken->states.used[i] > INT64_MAX) // as in a policy's text
             return "quotas";
@@ -144,9 +145,9 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
 
 void handover_counted_parse_sums(const uint8_t *bytes, const struct handover *taken,
                                  struct flow_counter *counters, uint64_t *logged) {
-    for (uint32_t i = 0; i < taken->side.totals[CARRY_LOGS]; i++)
+    for (uint32_t i = 0; i < taken->side.totals[MIGRATION_LOGS]; i++)
         logged[i] = take(&bytes);
-    for (uint32_t i = 0; i < taken->side.totals[CARRY_COUNTERS]; i++) {
+    for (uint32_t i = 0; i < taken->side.totals[MIGRATION_COUNTERS]; i++) {
         counters[i].packets = take(&bytes);
         counters[i].bytes = take(&bytes);
     }

@@ -30,39 +30,39 @@ void handover_give_stay(const struct failure *failure) {
 }
 
 /// How many statements of each kind a policy has.
-static void count_totals(const struct compiled *compiled, uint32_t totals[CARRY_KIND_COUNT]) {
-    totals[CARRY_COUNTERS] = compile_counters(compiled);
-    totals[CARRY_LOGS] = compile_logs(compiled);
-    totals[CARRY_LIMITS] = compiled->limit_count;
-    totals[CARRY_QUOTAS] = compiled->quota_count;
+static void count_totals(const struct compiled *compiled, uint32_t totals[MIGRATION_KIND_COUNT]) {
+    totals[MIGRATION_COUNTERS] = compile_counters(compiled);
+    totals[MIGRATION_LOGS] = compile_logs(compiled);
+    totals[MIGRATION_LIMITS] = compiled->limit_count;
+    totals[MIGRATION_QUOTAS] = compiled->quota_count;
 }
 
 /// Fills in what is told before anything has stopped. Returns 0 or -ENOMEM.
-static int describe(const struct state *state, struct handover *given) {
+static int describe(const struct state *state, struct handover *described) {
     const struct workers *workers = &state->workers;
     int result;
 
-    given->pid = getpid();
-    given->generation = state->loaded->generation;
-    given->options[HANDOVER_CONTROL] = (char *)state->options->control;
-    given->options[HANDOVER_METRICS] = (char *)state->options->metrics;
-    given->options[HANDOVER_EVENTS] = (char *)state->options->events;
+    described->pid = getpid();
+    described->generation = state->loaded->generation;
+    described->options[HANDOVER_CONTROL] = (char *)state->options->control;
+    described->options[HANDOVER_METRICS] = (char *)state->options->metrics;
+    described->options[HANDOVER_EVENTS] = (char *)state->options->events;
     if (state->loaded->compiled)
-        count_totals(state->loaded->compiled, given->side.totals);
-    result = handover_state_make(given, workers->count);
+        count_totals(state->loaded->compiled, described->side.totals);
+    result = handover_state_make(described, workers->count);
     for (uint32_t i = 0; result == 0 && i < workers->count; i++) {
-        given->queues[i].number = workers->all[i].settings.number;
-        given->queues[i].given = workers->all[i].given;
+        described->queues[i].number = workers->all[i].settings.number;
+        described->queues[i].handover = workers->all[i].handover;
     }
     return result;
 }
 
 /// Frees what is its own: the rest is borrowed.
-static void forget(struct handover *given) {
-    for (uint32_t i = 0; i < given->queue_count; i++)
-        given->queues[i].given.fd = -1;
-    memset(given->options, 0, sizeof given->options);
-    handover_free(given);
+static void forget(struct handover *described) {
+    for (uint32_t i = 0; i < described->queue_count; i++)
+        described->queues[i].handover.fd = -1;
+    memset(described->options, 0, sizeof described->options);
+    handover_free(described);
 }
 
 /// Makes memory with room for so many bytes. Returns 0 or -errno.
@@ -81,13 +81,13 @@ static int send_fd(struct handover_channel *channel, const char *name, int fd,
 }
 
 /// Tells what is known before anything has stopped. Returns 0, or -errno with failure filled in.
-static int tell(const struct handover *given, struct handover_giving *giving,
+static int tell(const struct handover *described, struct handover_giving *giving,
                 const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
     static const char end[] = "{\"fd\":null}\n";
     struct handover_channel *const channel = &giving->channel;
     const uint64_t due_ns = channel->due_ns;
     char name[FD_LINE_BYTES];
-    char *line = handover_state_print(given);
+    char *line = handover_state_print(described);
     int result = line ? 0 : fail_memory(-ENOMEM, failure);
 
     // Who does not read keeps the main thread for no longer than in the pause.
@@ -95,9 +95,9 @@ static int tell(const struct handover *given, struct handover_giving *giving,
     if (result == 0)
         result = handover_channel_send(channel, line, strlen(line), -1, failure);
     free(line);
-    for (uint32_t i = 0; result == 0 && i < given->queue_count; i++) {
-        snprintf(name, sizeof name, "queue:%u", given->queues[i].number);
-        result = send_fd(channel, name, given->queues[i].given.fd, failure);
+    for (uint32_t i = 0; result == 0 && i < described->queue_count; i++) {
+        snprintf(name, sizeof name, "queue:%u", described->queues[i].number);
+        result = send_fd(channel, name, described->queues[i].handover.fd, failure);
     }
     for (int i = 0; result == 0 && i < HANDOVER_FD_COUNT; i++)
         if (fds[i] >= 0)
@@ -123,22 +123,22 @@ static struct handover_giving *make_giving(void) {
 int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
                           struct handover_giving **giving, struct failure *failure) {
     struct handover_giving *made;
-    struct handover given;
+    struct handover described;
     int result;
 
     *giving = NULL;
     if (!queue_can_adopt(kind))
         return handover_fail_classic(failure);
     made = make_giving();
-    handover_init(&given);
-    result = made ? describe(state, &given) : -ENOMEM;
+    handover_init(&described);
+    result = made ? describe(state, &described) : -ENOMEM;
     if (result == 0)
         result = handover_rules_begin(&made->rules, state->loaded);
     if (result == 0)
-        result = make_room(&made->states, handover_counted_states_bytes(&given));
+        result = make_room(&made->states, handover_counted_states_bytes(&described));
     if (result == 0)
-        result = make_room(&made->sums, handover_counted_sums_bytes(&given));
-    forget(&given);
+        result = make_room(&made->sums, handover_counted_sums_bytes(&described));
+    forget(&described);
     if (result < 0) {
         handover_give_end(made);
         return fail_memory(result, failure);
@@ -158,15 +158,15 @@ uint64_t handover_give_due_ns(const struct handover_giving *giving) {
 /// in.
 static int tell_more(const struct state *state, struct handover_giving *giving,
                      const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
-    struct handover given;
+    struct handover described;
     int result = handover_rules_write(&giving->rules, state->loaded);
 
     if (result != 0)
         return result < 0 ? fail_memory(result, failure) : 0;
-    handover_init(&given);
-    result = describe(state, &given);
-    result = result < 0 ? fail_memory(result, failure) : tell(&given, giving, fds, failure);
-    forget(&given);
+    handover_init(&described);
+    result = describe(state, &described);
+    result = result < 0 ? fail_memory(result, failure) : tell(&described, giving, fds, failure);
+    forget(&described);
     return result;
 }
 

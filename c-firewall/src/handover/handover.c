@@ -39,8 +39,8 @@ bool handover_says(const char *line, const char *key, const char *value) {
 
 void handover_free(struct handover *handover) {
     for (uint32_t i = 0; i < handover->queue_count; i++)
-        if (handover->queues[i].given.fd >= 0)
-            close(handover->queues[i].given.fd);
+        if (handover->queues[i].handover.fd >= 0)
+            close(handover->queues[i].handover.fd);
     for (int i = 0; i < HANDOVER_FD_COUNT; i++) {
         if (handover->fds[i] >= 0)
             close(handover->fds[i]);
@@ -49,8 +49,8 @@ void handover_free(struct handover *handover) {
     if (handover->rules >= 0)
         close(handover->rules);
     handover_channel_close(&handover->channel);
-    carry_side_free(&handover->side);
-    carry_free(&handover->carry);
+    migration_side_free(&handover->side);
+    migration_free(&handover->migration);
     free(handover->states.tokens);
     free(handover->states.used);
     free(handover->count_places.of);

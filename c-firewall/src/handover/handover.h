@@ -25,7 +25,7 @@
 #include "base/counts.h"
 #include "base/log.h"
 #include "handover/channel.h"
-#include "ruleset/carry.h"
+#include "ruleset/migration.h"
 #include "worker/worker.h"
 
 enum {
@@ -58,13 +58,13 @@ struct handover {
     int64_t pid;         // of the old one
     uint32_t generation; // of its policy; 0 = none
     uint32_t queue_count;
-    struct worker_given *queues;
+    struct worker_handover *queues;
     uint64_t counts[COUNT_COUNT];
     // Of each count, and of each counter of a queue, that will come.
     struct handover_places count_places, stat_places;
-    struct carry_side side;     // the rules of its policy
-    struct carry carry;         // what became of them in our policy, if we have one
-    struct carry_states states; // of its policy
+    struct migration_side side;     // the rules of its policy
+    struct migration migration;     // what became of them in our policy, if we have one
+    struct migration_states states; // of its policy
     // What the options of these names say at the old one; NULL = nothing.
     char *options[HANDOVER_FD_COUNT];
     int fds[HANDOVER_FD_COUNT];      // -1 = none, or of no use, as our option says something else

@@ -12,8 +12,8 @@
 #define NO_COMMENT UINT32_MAX
 
 enum {
-    RULE_BYTES = 3 * sizeof(uint32_t) + CARRY_KIND_COUNT, // of a rule at least
-    AT_A_TIME = 2048,                                     // rules: some milliseconds
+    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // of a rule at least
+    AT_A_TIME = 2048,                                         // rules: some milliseconds
 };
 
 static int put_length(struct handover_memory *memory, size_t length) {
@@ -23,7 +23,7 @@ static int put_length(struct handover_memory *memory, size_t length) {
 }
 
 static int put_rule(struct handover_rules *rules, const struct loaded *loaded,
-                    const struct carry_rule *rule) {
+                    const struct migration_rule *rule) {
     struct handover_memory *const memory = &rules->memory;
     const size_t chain = strlen(rule->chain), text = strlen(rule->text);
     const size_t comment = rule->comment ? strlen(rule->comment) : 0;
@@ -35,7 +35,7 @@ static int put_rule(struct handover_rules *rules, const struct loaded *loaded,
         result = put_length(memory, text);
     if (result == 0)
         result = handover_memory_put(memory, rule->count, sizeof rule->count);
-    for (int i = 0; result == 0 && i < rule->count[CARRY_LIMITS]; i++)
+    for (int i = 0; result == 0 && i < rule->count[MIGRATION_LIMITS]; i++)
         result = handover_memory_put_number(
             memory, (uint64_t)loaded->compiled->limits[rules->next_limit++].size);
     if (result == 0)
@@ -48,7 +48,7 @@ static int put_rule(struct handover_rules *rules, const struct loaded *loaded,
 int handover_rules_begin(struct handover_rules *rules, const struct loaded *loaded) {
     int result = handover_memory_make(&rules->memory);
 
-    rules->at = (struct carry_place){0};
+    rules->at = (struct migration_place){0};
     rules->next_limit = 0;
     if (result < 0)
         return result;
@@ -57,14 +57,14 @@ int handover_rules_begin(struct handover_rules *rules, const struct loaded *load
 
 int handover_rules_write(struct handover_rules *rules, const struct loaded *loaded) {
     for (int i = 0; i < AT_A_TIME; i++) {
-        struct carry_rule rule;
-        int result = loaded->compiled ? carry_next_rule(loaded, &rules->at, &rule) : 0;
+        struct migration_rule rule;
+        int result = loaded->compiled ? migration_next_rule(loaded, &rules->at, &rule) : 0;
 
         if (result == 0)
             return handover_memory_seal(&rules->memory);
         if (result > 0)
             result = put_rule(rules, loaded, &rule);
-        carry_rule_free(&rule);
+        migration_rule_free(&rule);
         if (result < 0)
             return result;
     }
@@ -109,8 +109,8 @@ static int take_text(struct reading *reading, uint32_t length, char **text) {
 }
 
 /// Takes the sizes of a rule's limits. Returns 0 or -errno.
-static int take_limit_sizes(struct reading *reading, uint32_t count, struct carry_side *side) {
-    const uint32_t before = side->totals[CARRY_LIMITS];
+static int take_limit_sizes(struct reading *reading, uint32_t count, struct migration_side *side) {
+    const uint32_t before = side->totals[MIGRATION_LIMITS];
     int64_t *sizes = realloc(side->limit_sizes, (before + count) * sizeof *sizes);
 
     if (!sizes)
@@ -131,8 +131,8 @@ static int take_limit_sizes(struct reading *reading, uint32_t count, struct carr
     return 0;
 }
 
-static int parse_rule(struct reading *reading, struct carry_side *side) {
-    struct carry_rule *const rule = &side->rules[side->rule_count++];
+static int parse_rule(struct reading *reading, struct migration_side *side) {
+    struct migration_rule *const rule = &side->rules[side->rule_count++];
     uint32_t chain, comment, text, statements = 0;
     const uint8_t *count;
     int result = 0;
@@ -141,14 +141,14 @@ static int parse_rule(struct reading *reading, struct carry_side *side) {
         !take_length(reading, &text))
         return -EPROTO;
     count = take(reading, sizeof rule->count);
-    for (int kind = 0; count && kind < CARRY_KIND_COUNT; kind++)
+    for (int kind = 0; count && kind < MIGRATION_KIND_COUNT; kind++)
         statements += count[kind];
     if (!count || statements > PARSE_STATEMENTS_MAX)
         return -EPROTO;
     memcpy(rule->count, count, sizeof rule->count);
-    if (rule->count[CARRY_LIMITS] > 0)
-        result = take_limit_sizes(reading, rule->count[CARRY_LIMITS], side);
-    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+    if (rule->count[MIGRATION_LIMITS] > 0)
+        result = take_limit_sizes(reading, rule->count[MIGRATION_LIMITS], side);
+    for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++)
         side->totals[kind] += rule->count[kind];
     if (result == 0)
         result = take_text(reading, chain, &rule->chain);
@@ -157,12 +157,12 @@ static int parse_rule(struct reading *reading, struct carry_side *side) {
     return result < 0 ? result : take_text(reading, text, &rule->text);
 }
 
-int handover_rules_parse(const uint8_t *bytes, size_t length, struct carry_side *side) {
+int handover_rules_parse(const uint8_t *bytes, size_t length, struct migration_side *side) {
     struct reading reading = {bytes, length};
     uint32_t rules;
     int result = 0;
 
-    *side = (struct carry_side){0};
+    *side = (struct migration_side){0};
     if (!take_length(&reading, &rules) || rules > POLICY_RULES_MAX ||
         rules > reading.left / RULE_BYTES)
         return -EPROTO;
@@ -174,6 +174,6 @@ int handover_rules_parse(const uint8_t *bytes, size_t length, struct carry_side 
     if (result == 0 && reading.left > 0)
         result = -EPROTO;
     if (result < 0)
-        carry_side_free(side);
+        migration_side_free(side);
     return result;
 }

@@ -12,15 +12,15 @@
 #include <stdint.h>
 
 #include "handover/memory.h"
-#include "ruleset/carry.h"
 #include "ruleset/load.h"
+#include "ruleset/migration.h"
 
 #define HANDOVER_RULES_BYTES_MAX (UINT64_C(512) << 20) // of all that is told of rules
 
 /// Rules that are being written, a part at a time, as whoever writes them has other things to do.
 struct handover_rules {
     struct handover_memory memory;
-    struct carry_place at;
+    struct migration_place at;
     uint32_t next_limit;
 };
 
@@ -34,6 +34,6 @@ int handover_rules_write(struct handover_rules *rules, const struct loaded *load
 /// Reads rules.
 /// - Returns 0, or -errno with *side zeroed: -EPROTO if they are not as they should be, to the last
 ///   byte.
-int handover_rules_parse(const uint8_t *bytes, size_t length, struct carry_side *side);
+int handover_rules_parse(const uint8_t *bytes, size_t length, struct migration_side *side);
 
 #endif

@@ -31,10 +31,10 @@ const char *handover_state_fd_name(enum handover_fd fd) {
 /// The name of a counter of struct stats, by its place.
 static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
     static const char *const first[] = {"received", "without_id", "netlink", "bytes"};
-    static const char *const then[] = {"cut",     "truncated",   "overruns",
-                                       "refused", "undecidable", "without_ct_state",
-                                       "gaps",    "send_retries"};
-    static const char *const answers[REJECT_RESULT_COUNT] = {
+    static const char *const then[] = {"beyond_copy", "truncated",   "overruns",
+                                       "refused",     "undecidable", "without_ct_state",
+                                       "gaps",        "send_retries"};
+    static const char *const replies[REJECT_RESULT_COUNT] = {
         [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not-due", [REJECT_FAILED] = "failed"};
 
     if (word < sizeof first / sizeof *first)
@@ -53,7 +53,7 @@ static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
     if (word < sizeof then / sizeof *then)
         return then[word];
     word -= sizeof then / sizeof *then;
-    snprintf(name, NAME_BYTES, "answers-%s", answers[word]);
+    snprintf(name, NAME_BYTES, "replies-%s", replies[word]);
     return name;
 }
 
@@ -75,7 +75,7 @@ static int make_queues(struct handover *state, uint32_t count) {
     memset(state->queues, 0, bytes);
     state->queue_count = count;
     for (uint32_t i = 0; i < count; i++)
-        state->queues[i].given.fd = -1;
+        state->queues[i].handover.fd = -1;
     return 0;
 }
 
@@ -100,12 +100,12 @@ int handover_state_make(struct handover *state, uint32_t queues) {
     return result;
 }
 
-static json_t *queue_object(const struct worker_given *queue) {
+static json_t *queue_object(const struct worker_handover *queue) {
     json_t *object = json_object();
 
     put_number(object, "queue", queue->number);
-    put_number(object, "copy_bytes", queue->given.copy_bytes);
-    put_number(object, "flags", queue->given.flags);
+    put_number(object, "copy_bytes", queue->handover.copy_bytes);
+    put_number(object, "flags", queue->handover.flags);
     return object;
 }
 
@@ -168,7 +168,8 @@ static int read_number(const json_t *object, const char *key, uint64_t max, uint
     return 0;
 }
 
-static int parse_queue(const json_t *object, struct worker_given *queue, struct failure *failure) {
+static int parse_queue(const json_t *object, struct worker_handover *queue,
+                       struct failure *failure) {
     uint64_t number = 0, copy_bytes = 0, flags = 0;
 
     if (read_number(object, "queue", UINT16_MAX, &number, failure) < 0 ||
@@ -176,7 +177,7 @@ static int parse_queue(const json_t *object, struct worker_given *queue, struct 
         read_number(object, "flags", UINT32_MAX, &flags, failure) < 0)
         return -EPROTO;
     queue->number = (uint16_t)number;
-    queue->given = (struct queue_given){
+    queue->handover = (struct queue_handover){
         .fd = -1, .copy_bytes = (uint32_t)copy_bytes, .flags = (uint32_t)flags};
     return 0;
 }

@@ -33,7 +33,7 @@ static int fail_memory(struct failure *failure) {
 /// Connects to the old process. Returns the descriptor, or -errno with failure filled in.
 static int connect_to(const char *path, struct failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = handover_channel_given();
+    int fd = handover_channel_inherited();
 
     if (fd >= 0)
         return fd;
@@ -65,7 +65,7 @@ static void place_fd(struct handover *taken, const char *name, int fd) {
     for (uint32_t i = 0; !place && i < taken->queue_count; i++) {
         snprintf(queue, sizeof queue, "queue:%u", taken->queues[i].number);
         if (strcmp(name, queue) == 0)
-            place = &taken->queues[i].given.fd;
+            place = &taken->queues[i].handover.fd;
     }
     for (int i = 0; !place && i < HANDOVER_FD_COUNT; i++)
         if (strcmp(name, handover_state_fd_name((enum handover_fd)i)) == 0)
@@ -131,7 +131,7 @@ static int check_queues(const struct options *options, const struct handover *ta
             return -EINVAL;
         }
     for (uint32_t i = 0; i < taken->queue_count; i++)
-        if (taken->queues[i].given.fd < 0)
+        if (taken->queues[i].handover.fd < 0)
             return handover_fail_line("old", failure);
     return 0;
 }
@@ -216,14 +216,14 @@ int handover_take(const struct options *options, struct handover *taken, struct 
 
 int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure) {
-    struct carry_side ours = {0};
+    struct migration_side ours = {0};
     int result = 0;
 
     if (loaded->compiled)
-        result = carry_side_make(&ours, loaded);
+        result = migration_side_make(&ours, loaded);
     if (result == 0 && loaded->compiled)
-        result = carry_pair(&taken->carry, &taken->side, &ours);
-    carry_side_free(&ours);
+        result = migration_pair(&taken->migration, &taken->side, &ours);
+    migration_side_free(&ours);
     if (result == 0)
         result = handover_counted_make_states(taken);
     return result < 0 ? fail_memory(failure) : 0;
@@ -277,16 +277,16 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
     for (uint32_t i = 0; i < taken->queue_count; i++)
         worker_go_on(&state->workers.all[i], &taken->queues[i].stats, taken->queues[i].stalled);
     if (state->loaded->compiled)
-        carry_refill(&taken->carry, taken->side.limit_sizes, &taken->states, state->loaded,
-                     wait_clock());
+        migration_refill(&taken->migration, taken->side.limit_sizes, &taken->states, state->loaded,
+                         wait_clock());
     return 0;
 }
 
 int handover_take_running(struct handover *taken, struct state *state, struct failure *failure) {
     const uint32_t *totals = taken->side.totals;
     // One more than needed: none is no failure.
-    struct flow_counter *counters = calloc(totals[CARRY_COUNTERS] + 1U, sizeof *counters);
-    uint64_t *logged = calloc(totals[CARRY_LOGS] + 1U, sizeof *logged);
+    struct flow_counter *counters = calloc(totals[MIGRATION_COUNTERS] + 1U, sizeof *counters);
+    uint64_t *logged = calloc(totals[MIGRATION_LOGS] + 1U, sizeof *logged);
     const uint64_t bytes = handover_counted_sums_bytes(taken);
     uint8_t *read = NULL;
     int result = counters && logged ? 0 : fail_memory(failure);
@@ -298,7 +298,7 @@ int handover_take_running(struct handover *taken, struct state *state, struct fa
         handover_counted_parse_sums(read, taken, counters, logged);
         state_lock(state);
         if (state->loaded->compiled)
-            carry_end(&taken->carry, counters, logged, state->loaded);
+            migration_end(&taken->migration, counters, logged, state->loaded);
         state_unlock(state);
     }
     free(read);

@@ -84,7 +84,7 @@ struct queue_family {
 
 LEDGER_VALUE(received, stats.received)
 LEDGER_VALUE(bytes, stats.bytes)
-LEDGER_VALUE(cut, stats.cut)
+LEDGER_VALUE(beyond_copy, stats.beyond_copy)
 LEDGER_VALUE(truncated, stats.truncated)
 LEDGER_VALUE(undecidable, stats.undecidable)
 LEDGER_VALUE(without_ct_state, stats.without_ct_state)
@@ -111,7 +111,7 @@ static uint64_t stalled(const struct snapshot *snapshot, uint32_t queue) {
 static const struct queue_family queue_families[] = {
     {METRIC_RECEIVED_PACKETS, received},
     {METRIC_RECEIVED_BYTES, bytes},
-    {METRIC_CUT_PACKETS, cut},
+    {METRIC_BEYOND_COPY_PACKETS, beyond_copy},
     {METRIC_TRUNCATED_PACKETS, truncated},
     {METRIC_UNDECIDABLE_PACKETS, undecidable},
     {METRIC_WITHOUT_CT_STATE_PACKETS, without_ct_state},
@@ -176,8 +176,8 @@ static void put_malformed(FILE *out, const struct snapshot *snapshot) {
     }
 }
 
-static void put_answers(FILE *out, const struct snapshot *snapshot) {
-    const struct metric_family *family = &metric_families[METRIC_ANSWERS];
+static void put_replies(FILE *out, const struct snapshot *snapshot) {
+    const struct metric_family *family = &metric_families[METRIC_REPLIES];
     static const char *const results[] = {
         [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not_due", [REJECT_FAILED] = "failed"};
 
@@ -186,7 +186,7 @@ static void put_answers(FILE *out, const struct snapshot *snapshot) {
     for (uint32_t i = 0; i < snapshot->ledger_count; i++)
         for (int j = 0; j < REJECT_RESULT_COUNT; j++)
             put_queue_sample(out, family, &snapshot->ledgers[i], results[j],
-                             snapshot->ledgers[i].stats.answers[j]);
+                             snapshot->ledgers[i].stats.replies[j]);
 }
 
 static void put_lost(FILE *out, const struct snapshot *snapshot) {
@@ -313,7 +313,7 @@ char *metrics_text(const struct snapshot *snapshot, const uint64_t *counts,
         put_queue_family(out, &queue_families[i], snapshot);
     put_lost(out, snapshot);
     put_malformed(out, snapshot);
-    put_answers(out, snapshot);
+    put_replies(out, snapshot);
     if (snapshot->policy_file)
         put_policy(out, snapshot);
     put_counts(out, counts);

@@ -65,30 +65,31 @@ static int place_of(const char *name, size_t length, const char *const *names, i
     return -1;
 }
 
-static int fail_twice(const struct given *given, int situation) {
+static int fail_twice(const struct values *values, int situation) {
     char quoted[ARGUMENTS_QUOTED_BYTES];
 
-    failure_set(given->failure, LOG_EXIT_USAGE, "--fail \"%s\": %s is there twice: leave one out",
-                arguments_quote(given_value(given, OPTION_FAIL), quoted),
+    failure_set(values->failure, LOG_EXIT_USAGE, "--fail \"%s\": %s is there twice: leave one out",
+                arguments_quote(values_get(values, OPTION_FAIL), quoted),
                 situation_names[situation]);
     return -EINVAL;
 }
 
-int options_daemon_decision(const struct given *given, struct options *options) {
+int options_daemon_decision(const struct values *values, struct options *options) {
     int verdict = options->default_verdict, by_policy = options->malformed_by_policy;
 
-    if (given_choice(given, OPTION_DEFAULT, default_names, 2, "accept or drop", &verdict) < 0 ||
-        given_choice(given, OPTION_MALFORMED, malformed_names, 2, "fail or policy", &by_policy) < 0)
+    if (values_choice(values, OPTION_DEFAULT, default_names, 2, "accept or drop", &verdict) < 0 ||
+        values_choice(values, OPTION_MALFORMED, malformed_names, 2, "fail or policy", &by_policy) <
+            0)
         return -EINVAL;
     options->default_verdict = (enum verdict)verdict;
     options->malformed_by_policy = by_policy;
     return 0;
 }
 
-int options_daemon_fail(const struct given *given, struct options *options) {
+int options_daemon_fail(const struct values *values, struct options *options) {
     static const char expected[] = "open or closed, or a list like overload=open,crash=closed of "
                                    "overload, stall, crash, malformed and truncated";
-    const char *at = given_value(given, OPTION_FAIL);
+    const char *at = values_get(values, OPTION_FAIL);
     bool seen[OPTIONS_SITUATION_COUNT] = {false};
     int mode = at ? place_of(at, strlen(at), mode_names, 2) : -1;
 
@@ -101,9 +102,9 @@ int options_daemon_fail(const struct given *given, struct options *options) {
             name < length ? place_of(at + name + 1, length - name - 1, mode_names, 2) : -1;
 
         if (situation < 0 || chosen < 0)
-            return given_fail(given, OPTION_FAIL, expected);
+            return values_fail(values, OPTION_FAIL, expected);
         if (seen[situation])
-            return fail_twice(given, situation);
+            return fail_twice(values, situation);
         seen[situation] = true;
         options->fail_open[situation] = chosen;
         at = at[length] == ',' ? at + length + 1 : NULL;
@@ -111,15 +112,15 @@ int options_daemon_fail(const struct given *given, struct options *options) {
     return 0;
 }
 
-static int check_deadline(const struct given *given, struct options *options) {
-    const char *value = given_value(given, OPTION_DEADLINE);
+static int check_deadline(const struct values *values, struct options *options) {
+    const char *value = values_get(values, OPTION_DEADLINE);
     uint32_t read;
 
     if (!value)
         return 0;
-    if (!given_read_number(value, value + strlen(value), DEADLINE_MS_MAX, &read) ||
+    if (!values_read_number(value, value + strlen(value), DEADLINE_MS_MAX, &read) ||
         (read > 0 && read < DEADLINE_MS_MIN))
-        return given_fail(given, OPTION_DEADLINE, "0 or a whole number from 10 to 60000");
+        return values_fail(values, OPTION_DEADLINE, "0 or a whole number from 10 to 60000");
     options->deadline_ms = read;
     return 0;
 }
@@ -133,7 +134,7 @@ static bool is_endpoint(const char *text) {
     uint32_t port;
     size_t length;
 
-    if (!colon || !given_read_number(colon + 1, text + strlen(text), UINT16_MAX, &port) ||
+    if (!colon || !values_read_number(colon + 1, text + strlen(text), UINT16_MAX, &port) ||
         port == 0)
         return false;
     length = (size_t)(colon - text);
@@ -150,33 +151,33 @@ static bool is_endpoint(const char *text) {
     return inet_pton(is_ipv6 ? AF_INET6 : AF_INET, address, &parsed) == 1;
 }
 
-static int check_metrics(const struct given *given, struct options *options) {
-    const char *value = given_value(given, OPTION_METRICS);
+static int check_metrics(const struct values *values, struct options *options) {
+    const char *value = values_get(values, OPTION_METRICS);
 
     if (value && !is_endpoint(value))
-        return given_fail(given, OPTION_METRICS,
-                          "an address with a port, like 127.0.0.1:9630 or [::1]:9630");
+        return values_fail(values, OPTION_METRICS,
+                           "an address with a port, like 127.0.0.1:9630 or [::1]:9630");
     options->metrics = value;
     return 0;
 }
 
-static int check_events(const struct given *given, struct options *options) {
+static int check_events(const struct values *values, struct options *options) {
     static const char expected[] = "a file, - or unix:PATH of at most 107 bytes";
     const size_t prefix = strlen(UNIX_PREFIX);
 
-    if (given_text(given, OPTION_EVENTS, PATH_MAX - 1, expected, &options->events) < 0)
+    if (values_text(values, OPTION_EVENTS, PATH_MAX - 1, expected, &options->events) < 0)
         return -EINVAL;
     if (options->events && strncmp(options->events, UNIX_PREFIX, prefix) == 0) {
         const size_t length = strlen(options->events + prefix);
 
         if (length == 0 || length > SOCKET_BYTES_MAX)
-            return given_fail(given, OPTION_EVENTS, expected);
+            return values_fail(values, OPTION_EVENTS, expected);
     }
     return 0;
 }
 
-static int check_mode(const struct given *given, struct options *options) {
-    const char *value = given_value(given, OPTION_CONTROL_MODE);
+static int check_mode(const struct values *values, struct options *options) {
+    const char *value = values_get(values, OPTION_CONTROL_MODE);
     unsigned long mode;
 
     if (!value)
@@ -184,54 +185,54 @@ static int check_mode(const struct given *given, struct options *options) {
     mode = strtoul(value, NULL, 8);
     if (*value == '\0' || strlen(value) > MODE_DIGITS_MAX ||
         value[strspn(value, "01234567")] != '\0' || mode > MODE_MAX)
-        return given_fail(given, OPTION_CONTROL_MODE, "an octal mode from 0 to 0777");
+        return values_fail(values, OPTION_CONTROL_MODE, "an octal mode from 0 to 0777");
     options->control_mode = (uint32_t)mode;
     return 0;
 }
 
-static int check_owner(const struct given *given, struct options *options) {
+static int check_owner(const struct values *values, struct options *options) {
     static const char expected[] = "USER or USER:GROUP";
     const char *colon;
 
-    if (given_text(given, OPTION_CONTROL_OWNER, USER_BYTES_MAX, expected, &options->control_owner) <
-        0)
+    if (values_text(values, OPTION_CONTROL_OWNER, USER_BYTES_MAX, expected,
+                    &options->control_owner) < 0)
         return -EINVAL;
     colon = options->control_owner ? strchr(options->control_owner, ':') : NULL;
     if (colon && (colon == options->control_owner || colon[1] == '\0' || strchr(colon + 1, ':')))
-        return given_fail(given, OPTION_CONTROL_OWNER, expected);
+        return values_fail(values, OPTION_CONTROL_OWNER, expected);
     return 0;
 }
 
-int options_daemon_values(const struct given *given, struct options *options) {
+int options_daemon_values(const struct values *values, struct options *options) {
     static const char socket[] = "a path of 1 to 107 bytes";
     int level = options->log_level, sandbox = options->sandbox;
 
-    if (check_deadline(given, options) < 0 ||
-        given_number(given, OPTION_STATS, 1, STATS_SECONDS_MAX, &options->stats_s) < 0 ||
-        check_metrics(given, options) < 0 || check_events(given, options) < 0 ||
-        given_number(given, OPTION_EVENTS_RATE, 1, EVENTS_RATE_MAX, &options->events_rate) < 0 ||
-        given_choice(given, OPTION_LOG_LEVEL, level_names, 4, "error, warning, info or debug",
-                     &level) < 0 ||
-        given_text(given, OPTION_CONTROL, SOCKET_BYTES_MAX, socket, &options->control) < 0 ||
-        check_mode(given, options) < 0 || check_owner(given, options) < 0 ||
-        given_text(given, OPTION_TAKE_OVER, SOCKET_BYTES_MAX, socket, &options->take_over) < 0 ||
-        given_text(given, OPTION_USER, USER_BYTES_MAX, "a user's name", &options->user) < 0 ||
-        given_choice(given, OPTION_SANDBOX, sandbox_names, 2, "on or off", &sandbox) < 0)
+    if (check_deadline(values, options) < 0 ||
+        values_number(values, OPTION_STATS, 1, STATS_SECONDS_MAX, &options->stats_s) < 0 ||
+        check_metrics(values, options) < 0 || check_events(values, options) < 0 ||
+        values_number(values, OPTION_EVENTS_RATE, 1, EVENTS_RATE_MAX, &options->events_rate) < 0 ||
+        values_choice(values, OPTION_LOG_LEVEL, level_names, 4, "error, warning, info or debug",
+                      &level) < 0 ||
+        values_text(values, OPTION_CONTROL, SOCKET_BYTES_MAX, socket, &options->control) < 0 ||
+        check_mode(values, options) < 0 || check_owner(values, options) < 0 ||
+        values_text(values, OPTION_TAKE_OVER, SOCKET_BYTES_MAX, socket, &options->take_over) < 0 ||
+        values_text(values, OPTION_USER, USER_BYTES_MAX, "a user's name", &options->user) < 0 ||
+        values_choice(values, OPTION_SANDBOX, sandbox_names, 2, "on or off", &sandbox) < 0)
         return -EINVAL;
-    options->json = given_value(given, OPTION_JSON);
+    options->json = values_get(values, OPTION_JSON);
     options->log_level = (enum log_level)level;
     options->sandbox = sandbox;
     return 0;
 }
 
-int options_daemon_paper(const struct given *given) {
+int options_daemon_paper(const struct values *values) {
     static const enum arguments_option without[] = {OPTION_METRICS, OPTION_EVENTS, OPTION_CONTROL,
                                                     OPTION_TAKE_OVER};
 
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
-        if (!given_value(given, without[i]))
+        if (!values_get(values, without[i]))
             continue;
-        failure_set(given->failure, LOG_EXIT_USAGE,
+        failure_set(values->failure, LOG_EXIT_USAGE,
                     "--profile paper does without --%s: leave it out or use --profile fast",
                     arguments_name(without[i]));
         return -EINVAL;
@@ -239,7 +240,7 @@ int options_daemon_paper(const struct given *given) {
     return 0;
 }
 
-int options_daemon_alone(const struct given *given) {
+int options_daemon_alone(const struct values *values) {
     static const struct {
         enum arguments_option option, needed;
     } pairs[] = {
@@ -251,10 +252,10 @@ int options_daemon_alone(const struct given *given) {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char needed[32];
 
-        if (!given_value(given, pairs[i].option) || given_value(given, pairs[i].needed))
+        if (!values_get(values, pairs[i].option) || values_get(values, pairs[i].needed))
             continue;
         snprintf(needed, sizeof needed, "--%s", arguments_name(pairs[i].needed));
-        return given_fail_without(given, pairs[i].option, needed, needed);
+        return values_fail_without(values, pairs[i].option, needed, needed);
     }
     return 0;
 }

@@ -4,8 +4,8 @@
 #ifndef OPTIONS_DAEMON_H
 #define OPTIONS_DAEMON_H
 
-#include "options/given.h"
 #include "options/types.h"
+#include "options/values.h"
 
 enum {
     OPTIONS_FAIL_BYTES = 96, // of options_fail_text with its final NUL
@@ -21,18 +21,18 @@ const char *options_fail_text(const struct options *options, char text[static OP
 // Each returns 0, or -EINVAL with failure filled in.
 
 /// The values of --default and --malformed, which `explain` takes too.
-int options_daemon_decision(const struct given *given, struct options *options);
+int options_daemon_decision(const struct values *values, struct options *options);
 
 /// --fail.
-int options_daemon_fail(const struct given *given, struct options *options);
+int options_daemon_fail(const struct values *values, struct options *options);
 
 /// The values of --deadline to --sandbox.
-int options_daemon_values(const struct given *given, struct options *options);
+int options_daemon_values(const struct values *values, struct options *options);
 
 /// Looks for what the profile paper does without: it is the published program.
-int options_daemon_paper(const struct given *given);
+int options_daemon_paper(const struct values *values);
 
 /// Looks for what has no meaning without another option.
-int options_daemon_alone(const struct given *given);
+int options_daemon_alone(const struct values *values);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "options/daemon.h"
 
-static int check_hook(const struct given *given, struct options_explain *explain) {
-    const char *value = given_value(given, OPTION_HOOK);
+static int check_hook(const struct values *values, struct options_explain *explain) {
+    const char *value = values_get(values, OPTION_HOOK);
 
     if (!value)
         return 0;
@@ -20,17 +20,17 @@ static int check_hook(const struct given *given, struct options_explain *explain
             return 0;
         }
     }
-    return given_fail(given, OPTION_HOOK, "input, output, forward, prerouting or postrouting");
+    return values_fail(values, OPTION_HOOK, "input, output, forward, prerouting or postrouting");
 }
 
-static int check_interface(const struct given *given, enum arguments_option option,
+static int check_interface(const struct values *values, enum arguments_option option,
                            const char **name) {
-    const char *value = given_value(given, option);
+    const char *value = values_get(values, option);
 
     if (!value)
         return 0;
     if (*value == '\0' || strlen(value) >= IF_NAMESIZE)
-        return given_fail(given, option, "an interface name of 1 to 15 bytes");
+        return values_fail(values, option, "an interface name of 1 to 15 bytes");
     *name = value;
     return 0;
 }
@@ -52,9 +52,9 @@ static bool read_hexadecimal(const char *text, uint32_t *number) {
     return true;
 }
 
-static int check_mark(const struct given *given, enum arguments_option option, bool *has,
+static int check_mark(const struct values *values, enum arguments_option option, bool *has,
                       uint32_t *mark) {
-    const char *value = given_value(given, option);
+    const char *value = values_get(values, option);
     bool good;
 
     if (!value)
@@ -62,18 +62,18 @@ static int check_mark(const struct given *given, enum arguments_option option, b
     if (strncmp(value, "0x", 2) == 0)
         good = read_hexadecimal(value + 2, mark);
     else
-        good = given_read_number(value, value + strlen(value), UINT32_MAX, mark);
+        good = values_read_number(value, value + strlen(value), UINT32_MAX, mark);
     if (!good)
-        return given_fail(given, option,
-                          "a number from 0 to 4294967295, decimal or 0x hexadecimal");
+        return values_fail(values, option,
+                           "a number from 0 to 4294967295, decimal or 0x hexadecimal");
     *has = true;
     return 0;
 }
 
-static int check_id(const struct given *given, enum arguments_option option, bool *has,
+static int check_id(const struct values *values, enum arguments_option option, bool *has,
                     uint32_t *id) {
-    *has = given_value(given, option);
-    return given_number(given, option, 0, UINT32_MAX - 1, id);
+    *has = values_get(values, option);
+    return values_number(values, option, 0, UINT32_MAX - 1, id);
 }
 
 static const struct {
@@ -89,8 +89,8 @@ static uint32_t ct_state_of(const char *name, size_t length) {
     return 0;
 }
 
-static int check_ct_state(const struct given *given, struct options_explain *explain) {
-    const char *at = given_value(given, OPTION_CT_STATE);
+static int check_ct_state(const struct values *values, struct options_explain *explain) {
+    const char *at = values_get(values, OPTION_CT_STATE);
 
     if (!at)
         return 0;
@@ -100,8 +100,8 @@ static int check_ct_state(const struct given *given, struct options_explain *exp
         const uint32_t bit = ct_state_of(at, length);
 
         if (bit == 0)
-            return given_fail(given, OPTION_CT_STATE,
-                              "new, established, related, invalid or untracked");
+            return values_fail(values, OPTION_CT_STATE,
+                               "new, established, related, invalid or untracked");
         explain->ct_state |= bit;
         at += length;
         if (*at == '\0')
@@ -109,23 +109,23 @@ static int check_ct_state(const struct given *given, struct options_explain *exp
     }
 }
 
-int options_explain_values(const struct given *given, struct options *options) {
+int options_explain_values(const struct values *values, struct options *options) {
     struct options_explain *explain = &options->explain;
     bool has_mark;
 
-    if (options_daemon_decision(given, options) < 0 || options_daemon_fail(given, options) < 0 ||
-        check_hook(given, explain) < 0 || check_interface(given, OPTION_IIF, &explain->iif) < 0 ||
-        check_interface(given, OPTION_OIF, &explain->oif) < 0 ||
-        check_mark(given, OPTION_MARK, &has_mark, &explain->mark) < 0 ||
-        check_id(given, OPTION_UID, &explain->has_uid, &explain->uid) < 0 ||
-        check_id(given, OPTION_GID, &explain->has_gid, &explain->gid) < 0 ||
-        check_ct_state(given, explain) < 0 ||
-        check_mark(given, OPTION_CT_MARK, &explain->has_ct_mark, &explain->ct_mark) < 0 ||
-        given_path(given, given->arguments->words[0]) < 0 ||
-        given_path(given, given->arguments->words[1]) < 0)
+    if (options_daemon_decision(values, options) < 0 || options_daemon_fail(values, options) < 0 ||
+        check_hook(values, explain) < 0 || check_interface(values, OPTION_IIF, &explain->iif) < 0 ||
+        check_interface(values, OPTION_OIF, &explain->oif) < 0 ||
+        check_mark(values, OPTION_MARK, &has_mark, &explain->mark) < 0 ||
+        check_id(values, OPTION_UID, &explain->has_uid, &explain->uid) < 0 ||
+        check_id(values, OPTION_GID, &explain->has_gid, &explain->gid) < 0 ||
+        check_ct_state(values, explain) < 0 ||
+        check_mark(values, OPTION_CT_MARK, &explain->has_ct_mark, &explain->ct_mark) < 0 ||
+        values_path(values, values->arguments->words[0]) < 0 ||
+        values_path(values, values->arguments->words[1]) < 0)
         return -EINVAL;
-    options->json = given_value(given, OPTION_JSON);
-    options->policy = given->arguments->words[0];
-    explain->capture = given->arguments->words[1];
+    options->json = values_get(values, OPTION_JSON);
+    options->policy = values->arguments->words[0];
+    explain->capture = values->arguments->words[1];
     return 0;
 }

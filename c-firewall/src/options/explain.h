@@ -3,11 +3,11 @@
 #ifndef OPTIONS_EXPLAIN_H
 #define OPTIONS_EXPLAIN_H
 
-#include "options/given.h"
 #include "options/types.h"
+#include "options/values.h"
 
 /// Takes the values and words of `explain`, in the order of the help text.
 /// - Returns 0, or -EINVAL with failure filled in.
-int options_explain_values(const struct given *given, struct options *options);
+int options_explain_values(const struct values *values, struct options *options);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "options/daemon.h"
 #include "options/explain.h"
-#include "options/given.h"
+#include "options/values.h"
 
 enum {
     WAIT_US_MAX = 1000, // of --spin and --coalesce
@@ -36,8 +36,8 @@ const char *options_conntrack_name(enum options_conntrack conntrack) {
     return conntrack_names[conntrack];
 }
 
-static int check_queue(const struct given *given, struct options *options) {
-    const char *value = given_value(given, OPTION_QUEUE);
+static int check_queue(const struct values *values, struct options *options) {
+    const char *value = values_get(values, OPTION_QUEUE);
     const char *colon, *end;
     uint32_t first, last;
 
@@ -45,10 +45,10 @@ static int check_queue(const struct given *given, struct options *options) {
         return 0;
     end = value + strlen(value);
     colon = strchr(value, ':');
-    if (!given_read_number(value, colon ? colon : end, UINT16_MAX, &first))
+    if (!values_read_number(value, colon ? colon : end, UINT16_MAX, &first))
         goto fail;
     last = first;
-    if (colon && !given_read_number(colon + 1, end, UINT16_MAX, &last))
+    if (colon && !values_read_number(colon + 1, end, UINT16_MAX, &last))
         goto fail;
     if (last < first || last - first >= OPTIONS_QUEUES_MAX)
         goto fail;
@@ -57,7 +57,7 @@ static int check_queue(const struct given *given, struct options *options) {
     return 0;
 
 fail:
-    return given_fail(given, OPTION_QUEUE, "N or N:M, 0 <= N <= M <= 65535, at most 256 queues");
+    return values_fail(values, OPTION_QUEUE, "N or N:M, 0 <= N <= M <= 65535, at most 256 queues");
 }
 
 static const struct options profiles[] = {
@@ -95,107 +95,107 @@ static const struct options profiles[] = {
 static_assert(sizeof profiles / sizeof *profiles == OPTIONS_PROFILE_COUNT, "all defined");
 static_assert(VERDICT_ACCEPT == 0, "the default of --default is what zeroed options hold");
 
-static int fail_fixed(const struct given *given, enum arguments_option option) {
-    failure_set(given->failure, LOG_EXIT_USAGE,
+static int fail_fixed(const struct values *values, enum arguments_option option) {
+    failure_set(values->failure, LOG_EXIT_USAGE,
                 "--profile paper fixes --%s: leave it out or use --profile fast",
                 arguments_name(option));
     return -EINVAL;
 }
 
-static int fail_accepting(const struct given *given, enum arguments_option option) {
-    failure_set(given->failure, LOG_EXIT_USAGE,
+static int fail_accepting(const struct values *values, enum arguments_option option) {
+    failure_set(values->failure, LOG_EXIT_USAGE,
                 "--profile paper accepts every packet: leave --%s out or use --profile fast",
                 arguments_name(option));
     return -EINVAL;
 }
 
 /// What the profile paper doesn't allow.
-static int check_paper(const struct given *given, const struct options *options) {
+static int check_paper(const struct values *values, const struct options *options) {
     if (options->batch != 1)
-        return fail_fixed(given, OPTION_BATCH);
-    if (given_value(given, OPTION_SPIN))
-        return fail_fixed(given, OPTION_SPIN);
-    if (given_value(given, OPTION_COALESCE))
-        return fail_fixed(given, OPTION_COALESCE);
+        return fail_fixed(values, OPTION_BATCH);
+    if (values_get(values, OPTION_SPIN))
+        return fail_fixed(values, OPTION_SPIN);
+    if (values_get(values, OPTION_COALESCE))
+        return fail_fixed(values, OPTION_COALESCE);
     if (options->policy)
-        return fail_accepting(given, OPTION_POLICY);
+        return fail_accepting(values, OPTION_POLICY);
     if (options->default_verdict != VERDICT_ACCEPT)
-        return fail_accepting(given, OPTION_DEFAULT);
-    return options_daemon_paper(given);
+        return fail_accepting(values, OPTION_DEFAULT);
+    return options_daemon_paper(values);
 }
 
 /// The profile whose values options that weren't given have; a wrong name is found by check_values.
-static enum options_profile profile_of(const struct given *given) {
-    const char *value = given_value(given, OPTION_PROFILE);
+static enum options_profile profile_of(const struct values *values) {
+    const char *value = values_get(values, OPTION_PROFILE);
 
     return value && strcmp(value, profile_names[OPTIONS_PAPER]) == 0 ? OPTIONS_PAPER : OPTIONS_FAST;
 }
 
 /// What has no meaning without --policy.
-static int check_policy(const struct given *given, const struct options *options) {
+static int check_policy(const struct values *values, const struct options *options) {
     if (options->policy)
         return 0;
-    if (given_value(given, OPTION_MALFORMED))
-        return given_fail_without(given, OPTION_MALFORMED, "a policy", "--policy");
-    if (given_value(given, OPTION_CONNTRACK))
-        return given_fail_without(given, OPTION_CONNTRACK, "a policy", "--policy");
+    if (values_get(values, OPTION_MALFORMED))
+        return values_fail_without(values, OPTION_MALFORMED, "a policy", "--policy");
+    if (values_get(values, OPTION_CONNTRACK))
+        return values_fail_without(values, OPTION_CONNTRACK, "a policy", "--policy");
     return 0;
 }
 
 /// The values of a command line without a command, in the order of the help text.
-static int check_run(const struct given *given, struct options *options) {
+static int check_run(const struct values *values, struct options *options) {
     int backend = options->backend, profile = options->profile, gso = options->gso;
     int conntrack = options->conntrack;
 
-    if (check_queue(given, options) < 0 ||
-        given_choice(given, OPTION_BACKEND, backend_names, QUEUE_KIND_COUNT, "classic, mnl or raw",
-                     &backend) < 0 ||
-        given_choice(given, OPTION_PROFILE, profile_names, OPTIONS_PROFILE_COUNT, "fast or paper",
-                     &profile) < 0 ||
-        given_number(given, OPTION_COPY_BYTES, 0, UINT16_MAX, &options->copy_bytes) < 0 ||
-        given_number(given, OPTION_BATCH, 1, VERDICT_PACKETS_MAX, &options->batch) < 0 ||
-        given_number(given, OPTION_RECEIVE_BUFFER, 0, INT32_MAX / 2, &options->receive_buffer) <
+    if (check_queue(values, options) < 0 ||
+        values_choice(values, OPTION_BACKEND, backend_names, QUEUE_KIND_COUNT,
+                      "classic, mnl or raw", &backend) < 0 ||
+        values_choice(values, OPTION_PROFILE, profile_names, OPTIONS_PROFILE_COUNT, "fast or paper",
+                      &profile) < 0 ||
+        values_number(values, OPTION_COPY_BYTES, 0, UINT16_MAX, &options->copy_bytes) < 0 ||
+        values_number(values, OPTION_BATCH, 1, VERDICT_PACKETS_MAX, &options->batch) < 0 ||
+        values_number(values, OPTION_RECEIVE_BUFFER, 0, INT32_MAX / 2, &options->receive_buffer) <
             0 ||
-        given_number(given, OPTION_QUEUE_LENGTH, 1, UINT32_MAX, &options->queue_length) < 0 ||
-        given_choice(given, OPTION_GSO, gso_names, 2, "on or off", &gso) < 0 ||
-        given_number(given, OPTION_SPIN, 0, WAIT_US_MAX, &options->spin_us) < 0 ||
-        given_number(given, OPTION_COALESCE, 0, WAIT_US_MAX, &options->coalesce_us) < 0 ||
-        given_path(given, given_value(given, OPTION_POLICY)) < 0 ||
-        options_daemon_decision(given, options) < 0 ||
-        given_choice(given, OPTION_CONNTRACK, conntrack_names, OPTIONS_CONNTRACK_COUNT,
-                     "auto, attribute or mark", &conntrack) < 0 ||
-        options_daemon_fail(given, options) < 0 || options_daemon_values(given, options) < 0)
+        values_number(values, OPTION_QUEUE_LENGTH, 1, UINT32_MAX, &options->queue_length) < 0 ||
+        values_choice(values, OPTION_GSO, gso_names, 2, "on or off", &gso) < 0 ||
+        values_number(values, OPTION_SPIN, 0, WAIT_US_MAX, &options->spin_us) < 0 ||
+        values_number(values, OPTION_COALESCE, 0, WAIT_US_MAX, &options->coalesce_us) < 0 ||
+        values_path(values, values_get(values, OPTION_POLICY)) < 0 ||
+        options_daemon_decision(values, options) < 0 ||
+        values_choice(values, OPTION_CONNTRACK, conntrack_names, OPTIONS_CONNTRACK_COUNT,
+                      "auto, attribute or mark", &conntrack) < 0 ||
+        options_daemon_fail(values, options) < 0 || options_daemon_values(values, options) < 0)
         return -EINVAL;
-    options->pin = given_value(given, OPTION_PIN);
+    options->pin = values_get(values, OPTION_PIN);
     options->backend = (enum queue_kind)backend;
-    options->receive_buffer_given = given_value(given, OPTION_RECEIVE_BUFFER);
+    options->receive_buffer_asked = values_get(values, OPTION_RECEIVE_BUFFER);
     options->gso = gso;
-    options->policy = given_value(given, OPTION_POLICY);
+    options->policy = values_get(values, OPTION_POLICY);
     options->conntrack = (enum options_conntrack)conntrack;
-    if (profile == OPTIONS_PAPER && check_paper(given, options) < 0)
+    if (profile == OPTIONS_PAPER && check_paper(values, options) < 0)
         return -EINVAL;
-    return check_policy(given, options) < 0 ? -EINVAL : options_daemon_alone(given);
+    return check_policy(values, options) < 0 ? -EINVAL : options_daemon_alone(values);
 }
 
 int options_parse(int argc, char **argv, struct options *options, struct failure *failure) {
     struct arguments arguments;
-    const struct given given = {.arguments = &arguments, .failure = failure};
+    const struct values values = {.arguments = &arguments, .failure = failure};
     struct options checked;
 
     if (arguments_parse(argc, argv, &arguments, failure) < 0)
         return -EINVAL;
     if (arguments.text != ARGUMENTS_NO_TEXT)
         return arguments.text == ARGUMENTS_HELP ? OPTIONS_ACTION_HELP : OPTIONS_ACTION_VERSION;
-    checked = profiles[profile_of(&given)];
+    checked = profiles[profile_of(&values)];
     if (arguments.command == ARGUMENTS_CHECK) {
-        if (given_path(&given, arguments.words[0]) < 0)
+        if (values_path(&values, arguments.words[0]) < 0)
             return -EINVAL;
         checked.policy = arguments.words[0];
-        checked.print = given_value(&given, OPTION_PRINT);
+        checked.print = values_get(&values, OPTION_PRINT);
     } else if (arguments.command == ARGUMENTS_EXPLAIN) {
-        if (options_explain_values(&given, &checked) < 0)
+        if (options_explain_values(&values, &checked) < 0)
             return -EINVAL;
-    } else if (check_run(&given, &checked) < 0) {
+    } else if (check_run(&values, &checked) < 0) {
         return -EINVAL;
     }
     *options = checked;
@@ -237,7 +237,7 @@ struct queue_settings options_queue(const struct options *options,
         .slot_bytes = options->profile == OPTIONS_PAPER ? OPTIONS_PAPER_SLOT_BYTES
                                                         : queue_socket_slot_bytes(copied),
         .receive_buffer = options->receive_buffer,
-        .receive_buffer_required = options->receive_buffer_given,
+        .receive_buffer_required = options->receive_buffer_asked,
         .queue_length = options->queue_length,
         .gso = options->gso,
         .fail_open = options->fail_open[OPTIONS_OVERLOAD],

@@ -19,7 +19,7 @@ enum options_situation {
     OPTIONS_STALL,     // packets wait, and none gets a verdict for --deadline
     OPTIONS_CRASH,     // the firewall ends without being told to
     OPTIONS_MALFORMED, // the packet's headers are invalid
-    OPTIONS_TRUNCATED, // what the policy reads was cut off
+    OPTIONS_TRUNCATED, // bytes that the policy reads were not copied
     OPTIONS_SITUATION_COUNT
 };
 
@@ -58,7 +58,7 @@ struct options {
     uint32_t copy_bytes;
     uint32_t batch;
     uint32_t receive_buffer;   // bytes
-    bool receive_buffer_given; // on the command line, so a smaller one is a failure
+    bool receive_buffer_asked; // on the command line, so a smaller one is a failure
     uint32_t queue_length;
     bool gso;
     uint32_t spin_us; // without meaning in the profile paper

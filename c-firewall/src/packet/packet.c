@@ -47,7 +47,7 @@ static enum packet_status parse_tcp(struct packet *packet) {
     if (available < PACKET_TCP_HEADER_BYTES)
         return PACKET_TCP_SHORT;
     if (!tcp)
-        return PACKET_CUT;
+        return PACKET_BEYOND_COPY;
     packet->has_tcp_flags = true;
     packet->tcp_flags = tcp[13];
     header_bytes = (tcp[12] >> 4) * 4U;
@@ -65,7 +65,7 @@ static enum packet_status parse_udp(struct packet *packet) {
     if (available < PACKET_UDP_HEADER_BYTES)
         return PACKET_UDP_SHORT;
     if (!udp)
-        return PACKET_CUT;
+        return PACKET_BEYOND_COPY;
     length = be16(udp + 4);
     if (length == 0 && available > PACKET_LENGTH_MAX)
         return PACKET_OK; // a GSO packet or a jumbogram: too long for the field
@@ -89,7 +89,7 @@ static enum packet_status parse_icmp(struct packet *packet, enum packet_status s
     if (available < PACKET_ICMP_HEADER_BYTES)
         return short_status;
     if (!header_at(packet, packet->l4_offset, PACKET_ICMP_HEADER_BYTES))
-        return PACKET_CUT;
+        return PACKET_BEYOND_COPY;
     return PACKET_OK;
 }
 
@@ -107,7 +107,7 @@ static enum packet_status parse_other(const struct packet *packet) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint32_t bytes = available < PORTS_BYTES ? available : PORTS_BYTES;
 
-    return header_at(packet, packet->l4_offset, bytes) ? PACKET_OK : PACKET_CUT;
+    return header_at(packet, packet->l4_offset, bytes) ? PACKET_OK : PACKET_BEYOND_COPY;
 }
 
 /// Parses the layer 4 header, which begins at offset <= packet->end.
@@ -127,7 +127,7 @@ static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
 /// Notes that the way to the transport header is cut.
 static enum packet_status cut_headers(struct packet *packet) {
     packet->headers_beyond = true;
-    return PACKET_CUT;
+    return PACKET_BEYOND_COPY;
 }
 
 static enum packet_status parse_ipv4(struct packet *packet) {
@@ -160,7 +160,7 @@ static enum packet_status parse_ipv4(struct packet *packet) {
     if (packet->later_fragment)
         return PACKET_OK;
     if (!header_at(packet, 0, header_bytes))
-        return PACKET_CUT;
+        return PACKET_BEYOND_COPY;
     return parse_l4(packet, header_bytes);
 }
 
@@ -227,7 +227,7 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
 
         // A chain that is cut is cut first: its end isn't known.
         if (!extension && fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))
-            return PACKET_CUT;
+            return PACKET_BEYOND_COPY;
         if (extensions == PACKET_IPV6_EXTENSIONS_MAX)
             return PACKET_IPV6_EXTENSION_LIMIT;
         if (!extension || !fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))

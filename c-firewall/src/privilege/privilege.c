@@ -13,12 +13,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "options/given.h"
 #include "privilege/landlock.h"
 #include "privilege/seccomp.h"
-
-/// Who to be, if root may choose and --user says nothing.
-#define USER_OWN "twinwall"
+#include "privilege/user.h"
 
 enum { USER_BYTES = 64 }; // of a user's name with its final NUL, as it is told
 
@@ -32,65 +29,14 @@ struct kept {
     const struct policy *policy;   // likewise
 };
 
-/// Whom root becomes.
-struct user {
-    uid_t uid;
-    gid_t gid;
-    const char *name; // as it is told
-};
-
-/// The number of LENGTH bytes, if it is one of a user or a group.
-static bool read_id(const char *text, size_t length, uint32_t *id) {
-    return given_read_number(text, text + length, UINT32_MAX - 1, id);
-}
-
-/// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the
-/// same number. Returns false if it is no such text.
-static bool take_numbers(const char *text, struct user *user) {
-    const size_t length = strcspn(text, ":");
-    const struct passwd *known;
-    uint32_t uid, gid;
-
-    if (!read_id(text, length, &uid))
-        return false;
-    known = text[length] ? NULL : getpwuid(uid);
-    gid = known ? known->pw_gid : uid;
-    if (text[length] && !read_id(text + length + 1, strlen(text + length + 1), &gid))
-        return false;
-    *user = (struct user){.uid = uid, .gid = gid, .name = text};
-    return true;
-}
-
-/// The user to become. Returns 0, or -EINVAL with failure filled in if there is none.
-static int find_user(const char *name, struct user *user, struct failure *failure) {
-    const struct passwd *known = getpwnam(name ? name : USER_OWN);
-
-    if (known) {
-        *user = (struct user){
-            .uid = known->pw_uid, .gid = known->pw_gid, .name = name ? name : USER_OWN};
-        return 0;
-    }
-    if (name && take_numbers(name, user))
-        return 0;
-    if (name)
-        failure_set(failure, LOG_EXIT_USAGE, "there is no user \"%s\": choose another with --user",
-                    name);
-    else
-        failure_set(failure, LOG_EXIT_USAGE,
-                    "there is no user \"" USER_OWN "\" for the firewall to become: make it (in a "
-                    "checkout sudo make user; the packages do by systemd-sysusers), or choose "
-                    "another with --user NAME");
-    return -EINVAL;
-}
-
 int privilege_check(const struct options *options, struct failure *failure) {
-    struct user user;
+    struct privilege_user user;
 
-    return geteuid() == 0 ? find_user(options->user, &user, failure) : 0;
+    return geteuid() == 0 ? privilege_user_find(options->user, &user, failure) : 0;
 }
 
 /// Fills in a failure to become a user. Returns -EPERM.
-static int fail_become(const struct user *user, struct failure *failure) {
+static int fail_become(const struct privilege_user *user, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CAPABILITY,
                 "can't become user \"%s\": leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for "
                 "the start, or say --user root",
@@ -114,9 +60,9 @@ static void restore_parents_end(const struct privilege_end *end) {
 
 int privilege_lower(const struct options *options, struct privilege_lowered *lowered,
                     struct failure *failure) {
-    struct user user = {.uid = geteuid(), .gid = getegid()};
+    struct privilege_user user = {.uid = geteuid(), .gid = getegid()};
 
-    if (geteuid() == 0 && find_user(options->user, &user, failure) < 0)
+    if (geteuid() == 0 && privilege_user_find(options->user, &user, failure) < 0)
         return -EINVAL;
     capng_get_caps_process();
     lowered->capabilities = capng_save_state();
@@ -172,7 +118,7 @@ static void choose_capabilities(const struct kept *kept) {
 }
 
 /// Changes to the user and its group, without any other. Returns 0 or -1.
-static int change_ids(const struct user *user) {
+static int change_ids(const struct privilege_user *user) {
     if (setresgid(user->gid, user->gid, user->gid) < 0 || setgroups(0, NULL) < 0)
         return -1;
     return setresuid(user->uid, user->uid, user->uid);
@@ -180,7 +126,7 @@ static int change_ids(const struct user *user) {
 
 /// Becomes the user, with the capabilities that were chosen.
 /// - bounds: whether the bounding set can be changed; libcap-ng complains to who tries and can't.
-static int become_user(const struct user *user, const struct kept *kept, bool bounds,
+static int become_user(const struct privilege_user *user, const struct kept *kept, bool bounds,
                        struct failure *failure) {
     if ((!kept->sandbox || (bounds && capng_apply(CAPNG_SELECT_BOUNDS) == 0)) &&
         prctl(PR_SET_KEEPCAPS, 1UL) == 0 && change_ids(user) == 0 &&
@@ -207,12 +153,12 @@ static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
 /// Changes user and capabilities.
 static int change_rights(const struct kept *kept, struct failure *failure) {
     const struct privilege_end end = parents_end();
-    struct user user = {.uid = 0};
+    struct privilege_user user = {.uid = 0};
     int result;
     bool bounds;
 
     if (geteuid() == 0) {
-        result = find_user(kept->user, &user, failure);
+        result = privilege_user_find(kept->user, &user, failure);
         if (result < 0)
             return result;
     }

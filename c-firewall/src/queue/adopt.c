@@ -74,10 +74,10 @@ static int grow_buffer(struct queue *queue, struct failure *failure) {
 
 /// Our settings with slots that hold what waits, too. (The kernel copies fewer than 64 KiB.)
 static struct queue_settings widen(const struct queue_settings *settings,
-                                   const struct queue_given *given) {
-    const uint32_t payload = given->copy_bytes < UINT16_MAX ? given->copy_bytes : UINT16_MAX;
+                                   const struct queue_handover *handover) {
+    const uint32_t payload = handover->copy_bytes < UINT16_MAX ? handover->copy_bytes : UINT16_MAX;
     const uint32_t conntrack =
-        (given->flags & NFQA_CFG_F_CONNTRACK) != 0 ? QUEUE_CONNTRACK_BYTES : 0;
+        (handover->flags & NFQA_CFG_F_CONNTRACK) != 0 ? QUEUE_CONNTRACK_BYTES : 0;
     const uint64_t slot_bytes = queue_socket_slot_bytes(payload + conntrack);
     struct queue_settings wide = *settings;
 
@@ -87,24 +87,24 @@ static struct queue_settings widen(const struct queue_settings *settings,
 }
 
 /// Whether packets that wait lack something that we ask for.
-static bool is_less(const struct queue_given *given, uint32_t copy_bytes, uint32_t flags) {
-    const uint32_t more = flags & ~given->flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
+static bool is_less(const struct queue_handover *handover, uint32_t copy_bytes, uint32_t flags) {
+    const uint32_t more = flags & ~handover->flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
 
-    return given->copy_bytes < copy_bytes || more != 0;
+    return handover->copy_bytes < copy_bytes || more != 0;
 }
 
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
-                const struct queue_given *given, struct failure *failure) {
-    const struct queue_settings wide = widen(settings, given);
+                const struct queue_handover *handover, struct failure *failure) {
+    const struct queue_settings wide = widen(settings, handover);
     uint32_t flags;
     int result = queue_prepare(queue, &wide, failure);
 
     if (result == 0)
         result = queue_probe(settings, &flags, failure);
     if (result < 0)
-        close(given->fd);
+        close(handover->fd);
     else
-        result = take_socket(queue, given->fd, failure);
+        result = take_socket(queue, handover->fd, failure);
     if (result == 0)
         result = grow_buffer(queue, failure);
     if (result < 0) {
@@ -113,7 +113,7 @@ int queue_adopt(struct queue *queue, const struct queue_settings *settings,
     }
     queue->flags = flags;
     queue->handed = true;
-    queue->refresh = is_less(given, settings->copy_bytes, flags);
+    queue->refresh = is_less(handover, settings->copy_bytes, flags);
     return 0;
 }
 

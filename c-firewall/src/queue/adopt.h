@@ -21,7 +21,7 @@
 #include "queue/queue.h"
 
 /// What a process asked of the kernel for a queue that it gives to another.
-struct queue_given {
+struct queue_handover {
     int fd; // the bound netlink socket
     uint32_t copy_bytes;
     uint32_t flags; // NFQA_CFG_F_*
@@ -36,7 +36,7 @@ bool queue_can_adopt(enum queue_kind kind);
 /// - given: fd belongs to the queue from now on; it is closed after a failure, without unbinding.
 /// - Returns 0, or -errno with failure filled in and everything freed.
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
-                const struct queue_given *given, struct failure *failure);
+                const struct queue_handover *handover, struct failure *failure);
 
 /// Lets another process adopt the queue, of which nothing is received meanwhile. It can be received
 /// from again after queue_resume, or released.

@@ -124,7 +124,7 @@ static int set_mode(struct queue *queue) {
         queue->library_queue, copy_bytes > 0 ? NFQNL_COPY_PACKET : NFQNL_COPY_META, copy_bytes);
 
     if (result < 0 && errno == ENOBUFS) {
-        // As in queue_await_answer: only packets can have filled the buffer, so the request was
+        // As in queue_await_ack: only packets can have filled the buffer, so the request was
         // taken.
         queue->pending_overruns++;
         return 0;
@@ -160,7 +160,7 @@ static int classic_request(struct queue *queue, enum queue_request request) {
 }
 
 /// Answers a run; the library gives -1 with errno of sendmsg.
-static int answer_run(struct nfq_q_handle *handle, const struct verdict_run *run) {
+static int send_run(struct nfq_q_handle *handle, const struct verdict_run *run) {
     if (run->count > 1)
         return run->has_mark ? nfq_set_verdict_batch2(handle, run->last_id, run->kernel, run->mark)
                              : nfq_set_verdict_batch(handle, run->last_id, run->kernel);
@@ -176,7 +176,7 @@ static int classic_verdict(struct queue *queue, const struct verdict_run *runs, 
     if (runs->gap)
         return queue_raw_verdict(queue, runs, 1);
     do
-        result = answer_run(queue->library_queue, runs);
+        result = send_run(queue->library_queue, runs);
     while (result < 0 && errno == EINTR);
     return result < 0 ? -errno : 1;
 }

@@ -96,7 +96,7 @@ bool queue_tells_of_packet(const uint8_t *bytes) {
     return header_of(bytes).nlmsg_type == PACKET_TYPE;
 }
 
-int queue_await_answer(struct queue *queue) {
+int queue_await_ack(struct queue *queue) {
     const int count = queue_socket_receive(&queue->socket, true);
 
     if (count == -ENOBUFS) {

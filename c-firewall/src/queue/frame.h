@@ -27,7 +27,7 @@ int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *
 /// For backends that wait for acknowledgements themselves: receives until the last request is
 /// answered.
 /// - Returns 0, the -errno of the answer, or -ETIMEDOUT.
-int queue_await_answer(struct queue *queue);
+int queue_await_ack(struct queue *queue);
 
 /// Whether a message says that a gap was empty: its verdict found nothing.
 bool queue_is_vacant(const uint8_t *bytes, size_t received);

@@ -160,7 +160,7 @@ static int mnl_request(struct queue *queue, enum queue_request request) {
     if (request != QUEUE_UNBIND)
         message->nlmsg_flags |= NLM_F_ACK;
     result = mnl_send(queue, message, message->nlmsg_len);
-    return result < 0 || request == QUEUE_UNBIND ? result : queue_await_answer(queue);
+    return result < 0 || request == QUEUE_UNBIND ? result : queue_await_ack(queue);
 }
 
 static int mnl_parse(struct queue *queue, const uint8_t *bytes, size_t received,

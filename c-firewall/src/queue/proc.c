@@ -138,11 +138,11 @@ static bool is_queues(int fd) {
 }
 
 /// The descriptor that QUEUE_PROC_GIVEN names, if it is one of QUEUE_PROC_QUEUES; else -1.
-static int open_given(void) {
-    const char *given = getenv(QUEUE_PROC_GIVEN);
+static int open_inherited(void) {
+    const char *granted = getenv(QUEUE_PROC_GIVEN);
     char *end = NULL;
-    const long number = given ? strtol(given, &end, 10) : -1;
-    const int own = number >= 0 && number <= INT_MAX && end != given && *end == '\0'
+    const long number = granted ? strtol(granted, &end, 10) : -1;
+    const int own = number >= 0 && number <= INT_MAX && end != granted && *end == '\0'
                         ? fcntl((int)number, F_DUPFD_CLOEXEC, 0)
                         : -1;
 
@@ -155,7 +155,7 @@ static int open_given(void) {
 
 int queue_proc_open(void) {
     if (queues_fd < 0)
-        queues_fd = open_given();
+        queues_fd = open_inherited();
     if (queues_fd < 0)
         queues_fd = open(QUEUE_PROC_QUEUES, O_RDONLY | O_CLOEXEC);
     return queues_fd < 0 ? -errno : 0;

@@ -272,7 +272,7 @@ static int raw_request(struct queue *queue, enum queue_request request) {
         queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer);
     const int result = queue_raw_send_whole(queue, buffer, length);
 
-    return result < 0 || !acknowledged ? result : queue_await_answer(queue);
+    return result < 0 || !acknowledged ? result : queue_await_ack(queue);
 }
 
 static int raw_parse(struct queue *queue, const uint8_t *bytes, size_t received,

@@ -63,7 +63,7 @@ int queue_socket_bound_wait(const struct queue_socket *socket) {
 }
 
 int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_bytes,
-                            uint32_t *given_bytes) {
+                            uint32_t *granted_bytes) {
     const int wanted = (int)wanted_bytes;
     int doubled;
     socklen_t length = sizeof doubled;
@@ -74,7 +74,7 @@ int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_b
         return -errno;
     if (getsockopt(socket->fd, SOL_SOCKET, SO_RCVBUF, &doubled, &length) < 0)
         return -errno;
-    *given_bytes = (uint32_t)doubled / 2;
+    *granted_bytes = (uint32_t)doubled / 2;
     return 0;
 }
 

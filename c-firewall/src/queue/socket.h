@@ -52,11 +52,11 @@ int queue_socket_bound_wait(const struct queue_socket *socket);
 /// Asks for a receive buffer: SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the first user
 /// namespace, else SO_RCVBUF, which is limited by net.core.rmem_max.
 /// - wanted_bytes: as given to setsockopt; 0 = leave it.
-/// - given_bytes: what the kernel gives, in the same measure (half of what getsockopt reports,
+/// - granted_bytes: what the kernel gives, in the same measure (half of what getsockopt reports,
 ///   as the kernel doubles the value that was set).
-/// - Returns 0 (even if the kernel gives less), or -errno, given_bytes untouched.
+/// - Returns 0 (even if the kernel gives less), or -errno, granted_bytes untouched.
 int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_bytes,
-                            uint32_t *given_bytes);
+                            uint32_t *granted_bytes);
 
 /// Receives up to batch messages into the arena: recvmmsg, or recv when batch is 1.
 /// - blocking: false on the packet path (MSG_DONTWAIT). True while configuring: waits for the

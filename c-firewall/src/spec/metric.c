@@ -69,12 +69,12 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .labels = {"queue", NULL},
                 .kernel = false,
             },
-        [METRIC_CUT_PACKETS] =
+        [METRIC_BEYOND_COPY_PACKETS] =
             {
-                .name = "cut_packets",
+                .name = "beyond_copy_packets",
                 .unit = NULL,
                 .type = METRIC_COUNTER,
-                .help = "Packets with a header behind the copied bytes",
+                .help = "Packets with a header beyond the copied bytes",
                 .labels = {"queue", NULL},
                 .kernel = false,
             },
@@ -92,7 +92,7 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .name = "undecidable_packets",
                 .unit = NULL,
                 .type = METRIC_COUNTER,
-                .help = "Packets cut before what the policy reads",
+                .help = "Packets whose bytes that the policy reads were not copied",
                 .labels = {"queue", NULL},
                 .kernel = false,
             },
@@ -231,12 +231,12 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] =
                 .labels = {"queue", "reason", NULL},
                 .kernel = false,
             },
-        [METRIC_ANSWERS] =
+        [METRIC_REPLIES] =
             {
-                .name = "answers",
+                .name = "replies",
                 .unit = NULL,
                 .type = METRIC_COUNTER,
-                .help = "Answers to rejected packets, by what became of them",
+                .help = "Replies to rejected packets, by what became of them",
                 .labels = {"queue", "result", NULL},
                 .kernel = false,
             },

@@ -6,7 +6,7 @@
 
 static const char *const names[] = {
     [PACKET_OK] = "ok",
-    [PACKET_CUT] = "cut",
+    [PACKET_BEYOND_COPY] = "beyond-copy",
     [PACKET_EMPTY] = "empty",
     [PACKET_VERSION] = "version",
     [PACKET_IPV4_SHORT] = "ipv4-short",

@@ -8,7 +8,7 @@
 /// What parsing came to. All from PACKET_EMPTY on are malformed.
 enum packet_status {
     PACKET_OK,                 // every header was read
-    PACKET_CUT,                // a header, of whatever protocol, lies behind the copied bytes
+    PACKET_BEYOND_COPY,        // a header, of whatever protocol, lies beyond the copied bytes
     PACKET_EMPTY,              // the packet has no bytes
     PACKET_VERSION,            // the first four bits are neither 4 nor 6
     PACKET_IPV4_SHORT,         // fewer than the 20 bytes of an IPv4 header

@@ -35,14 +35,14 @@ static void put_stall(FILE *out, const struct options *options,
 }
 
 /// What happens to packets while nobody owns the queue.
-static void put_rules(FILE *out, const struct feed *feed) {
-    const char *const unknown = feed->unknown;
+static void put_rules(FILE *out, const struct queue_rules *queue_rules) {
+    const char *const unknown = queue_rules->unknown;
 
-    if (feed->plain && feed->bypass)
+    if (queue_rules->plain && queue_rules->bypass)
         fputs("rules with a bypass let packets pass, others drop them", out);
-    else if (feed->plain)
+    else if (queue_rules->plain)
         fputs("the rules drop packets: they have no bypass", out);
-    else if (feed->bypass)
+    else if (queue_rules->bypass)
         fputs("packets pass: the rules have a bypass", out);
     else if (*unknown)
         fputs("the rules decide", out);
@@ -52,8 +52,8 @@ static void put_rules(FILE *out, const struct feed *feed) {
         fprintf(out, ", as far as can be known: %s", unknown);
 }
 
-static void put_crash(FILE *out, const struct options *options, const struct feed *feed,
-                      const struct contract_facts *facts) {
+static void put_crash(FILE *out, const struct options *options,
+                      const struct queue_rules *queue_rules, const struct contract_facts *facts) {
     if (options->fail_open[OPTIONS_CRASH]) {
         if (facts->guard) {
             fputs("the guard accepts everything until SIGTERM or the next start", out);
@@ -62,7 +62,7 @@ static void put_crash(FILE *out, const struct options *options, const struct fee
         fputs("the guard has ended: ", out);
     }
     fputs("what waits is dropped, then ", out);
-    put_rules(out, feed);
+    put_rules(out, queue_rules);
 }
 
 static void put_malformed(FILE *out, const struct options *options) {
@@ -79,7 +79,7 @@ static void put_truncated(FILE *out, const struct options *options) {
 }
 
 static void put_really(FILE *out, enum options_situation situation, const struct options *options,
-                       const struct feed *feed, const struct contract_facts *facts) {
+                       const struct queue_rules *queue_rules, const struct contract_facts *facts) {
     switch (situation) {
     case OPTIONS_OVERLOAD:
         put_overload(out, options, facts);
@@ -88,7 +88,7 @@ static void put_really(FILE *out, enum options_situation situation, const struct
         put_stall(out, options, facts);
         break;
     case OPTIONS_CRASH:
-        put_crash(out, options, feed, facts);
+        put_crash(out, options, queue_rules, facts);
         break;
     case OPTIONS_MALFORMED:
         put_malformed(out, options);
@@ -99,7 +99,7 @@ static void put_really(FILE *out, enum options_situation situation, const struct
     }
 }
 
-void contract_make(const struct options *options, const struct feed *feed,
+void contract_make(const struct options *options, const struct queue_rules *queue_rules,
                    const struct contract_facts *facts, struct contract *contract) {
     *contract = (struct contract){0};
     for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++) {
@@ -110,7 +110,7 @@ void contract_make(const struct options *options, const struct feed *feed,
         row->open = options->fail_open[i];
         if (!out)
             continue;
-        put_really(out, row->situation, options, feed, facts);
+        put_really(out, row->situation, options, queue_rules, facts);
         fclose(out);
     }
 }

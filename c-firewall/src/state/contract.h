@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "options/options.h"
-#include "state/feed.h"
+#include "state/queue_rules.h"
 
 enum {
     CONTRACT_REALLY_BYTES = 192, // of a sentence with its final NUL
@@ -34,7 +34,7 @@ struct contract_facts {
 };
 
 /// Makes the contract. Pure.
-void contract_make(const struct options *options, const struct feed *feed,
+void contract_make(const struct options *options, const struct queue_rules *queue_rules,
                    const struct contract_facts *facts, struct contract *contract);
 
 /// Prints it as a table, a line a situation.

@@ -8,7 +8,7 @@
 
 #include "base/counts.h"
 #include "events/events.h"
-#include "ruleset/carry.h"
+#include "ruleset/migration.h"
 #include "state/report.h"
 #include "state/state.h"
 #include "worker/wait.h"
@@ -57,18 +57,18 @@ static int load_next(const struct state *state, struct loaded *next, struct fail
     return result;
 }
 
-static void free_sources(struct ask_source **sources, uint32_t count) {
+static void free_sources(struct evaluation_source **sources, uint32_t count) {
     for (uint32_t i = 0; sources && i < count; i++)
-        ask_source_free(sources[i]);
+        evaluate_source_free(sources[i]);
     free(sources);
 }
 
 /// What the workers will ask. NULL = no memory.
-static struct ask_source **make_sources(struct loaded *loaded, uint32_t count) {
-    struct ask_source **sources = calloc(count, sizeof(struct ask_source *));
+static struct evaluation_source **make_sources(struct loaded *loaded, uint32_t count) {
+    struct evaluation_source **sources = calloc(count, sizeof(struct evaluation_source *));
 
     for (uint32_t i = 0; sources && i < count; i++) {
-        sources[i] = ask_source_make(loaded);
+        sources[i] = evaluate_source_make(loaded);
         if (!sources[i]) {
             free_sources(sources, count);
             return NULL;
@@ -79,17 +79,17 @@ static struct ask_source **make_sources(struct loaded *loaded, uint32_t count) {
 
 /// Has all workers ask the next policy, and counters go on. What was asked is put to where the new
 /// was.
-static void swap(struct state *state, struct loaded **next, const struct carry *carry,
-                 struct tally *tally, struct ask_source **sources) {
+static void swap(struct state *state, struct loaded **next, const struct migration *migration,
+                 struct tally *tally, struct evaluation_source **sources) {
     struct loaded *const old = state->loaded;
 
     events_policy(state->events, (*next)->generation, &(*next)->policy, (*next)->compiled);
     state_lock(state);
-    workers_turn(&state->workers, sources);
+    workers_swap(&state->workers, sources);
     // Nobody counts for the old policy any more: what it counted goes over whole.
     for (uint32_t i = 0; i < state->workers.count; i++)
         tally_add(tally, &sources[i]->counters);
-    carry_end(carry, tally->counters, tally->logged, *next);
+    migration_end(migration, tally->counters, tally->logged, *next);
     state->loaded = *next;
     state->reload_error[0] = '\0';
     *next = old;
@@ -97,40 +97,41 @@ static void swap(struct state *state, struct loaded **next, const struct carry *
 }
 
 /// What a reload makes and frees.
-struct turn {
+struct replacement {
     struct loaded *next; // then the old one
-    struct carry carry;
+    struct migration migration;
     struct tally tally;
-    struct ask_source **sources;
+    struct evaluation_source **sources;
 };
 
-static int prepare(struct state *state, struct turn *turn, struct failure *failure) {
+static int prepare(struct state *state, struct replacement *replacement, struct failure *failure) {
     int result;
 
-    turn->next = calloc(1, sizeof *turn->next);
-    result = turn->next ? load_next(state, turn->next, failure) : -ENOMEM;
-    if (result < 0 && turn->next)
+    replacement->next = calloc(1, sizeof *replacement->next);
+    result = replacement->next ? load_next(state, replacement->next, failure) : -ENOMEM;
+    if (result < 0 && replacement->next)
         return result;
     if (result == 0)
-        result = carry_begin(&turn->carry, state->loaded, turn->next, wait_clock());
+        result = migration_begin(&replacement->migration, state->loaded, replacement->next,
+                                 wait_clock());
     if (result == 0)
-        result = tally_make(&turn->tally, state->loaded);
+        result = tally_make(&replacement->tally, state->loaded);
     if (result == 0)
-        turn->sources = make_sources(turn->next, state->workers.count);
-    if (result == 0 && !turn->sources)
+        replacement->sources = make_sources(replacement->next, state->workers.count);
+    if (result == 0 && !replacement->sources)
         result = -ENOMEM;
     if (result < 0)
         failure_set_start(failure, "calloc", -result);
     return result;
 }
 
-static void release(struct state *state, struct turn *turn) {
-    free_sources(turn->sources, state->workers.count);
-    tally_free(&turn->tally);
-    carry_free(&turn->carry);
-    if (turn->next)
-        load_free(turn->next);
-    free(turn->next);
+static void release(struct state *state, struct replacement *replacement) {
+    free_sources(replacement->sources, state->workers.count);
+    tally_free(&replacement->tally);
+    migration_free(&replacement->migration);
+    if (replacement->next)
+        load_free(replacement->next);
+    free(replacement->next);
 }
 
 void reload_refuse(struct state *state, const struct failure *failure) {
@@ -159,25 +160,25 @@ static void tell(struct state *state, const struct reload_result *result) {
 
 int reload(struct state *state, struct reload_result *result, struct failure *failure) {
     const uint64_t began_ns = wait_clock();
-    struct turn turn = {0};
-    const int prepared = prepare(state, &turn, failure);
+    struct replacement replacement = {0};
+    const int prepared = prepare(state, &replacement, failure);
 
     if (prepared != 0) {
         reload_refuse(state, failure);
-        release(state, &turn);
+        release(state, &replacement);
         return prepared;
     }
-    swap(state, &turn.next, &turn.carry, &turn.tally, turn.sources);
+    swap(state, &replacement.next, &replacement.migration, &replacement.tally, replacement.sources);
     *result = (struct reload_result){
         .generation = state->loaded->generation,
         .rules = state->loaded->compiled->rule_count,
-        .kept = turn.carry.kept,
-        .added = turn.carry.added,
-        .removed = turn.carry.removed,
+        .kept = replacement.migration.kept,
+        .added = replacement.migration.added,
+        .removed = replacement.migration.removed,
         .milliseconds = (wait_clock() - began_ns) / NS_PER_MS,
     };
     events_drain(state->events); // after which no event tells of the old policy
-    release(state, &turn);
+    release(state, &replacement);
     counts_add(COUNT_RELOADS, 1);
     tell(state, result);
     log_info("reload: policy %u: %u rules, %u kept, %u added, %u removed", result->generation,

@@ -70,9 +70,10 @@ static void print_ledger(FILE *out, const struct ledger *ledger) {
     fprintf(out, "; refused by the kernel %" PRIu64 "\n", stats->refused);
     print_malformed(out, stats);
     fprintf(out,
-            "  cut %" PRIu64 ", truncated %" PRIu64 ", without id %" PRIu64 ", gaps %" PRIu64
-            ", overruns %" PRIu64 ", send retries %" PRIu64 ", stalled %" PRIu64 "\n",
-            stats->cut, stats->truncated, stats->without_id, stats->gaps, stats->overruns,
+            "  beyond copy %" PRIu64 ", truncated %" PRIu64 ", without id %" PRIu64
+            ", gaps %" PRIu64 ", overruns %" PRIu64 ", send retries %" PRIu64 ", stalled %" PRIu64
+            "\n",
+            stats->beyond_copy, stats->truncated, stats->without_id, stats->gaps, stats->overruns,
             stats->send_retries, ledger->stalled);
     if (!ledger->known) {
         fprintf(out, "  kernel: unknown, " QUEUE_PROC_QUEUES " can't be read\n"
@@ -192,7 +193,7 @@ static json_t *put_queue_object(json_t *object, const struct ledger *ledger) {
     json_object_set_new(object, "verdicts", verdicts_object(stats));
     put_number(object, "refused", stats->refused);
     json_object_set_new(object, "malformed", malformed_object(stats));
-    put_number(object, "cut", stats->cut);
+    put_number(object, "beyond_copy", stats->beyond_copy);
     put_number(object, "truncated", stats->truncated);
     put_number(object, "without_id", stats->without_id);
     put_number(object, "gaps", stats->gaps);

@@ -75,10 +75,10 @@ void report_policy_print_ledger(FILE *out, const struct options *options, const 
                                 const struct tally *tally) {
     fprintf(out,
             "policy %s: undecidable %" PRIu64 ", without ct state %" PRIu64
-            "; answers: sent %" PRIu64 ", not due %" PRIu64 ", failed %" PRIu64 "\n",
+            "; replies: sent %" PRIu64 ", not due %" PRIu64 ", failed %" PRIu64 "\n",
             options->policy, stats->undecidable, stats->without_ct_state,
-            stats->answers[REJECT_SENT], stats->answers[REJECT_NOT_DUE],
-            stats->answers[REJECT_FAILED]);
+            stats->replies[REJECT_SENT], stats->replies[REJECT_NOT_DUE],
+            stats->replies[REJECT_FAILED]);
     print_rules(out, tally);
 }
 
@@ -163,15 +163,15 @@ static json_t *logs_array(const struct tally *tally) {
 json_t *report_policy_ledger_object(const struct options *options, const struct stats *stats,
                                     const struct tally *tally) {
     json_t *object = json_object();
-    json_t *answers = json_object();
+    json_t *replies = json_object();
 
-    put_number(answers, "sent", stats->answers[REJECT_SENT]);
-    put_number(answers, "not_due", stats->answers[REJECT_NOT_DUE]);
-    put_number(answers, "failed", stats->answers[REJECT_FAILED]);
+    put_number(replies, "sent", stats->replies[REJECT_SENT]);
+    put_number(replies, "not_due", stats->replies[REJECT_NOT_DUE]);
+    put_number(replies, "failed", stats->replies[REJECT_FAILED]);
     put_string(object, "file", options->policy);
     put_number(object, "undecidable", stats->undecidable);
     put_number(object, "without_ct_state", stats->without_ct_state);
-    json_object_set_new(object, "answers", answers);
+    json_object_set_new(object, "replies", replies);
     json_object_set_new(object, "counters", counters_array(tally));
     json_object_set_new(object, "logs", logs_array(tally));
     return object;

@@ -43,7 +43,7 @@ int state_load(struct state *state, struct options *options, struct failure *fai
     return result;
 }
 
-int state_open(struct state *state, struct worker_given *taken, struct failure *failure) {
+int state_open(struct state *state, struct worker_handover *taken, struct failure *failure) {
     const struct worker_setup setup = {
         .options = state->options,
         .loaded = state->loaded,

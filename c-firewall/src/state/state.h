@@ -38,7 +38,7 @@ int state_load(struct state *state, struct options *options, struct failure *fai
 /// Opens the queues, or takes them over. Changes the options to what the kernel made of them.
 /// - taken: one a queue; NULL = they are opened.
 /// - Returns 0, or -errno with failure filled in.
-int state_open(struct state *state, struct worker_given *taken, struct failure *failure);
+int state_open(struct state *state, struct worker_handover *taken, struct failure *failure);
 
 /// Frees what is there, once the workers are stopped.
 void state_free(struct state *state);

@@ -74,7 +74,7 @@ static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t proto
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
 }
 
-/// Addresses that get no answer, or from which none comes.
+/// Addresses that get no reply, or from which none comes.
 static bool is_unicast(uint8_t version, const uint8_t *address) {
     static const uint8_t unspecified[16];
 
@@ -91,7 +91,7 @@ static const uint8_t *addresses_of(const struct packet *packet) {
 
 static size_t address_bytes(const struct packet *packet) { return packet->version == 4 ? 4 : 16; }
 
-/// Writes the IP header of an answer, but for the checksum of IPv4. Returns its length.
+/// Writes the IP header of an reply, but for the checksum of IPv4. Returns its length.
 static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos, uint16_t flags,
                      size_t payload_bytes, uint8_t *at) {
     const size_t bytes = address_bytes(packet);
@@ -128,7 +128,7 @@ static uint32_t acknowledged(const struct packet *packet, const uint8_t *tcp) {
     return be32(tcp + 4) + flags + (packet->end - packet->l4_offset - header);
 }
 
-static size_t build_reset(const struct packet *packet, uint8_t *answer) {
+static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     const uint8_t *tcp = packet->bytes + packet->l4_offset;
     const size_t bytes = address_bytes(packet);
     uint8_t *at;
@@ -137,8 +137,8 @@ static size_t build_reset(const struct packet *packet, uint8_t *answer) {
     if (packet->protocol != IPPROTO_TCP || packet->l4_offset == 0 ||
         packet->captured < packet->l4_offset + PACKET_TCP_HEADER_BYTES || (tcp[13] & TCP_RST))
         return 0;
-    header = put_ip(packet, IPPROTO_TCP, 0, IPV4_DF, PACKET_TCP_HEADER_BYTES, answer);
-    at = answer + header;
+    header = put_ip(packet, IPPROTO_TCP, 0, IPV4_DF, PACKET_TCP_HEADER_BYTES, reply);
+    at = reply + header;
     memset(at, 0, PACKET_TCP_HEADER_BYTES);
     memcpy(at, tcp + 2, 2);
     memcpy(at + 2, tcp, 2);
@@ -156,7 +156,7 @@ static size_t build_reset(const struct packet *packet, uint8_t *answer) {
     return header + PACKET_TCP_HEADER_BYTES;
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing answers those (RFC 1122 section
+/// Whether a packet is an ICMP error, or might be one: nothing replies those (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 static bool is_icmp_error(const struct packet *packet) {
     if (packet->version == 6)
@@ -169,7 +169,7 @@ static bool is_icmp_error(const struct packet *packet) {
             (packet->icmp_type < ICMP_TIMESTAMP || packet->icmp_type > ICMP_ADDRESSREPLY));
 }
 
-static size_t build_unreachable(const struct packet *packet, uint8_t code, uint8_t *answer) {
+static size_t build_unreachable(const struct packet *packet, uint8_t code, uint8_t *reply) {
     const bool is_ipv4 = packet->version == 4;
     const size_t bytes = address_bytes(packet);
     const size_t most = is_ipv4
@@ -185,8 +185,8 @@ static size_t build_unreachable(const struct packet *packet, uint8_t code, uint8
 
     if (is_icmp_error(packet))
         return 0;
-    header = put_ip(packet, is_ipv4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, tos, 0, length, answer);
-    at = answer + header;
+    header = put_ip(packet, is_ipv4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, tos, 0, length, reply);
+    at = reply + header;
     memset(at, 0, PACKET_ICMP_HEADER_BYTES);
     at[0] = is_ipv4 ? ICMP_DEST_UNREACH : ICMP6_DST_UNREACH;
     at[1] = code;
@@ -204,7 +204,7 @@ uint8_t reject_code(const struct policy_reject *how, uint8_t version) {
 }
 
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
-                    uint8_t answer[static REJECT_IPV6_MAX]) {
+                    uint8_t reply[static REJECT_IPV6_MAX]) {
     const uint32_t ip_bytes =
         packet->version == 4 ? PACKET_IPV4_HEADER_BYTES : PACKET_IPV6_HEADER_BYTES;
 
@@ -213,11 +213,11 @@ size_t reject_build(const struct policy_reject *how, const struct packet *packet
         !is_unicast(packet->version, addresses_of(packet) + address_bytes(packet)))
         return 0;
     if (how->kind == POLICY_REJECT_TCP_RESET)
-        return build_reset(packet, answer);
+        return build_reset(packet, reply);
     if ((how->kind == POLICY_REJECT_ICMP && packet->version != 4) ||
         (how->kind == POLICY_REJECT_ICMPV6 && packet->version != 6))
         return 0;
-    return build_unreachable(packet, reject_code(how, packet->version), answer);
+    return build_unreachable(packet, reject_code(how, packet->version), reply);
 }
 
 static int open_socket(int domain, int *fd, struct failure *failure) {
@@ -269,34 +269,34 @@ static bool is_broadcast(const struct reject *reject, const uint8_t *address) {
            errno == EACCES;
 }
 
-static ssize_t send4(const struct reject *reject, const uint8_t *answer, size_t length) {
+static ssize_t send4(const struct reject *reject, const uint8_t *reply, size_t length) {
     struct sockaddr_in to = {.sin_family = AF_INET};
 
-    memcpy(&to.sin_addr, answer + 16, sizeof to.sin_addr);
-    return sendto(reject->raw4, answer, length, MSG_DONTWAIT, (const struct sockaddr *)&to,
+    memcpy(&to.sin_addr, reply + 16, sizeof to.sin_addr);
+    return sendto(reject->raw4, reply, length, MSG_DONTWAIT, (const struct sockaddr *)&to,
                   sizeof to);
 }
 
-static ssize_t send6(const struct reject *reject, const uint8_t *answer, size_t length,
+static ssize_t send6(const struct reject *reject, const uint8_t *reply, size_t length,
                      uint32_t interface) {
     struct sockaddr_in6 to = {.sin6_family = AF_INET6};
 
-    memcpy(&to.sin6_addr, answer + 24, sizeof to.sin6_addr);
+    memcpy(&to.sin6_addr, reply + 24, sizeof to.sin6_addr);
     if (IN6_IS_ADDR_LINKLOCAL(&to.sin6_addr))
         to.sin6_scope_id = interface;
-    return sendto(reject->raw6, answer, length, MSG_DONTWAIT, (const struct sockaddr *)&to,
+    return sendto(reject->raw6, reply, length, MSG_DONTWAIT, (const struct sockaddr *)&to,
                   sizeof to);
 }
 
-enum reject_result reject_answer(const struct reject *reject, const struct policy_reject *how,
-                                 const struct packet *packet, uint32_t interface) {
-    uint8_t answer[REJECT_IPV6_MAX];
-    const size_t length = reject_build(how, packet, answer);
+enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
+                                const struct packet *packet, uint32_t interface) {
+    uint8_t reply[REJECT_IPV6_MAX];
+    const size_t length = reject_build(how, packet, reply);
     ssize_t sent;
 
     if (length == 0 || (packet->version == 4 && is_broadcast(reject, addresses_of(packet) + 4)))
         return REJECT_NOT_DUE;
-    sent = packet->version == 4 ? send4(reject, answer, length)
-                                : send6(reject, answer, length, interface);
+    sent = packet->version == 4 ? send4(reject, reply, length)
+                                : send6(reject, reply, length, interface);
     return sent < 0 ? REJECT_FAILED : REJECT_SENT;
 }

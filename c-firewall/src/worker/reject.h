@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The answers of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
+// The replies of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
 // packet is dropped. What is sent, and when nothing is, follows the kernel's nf_reject_ipv4.c,
 // nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error by RFC 792 and
-// RFC 4443. The answer comes from the address that the packet was sent to.
+// RFC 4443. The reply comes from the address that the packet was sent to.
 #ifndef WORKER_REJECT_H
 #define WORKER_REJECT_H
 
@@ -18,7 +18,7 @@ enum {
     REJECT_IPV6_MAX = 1280, // of an ICMPv6 error (RFC 4443 section 2.4)
 };
 
-/// What came of an answer.
+/// What came of an reply.
 enum reject_result {
     REJECT_SENT,
     REJECT_NOT_DUE, // a RST, an ICMP error, a later fragment, no unicast address, a header cut off
@@ -43,15 +43,15 @@ void reject_close(struct reject *reject);
 /// Answers a packet, without blocking.
 /// - packet: as packet_parse filled it in; not malformed.
 /// - interface: index of the one that it came in by or goes out by: where a link-local address is.
-enum reject_result reject_answer(const struct reject *reject, const struct policy_reject *how,
-                                 const struct packet *packet, uint32_t interface);
+enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
+                                const struct packet *packet, uint32_t interface);
 
-/// The code of the ICMP or ICMPv6 error that answers a packet of this version; 0 for a RST.
+/// The code of the ICMP or ICMPv6 error that replies a packet of this version; 0 for a RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
-/// Writes the answer to a packet, from its IP header on. Pure.
+/// Writes the reply to a packet, from its IP header on. Pure.
 /// - Returns how many bytes it has; 0 = none is due.
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
-                    uint8_t answer[static REJECT_IPV6_MAX]);
+                    uint8_t reply[static REJECT_IPV6_MAX]);
 
 #endif

@@ -16,7 +16,7 @@ uint64_t stats_received(const struct stats *live) {
     return stats_get(&live->received) + stats_get(&live->without_id);
 }
 
-uint64_t stats_answered(const struct stats *live) {
+uint64_t stats_decided(const struct stats *live) {
     uint64_t sum = 0;
 
     for (int i = 0; i < VERDICT_COUNT; i++)
@@ -68,7 +68,10 @@ static void add_figures(const struct stats_reading *reading, bool fail_open,
     const uint64_t known = received + kernel->user_drop;
     const uint64_t missed =
         ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0;
-    const uint64_t excused = reading->unreceived ? reading->stalled : 0;
+    // A kernel whose table of packets is full (hash insert failed, Linux 6.18.x) drops them with
+    // their id. Its count of full queues is the same, so which of them had one can't be told.
+    const uint64_t excused =
+        kernel->queue_full + (reading->unreceived ? reading->stalled : UINT64_C(0));
 
     // A count that is further behind than all we know is no wrap but a defect: shown as it is.
     ledger->offered =

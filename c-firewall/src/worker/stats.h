@@ -37,21 +37,21 @@ struct stats {
     uint64_t netlink;                        // messages that could not be read, with an id or not
     uint64_t bytes;                          // sum of original_bytes
     uint64_t verdicts[VERDICT_COUNT];
-    uint64_t malformed[PACKET_STATUS_COUNT]; // [PACKET_OK] and [PACKET_CUT] stay 0
-    uint64_t cut;
+    uint64_t malformed[PACKET_STATUS_COUNT]; // [PACKET_OK] and [PACKET_BEYOND_COPY] stay 0
+    uint64_t beyond_copy;
     uint64_t truncated;
     uint64_t overruns;
     uint64_t refused;
-    uint64_t undecidable;      // cut before what the policy reads
+    uint64_t undecidable;      // the bytes that the policy reads were not copied
     uint64_t without_ct_state; // where the policy uses it
     uint64_t gaps;             // ids that no message told of, for no known reason
     uint64_t send_retries;     // calls to send verdicts for which the kernel had no room
-    uint64_t answers[REJECT_RESULT_COUNT];
+    uint64_t replies[REJECT_RESULT_COUNT];
 };
 
 enum {
     STATS_WORDS = // the counters, which come one after the other
-    (offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) / sizeof(uint64_t),
+    (offsetof(struct stats, replies) + sizeof((struct stats){0}.replies)) / sizeof(uint64_t),
 };
 
 /// Adds to a counter of the calling thread's own stats.
@@ -64,7 +64,7 @@ static inline void stats_add(uint64_t *counter, uint64_t amount) {
 uint64_t stats_received(const struct stats *live);
 
 /// Packets answered so far.
-uint64_t stats_answered(const struct stats *live);
+uint64_t stats_decided(const struct stats *live);
 
 /// A counter of a running worker.
 uint64_t stats_get(const uint64_t *counter);

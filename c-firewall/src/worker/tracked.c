@@ -4,14 +4,14 @@
 #include <stddef.h>
 
 enum tracked tracked_look(struct tracked_watch *watch, uint32_t generation, bool asks,
-                          uint64_t answered, uint64_t without) {
+                          uint64_t decided, uint64_t without) {
     if (watch->generation != generation)
         *watch = (struct tracked_watch){
-            .generation = generation, .answered = answered, .without = without};
+            .generation = generation, .decided = decided, .without = without};
     if (!asks || watch->tracked == TRACKED_SEEN)
         return watch->tracked;
     // Packets count as without a state before they count as answered.
-    if (answered - watch->answered > without - watch->without)
+    if (decided - watch->decided > without - watch->without)
         watch->tracked = TRACKED_SEEN;
     else if (without - watch->without >= TRACKED_PACKETS_LEAST)
         watch->tracked = TRACKED_MISSING;

@@ -21,7 +21,7 @@ enum tracked {
 /// How far it has been looked. Zeroed it begins with the first look.
 struct tracked_watch {
     uint32_t generation; // of the policy; 0 = none
-    uint64_t answered;   // of all queues, when it was looked at this policy first
+    uint64_t decided;    // of all queues, when it was looked at this policy first
     uint64_t without;
     enum tracked tracked;
 };
@@ -31,7 +31,7 @@ struct tracked_watch {
 /// - asks: whether it asks for the state.
 /// - Returns what is known now.
 enum tracked tracked_look(struct tracked_watch *watch, uint32_t generation, bool asks,
-                          uint64_t answered, uint64_t without);
+                          uint64_t decided, uint64_t without);
 
 /// Its name in the answer to `status`. NULL = nothing is known.
 const char *tracked_name(enum tracked tracked);

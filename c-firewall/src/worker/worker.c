@@ -23,11 +23,11 @@ static bool is_stopped(const struct worker *worker) {
 
 /// Takes another policy, if there is one to take: between two batches, so that each packet is
 /// decided by one alone.
-static void look_for_turn(struct worker *worker) {
-    if (!__atomic_load_n(&worker->turn, __ATOMIC_ACQUIRE))
+static void look_for_swap(struct worker *worker) {
+    if (!__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE))
         return;
-    worker->ask.source = worker->next;
-    __atomic_store_n(&worker->turn, false, __ATOMIC_RELEASE);
+    worker->evaluation.source = worker->next;
+    __atomic_store_n(&worker->swap, false, __ATOMIC_RELEASE);
 }
 
 /// Notes the call that ended the loop. error: -errno. Returns it.
@@ -71,15 +71,15 @@ static int resume(struct worker *worker) {
 /// copy.
 static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet,
                                   struct packet *parsed) {
-    enum packet_status status = PACKET_CUT;
+    enum packet_status status = PACKET_BEYOND_COPY;
 
     if (worker->settings.copy_bytes > 0)
         status =
             packet_parse(packet->payload, packet->payload_bytes, packet->original_bytes, parsed);
     if (packet_is_malformed(status))
         stats_add(&worker->stats.malformed[status], 1);
-    else if (status == PACKET_CUT)
-        stats_add(&worker->stats.cut, 1);
+    else if (status == PACKET_BEYOND_COPY)
+        stats_add(&worker->stats.beyond_copy, 1);
     return status;
 }
 
@@ -99,7 +99,7 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
         return outcome;
     if (!packet->truncated)
         status = inspect(worker, packet, &parsed);
-    ask_packet(&worker->ask, &worker->stats, packet, &parsed, status, &outcome);
+    evaluate_packet(&worker->evaluation, &worker->stats, packet, &parsed, status, &outcome);
     return outcome;
 }
 
@@ -112,7 +112,7 @@ static enum verdict verdict_of(const struct decide_outcome *outcome) {
 
 /// Sends the verdicts, which count as soon as the kernel has them. If it has no room for them now,
 /// they stay in the batch.
-static int send_batch(struct worker *worker) {
+static int send_verdicts(struct worker *worker) {
     const int result = queue_verdict(&worker->queue, &worker->batch);
 
     if (queue_is_transient(result)) {
@@ -131,7 +131,7 @@ static int send_batch(struct worker *worker) {
 }
 
 /// Gives a packet its verdict.
-static void answer_packet(struct worker *worker, const struct queue_packet *packet) {
+static void give_verdict(struct worker *worker, const struct queue_packet *packet) {
     struct decide_outcome outcome;
     enum verdict verdict;
 
@@ -147,21 +147,21 @@ static void answer_packet(struct worker *worker, const struct queue_packet *pack
 }
 
 /// Gives every packet its verdict.
-static int answer(struct worker *worker, uint32_t packets) {
+static int give_verdicts(struct worker *worker, uint32_t packets) {
     int result;
 
     verdict_batch_clear(&worker->batch);
     memset(worker->verdicts, 0, sizeof worker->verdicts);
-    if (ask_has_policy(&worker->ask))
-        worker->ask.now_ns = wait_clock();
+    if (evaluate_has_policy(&worker->evaluation))
+        worker->evaluation.now_ns = wait_clock();
     for (uint32_t i = 0; i < packets; i++)
-        answer_packet(worker, &worker->queue.packets[i]);
+        give_verdict(worker, &worker->queue.packets[i]);
     verdict_batch_finish(&worker->batch);
     __atomic_store_n(&worker->last_id, worker->batch.last_id, __ATOMIC_RELAXED);
     if (worker->batch.gap_ids > 0)
         stats_add(&worker->stats.gaps, worker->batch.gap_ids);
-    result = send_batch(worker);
-    event_flush(worker->ask.ring);
+    result = send_verdicts(worker);
+    event_flush(worker->evaluation.ring);
     return result;
 }
 
@@ -175,16 +175,16 @@ static bool goes_on(const struct worker *worker) {
 /// One turn of a loop: nothing is received as long as verdicts are left to send, so that their
 /// order holds; what then comes waits in the kernel, where the guard sees to it that it doesn't for
 /// ever.
-static int turn_once(struct worker *worker, struct queue_received *received) {
+static int run_once(struct worker *worker, struct queue_received *received) {
     int result;
 
     *received = (struct queue_received){0};
     if (verdict_batch_unsent(&worker->batch)) {
         received->messages = worker->settings.batch; // there may be as many
-        return send_batch(worker);
+        return send_verdicts(worker);
     }
     result = receive(worker, received);
-    return result == 0 && received->packets > 0 ? answer(worker, received->packets) : result;
+    return result == 0 && received->packets > 0 ? give_verdicts(worker, received->packets) : result;
 }
 
 static int sleep_for(struct worker *worker, uint64_t duration_ns) {
@@ -232,8 +232,8 @@ static int run_fast(struct worker *worker) {
         struct queue_received received;
         int result;
 
-        look_for_turn(worker);
-        result = turn_once(worker, &received);
+        look_for_swap(worker);
+        result = run_once(worker, &received);
         if (result == 0 && received.overruns == 0 && !verdict_batch_unsent(&worker->batch))
             result = rest(worker, wait_next(&worker->wait, wait_clock(), received.messages));
         if (result < 0)
@@ -246,7 +246,7 @@ static int run_fast(struct worker *worker) {
 static int run_paper(struct worker *worker) {
     while (goes_on(worker)) {
         struct queue_received received;
-        const int result = turn_once(worker, &received);
+        const int result = run_once(worker, &received);
 
         if (result < 0)
             return result;
@@ -358,7 +358,7 @@ static bool receive_decided(struct worker *worker, const struct ledger *ledger) 
     while (left > 0) {
         struct queue_received received;
 
-        if (turn_once(worker, &received) < 0 || received.messages + received.overruns == 0)
+        if (run_once(worker, &received) < 0 || received.messages + received.overruns == 0)
             break;
         left -= received.messages < left ? received.messages : left;
     }
@@ -397,12 +397,13 @@ void worker_ledger(const struct worker *worker, struct ledger *ledger) {
 }
 
 /// Opens the queue, or takes it over. Returns 0, or -errno with failure filled in.
-static int open_queue(struct worker *worker, struct worker_given *taken, struct failure *failure) {
+static int open_queue(struct worker *worker, struct worker_handover *taken,
+                      struct failure *failure) {
     int result;
 
     if (taken) {
-        result = queue_adopt(&worker->queue, &worker->settings, &taken->given, failure);
-        taken->given.fd = -1; // the queue's now, or closed
+        result = queue_adopt(&worker->queue, &worker->settings, &taken->handover, failure);
+        taken->handover.fd = -1; // the queue's now, or closed
     } else {
         result = queue_open(&worker->queue, &worker->settings, failure);
     }
@@ -410,9 +411,9 @@ static int open_queue(struct worker *worker, struct worker_given *taken, struct 
         return result;
     worker->settings.receive_buffer = worker->queue.receive_buffer;
     worker->settings.gso = worker->queue.flags & NFQA_CFG_F_GSO;
-    worker->given = (struct queue_given){.fd = queue_fd(&worker->queue),
-                                         .copy_bytes = worker->settings.copy_bytes,
-                                         .flags = worker->queue.flags};
+    worker->handover = (struct queue_handover){.fd = queue_fd(&worker->queue),
+                                               .copy_bytes = worker->settings.copy_bytes,
+                                               .flags = worker->queue.flags};
     return 0;
 }
 
@@ -429,7 +430,7 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
         .spin_us = options->spin_us,
         .coalesce_us = options->coalesce_us,
         .cpu = options->pin ? (int)index : -1,
-        .source = ask_source_make(setup->loaded),
+        .source = evaluate_source_make(setup->loaded),
         .wake_fd = eventfd(0, EFD_CLOEXEC),
     };
     if (!worker->source) {
@@ -439,7 +440,8 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
         result = -errno;
         failure_set_start(failure, "eventfd", -result);
     } else {
-        ask_init(&worker->ask, options, worker->source, setup->reject, &setup->rings[index]);
+        evaluate_init(&worker->evaluation, options, worker->source, setup->reject,
+                      &setup->rings[index]);
         worker->gaps = options->fail_open[OPTIONS_MALFORMED] ? VERDICT_ACCEPT : VERDICT_DROP;
         verdict_batch_begin(&worker->batch, worker->gaps);
         result = open_queue(worker, setup->taken ? &setup->taken[index] : NULL, failure);
@@ -470,14 +472,14 @@ int worker_start(struct worker *worker, struct failure *failure) {
 
 static void wake(struct worker *worker) { eventfd_write(worker->wake_fd, 1); }
 
-void worker_turn(struct worker *worker, struct ask_source *next) {
+void worker_swap(struct worker *worker, struct evaluation_source *next) {
     worker->next = next;
-    __atomic_store_n(&worker->turn, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&worker->swap, true, __ATOMIC_RELEASE);
     wake(worker);
 }
 
-bool worker_has_turned(const struct worker *worker) {
-    return !__atomic_load_n(&worker->turn, __ATOMIC_ACQUIRE) || has_ended(worker);
+bool worker_has_swapped(const struct worker *worker) {
+    return !__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE) || has_ended(worker);
 }
 
 void worker_stop(struct worker *worker, bool keep_open) {
@@ -497,6 +499,6 @@ void worker_close(struct worker *worker) {
     if (worker->wake_fd >= 0)
         close(worker->wake_fd);
     worker->wake_fd = -1;
-    ask_source_free(worker->source);
+    evaluate_source_free(worker->source);
     worker->source = NULL;
 }

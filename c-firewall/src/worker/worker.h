@@ -13,7 +13,7 @@
 #include "queue/adopt.h"
 #include "queue/queue.h"
 #include "ruleset/load.h"
-#include "worker/ask.h"
+#include "worker/evaluate.h"
 #include "worker/event.h"
 #include "worker/stats.h"
 #include "worker/wait.h"
@@ -24,9 +24,10 @@ struct worker {
     // As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
     // Unchanged while the thread runs, so that readers may look.
     struct queue_settings settings;
-    struct queue queue;       // the thread's own
-    struct queue_given given; // what another process needs to adopt the queue; fd is the queue's
-    struct ask ask;
+    struct queue queue; // the thread's own
+    struct queue_handover
+        handover; // what another process needs to adopt the queue; fd is the queue's
+    struct evaluation evaluation;
     struct wait wait;
     struct verdict_batch batch;
     uint64_t verdicts[VERDICT_COUNT]; // of the batch: they count once the kernel has them
@@ -35,17 +36,17 @@ struct worker {
     bool paper;                       // --profile paper: busy loop, everything accepted unread
     uint32_t spin_us;
     uint32_t coalesce_us;
-    uint32_t last_id;          // of the packet received last; atomic
-    uint32_t stalled_to;       // id of the last packet that the guard answered; atomic
-    uint64_t stalled;          // packets that the guard answered; atomic
-    int cpu;                   // to bind to, as the n-th of those allowed, in turn; -1 = none
-    struct ask_source *source; // what the worker asks, as the main thread knows it
-    int wake_fd;               // eventfd that wakes the worker; -1 = none
-    bool stop;                 // set by worker_stop; atomic
-    bool keep_open;            // with stop: the queue stays as it is
-    bool turn;                 // set by worker_turn, cleared when next was taken; atomic
-    struct ask_source *next;   // with turn
-    bool started;              // there is a thread to join
+    uint32_t last_id;    // of the packet received last; atomic
+    uint32_t stalled_to; // id of the last packet that the guard answered; atomic
+    uint64_t stalled;    // packets that the guard answered; atomic
+    int cpu;             // to bind to, as the n-th of those allowed, in turn; -1 = none
+    struct evaluation_source *source; // what the worker asks, as the main thread knows it
+    int wake_fd;                      // eventfd that wakes the worker; -1 = none
+    bool stop;                        // set by worker_stop; atomic
+    bool keep_open;                   // with stop: the queue stays as it is
+    bool swap;                        // set by worker_swap, cleared when next was taken; atomic
+    struct evaluation_source *next;   // with turn
+    bool started;                     // there is a thread to join
     pthread_t thread;
     bool ended;              // the thread is done, and what follows is valid; atomic
     int error;               // the errno that ended the loop; 0 = it was stopped
@@ -55,20 +56,20 @@ struct worker {
 
 /// A queue that goes from one process to another, and what its worker counted. Must lie aligned to
 /// STATS_ALIGN.
-struct worker_given {
+struct worker_handover {
     struct stats stats; // first, for its alignment
     uint16_t number;
-    struct queue_given given;
+    struct queue_handover handover;
     uint64_t stalled; // packets that the guard answered
 };
 
 /// What workers are made of.
 struct worker_setup {
     const struct options *options;
-    struct loaded *loaded;       // the policy; it, reject and rings live longer than the workers
-    const struct reject *reject; // open if the policy can ask for answers
-    struct event_ring *rings;    // one a worker
-    struct worker_given *taken;  // one a worker; NULL = the queues are opened, not taken over
+    struct loaded *loaded;         // the policy; it, reject and rings live longer than the workers
+    const struct reject *reject;   // open if the policy can ask for answers
+    struct event_ring *rings;      // one a worker
+    struct worker_handover *taken; // one a worker; NULL = the queues are opened, not taken over
 };
 
 /// Opens the queue, or takes it over, and the eventfd.
@@ -85,11 +86,11 @@ void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t s
 int worker_start(struct worker *worker, struct failure *failure);
 
 /// Tells the thread to ask another policy from its next batch on. The old source must be kept until
-/// worker_has_turned.
-void worker_turn(struct worker *worker, struct ask_source *next);
+/// worker_has_swapped.
+void worker_swap(struct worker *worker, struct evaluation_source *next);
 
 /// Whether the thread asks what it was told last, or asks no more.
-bool worker_has_turned(const struct worker *worker);
+bool worker_has_swapped(const struct worker *worker);
 
 /// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its
 /// queue itself.

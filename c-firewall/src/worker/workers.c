@@ -43,15 +43,15 @@ int workers_start(struct workers *workers, struct failure *failure) {
     return result;
 }
 
-void workers_turn(struct workers *workers, struct ask_source **sources) {
+void workers_swap(struct workers *workers, struct evaluation_source **sources) {
     const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
 
     for (uint32_t i = 0; i < workers->count; i++)
-        worker_turn(&workers->all[i], sources[i]);
+        worker_swap(&workers->all[i], sources[i]);
     for (uint32_t i = 0; i < workers->count; i++) {
-        struct ask_source *const old = workers->all[i].source;
+        struct evaluation_source *const old = workers->all[i].source;
 
-        while (!worker_has_turned(&workers->all[i]))
+        while (!worker_has_swapped(&workers->all[i]))
             clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
         workers->all[i].source = sources[i];
         sources[i] = old;

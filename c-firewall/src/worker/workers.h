@@ -25,7 +25,7 @@ int workers_start(struct workers *workers, struct failure *failure);
 
 /// Has all workers ask another policy, and waits until they do.
 /// - sources: one a worker; the old ones are put there instead.
-void workers_turn(struct workers *workers, struct ask_source **sources);
+void workers_swap(struct workers *workers, struct evaluation_source **sources);
 
 /// Stops the threads and waits for them.
 /// - Returns the first worker whose loop ended by an error, or NULL.

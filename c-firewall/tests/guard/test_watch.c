@@ -26,7 +26,7 @@ static void a_deadline_without_an_answer_is_a_stall(void **state) {
     (void)state;
     assert_true(due_at_last(&watch, &before, GUARD_WATCH_LOOKS + 1, &id));
     assert_int_equal(id, 105);
-    assert_int_equal(guard_watch_answered(&watch, &before, &after, &begins), 5);
+    assert_int_equal(guard_watch_settled(&watch, &before, &after, &begins), 5);
     assert_true(begins);
     assert_false(due_at_last(&watch, &after, 10, &id));
 }
@@ -67,7 +67,7 @@ static void packets_that_came_later_are_due_later(void **state) {
         assert_int_equal(id, 100 + i);
         after = found;
         after.waiting--;
-        assert_int_equal(guard_watch_answered(&watch, &found, &after, &begins), 1);
+        assert_int_equal(guard_watch_settled(&watch, &found, &after, &begins), 1);
         assert_int_equal(begins, i == 1);
         found = after;
     }
@@ -81,11 +81,11 @@ static void after_progress_it_is_another_stall(void **state) {
 
     (void)state;
     assert_true(due_at_last(&watch, &found, GUARD_WATCH_LOOKS + 1, &id));
-    guard_watch_answered(&watch, &found, &after, &begins);
+    guard_watch_settled(&watch, &found, &after, &begins);
     found = figures(8, 2); // one of three was answered by the firewall
     assert_true(due_at_last(&watch, &found, GUARD_WATCH_LOOKS + 1, &id));
     after = figures(9, 0); // one came meanwhile, and was answered as well
-    assert_int_equal(guard_watch_answered(&watch, &found, &after, &begins), 3);
+    assert_int_equal(guard_watch_settled(&watch, &found, &after, &begins), 3);
     assert_true(begins);
 }
 
@@ -131,7 +131,7 @@ static void counts_wrap(void **state) {
     (void)state;
     assert_true(due_at_last(&watch, &before, GUARD_WATCH_LOOKS + 1, &id));
     assert_int_equal(id, 3);
-    assert_int_equal(guard_watch_answered(&watch, &before, &after, &begins), 7);
+    assert_int_equal(guard_watch_settled(&watch, &before, &after, &begins), 7);
 }
 
 static void who_did_not_run_can_not_judge(void **state) {

@@ -25,7 +25,7 @@ enum {
 static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     const size_t length = strlen(hex) / 2;
     uint8_t *bytes = malloc(length + 1);
-    struct carry_side side;
+    struct migration_side side;
 
     for (size_t i = 0; i < length; i++) {
         const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
@@ -37,9 +37,10 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     if (handover_rules_parse(bytes, length, &side) < 0)
         snprintf(found, FOUND_BYTES, "refused");
     else
-        snprintf(found, FOUND_BYTES, "%u %u %u %u %u", side.rule_count, side.totals[CARRY_COUNTERS],
-                 side.totals[CARRY_LOGS], side.totals[CARRY_LIMITS], side.totals[CARRY_QUOTAS]);
-    carry_side_free(&side);
+        snprintf(found, FOUND_BYTES, "%u %u %u %u %u", side.rule_count,
+                 side.totals[MIGRATION_COUNTERS], side.totals[MIGRATION_LOGS],
+                 side.totals[MIGRATION_LIMITS], side.totals[MIGRATION_QUOTAS]);
+    migration_side_free(&side);
     free(bytes);
 }
 
@@ -63,12 +64,12 @@ static void make_taken(struct handover *taken, const unsigned int shape[4], cons
     memset(taken->queues, 0, queues);
     taken->queue_count = shape[2];
     for (uint32_t i = 0; i < shape[2]; i++)
-        taken->queues[i].given.fd = -1;
-    taken->side.totals[CARRY_QUOTAS] = shape[3];
+        taken->queues[i].handover.fd = -1;
+    taken->side.totals[MIGRATION_QUOTAS] = shape[3];
     taken->side.limit_sizes = calloc(LIMITS_MAX, sizeof *taken->side.limit_sizes);
     snprintf(copy, sizeof copy, "%s", sizes);
     for (char *at = strtok(copy, ",-"); at; at = strtok(NULL, ",-"))
-        taken->side.limit_sizes[taken->side.totals[CARRY_LIMITS]++] = strtoll(at, NULL, 10);
+        taken->side.limit_sizes[taken->side.totals[MIGRATION_LIMITS]++] = strtoll(at, NULL, 10);
 }
 
 static void judge_states(const char *line, char found[static FOUND_BYTES]) {

@@ -78,7 +78,7 @@ static void numbers_go_where_their_names_say(void **state) {
     (void)state;
     handover_init(&told);
     assert_int_equal(handover_state_parse(line, &told, &failure), 0);
-    assert_int_equal(told.queues[0].given.fd, -1);
+    assert_int_equal(told.queues[0].handover.fd, -1);
     assert_int_equal(told.count_places.of[0], HANDOVER_UNKNOWN);
     assert_int_equal(told.count_places.of[1], COUNT_STALLS);
     assert_int_equal(handover_counted_states_bytes(&told), sizeof words);

@@ -62,7 +62,7 @@ static void fast_is_the_default(void **state) {
     assert_int_equal(options.copy_bytes, 128);
     assert_int_equal(options.batch, 64);
     assert_int_equal(options.receive_buffer, 67108864);
-    assert_false(options.receive_buffer_given);
+    assert_false(options.receive_buffer_asked);
     assert_int_equal(options.queue_length, 131072);
     assert_true(options.gso);
     assert_int_equal(options.spin_us, 50);
@@ -114,7 +114,7 @@ static void what_is_given_goes_before_the_profile(void **state) {
     assert_int_equal(options.backend, QUEUE_MNL);
     assert_int_equal(options.copy_bytes, 64);
     assert_int_equal(options.receive_buffer, 5);
-    assert_true(options.receive_buffer_given);
+    assert_true(options.receive_buffer_asked);
     assert_int_equal(options.queue_length, 9);
     assert_true(options.gso);
     for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)

@@ -108,7 +108,7 @@ static void every_cut_of_a_good_packet_is_ok_or_cut(void **state) {
 
             memcpy(bytes, vector.bytes, captured);
             assert_in_range(packet_parse(bytes, (uint32_t)captured, (uint32_t)original, &packet),
-                            PACKET_OK, PACKET_CUT);
+                            PACKET_OK, PACKET_BEYOND_COPY);
             free(bytes);
         }
     }
@@ -119,7 +119,7 @@ static void every_cut_of_a_good_packet_is_ok_or_cut(void **state) {
 static void malformed_is_all_from_empty_on(void **state) {
     (void)state;
     assert_false(packet_is_malformed(PACKET_OK));
-    assert_false(packet_is_malformed(PACKET_CUT));
+    assert_false(packet_is_malformed(PACKET_BEYOND_COPY));
     for (int status = PACKET_EMPTY; status < PACKET_STATUS_COUNT; status++)
         assert_true(packet_is_malformed((enum packet_status)status));
 }
@@ -127,7 +127,7 @@ static void malformed_is_all_from_empty_on(void **state) {
 static void names_are_those_of_the_reports(void **state) {
     (void)state;
     assert_string_equal(packet_status_name(PACKET_OK), "ok");
-    assert_string_equal(packet_status_name(PACKET_CUT), "cut");
+    assert_string_equal(packet_status_name(PACKET_BEYOND_COPY), "beyond-copy");
     assert_string_equal(packet_status_name(PACKET_IPV4_FRAGMENT_OVERFLOW),
                         "ipv4-fragment-overflow");
     assert_string_equal(packet_status_name(PACKET_ICMPV6_SHORT), "icmpv6-short");

@@ -58,11 +58,11 @@ static void assert_mode(const char *expected) {
 }
 
 /// What a process is given: a descriptor of its own.
-static struct queue_given given_by(struct queue *queue) {
+static struct queue_handover handover_of(struct queue *queue) {
     queue_give(queue);
-    return (struct queue_given){.fd = fcntl(queue_fd(queue), F_DUPFD_CLOEXEC, 0),
-                                .copy_bytes = queue->settings.copy_bytes,
-                                .flags = queue->flags};
+    return (struct queue_handover){.fd = fcntl(queue_fd(queue), F_DUPFD_CLOEXEC, 0),
+                                   .copy_bytes = queue->settings.copy_bytes,
+                                   .flags = queue->flags};
 }
 
 static void check_pass_on(enum queue_kind from, enum queue_kind to) {
@@ -70,14 +70,14 @@ static void check_pass_on(enum queue_kind from, enum queue_kind to) {
     const struct queue_settings new_settings = settings_of(to, 200);
     struct verdict_batch *batch = calloc(1, sizeof *batch);
     struct queue_received received;
-    struct queue_given given;
+    struct queue_handover handover;
     struct failure failure;
     struct queue old, new;
 
     assert_int_equal(queue_open(&old, &old_settings, &failure), 0);
     assert_mode("2 64");
-    given = given_by(&old);
-    assert_int_equal(queue_adopt(&new, &new_settings, &given, &failure), 0);
+    handover = handover_of(&old);
+    assert_int_equal(queue_adopt(&new, &new_settings, &handover, &failure), 0);
     assert_int_equal(new.portid, old.portid);
     assert_mode("2 64"); // nothing has changed yet
     assert_int_equal(queue_resume(&new, batch, &received), 0);
@@ -104,15 +104,15 @@ static void the_old_one_asks_anew_if_it_goes_on(void **state) {
     const struct queue_settings new_settings = settings_of(QUEUE_RAW, 0);
     struct verdict_batch *batch = calloc(1, sizeof *batch);
     struct queue_received received;
-    struct queue_given given;
+    struct queue_handover handover;
     struct failure failure;
     struct queue old, new;
 
     (void)state;
     need_root();
     assert_int_equal(queue_open(&old, &old_settings, &failure), 0);
-    given = given_by(&old);
-    assert_int_equal(queue_adopt(&new, &new_settings, &given, &failure), 0);
+    handover = handover_of(&old);
+    assert_int_equal(queue_adopt(&new, &new_settings, &handover, &failure), 0);
     assert_int_equal(queue_resume(&new, batch, &received), 0);
     assert_mode("1 0");
     queue_close(&new); // as when the process ends
@@ -126,19 +126,19 @@ static void the_old_one_asks_anew_if_it_goes_on(void **state) {
 
 static void what_is_no_socket_of_the_queue_is_refused(void **state) {
     const struct queue_settings settings = settings_of(QUEUE_RAW, 64);
-    struct queue_given given = {.fd = open("/dev/null", O_RDONLY)};
+    struct queue_handover handover = {.fd = open("/dev/null", O_RDONLY)};
     struct failure failure;
     struct queue old, new;
 
     (void)state;
     need_root();
-    assert_int_equal(queue_adopt(&new, &settings, &given, &failure), -EINVAL);
+    assert_int_equal(queue_adopt(&new, &settings, &handover, &failure), -EINVAL);
     assert_string_equal(failure.text, "what was handed over for queue 7 is no netlink socket: "
                                       "start without --take-over");
-    assert_int_equal(fcntl(given.fd, F_GETFD), -1);
+    assert_int_equal(fcntl(handover.fd, F_GETFD), -1);
     assert_int_equal(queue_open(&old, &settings, &failure), 0);
-    given.fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);
-    assert_int_equal(queue_adopt(&new, &settings, &given, &failure), -EPERM);
+    handover.fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);
+    assert_int_equal(queue_adopt(&new, &settings, &handover, &failure), -EPERM);
     assert_non_null(strstr(failure.text, "for queue 7 does not own it"));
     assert_mode("2 64");
     queue_close(&old);

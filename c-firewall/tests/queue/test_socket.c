@@ -128,14 +128,14 @@ static void a_failing_call_gives_its_errno(void **state) {
 
 static void the_buffer_is_told_in_the_measure_it_was_asked_in(void **state) {
     struct fixture fixture = make_fixture(1, 8);
-    uint32_t given = 0, untouched = 5;
+    uint32_t handover = 0, untouched = 5;
 
     (void)state;
-    assert_int_equal(queue_socket_set_buffer(&fixture.socket, 8192, &given), 0);
-    assert_int_equal(given, 8192);
-    given = 0;
-    assert_int_equal(queue_socket_set_buffer(&fixture.socket, 0, &given), 0);
-    assert_int_equal(given, 8192); // left as it was
+    assert_int_equal(queue_socket_set_buffer(&fixture.socket, 8192, &handover), 0);
+    assert_int_equal(handover, 8192);
+    handover = 0;
+    assert_int_equal(queue_socket_set_buffer(&fixture.socket, 0, &handover), 0);
+    assert_int_equal(handover, 8192); // left as it was
     fixture.socket.fd = -1;
     assert_int_equal(queue_socket_set_buffer(&fixture.socket, 8192, &untouched), -EBADF);
     assert_int_equal(untouched, 5);

@@ -12,12 +12,12 @@ static struct options make_options(void) {
 static const struct contract_facts facts = {.receive_buffer = 4096, .figures = true, .guard = true};
 
 /// A row's sentence must be this.
-static void assert_row(const struct options *options, const struct feed *feed,
+static void assert_row(const struct options *options, const struct queue_rules *queue_rules,
                        const struct contract_facts *kernel, enum options_situation situation,
                        const char *expected) {
     struct contract contract;
 
-    contract_make(options, feed, kernel, &contract);
+    contract_make(options, queue_rules, kernel, &contract);
     assert_int_equal(contract.rows[situation].situation, situation);
     assert_int_equal(contract.rows[situation].open, options->fail_open[situation]);
     assert_string_equal(contract.rows[situation].really, expected);
@@ -25,42 +25,42 @@ static void assert_row(const struct options *options, const struct feed *feed,
 
 static void closed_drops_and_counts(void **state) {
     const struct options options = make_options();
-    const struct feed feed = {.plain = true};
+    const struct queue_rules queue_rules = {.plain = true};
 
     (void)state;
-    assert_row(&options, &feed, &facts, OPTIONS_OVERLOAD,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_OVERLOAD,
                "dropped: counted as user drop if the socket's 4096 bytes are full, as queue full "
                "if 7 packets wait");
-    assert_row(&options, &feed, &facts, OPTIONS_STALL,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_STALL,
                "dropped by the guard when none was answered for 1000 ms");
-    assert_row(&options, &feed, &facts, OPTIONS_CRASH,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_CRASH,
                "what waits is dropped, then the rules drop packets: they have no bypass");
-    assert_row(&options, &feed, &facts, OPTIONS_MALFORMED,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "dropped, counted by reason, as far as the first 128 bytes show");
-    assert_row(&options, &feed, &facts, OPTIONS_TRUNCATED, "dropped, counted as truncated");
+    assert_row(&options, &queue_rules, &facts, OPTIONS_TRUNCATED, "dropped, counted as truncated");
 }
 
 static void open_accepts(void **state) {
     struct options options = make_options();
-    const struct feed feed = {.plain = true};
+    const struct queue_rules queue_rules = {.plain = true};
 
     (void)state;
     for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
         options.fail_open[i] = true;
     options.policy = "web.nft";
-    assert_row(&options, &feed, &facts, OPTIONS_OVERLOAD,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_OVERLOAD,
                "passes unseen: counted as unseen if the socket's 4096 bytes are full, by nobody if "
                "7 packets wait");
-    assert_row(&options, &feed, &facts, OPTIONS_STALL,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_STALL,
                "accepted by the guard when none was answered for 1000 ms");
-    assert_row(&options, &feed, &facts, OPTIONS_CRASH,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_CRASH,
                "the guard accepts everything until SIGTERM or the next start");
-    assert_row(&options, &feed, &facts, OPTIONS_MALFORMED,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "accepted, counted by reason, as far as the first 128 bytes show");
-    assert_row(&options, &feed, &facts, OPTIONS_TRUNCATED,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_TRUNCATED,
                "accepted, counted as truncated or undecidable");
     options.malformed_by_policy = true;
-    assert_row(&options, &feed, &facts, OPTIONS_MALFORMED,
+    assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "the policy decides: --malformed policy");
 }
 
@@ -68,23 +68,24 @@ static void what_can_not_be_had_is_told(void **state) {
     const struct contract_facts blind = {.receive_buffer = 4096};
     const struct contract_facts unguarded = {.receive_buffer = 4096, .figures = true};
     struct options options = make_options();
-    const struct feed feed = {0}, plain = {.plain = true};
+    const struct queue_rules queue_rules = {0}, plain = {.plain = true};
 
     (void)state;
-    assert_row(&options, &feed, &blind, OPTIONS_STALL,
+    assert_row(&options, &queue_rules, &blind, OPTIONS_STALL,
                "waits for ever: /proc/net/netfilter/nfnetlink_queue can't be read");
-    assert_row(&options, &feed, &unguarded, OPTIONS_STALL, "waits for ever: the guard has ended");
+    assert_row(&options, &queue_rules, &unguarded, OPTIONS_STALL,
+               "waits for ever: the guard has ended");
     options.fail_open[OPTIONS_CRASH] = true;
     assert_row(&options, &plain, &unguarded, OPTIONS_CRASH,
                "the guard has ended: what waits is dropped, then the rules drop packets: they have "
                "no bypass");
     options.deadline_ms = 0;
-    assert_row(&options, &feed, &facts, OPTIONS_STALL, "waits for ever: --deadline is 0");
+    assert_row(&options, &queue_rules, &facts, OPTIONS_STALL, "waits for ever: --deadline is 0");
 }
 
 static void a_crash_leaves_it_to_the_rules(void **state) {
     static const struct {
-        struct feed feed;
+        struct queue_rules queue_rules;
         const char *expected;
     } cases[] = {
         {{.bypass = true}, "what waits is dropped, then packets pass: the rules have a bypass"},
@@ -102,7 +103,7 @@ static void a_crash_leaves_it_to_the_rules(void **state) {
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_row(&options, &cases[i].feed, &facts, OPTIONS_CRASH, cases[i].expected);
+        assert_row(&options, &cases[i].queue_rules, &facts, OPTIONS_CRASH, cases[i].expected);
 }
 
 static void it_is_a_table_and_an_array(void **state) {

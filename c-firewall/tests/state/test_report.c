@@ -138,15 +138,16 @@ static void ledger_as_text(void **state) {
     const struct ledger ledger = make_ledger(0, 1000);
 
     (void)state;
-    assert_report(report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1, &no_policy),
-                  "queue 0: received 1000 packets, 64000 bytes\n"
-                  "  verdicts: accept 990, drop 10, reject 0, mark 0, repeat 0, requeue 0; refused "
-                  "by the kernel 0\n"
-                  "  malformed: none\n"
-                  "  cut 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled "
-                  "0\n"
-                  "  kernel: offered 1000, waiting 0, queue full 0, user drop 0, unseen 0\n"
-                  "  ledger: reconciled, lost 0 in the queue\n");
+    assert_report(
+        report_ledger(&options, REPORT_EXIT, TIME_MS, &ledger, 1, &no_policy),
+        "queue 0: received 1000 packets, 64000 bytes\n"
+        "  verdicts: accept 990, drop 10, reject 0, mark 0, repeat 0, requeue 0; refused "
+        "by the kernel 0\n"
+        "  malformed: none\n"
+        "  beyond copy 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled "
+        "0\n"
+        "  kernel: offered 1000, waiting 0, queue full 0, user drop 0, unseen 0\n"
+        "  ledger: reconciled, lost 0 in the queue\n");
 }
 
 static void every_figure_has_its_place_in_the_text(void **state) {
@@ -160,7 +161,7 @@ static void every_figure_has_its_place_in_the_text(void **state) {
     ledger.stats.malformed[PACKET_IPV4_SHORT] = 3;
     ledger.stats.netlink = 2;
     ledger.stats.refused = 4;
-    ledger.stats.cut = 5;
+    ledger.stats.beyond_copy = 5;
     ledger.stats.truncated = 6;
     ledger.stats.overruns = 7;
     ledger.stats.without_id = 20;
@@ -175,17 +176,17 @@ static void every_figure_has_its_place_in_the_text(void **state) {
     ledger.lost = 19;
     ledger.difference = 12;
     ledger.reconciled = false;
-    assert_report(
-        report_ledger(&options, REPORT_SIGNAL, TIME_MS, &ledger, 1, &no_policy),
-        "queue 65535: received 1000 packets, 64000 bytes\n"
-        "  verdicts: accept 100, drop 101, reject 102, mark 103, repeat 104, requeue "
-        "105; refused by the kernel 4\n"
-        "  malformed: ipv4-short 3, tcp-short 1, netlink 2\n"
-        "  cut 5, truncated 6, without id 20, gaps 21, overruns 7, send retries 22, stalled "
-        "23\n"
-        "  kernel: offered 5000000000, waiting 8, queue full 9, user drop 10, unseen "
-        "11\n"
-        "  ledger: NOT RECONCILED, difference 12, lost 19 in the queue\n");
+    assert_report(report_ledger(&options, REPORT_SIGNAL, TIME_MS, &ledger, 1, &no_policy),
+                  "queue 65535: received 1000 packets, 64000 bytes\n"
+                  "  verdicts: accept 100, drop 101, reject 102, mark 103, repeat 104, requeue "
+                  "105; refused by the kernel 4\n"
+                  "  malformed: ipv4-short 3, tcp-short 1, netlink 2\n"
+                  "  beyond copy 5, truncated 6, without id 20, gaps 21, overruns 7, send retries "
+                  "22, stalled "
+                  "23\n"
+                  "  kernel: offered 5000000000, waiting 8, queue full 9, user drop 10, unseen "
+                  "11\n"
+                  "  ledger: NOT RECONCILED, difference 12, lost 19 in the queue\n");
 }
 
 static void netlink_alone_is_not_none(void **state) {
@@ -245,20 +246,20 @@ static void ledger_as_json(void **state) {
         "\"reason\":\"interval\",\"queues\":["
         "{\"queue\":7,\"received\":100,\"bytes\":6400," JSON_VERDICTS("90", "10") JSON_MALFORMED(
             "1",
-            "2") "\"cut\":0,\"truncated\":0," JSON_ODD
+            "2") "\"beyond_copy\":0,\"truncated\":0," JSON_ODD
                  "\"kernel\":{\"offered\":100,\"waiting\":0,\"queue_full\":3,\"user_drop\":0,"
                  "\"unseen\":0},\"lost\":3,\"difference\":0,\"reconciled\":true},"
                  "{\"queue\":8,\"received\":50,\"bytes\":3200," JSON_VERDICTS("40", "10")
                      JSON_MALFORMED(
                          "0",
-                         "0") "\"cut\":0,\"truncated\":0," JSON_ODD
+                         "0") "\"beyond_copy\":0,\"truncated\":0," JSON_ODD
                               "\"kernel\":{\"offered\":50,\"waiting\":0,\"queue_full\":0,\"user_"
                               "drop\":0,"
                               "\"unseen\":4},\"lost\":0,\"difference\":4,\"reconciled\":false}],"
                               "\"total\":{\"received\":150,\"bytes\":9600," JSON_VERDICTS("130",
                                                                                           "20")
                                   JSON_MALFORMED("1",
-                                                 "2") "\"cut\":0,\"truncated\":0," JSON_ODD
+                                                 "2") "\"beyond_copy\":0,\"truncated\":0," JSON_ODD
                                                       "\"kernel\":{\"offered\":150,\"waiting\":0,"
                                                       "\"queue_full\":3,\"user_drop\":0,"
                                                       "\"unseen\":4},\"lost\":3,\"difference\":4,"

@@ -46,13 +46,13 @@ static void only_what_is_wanted_is_noted(void **state) {
     assert_false(event_wanted(&ring, PACKET_OK, false, &outcome));
     atomic_store(&ring.wanted, EVENT_DROP | EVENT_LOGGED | EVENT_ANOMALY);
     assert_false(event_wanted(&ring, PACKET_OK, false, &outcome));
-    assert_false(event_wanted(&ring, PACKET_CUT, false, &outcome));
+    assert_false(event_wanted(&ring, PACKET_BEYOND_COPY, false, &outcome));
     assert_true(event_wanted(&ring, PACKET_OK, true, &outcome));
     assert_true(event_wanted(&ring, PACKET_TCP_SHORT, false, &outcome));
     outcome.log_count = 1;
     assert_true(event_wanted(&ring, PACKET_OK, false, &outcome));
     outcome = (struct decide_outcome){.verdict = VERDICT_ACCEPT, .undecidable = true};
-    assert_true(event_wanted(&ring, PACKET_CUT, false, &outcome));
+    assert_true(event_wanted(&ring, PACKET_BEYOND_COPY, false, &outcome));
     outcome = (struct decide_outcome){.verdict = VERDICT_DROP};
     assert_true(event_wanted(&ring, PACKET_OK, false, &outcome));
     outcome.verdict = VERDICT_REJECT;
@@ -82,7 +82,7 @@ static void a_record_has_all_of_input_outcome_and_packet(void **state) {
         bytes[i] = (uint8_t)(i * 7);
     packet.has_ports = true;
     packet.source_port = 99;
-    input = engine_input(&packet, PACKET_CUT);
+    input = engine_input(&packet, PACKET_BEYOND_COPY);
     input.mark = 8;
     input.iif = 9;
     input.oif = 10;
@@ -102,7 +102,7 @@ static void a_record_has_all_of_input_outcome_and_packet(void **state) {
     assert_int_equal(event->queue, 5);
     assert_int_equal(event->generation, 15);
     assert_int_equal(event->ethertype, 0x86dd);
-    assert_int_equal(event->status, PACKET_CUT);
+    assert_int_equal(event->status, PACKET_BEYOND_COPY);
     assert_int_equal(event->length, 5000);
     assert_int_equal(event->hook, POLICY_FORWARD);
     assert_int_equal(event->mark, 8);

@@ -10,11 +10,11 @@ static const struct policy_reject host = {POLICY_REJECT_ICMP, 1};
 static const struct policy_reject policy_fail = {POLICY_REJECT_ICMPV6, 5};
 
 static size_t build(const struct policy_reject *how, const uint8_t *bytes, uint32_t captured,
-                    uint32_t original, uint8_t answer[static REJECT_IPV6_MAX]) {
+                    uint32_t original, uint8_t reply[static REJECT_IPV6_MAX]) {
     struct packet packet;
 
     packet_parse(bytes, captured, original, &packet);
-    return reject_build(how, &packet, answer);
+    return reject_build(how, &packet, reply);
 }
 
 // clang-format off
@@ -36,28 +36,28 @@ static const uint8_t datagram6[48] = {
 static void a_reset_acknowledges_a_syn(void **state) {
     static const uint8_t expected[] = {0, 80, 4,    0,    0, 0, 0,    0,    1, 2,
                                        3, 7,  0x50, 0x14, 0, 0, 0x91, 0x80, 0, 0};
-    uint8_t answer[REJECT_IPV6_MAX];
+    uint8_t reply[REJECT_IPV6_MAX];
 
     (void)state;
-    assert_int_equal(build(&reset, syn, sizeof syn, sizeof syn, answer), 40);
-    assert_int_equal(answer[0], 0x45);
-    assert_memory_equal(answer + 12, ((uint8_t[]){10, 0, 0, 2, 10, 0, 0, 1}), 8);
-    assert_memory_equal(answer + 20, expected, 16);
-    assert_int_equal(answer[8], 64);
-    assert_int_equal(answer[6], 0x40); // not to be fragmented
+    assert_int_equal(build(&reset, syn, sizeof syn, sizeof syn, reply), 40);
+    assert_int_equal(reply[0], 0x45);
+    assert_memory_equal(reply + 12, ((uint8_t[]){10, 0, 0, 2, 10, 0, 0, 1}), 8);
+    assert_memory_equal(reply + 20, expected, 16);
+    assert_int_equal(reply[8], 64);
+    assert_int_equal(reply[6], 0x40); // not to be fragmented
 }
 
 /// A RST to a segment with ACK takes its sequence from it, and acknowledges nothing.
 static void a_reset_of_an_acknowledging_segment(void **state) {
-    uint8_t answer[REJECT_IPV6_MAX], bytes[sizeof syn];
+    uint8_t reply[REJECT_IPV6_MAX], bytes[sizeof syn];
 
     (void)state;
     memcpy(bytes, syn, sizeof bytes);
     bytes[33] = 0x10;
-    assert_int_equal(build(&reset, bytes, sizeof bytes, sizeof bytes, answer), 40);
-    assert_memory_equal(answer + 24, ((uint8_t[]){9, 9, 9, 9, 0, 0, 0, 0, 0x50, 4}), 10);
+    assert_int_equal(build(&reset, bytes, sizeof bytes, sizeof bytes, reply), 40);
+    assert_memory_equal(reply + 24, ((uint8_t[]){9, 9, 9, 9, 0, 0, 0, 0, 0x50, 4}), 10);
     bytes[33] = 0x14;
-    assert_int_equal(build(&reset, bytes, sizeof bytes, sizeof bytes, answer), 0);
+    assert_int_equal(build(&reset, bytes, sizeof bytes, sizeof bytes, reply), 0);
 }
 
 /// Sums the 16-bit words of a message and its pseudo header, as a receiver does.
@@ -69,37 +69,37 @@ static uint16_t sum(const uint8_t *bytes, size_t length, uint32_t sum) {
 }
 
 static void checksums_are_right(void **state) {
-    uint8_t answer[REJECT_IPV6_MAX];
+    uint8_t reply[REJECT_IPV6_MAX];
     size_t length;
 
     (void)state;
-    build(&reset, syn, sizeof syn, sizeof syn, answer);
-    assert_int_equal(sum(answer, 20, 0), 0xffff);
-    assert_int_equal(sum(answer + 12, 28, 6 + 20), 0xffff);
-    length = build(&host, syn, sizeof syn, sizeof syn, answer);
-    assert_int_equal(sum(answer + 20, length - 20, 0), 0xffff);
-    length = build(&policy_fail, datagram6, sizeof datagram6, sizeof datagram6, answer);
-    assert_int_equal(sum(answer + 8, length - 8, (uint32_t)(58 + length - 40)), 0xffff);
+    build(&reset, syn, sizeof syn, sizeof syn, reply);
+    assert_int_equal(sum(reply, 20, 0), 0xffff);
+    assert_int_equal(sum(reply + 12, 28, 6 + 20), 0xffff);
+    length = build(&host, syn, sizeof syn, sizeof syn, reply);
+    assert_int_equal(sum(reply + 20, length - 20, 0), 0xffff);
+    length = build(&policy_fail, datagram6, sizeof datagram6, sizeof datagram6, reply);
+    assert_int_equal(sum(reply + 8, length - 8, (uint32_t)(58 + length - 40)), 0xffff);
 }
 
 static void an_error_quotes_the_packet(void **state) {
-    uint8_t answer[REJECT_IPV6_MAX], bytes[2000] = {0};
+    uint8_t reply[REJECT_IPV6_MAX], bytes[2000] = {0};
 
     (void)state;
     memcpy(bytes, syn, sizeof syn);
     bytes[2] = 2000 >> 8;
     bytes[3] = 2000 & 0xff;
-    assert_int_equal(build(&host, syn, sizeof syn, sizeof syn, answer), 28 + sizeof syn);
-    assert_memory_equal(answer + 20, ((uint8_t[]){3, 1}), 2);
-    assert_memory_equal(answer + 28, syn, sizeof syn);
-    assert_int_equal(build(&host, bytes, 2000, 2000, answer), REJECT_IPV4_MAX);
-    assert_int_equal(build(&host, bytes, 100, 2000, answer), 128);
+    assert_int_equal(build(&host, syn, sizeof syn, sizeof syn, reply), 28 + sizeof syn);
+    assert_memory_equal(reply + 20, ((uint8_t[]){3, 1}), 2);
+    assert_memory_equal(reply + 28, syn, sizeof syn);
+    assert_int_equal(build(&host, bytes, 2000, 2000, reply), REJECT_IPV4_MAX);
+    assert_int_equal(build(&host, bytes, 100, 2000, reply), 128);
     memset(bytes, 0, sizeof bytes);
     memcpy(bytes, datagram6, sizeof datagram6);
     bytes[4] = (2000 - 40) >> 8;
     bytes[5] = (2000 - 40) & 0xff;
-    assert_int_equal(build(&policy_fail, bytes, 2000, 2000, answer), REJECT_IPV6_MAX);
-    assert_memory_equal(answer + 40, ((uint8_t[]){1, 5}), 2);
+    assert_int_equal(build(&policy_fail, bytes, 2000, 2000, reply), REJECT_IPV6_MAX);
+    assert_memory_equal(reply + 40, ((uint8_t[]){1, 5}), 2);
 }
 
 static void icmpx_has_a_code_of_each_family(void **state) {
@@ -115,19 +115,19 @@ static void icmpx_has_a_code_of_each_family(void **state) {
     assert_int_equal(reject_code(&host, 4), 1);
 }
 
-/// Puts a byte into a packet that is answered else, and asserts that it isn't now.
+/// Puts a byte into a packet that is replied else, and asserts that it isn't now.
 static void assert_not_due(const struct policy_reject *how, const uint8_t *bytes, uint32_t length,
                            size_t at, uint8_t byte) {
-    uint8_t answer[REJECT_IPV6_MAX], changed[64];
+    uint8_t reply[REJECT_IPV6_MAX], changed[64];
 
     memcpy(changed, bytes, length);
-    assert_true(build(how, changed, length, length, answer) > 0);
+    assert_true(build(how, changed, length, length, reply) > 0);
     changed[at] = byte;
-    assert_int_equal(build(how, changed, length, length, answer), 0);
+    assert_int_equal(build(how, changed, length, length, reply), 0);
 }
 
 static void what_gets_no_answer(void **state) {
-    uint8_t answer[REJECT_IPV6_MAX], echo[48];
+    uint8_t reply[REJECT_IPV6_MAX], echo[48];
 
     (void)state;
     assert_not_due(&host, syn, sizeof syn, 16, 224); // to a multicast address
@@ -136,10 +136,10 @@ static void what_gets_no_answer(void **state) {
     assert_not_due(&reset, syn, sizeof syn, 9, 17);  // no TCP
     assert_not_due(&policy_fail, datagram6, 48, 24, 0xff);
     assert_not_due(&policy_fail, datagram6, 48, 8, 0xff);
-    assert_int_equal(build(&policy_fail, syn, sizeof syn, sizeof syn, answer), 0);
-    assert_int_equal(build(&host, datagram6, 48, 48, answer), 0);
-    assert_int_equal(build(&reset, syn, 39, sizeof syn, answer), 0); // its header is cut off
-    assert_int_equal(build(&host, syn, 19, sizeof syn, answer), 0);
+    assert_int_equal(build(&policy_fail, syn, sizeof syn, sizeof syn, reply), 0);
+    assert_int_equal(build(&host, datagram6, 48, 48, reply), 0);
+    assert_int_equal(build(&reset, syn, 39, sizeof syn, reply), 0); // its header is cut off
+    assert_int_equal(build(&host, syn, 19, sizeof syn, reply), 0);
     memcpy(echo, datagram6, sizeof echo);
     echo[6] = 58;
     echo[40] = 128;
@@ -147,15 +147,15 @@ static void what_gets_no_answer(void **state) {
 }
 
 static void icmp_errors_get_no_answer(void **state) {
-    static const uint8_t answered[] = {0, 8, 13, 14, 15, 16, 17, 18};
-    uint8_t answer[REJECT_IPV6_MAX],
+    static const uint8_t replied[] = {0, 8, 13, 14, 15, 16, 17, 18};
+    uint8_t reply[REJECT_IPV6_MAX],
         bytes[28] = {0x45, 0, 0, 28, [8] = 64, 1, [12] = 10, 0, 0, 1, 10, 0, 0, 2};
 
     (void)state;
     for (int type = 0; type < 256; type++) {
         bytes[20] = (uint8_t)type;
-        assert_int_equal(build(&host, bytes, sizeof bytes, sizeof bytes, answer) > 0,
-                         memchr(answered, type, sizeof answered) != NULL);
+        assert_int_equal(build(&host, bytes, sizeof bytes, sizeof bytes, reply) > 0,
+                         memchr(replied, type, sizeof replied) != NULL);
     }
 }
 

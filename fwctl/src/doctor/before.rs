@@ -8,7 +8,7 @@ use std::time::Duration;
 use rust_firewall::queue;
 
 use super::finding::Findings;
-use super::ruleset::Lead;
+use super::ruleset::QueueRule;
 use super::tools;
 use super::Patient;
 use crate::units::{count, thousands};
@@ -17,13 +17,13 @@ use crate::units::{count, thousands};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Packets that met the rules that lead to these queues. None if one of the rules has no counter.
-fn met(leads: &[Lead], queues: &[u16]) -> Option<u64> {
-    let ours = |lead: &&Lead| {
+fn met(queue_rules: &[QueueRule], queues: &[u16]) -> Option<u64> {
+    let ours = |rule: &&QueueRule| {
         let mut queues = queues.iter();
-        queues.any(|queue| (lead.first..=lead.last).contains(queue))
+        queues.any(|queue| (rule.first..=rule.last).contains(queue))
     };
-    let ours = leads.iter().filter(ours);
-    ours.map(|lead| lead.packets).sum()
+    let ours = queue_rules.iter().filter(ours);
+    ours.map(|rule| rule.packets).sum()
 }
 
 /// Packets that the queues were offered, or had no room for. The kernel's counts wrap.
@@ -39,11 +39,11 @@ fn offered(queues: &[u16]) -> Option<u32> {
 }
 
 /// Reads twice, the queues around the rules: so what is on its way is no loss.
-pub fn check(patient: &Patient, leads: &[Lead], findings: &mut Findings) {
+pub fn check(patient: &Patient, queue_rules: &[QueueRule], findings: &mut Findings) {
     let queues = &patient.queues;
-    let before = (offered(queues), met(&tools::leads(), queues));
+    let before = (offered(queues), met(&tools::queue_rules(), queues));
     let (Some(offered_before), Some(met_before)) = before else {
-        if !leads.is_empty() {
+        if !queue_rules.is_empty() {
             findings.unseen(
                 "whether packets are lost between the rules and the queues: a rule has no counter",
             );
@@ -51,7 +51,7 @@ pub fn check(patient: &Patient, leads: &[Lead], findings: &mut Findings) {
         return;
     };
     thread::sleep(INTERVAL);
-    let after = (met(&tools::leads(), queues), offered(queues));
+    let after = (met(&tools::queue_rules(), queues), offered(queues));
     let (Some(met_after), Some(offered_after)) = after else {
         return;
     };

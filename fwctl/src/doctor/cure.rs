@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Commands that mend rules: those of nft where the host's rules are nft's, with table, chain and handle.
 
-use super::ruleset::{Lead, Table};
+use super::ruleset::{QueueRule, Table};
 use super::tools;
 
 /// Consecutive queues, from the first to the last.
@@ -100,8 +100,8 @@ fn nft_body(body: &str, queues: Queues, bypass: bool) -> Option<String> {
 }
 
 /// A command that gives a rule other queues, or another bypass, in its place. listed: the rule's chain, as nft lists it.
-fn replace_in_nft(lead: &Lead, listed: &str, queues: Queues, bypass: bool) -> String {
-    let (_, place) = lead.text.split_once(": ").unwrap_or_default();
+fn replace_in_nft(rule: &QueueRule, listed: &str, queues: Queues, bypass: bool) -> String {
+    let (_, place) = rule.text.split_once(": ").unwrap_or_default();
     let handle = place.rsplit(' ').next().unwrap_or_default();
     let mut bodies = listed.lines().filter_map(|line| {
         let (body, number) = line.trim().rsplit_once(" # handle ")?;
@@ -117,16 +117,16 @@ fn replace_in_nft(lead: &Lead, listed: &str, queues: Queues, bypass: bool) -> St
 }
 
 /// The same of iptables: the rule's number stands behind its chain.
-fn replace_in_iptables(lead: &Lead, queues: Queues, bypass: bool) -> String {
-    let (tool, rule) = lead.text.split_once(": ").unwrap_or_default();
-    let words: Vec<&str> = rule.split(' ').collect();
+fn replace_in_iptables(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
+    let (tool, text) = rule.text.split_once(": ").unwrap_or_default();
+    let words: Vec<&str> = text.split(' ').collect();
     let mut out: Vec<String> = vec!["sudo".to_owned(), tool.to_owned()];
     let mut at = 0;
     while let Some(word) = words.get(at) {
         match *word {
             "-A" => {
                 let chain = words.get(at + 1).copied().unwrap_or_default();
-                out.push(format!("-R {chain} {}", lead.number));
+                out.push(format!("-R {chain} {}", rule.number));
                 at += 1;
             }
             "--queue-num" | "--queue-balance" => {
@@ -145,18 +145,18 @@ fn replace_in_iptables(lead: &Lead, queues: Queues, bypass: bool) -> String {
 }
 
 /// A command that gives a rule other queues, or another bypass, in its place.
-pub fn replace(lead: &Lead, queues: Queues, bypass: bool) -> String {
-    if lead.tool != "nft" {
-        return replace_in_iptables(lead, queues, bypass);
+pub fn replace(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
+    if rule.tool != "nft" {
+        return replace_in_iptables(rule, queues, bypass);
     }
-    let (_, place) = lead.text.split_once(": ").unwrap_or_default();
+    let (_, place) = rule.text.split_once(": ").unwrap_or_default();
     let chain = place.split(' ').take(3);
     let words: Vec<&str> = ["--handle", "list", "chain"]
         .into_iter()
         .chain(chain)
         .collect();
     let listed = tools::printed("nft", &words).unwrap_or_default();
-    replace_in_nft(lead, &listed, queues, bypass)
+    replace_in_nft(rule, &listed, queues, bypass)
 }
 
 /// A command that leads packets to queues on a host without such a rule.
@@ -189,8 +189,8 @@ pub fn add(tables: &[Table], iptables_is_there: bool, queues: Queues, bypass: bo
 mod tests {
     use super::*;
 
-    fn lead(tool: &'static str, text: &str) -> Lead {
-        Lead {
+    fn rule(tool: &'static str, text: &str) -> QueueRule {
+        QueueRule {
             tool,
             text: format!("{tool}: {text}"),
             number: 2,
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_rule_of_iptables_is_replaced_in_its_place() {
-        let old = lead(
+        let old = rule(
             "iptables",
             "-t mangle -A IN -i a -j NFQUEUE --queue-num 0 --queue-bypass",
         );
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_rule_of_nft_is_replaced_in_its_place() {
-        let old = lead("nft", "inet t c handle 4");
+        let old = rule("nft", "inet t c handle 4");
         let listed = "table inet t {\n\tchain c { # handle 1\n\t\taccept # handle 3\n\t\t\
                       iifname \"a\" queue flags bypass,fanout to 0-1 # handle 4\n\t}\n}\n";
         assert_eq!(

@@ -6,64 +6,64 @@ use rust_firewall::queue;
 use super::cure::{self, Queues};
 use super::finding::Findings;
 use super::rights;
-use super::ruleset::{self, Lead, Table};
+use super::ruleset::{self, QueueRule, Table};
 use super::{before, tools, Patient};
 
 /// A command that shows a rule's surroundings.
-fn show(lead: &Lead) -> String {
-    match lead.tool {
+fn show(rule: &QueueRule) -> String {
+    match rule.tool {
         "nft" => "sudo nft --handle list ruleset".to_owned(),
         tool => format!("sudo {tool} -S"),
     }
 }
 
-fn check_lead(lead: &Lead, patient: &Patient, findings: &mut Findings) {
+fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
     let ours = patient
         .queues
         .iter()
-        .any(|queue| (lead.first..=lead.last).contains(queue));
+        .any(|queue| (rule.first..=rule.last).contains(queue));
     if ours {
-        if let Some(before) = &lead.blocked {
+        if let Some(before) = &rule.blocked {
             findings.error(
                 format!(
                     "no packet reaches \"{}\": before it stands \"{before}\"",
-                    lead.text
+                    rule.text
                 ),
                 cure::delete(before),
             );
         }
-        for before in &lead.skipped {
+        for before in &rule.skipped {
             findings.note(
-                format!("packets of \"{before}\" pass \"{}\" by, unseen", lead.text),
-                show(lead),
+                format!("packets of \"{before}\" pass \"{}\" by, unseen", rule.text),
+                show(rule),
             );
         }
         let open = patient.crash_open();
-        if open == Some(false) && lead.bypass {
+        if open == Some(false) && rule.bypass {
             findings.warning(
                 format!(
                     "--fail crash=closed, but \"{}\" lets packets pass while no firewall runs",
-                    lead.text
+                    rule.text
                 ),
-                cure::replace(lead, Queues(lead.first, lead.last), false),
+                cure::replace(rule, Queues(rule.first, rule.last), false),
             );
         }
-        if open == Some(true) && !lead.bypass {
+        if open == Some(true) && !rule.bypass {
             findings.note(
                 format!(
                     "--fail crash=open, but once the firewall and its guard are gone \"{}\" drops",
-                    lead.text
+                    rule.text
                 ),
-                cure::replace(lead, Queues(lead.first, lead.last), true),
+                cure::replace(rule, Queues(rule.first, rule.last), true),
             );
         }
     }
     let others = |queue: &u16| !patient.queues.contains(queue) || !patient.is_running();
-    let unserved: Vec<u16> = (lead.first..=lead.last)
+    let unserved: Vec<u16> = (rule.first..=rule.last)
         .filter(|queue| others(queue) && !is_served(*queue))
         .collect();
     for queues in ranges(&unserved) {
-        tell_unserved(lead, queues, ours, findings);
+        tell_unserved(rule, queues, ours, findings);
     }
 }
 
@@ -85,10 +85,10 @@ fn ranges(queues: &[u16]) -> Vec<Queues> {
 }
 
 /// Nobody is bound to queues that a rule leads to.
-fn tell_unserved(lead: &Lead, queues: Queues, ours: bool, findings: &mut Findings) {
-    let what = format!("nobody serves {} of \"{}\"", queues.words(), lead.text);
+fn tell_unserved(rule: &QueueRule, queues: Queues, ours: bool, findings: &mut Findings) {
+    let what = format!("nobody serves {} of \"{}\"", queues.words(), rule.text);
     let start = format!("rust-firewall --queue {}", queues.option());
-    match (lead.bypass, ours) {
+    match (rule.bypass, ours) {
         (true, _) => findings.note(format!("{what}: its packets pass"), start),
         // Nothing runs yet.
         (false, true) => findings.note(
@@ -97,7 +97,7 @@ fn tell_unserved(lead: &Lead, queues: Queues, ours: bool, findings: &mut Finding
         ),
         (false, false) => findings.warning(
             format!("{what}: its packets are dropped"),
-            cure::delete(&lead.text),
+            cure::delete(&rule.text),
         ),
     }
 }
@@ -123,7 +123,7 @@ fn check_backends(tables: &[Table], findings: &mut Findings) {
 /// all queues.
 fn tell_uncovered(
     uncovered: &[u16],
-    leads: &[Lead],
+    queue_rules: &[QueueRule],
     add: impl Fn(Queues, bool) -> String,
     patient: &Patient,
     findings: &mut Findings,
@@ -133,11 +133,11 @@ fn tell_uncovered(
     };
     let all = Queues(*first, *last);
     let open = patient.crash_open() == Some(true);
-    let mut ours = leads
+    let mut ours = queue_rules
         .iter()
-        .filter(|lead| lead.first <= *last && lead.last >= *first);
+        .filter(|rule| rule.first <= *last && rule.last >= *first);
     let command = match ours.next() {
-        Some(lead) => cure::replace(lead, all, lead.bypass),
+        Some(rule) => cure::replace(rule, all, rule.bypass),
         None => add(all, open),
     };
     for queues in ranges(uncovered) {
@@ -162,24 +162,24 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         ));
     }
     check_backends(&tables, findings);
-    let leads: Vec<Lead> = tables.iter().flat_map(ruleset::leads).collect();
-    for lead in &leads {
-        check_lead(lead, patient, findings);
+    let queue_rules: Vec<QueueRule> = tables.iter().flat_map(ruleset::queue_rules).collect();
+    for rule in &queue_rules {
+        check_rule(rule, patient, findings);
     }
     if patient.is_running() {
-        before::check(patient, &leads, findings);
+        before::check(patient, &queue_rules, findings);
     }
     let mut uncovered = Vec::new();
     for queue in &patient.queues {
-        let mut of_it = leads
+        let mut of_it = queue_rules
             .iter()
-            .filter(|lead| (lead.first..=lead.last).contains(queue));
+            .filter(|rule| (rule.first..=rule.last).contains(queue));
         match of_it.next() {
-            Some(lead) => findings.ok(format!("queue {queue} has a rule: \"{}\"", lead.text)),
+            Some(rule) => findings.ok(format!("queue {queue} has a rule: \"{}\"", rule.text)),
             None => uncovered.push(*queue),
         }
     }
     let has_iptables = !missing.contains(&"iptables-nft-save");
     let add = |queues, bypass| cure::add(&tables, has_iptables, queues, bypass);
-    tell_uncovered(&uncovered, &leads, add, patient, findings);
+    tell_uncovered(&uncovered, &queue_rules, add, patient, findings);
 }

@@ -112,19 +112,19 @@ pub fn parse(tool: &'static str, text: &str) -> Vec<Table> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ruleset::leads;
+    use super::super::ruleset::queue_rules;
     use super::*;
 
-    fn leads_of(rules: &str) -> Vec<super::super::ruleset::Lead> {
+    fn rules_of(rules: &str) -> Vec<super::super::ruleset::QueueRule> {
         let text = format!(
             "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:OURS - [0:0]\n{rules}\nCOMMIT\n"
         );
-        leads(&parse("iptables", &text)[0])
+        queue_rules(&parse("iptables", &text)[0])
     }
 
     #[test]
     fn a_queue_is_found_behind_a_jump() {
-        let found = leads_of(
+        let found = rules_of(
             "-A INPUT -j OURS\n-A OURS -p tcp -j NFQUEUE --queue-balance 2:3 --queue-bypass",
         );
         assert_eq!(found.len(), 1);
@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn counters_are_no_part_of_a_rule() {
-        let found = leads_of("[12:900] -A INPUT -j NFQUEUE --queue-num 1");
+        let found = rules_of("[12:900] -A INPUT -j NFQUEUE --queue-num 1");
         assert_eq!(found[0].packets, Some(12));
         assert_eq!(found[0].text, "iptables: -A INPUT -j NFQUEUE --queue-num 1");
     }
 
     #[test]
     fn what_accepts_everything_before_blocks() {
-        let found = leads_of("-A INPUT -j ACCEPT\n-A INPUT -j NFQUEUE --queue-num 0");
+        let found = rules_of("-A INPUT -j ACCEPT\n-A INPUT -j NFQUEUE --queue-num 0");
         assert_eq!(
             found[0].blocked.as_deref(),
             Some("iptables: -A INPUT -j ACCEPT")
@@ -150,17 +150,17 @@ mod tests {
 
     #[test]
     fn what_accepts_some_before_is_told() {
-        let found = leads_of(
+        let found = rules_of(
             "-A INPUT -i lo -j ACCEPT\n-A INPUT -j DROP\n-A OUTPUT -j NFQUEUE --queue-num 7",
         );
         assert!(found[0].blocked.is_none() && found[0].skipped.is_empty());
-        let found = leads_of("-A INPUT -i lo -j ACCEPT\n-A INPUT -j NFQUEUE --queue-num 7");
+        let found = rules_of("-A INPUT -i lo -j ACCEPT\n-A INPUT -j NFQUEUE --queue-num 7");
         assert_eq!(found[0].skipped, ["iptables: -A INPUT -i lo -j ACCEPT"]);
     }
 
     #[test]
     fn a_conditional_jump_to_what_accepts_blocks_nothing() {
-        let found = leads_of(
+        let found = rules_of(
             "-A INPUT -i lo -j OURS\n-A INPUT -j NFQUEUE --queue-num 7\n-A OURS -j ACCEPT",
         );
         assert!(found[0].blocked.is_none());

@@ -136,7 +136,7 @@ pub fn parse(printed: &str) -> Option<Vec<Table>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ruleset::leads;
+    use super::super::ruleset::queue_rules;
     use super::*;
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
             {"counter":{"packets":7,"bytes":420}},
             {"queue":{"num":{"range":[4,5]},"flags":["bypass","fanout"]}}]}}]}"#;
         let tables = parse(printed).unwrap();
-        let found = leads(&tables[0]);
+        let found = queue_rules(&tables[0]);
         assert_eq!(
             (found[0].first, found[0].last, found[0].bypass),
             (4, 5, true)

@@ -50,7 +50,7 @@ pub struct Table {
 
 /// A rule that leads to queues, and what takes packets away before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lead {
+pub struct QueueRule {
     pub tool: &'static str,
     /// "iptables: -A OUTPUT -j NFQUEUE …"
     pub text: String,
@@ -72,7 +72,7 @@ const DEPTH_MAX: usize = 16;
 /// A way through a table.
 struct Walk<'a> {
     table: &'a Table,
-    leads: Vec<Lead>,
+    queue_rules: Vec<QueueRule>,
     blocked: Option<String>,
     skipped: Vec<String>,
 }
@@ -105,7 +105,7 @@ impl Walk<'_> {
                     first,
                     last,
                     bypass,
-                } => self.leads.push(Lead {
+                } => self.queue_rules.push(QueueRule {
                     tool: table.tool,
                     text: self.shown(&rule.text),
                     number,
@@ -128,19 +128,19 @@ impl Walk<'_> {
 }
 
 /// The rules of a table that lead to queues.
-pub fn leads(table: &Table) -> Vec<Lead> {
-    let mut leads = Vec::new();
+pub fn queue_rules(table: &Table) -> Vec<QueueRule> {
+    let mut queue_rules = Vec::new();
     for chain in table.chains.iter().filter(|chain| chain.base) {
         let mut walk = Walk {
             table,
-            leads: Vec::new(),
+            queue_rules: Vec::new(),
             blocked: None,
             skipped: Vec::new(),
         };
         walk.chain(&chain.name, false, 0);
-        leads.append(&mut walk.leads);
+        queue_rules.append(&mut walk.queue_rules);
     }
-    leads
+    queue_rules
 }
 
 /// Whether a table has any rule.

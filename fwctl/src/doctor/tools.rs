@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::ruleset::{self, Lead, Table};
+use super::ruleset::{self, QueueRule, Table};
 use super::{iptables, nft};
 
 /// The tools, and where the kernel lists the tables that the old ones have made: asking them where
@@ -78,6 +78,6 @@ pub fn gather() -> (Vec<Table>, Vec<&'static str>) {
 }
 
 /// The rules that lead to queues, as they are now.
-pub fn leads() -> Vec<Lead> {
-    gather().0.iter().flat_map(ruleset::leads).collect()
+pub fn queue_rules() -> Vec<QueueRule> {
+    gather().0.iter().flat_map(ruleset::queue_rules).collect()
 }

@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use nix::unistd::geteuid;
 use rust_firewall::options::{self, Options, OptionsAction};
-use rust_firewall::privilege;
+use rust_firewall::privilege::user;
 use rust_firewall::queue;
 use serde_json::json;
 
@@ -98,8 +98,9 @@ fn read(arguments: &[String]) -> Result<Options, Failure> {
 
 /// Who the new firewall is if root gives its arguments: whom they name, or who the old one is.
 fn named_rights(peer: &Peer, options: &Options) -> Rights {
-    match options.user.as_ref().and_then(|_| privilege::user(options)) {
-        Some((uid, gid)) => Rights::of_roots_word(uid.as_raw(), gid.as_raw()),
+    let named = options.user.as_deref();
+    match named.and_then(|name| user::find(Some(name)).ok()) {
+        Some(user) => Rights::of_roots_word(user.uid.as_raw(), user.gid.as_raw()),
         None => Rights::of_roots_word(peer.uid, peer.gid),
     }
 }

@@ -47,11 +47,11 @@ fn value_of(name: &str, value: &str) -> String {
 fn read_arguments() -> Vec<String> {
     let words: Vec<_> = env::args_os().collect();
     // main took them as well.
-    let Ok(given) = arguments::parse(&words) else {
+    let Ok(values) = arguments::parse(&words) else {
         return Vec::new();
     };
     let mut all = Vec::new();
-    for (name, value) in arguments::given(&given) {
+    for (name, value) in arguments::values(&values) {
         if name == arguments::name(ArgumentsOption::TakeOver) {
             continue;
         }

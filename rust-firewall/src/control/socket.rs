@@ -19,7 +19,7 @@ use nix::unistd::{fchownat, getuid, unlinkat, Gid, Group, Uid, UnlinkatFlags, Us
 use crate::base::log::{self, failure_set, failure_set_start, Failure, LogExit};
 use crate::control::peer::ControlAccess;
 use crate::options::arguments;
-use crate::options::given;
+use crate::options::values;
 use crate::options::Options;
 use crate::privilege;
 
@@ -63,7 +63,7 @@ fn fail_unknown(kind: &str, name: &str) -> Failure {
 
 /// The number that a text is, if it is one.
 fn read_id(text: &str) -> Option<u32> {
-    given::read_number(text.as_bytes(), u32::MAX - 1)
+    values::read_number(text.as_bytes(), u32::MAX - 1)
 }
 
 fn user_of(name: &str) -> Result<Uid, Failure> {

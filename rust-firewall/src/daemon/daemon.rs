@@ -32,7 +32,7 @@ use crate::privilege::notify;
 use crate::queue;
 use crate::ruleset::load::{self, Loaded};
 use crate::state::contract::{self, ContractFacts};
-use crate::state::feed::{self, Feed};
+use crate::state::queue_rules::{self, QueueRules};
 use crate::state::report::{self, ReportReason};
 use crate::state::{self, State};
 use crate::worker::workers;
@@ -97,7 +97,7 @@ fn start_guard(state: &State) -> Result<Guard, Failure> {
 }
 
 /// What will happen when something fails.
-fn make_contract(state: &State, feed: &Feed) {
+fn make_contract(state: &State, queue_rules: &QueueRules) {
     let mut inner = state::lock(state);
     let Some(first) = inner.workers.all.first() else {
         return; // can't be: there is a queue
@@ -108,8 +108,8 @@ fn make_contract(state: &State, feed: &Feed) {
         figures: queue::proc::figures(settings.number).is_ok(),
         guard,
     };
-    let [guarded, unguarded] =
-        [true, false].map(|guard| Arc::new(contract::make(&state.options, feed, &facts(guard))));
+    let [guarded, unguarded] = [true, false]
+        .map(|guard| Arc::new(contract::make(&state.options, queue_rules, &facts(guard))));
     inner.contract = guarded;
     inner.unguarded = unguarded;
 }
@@ -124,7 +124,7 @@ fn prepare(loaded: &mut Loaded, taken: &mut Handover) {
 fn open_all(
     options: Options,
     mut loaded: Option<Loaded>,
-    feed: &Feed,
+    queue_rules: &QueueRules,
     signals: SignalFd,
     taken: &mut Option<Handover>,
 ) -> Result<(Daemon, Option<Control>), Failure> {
@@ -138,7 +138,7 @@ fn open_all(
     let state = Arc::new(state::open(options, loaded, &events, queues)?);
     // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
     let _ = queue::proc::open();
-    make_contract(&state, feed);
+    make_contract(&state, queue_rules);
     let mut daemon = Daemon {
         guard: start_guard(&state)?,
         state,
@@ -148,7 +148,7 @@ fn open_all(
         drain_end_ns: u64::MAX,
         stopped: false,
         giving: None,
-        given: taken.is_some(),
+        handed_over: taken.is_some(),
     };
     let loaded = state::lock(&daemon.state).loaded.clone();
     match privilege::drop(&daemon.state.options, loaded.as_deref()) {
@@ -182,7 +182,7 @@ fn start(options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     privilege::check(&options)?;
     let signals = open_signals()?;
     let loaded = load::load(&options)?;
-    let feed = feed::read(&options);
+    let queue_rules = queue_rules::read(&options);
     let mut taken = match &options.take_over {
         Some(path) => Some(handover::take::take(path, &options)?),
         None => {
@@ -190,14 +190,14 @@ fn start(options: Options) -> Result<(Daemon, Option<Control>), Failure> {
             None
         }
     };
-    let (mut daemon, control) = open_all(options, loaded, &feed, signals, &mut taken)?;
+    let (mut daemon, control) = open_all(options, loaded, &queue_rules, signals, &mut taken)?;
     if let Err(failure) = start_threads(&mut daemon, &mut taken) {
         stop(&mut daemon, control);
         return Err(failure);
     }
-    daemon.given = false;
+    daemon.handed_over = false;
     guard::hold(&daemon.guard, false);
-    feed::warn(&feed);
+    queue_rules::warn(&queue_rules);
     Ok((daemon, control))
 }
 
@@ -212,7 +212,7 @@ fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
     }
     guard::end(&mut daemon.guard);
     if let Some(control) = control {
-        control::close(control, !daemon.given);
+        control::close(control, !daemon.handed_over);
     }
     failed
 }
@@ -260,7 +260,7 @@ pub fn run(options: Options) -> Result<LogExit, Failure> {
     events::tell(&daemon.state.events, began, &EventsFacts::default());
     supervise::tell_ready(&daemon.state);
     supervise::supervise(&mut daemon, &mut control);
-    if !daemon.given {
+    if !daemon.handed_over {
         notify::stopping();
     }
     let failed = stop(&mut daemon, control);

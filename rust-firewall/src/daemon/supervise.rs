@@ -168,8 +168,8 @@ impl ControlActions for Daemon {
 fn give(daemon: &mut Daemon, giving: HandoverGiving) {
     let peer = getsockopt(&handover::give::fd(&giving), sockopt::PeerCredentials);
     guard::hold(&daemon.guard, true);
-    daemon.given = handover::give::commit(&daemon.state, giving);
-    if !daemon.given {
+    daemon.handed_over = handover::give::commit(&daemon.state, giving);
+    if !daemon.handed_over {
         guard::hold(&daemon.guard, false);
         return;
     }
@@ -306,9 +306,9 @@ fn look_for_tracked(daemon: &Daemon, times: &mut Times, now_ns: u64) {
     let before = inner.tracked;
     let workers = inner.workers.all.iter();
     let stats = workers.map(|worker| &worker.shared.stats);
-    let answered = stats.clone().map(stats::answered).sum();
+    let decided = stats.clone().map(stats::decided).sum();
     let without = stats.map(|stats| stats::get(&stats.without_ct_state)).sum();
-    let now = tracked::look(&mut times.tracked, generation, asks, answered, without);
+    let now = tracked::look(&mut times.tracked, generation, asks, decided, without);
     times.tracked_ns = match asks && now != Tracked::Seen {
         true => now_ns + TRACKED_LOOK_NS,
         false => NEVER,

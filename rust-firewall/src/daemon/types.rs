@@ -27,5 +27,5 @@ pub struct Daemon {
     /// Another firewall prepares to take over.
     pub giving: Option<HandoverGiving>,
     /// All is another firewall's, which takes over or goes on.
-    pub given: bool,
+    pub handed_over: bool,
 }

@@ -4,11 +4,11 @@
 //! What comes out never changes and is shared by all workers.
 
 use crate::base::log::{failure_set, Failure, LogExit};
-use crate::engine::answer;
 use crate::engine::compiled::{
     CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileOp, CompileRule, CompileWide,
     Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
 };
+use crate::engine::dependency;
 use crate::engine::fields;
 use crate::engine::index;
 use crate::engine::set::{self, Set};
@@ -140,7 +140,7 @@ fn add_literal_set(build: &mut Build, key: &Key, elements: &Elements) -> Result<
 }
 
 /// How a set is asked for, with the first field of the key masked.
-fn ask_set(build: &mut Build, matched: &Match) -> CompileAsk {
+fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     let field = matched.key.fields[0];
     let mask = matched.mask.unwrap_or(u128::MAX);
     if matched.key.fields.len() > 1 {
@@ -162,7 +162,7 @@ fn ask_set(build: &mut Build, matched: &Match) -> CompileAsk {
 
 /// A match or map that looks in a set.
 fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), Failure> {
-    let ask = ask_set(build, matched);
+    let ask = run_set(build, matched);
     let set = match &matched.right {
         Right::Named { set, .. } => build.first_set + set,
         Right::Literal(elements) => add_literal_set(build, &matched.key, elements)?,
@@ -317,7 +317,7 @@ fn compile_rule(build: &mut Build, rule: &Rule, place: CompilePlace) -> Result<(
     let made = CompileRule {
         first: build.out.ops.len() as u32,
         count: rule.statements.len() as u32,
-        needs: answer::needs(build.table.family, rule),
+        needs: dependency::needs(build.table.family, rule),
     };
     build.out.rules.push(made);
     for (number, statement) in (0..).zip(&rule.statements) {

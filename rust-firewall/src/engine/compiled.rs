@@ -164,7 +164,7 @@ pub enum CompileReach {
     /// By all.
     Whole,
     /// By those that are not behind the IP header.
-    Cut,
+    BeyondCopy,
     /// By none: every rule is walked.
     None,
 }

@@ -31,7 +31,7 @@ fn verdict_of(open: bool) -> Verdict {
     }
 }
 
-/// The verdict for a packet without a policy: --default for `Ok` and `Cut`, the --fail modes (accept
+/// The verdict for a packet without a policy: --default for `Ok` and `BeyondCopy`, the --fail modes (accept
 /// if open, drop if closed) for malformed and truncated ones.
 /// truncated: the netlink message did not fit its slot; status is not looked at then.
 pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) -> Verdict {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Compiles a policy and decides by it.
 
-pub mod answer;
 pub mod candidates;
 pub mod compile;
 pub mod compiled;
 pub mod decide;
+pub mod dependency;
 pub mod fields;
 pub mod flow;
 pub mod index;

@@ -95,7 +95,7 @@ pub struct DecideOutcome {
     pub mark: u32,
     /// What to answer, with `Verdict::Reject`.
     pub reject: Option<Reject>,
-    /// By --fail: cut before what a rule reads.
+    /// By --fail: the bytes that a rule reads were not copied.
     pub undecidable: bool,
     /// Log statements passed.
     pub log_count: u32,

@@ -2,11 +2,11 @@
 //! The way of a packet through the rules of a compiled policy.
 #![deny(clippy::indexing_slicing)]
 
-use crate::engine::answer::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP};
 use crate::engine::candidates;
 use crate::engine::compiled::{
     CompileAsk, CompileIndex, CompileOp, CompileReach, CompileRule, CompileWide, INDEXES_MAX,
 };
+use crate::engine::dependency::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP};
 use crate::engine::fields::{self, Fields, IPV4, IPV6, KEY_WORDS_MAX};
 use crate::engine::flow;
 use crate::engine::flow::DecidePolicy;
@@ -630,7 +630,7 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
 fn reach_of(beyond: u64) -> CompileReach {
     match beyond {
         0 => CompileReach::Whole,
-        _ if beyond & !fields::BEHIND_IP == 0 => CompileReach::Cut,
+        _ if beyond & !fields::BEHIND_IP == 0 => CompileReach::BeyondCopy,
         _ => CompileReach::None,
     }
 }

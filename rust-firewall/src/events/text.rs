@@ -517,7 +517,7 @@ enum TypeObject {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'static str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        answer: Option<String>,
+        reply: Option<String>,
     },
     Log {
         action: &'static str,
@@ -584,13 +584,13 @@ fn reason_of(by: DecideBy) -> &'static str {
 
 fn verdict_object(event: &Event, packet: &Packet) -> TypeObject {
     let outcome = &event.outcome;
-    let answer = outcome
+    let reply = outcome
         .reject
         .filter(|_| outcome.verdict == Verdict::Reject);
     TypeObject::Verdict {
         headers: headers(packet),
         reason: (outcome.verdict == Verdict::Drop).then(|| reason_of(outcome.by)),
-        answer: answer.map(|answer| describe::answer(&answer, packet.version)),
+        reply: reply.map(|reply| describe::reply(&reply, packet.version)),
     }
 }
 

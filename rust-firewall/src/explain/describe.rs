@@ -167,9 +167,9 @@ fn other_kind(rule: &Rule) -> &'static str {
         return "exthdr is for ipv6 only";
     };
     match reject.kind {
-        RejectKind::TcpReset => "the answer is for tcp only",
-        RejectKind::Icmp => "the answer is for ipv4 only",
-        RejectKind::Icmpv6 => "the answer is for ipv6 only",
+        RejectKind::TcpReset => "the reply is for tcp only",
+        RejectKind::Icmp => "the reply is for ipv4 only",
+        RejectKind::Icmpv6 => "the reply is for ipv6 only",
         RejectKind::Icmpx => "exthdr is for ipv6 only",
     }
 }
@@ -203,9 +203,9 @@ pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> V
     }
 }
 
-/// What an answer says: "icmp port-unreachable", "tcp reset".
+/// What an reply says: "icmp port-unreachable", "tcp reset".
 /// - version: of the packet's IP header, which `RejectKind::Icmpx` depends on.
-pub fn answer(reject: &Reject, version: u8) -> String {
+pub fn reply(reject: &Reject, version: u8) -> String {
     let (kind, text) = match (reject.kind, version) {
         (RejectKind::TcpReset, _) => return "tcp reset".to_owned(),
         (_, 4) => (RejectKind::Icmp, "icmp"),

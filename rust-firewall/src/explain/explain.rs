@@ -27,23 +27,23 @@ use crate::policy::{Hook, Policy};
 use crate::worker::reject;
 
 /// The index of a name: if both interfaces have it, the first one's.
-fn index_of(given: &OptionsExplain, name: &[u8]) -> u32 {
+fn index_of(values: &OptionsExplain, name: &[u8]) -> u32 {
     match name {
         [] => 0,
-        name if name == given.iif => INDEX_IIF,
-        name if name == given.oif => INDEX_OIF,
+        name if name == values.iif => INDEX_IIF,
+        name if name == values.oif => INDEX_OIF,
         _ => 0,
     }
 }
 
 fn engine_make(
     policy: &Policy,
-    given: &OptionsExplain,
+    values: &OptionsExplain,
     linear: bool,
 ) -> Result<ExplainEngine, Failure> {
     let settings = CompileSettings {
         linear,
-        interface_index: &|name| index_of(given, name.as_bytes()),
+        interface_index: &|name| index_of(values, name.as_bytes()),
         interfaces_must_exist: false,
     };
     let compiled = compile::policy(policy, &settings)?;
@@ -91,7 +91,7 @@ fn input_of<'a>(
     parsed: &'a Packet<'a>,
     status: PacketStatus,
 ) -> DecideInput<'a> {
-    let given = &explain.options.explain;
+    let values = &explain.options.explain;
     DecideInput {
         packet: parsed,
         status,
@@ -99,15 +99,15 @@ fn input_of<'a>(
         hook: explain.hook as u8,
         nfproto: nfproto_of(packet.version),
         length: packet.original,
-        mark: given.mark,
-        iif: index_of(given, &given.iif),
-        oif: index_of(given, &given.oif),
-        iifname: interface::value(&given.iif),
-        oifname: interface::value(&given.oif),
-        uid: given.uid,
-        gid: given.gid,
-        ct_state: given.ct_state,
-        ct_mark: given.ct_mark,
+        mark: values.mark,
+        iif: index_of(values, &values.iif),
+        oif: index_of(values, &values.oif),
+        iifname: interface::value(&values.iif),
+        oifname: interface::value(&values.oif),
+        uid: values.uid,
+        gid: values.gid,
+        ct_state: values.ct_state,
+        ct_mark: values.ct_mark,
         now_ns: explain.now_ns,
     }
 }
@@ -155,13 +155,13 @@ fn add_verdict(sums: &mut ExplainSums, verdict: Verdict) {
     }
 }
 
-/// Whether an answer to a packet would be sent.
-fn is_answered(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> bool {
-    let mut answer = [0; reject::IPV6_MAX];
+/// Whether an reply to a packet would be sent.
+fn has_reply(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> bool {
+    let mut reply = [0; reject::IPV6_MAX];
     !packet::is_malformed(status)
         && outcome
             .reject
-            .is_some_and(|how| reject::build(&how, packet, &mut answer) > 0)
+            .is_some_and(|how| reject::build(&how, packet, &mut reply) > 0)
 }
 
 /// An engine as decide takes it.
@@ -209,7 +209,7 @@ fn decide_both<'a>(
         packet: whole,
         status,
         outcome,
-        is_answered: is_answered(&parsed, status, &outcome),
+        has_reply: has_reply(&parsed, status, &outcome),
     })
 }
 

@@ -50,10 +50,10 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     string(&describe::why(&explain.policy, step, &interface_name))
 }
 
-fn answer(explained: &Explained) -> String {
+fn reply(explained: &Explained) -> String {
     match explained.outcome.reject {
-        Some(reject) if explained.is_answered => {
-            string(&describe::answer(&reject, explained.packet.version))
+        Some(reject) if explained.has_reply => {
+            string(&describe::reply(&reject, explained.packet.version))
         }
         _ => "null".to_owned(),
     }
@@ -112,7 +112,7 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
         time_ns / NS_PER_SECOND,
         time_ns % NS_PER_SECOND,
         verdict::name(outcome.verdict),
-        answer(explained),
+        reply(explained),
         by(explain, explained),
         packet::status_name(explained.status),
         rules(explain),

@@ -74,7 +74,7 @@ fn put_trace(out: &mut String, explain: &Explain) {
 fn fail(explain: &Explain, explained: &Explained) -> String {
     let outcome = &explained.outcome;
     let cause = match outcome.undecidable {
-        true => "cut before what the policy reads".to_owned(),
+        true => "the bytes that the policy reads were not copied".to_owned(),
         false => format!("malformed ({})", packet::status_name(explained.status)),
     };
     let situation = match outcome.undecidable {
@@ -111,11 +111,11 @@ fn put_verdict(out: &mut String, explain: &Explain, explained: &Explained) {
         _ => out.push_str(verdict::name(outcome.verdict)),
     }
     if let (Verdict::Reject, Some(reject)) = (outcome.verdict, outcome.reject) {
-        if explained.is_answered {
-            let answer = describe::answer(&reject, explained.packet.version);
-            let _ = write!(out, " with {answer}");
+        if explained.has_reply {
+            let reply = describe::reply(&reject, explained.packet.version);
+            let _ = write!(out, " with {reply}");
         } else {
-            out.push_str(" without an answer");
+            out.push_str(" without an reply");
         }
     }
     out.push_str(&by(explain, explained));

@@ -58,8 +58,8 @@ pub struct Explained<'a> {
     pub packet: Packet<'a>,
     pub status: PacketStatus,
     pub outcome: DecideOutcome,
-    /// A reject whose answer is due.
-    pub is_answered: bool,
+    /// A reject whose reply is due.
+    pub has_reply: bool,
 }
 
 /// The name of the interface that has this index here; empty = none.

@@ -19,7 +19,7 @@ use crate::guard::watch::{GuardWatch, LOOKS};
 use crate::guard::{self, GuardNote, ARGUMENTS, COMMAND, NAME, READY};
 use crate::options;
 use crate::options::arguments;
-use crate::options::given;
+use crate::options::values;
 use crate::packet::verdict::{VerdictBatch, VerdictRun};
 use crate::privilege;
 use crate::queue::proc::QueueFigures;
@@ -62,7 +62,12 @@ struct Guarding {
 }
 
 /// Answers all packets of a queue up to an id.
-fn answer(queue: &mut Queue, batch: &mut VerdictBatch, id: u32, accept: bool) -> Result<(), Errno> {
+fn send_verdict(
+    queue: &mut Queue,
+    batch: &mut VerdictBatch,
+    id: u32,
+    accept: bool,
+) -> Result<(), Errno> {
     batch.count = 1;
     batch.sent = 0;
     batch.runs[0] = VerdictRun {
@@ -111,13 +116,13 @@ fn settle(
     id: u32,
     accept: bool,
 ) {
-    if answer(&mut watched.queue, batch, id, accept).is_err() {
+    if send_verdict(&mut watched.queue, batch, id, accept).is_err() {
         return;
     }
     let Ok(after) = queue::proc::figures(watched.queue.settings.number) else {
         return;
     };
-    let (packets, begins) = guard::watch::answered(&mut watched.watch, before, &after);
+    let (packets, begins) = guard::watch::settled(&mut watched.watch, before, &after);
     watched.untold.packets = watched.untold.packets.wrapping_add(packets);
     watched.untold.begins |= begins;
     watched.unsaid |= begins;
@@ -228,7 +233,7 @@ fn watch(guarding: &mut Guarding) -> bool {
 /// Accepts what waits, also what the firewall had taken out of the socket.
 fn accept_waiting(queue: &mut Queue, batch: &mut VerdictBatch) {
     if let Ok(figures) = queue::proc::figures(queue.settings.number) {
-        let _ = answer(queue, batch, figures.offered, true); // what comes next may succeed
+        let _ = send_verdict(queue, batch, figures.offered, true); // what comes next may succeed
     }
 }
 
@@ -246,7 +251,7 @@ fn accept_received(queue: &mut Queue, batch: &mut VerdictBatch) {
             return;
         }
         if let Some(id) = last_id(queue, &received) {
-            let _ = answer(queue, batch, id, true); // the next one may succeed
+            let _ = send_verdict(queue, batch, id, true); // the next one may succeed
         }
         if received.nameless > 0 {
             accept_waiting(queue, batch);
@@ -285,7 +290,7 @@ fn accept_all(guarding: &mut Guarding) {
 }
 
 fn unexpected(word: &str) -> Failure {
-    given::usage(format!(
+    values::usage(format!(
         "unexpected argument \"{}\": see --help",
         arguments::quote(word.as_bytes())
     ))

@@ -21,7 +21,7 @@ struct GuardLook {
     offered: u32,
     enqueued: u32,
     /// By the firewall.
-    answered: u32,
+    settled: u32,
 }
 
 /// What is known of a queue.
@@ -48,7 +48,7 @@ fn look_of(watch: &GuardWatch, figures: &QueueFigures) -> GuardLook {
         waiting: figures.waiting,
         offered: figures.offered,
         enqueued,
-        answered: enqueued
+        settled: enqueued
             .wrapping_sub(figures.waiting)
             .wrapping_sub(watch.own),
     }
@@ -73,7 +73,7 @@ pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -
     let look = look_of(watch, figures);
     let head_stays = head.is_some() && head == watch.head;
     let last = watch.looks.last();
-    if last.is_some_and(|last| last.answered != look.answered) && !head_stays {
+    if last.is_some_and(|last| last.settled != look.settled) && !head_stays {
         watch.looks.clear();
         watch.settled = None;
     }
@@ -88,16 +88,12 @@ pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -
 /// - before, after: figures from around the answer.
 /// - Returns how many packets it answered (what the firewall answered between both readings is among
 ///   them: nobody can tell), and whether this is the first time since the firewall answered anything.
-pub fn answered(
-    watch: &mut GuardWatch,
-    before: &QueueFigures,
-    after: &QueueFigures,
-) -> (u32, bool) {
+pub fn settled(watch: &mut GuardWatch, before: &QueueFigures, after: &QueueFigures) -> (u32, bool) {
     let came = enqueued_of(after).wrapping_sub(enqueued_of(before));
     let there = before.waiting.wrapping_add(came);
-    let answered = there.saturating_sub(after.waiting);
+    let settled = there.saturating_sub(after.waiting);
     let begins = watch.settled.is_none();
     watch.settled = watch.looks.first().map(|oldest| oldest.enqueued);
-    watch.own = watch.own.wrapping_add(answered);
-    (answered, begins)
+    watch.own = watch.own.wrapping_add(settled);
+    (settled, begins)
 }

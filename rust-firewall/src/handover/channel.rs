@@ -47,7 +47,7 @@ pub struct HandoverChannel {
 }
 
 /// The connection that GIVEN names, if it is one. To be called once.
-pub fn given() -> Option<OwnedFd> {
+pub fn inherited() -> Option<OwnedFd> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
     // SAFETY: it is only asked, which fails for a number that is no descriptor.
     let named = unsafe { BorrowedFd::borrow_raw(number) };

@@ -16,14 +16,14 @@ use crate::engine::flow::{self, FlowCounter};
 use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::Handover;
-use crate::ruleset::carry::{CarryKind, CarryStates, KIND_COUNT};
 use crate::ruleset::load;
+use crate::ruleset::migration::{MigrationKind, MigrationStates, KIND_COUNT};
 use crate::state::StateInner;
 use crate::worker::stats;
 
 const WORD_BYTES: u64 = 8;
 
-fn total(totals: &[u32; KIND_COUNT], kind: CarryKind) -> u64 {
+fn total(totals: &[u32; KIND_COUNT], kind: MigrationKind) -> u64 {
     totals[kind as usize].into()
 }
 
@@ -31,15 +31,15 @@ fn total(totals: &[u32; KIND_COUNT], kind: CarryKind) -> u64 {
 pub fn states_bytes(of: &Handover) -> u64 {
     let queue = 1 + of.stat_places.len();
     let queues = (of.queues.len() * queue) as u64;
-    let limits = total(&of.side.totals, CarryKind::Limits);
-    let quotas = total(&of.side.totals, CarryKind::Quotas);
+    let limits = total(&of.side.totals, MigrationKind::Limits);
+    let quotas = total(&of.side.totals, MigrationKind::Quotas);
     WORD_BYTES * (of.count_places.len() as u64 + queues + limits + quotas)
 }
 
 /// The bytes of the sums.
 pub fn sums_bytes(of: &Handover) -> u64 {
-    let logs = total(&of.side.totals, CarryKind::Logs);
-    WORD_BYTES * (logs + 2 * total(&of.side.totals, CarryKind::Counters))
+    let logs = total(&of.side.totals, MigrationKind::Logs);
+    WORD_BYTES * (logs + 2 * total(&of.side.totals, MigrationKind::Counters))
 }
 
 /// Writes the states, once the workers have stopped.
@@ -133,7 +133,7 @@ pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static s
         read_known(words, &[Some(0)], stalled.into_iter()).ok_or("stalled")?;
         read_known(words, &taken.stat_places, queue.stats.words_mut()).ok_or("stats")?;
     }
-    let mut states = CarryStates::default();
+    let mut states = MigrationStates::default();
     for (size, tokens) in taken.side.limit_sizes.iter().zip(&mut *words) {
         let tokens = i64::try_from(tokens).ok();
         let tokens = tokens.filter(|tokens| tokens <= size);
@@ -154,9 +154,9 @@ pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static s
 /// - bytes: sums_bytes of them.
 pub fn parse_sums(bytes: &[u8], taken: &Handover) -> (Vec<FlowCounter>, Vec<u64>) {
     let mut words = words(bytes);
-    let logs = total(&taken.side.totals, CarryKind::Logs);
+    let logs = total(&taken.side.totals, MigrationKind::Logs);
     let logged = words.by_ref().take(logs as usize).collect();
-    let counters = total(&taken.side.totals, CarryKind::Counters);
+    let counters = total(&taken.side.totals, MigrationKind::Counters);
     let counter = |_| FlowCounter {
         packets: words.next().unwrap_or_default(),
         bytes: words.next().unwrap_or_default(),

@@ -24,12 +24,12 @@ use crate::handover::{
 };
 use crate::queue;
 use crate::queue::QueueKind;
-use crate::ruleset::carry::{CarryKind, KIND_COUNT};
 use crate::ruleset::load::Loaded;
+use crate::ruleset::migration::{MigrationKind, KIND_COUNT};
 use crate::state::{self, State, StateInner};
 use crate::worker::wait;
 use crate::worker::workers::Workers;
-use crate::worker::{self, WorkerGiven};
+use crate::worker::{self, WorkerHandover};
 
 /// An upgrade that has begun: the new firewall prepares.
 pub struct HandoverGiving {
@@ -65,29 +65,29 @@ pub fn stay(failure: &Failure) {
 fn count_totals(loaded: &Loaded) -> [u32; KIND_COUNT] {
     let compiled = &loaded.compiled;
     let mut totals = [0; KIND_COUNT];
-    totals[CarryKind::Counters as usize] = compile::counters(compiled);
-    totals[CarryKind::Logs as usize] = compile::logs(compiled);
-    totals[CarryKind::Limits as usize] = compiled.limits.len() as u32;
-    totals[CarryKind::Quotas as usize] = compiled.quotas.len() as u32;
+    totals[MigrationKind::Counters as usize] = compile::counters(compiled);
+    totals[MigrationKind::Logs as usize] = compile::logs(compiled);
+    totals[MigrationKind::Limits as usize] = compiled.limits.len() as u32;
+    totals[MigrationKind::Quotas as usize] = compiled.quotas.len() as u32;
     totals
 }
 
 /// What is told before anything has stopped.
 fn describe(state: &State, inner: &StateInner) -> Handover {
     let options = &state.options;
-    let queue = |worker: &worker::Worker| WorkerGiven {
+    let queue = |worker: &worker::Worker| WorkerHandover {
         number: worker.shared.settings.number,
-        given: worker.given,
-        ..WorkerGiven::default()
+        handover: worker.handover,
+        ..WorkerHandover::default()
     };
-    let mut given = handover::state::make(inner.workers.all.iter().map(queue).collect());
-    given.pid = process::id().into();
-    given.options = [&options.control, &options.metrics, &options.events].map(Clone::clone);
+    let mut described = handover::state::make(inner.workers.all.iter().map(queue).collect());
+    described.pid = process::id().into();
+    described.options = [&options.control, &options.metrics, &options.events].map(Clone::clone);
     if let Some(loaded) = &inner.loaded {
-        given.generation = loaded.generation;
-        given.side.totals = count_totals(loaded);
+        described.generation = loaded.generation;
+        described.side.totals = count_totals(loaded);
     }
-    given
+    described
 }
 
 /// Memory with room for so many bytes.
@@ -146,14 +146,14 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
         return Err(fail_classic());
     }
     let inner = state::lock(state);
-    let given = describe(state, &inner);
+    let described = describe(state, &inner);
     let begin = || {
         let rules = handover::rules::begin(inner.loaded.as_deref())?;
-        let states = make_room(handover::counted::states_bytes(&given))?;
+        let states = make_room(handover::counted::states_bytes(&described))?;
         Ok((
             rules,
             states,
-            make_room(handover::counted::sums_bytes(&given))?,
+            make_room(handover::counted::sums_bytes(&described))?,
         ))
     };
     let (rules, states, sums) = begin().map_err(fail_memory)?;

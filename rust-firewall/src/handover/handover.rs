@@ -22,8 +22,8 @@ use std::os::fd::OwnedFd;
 use crate::base::counts;
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::handover::channel::HandoverChannel;
-use crate::ruleset::carry::{Carry, CarrySide, CarryStates};
-use crate::worker::WorkerGiven;
+use crate::ruleset::migration::{Migration, MigrationSide, MigrationStates};
+use crate::worker::WorkerHandover;
 
 /// From the request to "commit"; packets do not wait.
 pub const PREPARE_MS: u32 = 15000;
@@ -56,16 +56,16 @@ pub struct Handover {
     pub pid: i64,
     /// The generation of its policy; 0 = none.
     pub generation: u32,
-    pub queues: Vec<WorkerGiven>,
+    pub queues: Vec<WorkerHandover>,
     pub counts: [u64; counts::ALL.len()],
     /// For each count, and each counter of a queue, that will come: which of ours it is.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
     /// The rules of its policy.
-    pub side: CarrySide,
+    pub side: MigrationSide,
     /// What became of them in our policy, if we have one.
-    pub carry: Carry,
-    pub states: CarryStates,
+    pub migration: Migration,
+    pub states: MigrationStates,
     /// What the options of these names say at the old one.
     pub options: [Option<String>; FD_COUNT],
     /// None also if it is of no use, as our option says something else.

@@ -13,8 +13,10 @@ use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::policy::parse::state::STATEMENTS_MAX;
 use crate::policy::RULES_MAX;
-use crate::ruleset::carry::{self, CarryKind, CarryPlace, CarryRule, CarrySide, KIND_COUNT};
 use crate::ruleset::load::Loaded;
+use crate::ruleset::migration::{
+    self, MigrationKind, MigrationPlace, MigrationRule, MigrationSide, KIND_COUNT,
+};
 
 /// Bytes of all that is told of rules.
 pub const BYTES_MAX: u64 = 512 << 20;
@@ -26,7 +28,7 @@ const AT_A_TIME: u32 = 2048;
 /// Rules that are being written, a part at a time, as whoever writes them has other things to do.
 pub struct HandoverRules {
     pub memory: HandoverMemory,
-    at: CarryPlace,
+    at: MigrationPlace,
     next_limit: usize,
 }
 
@@ -34,7 +36,11 @@ fn put_length(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
     handover::memory::put(memory, &(bytes.len() as u32).to_le_bytes())
 }
 
-fn put_rule(writing: &mut HandoverRules, loaded: &Loaded, rule: &CarryRule) -> Result<(), Errno> {
+fn put_rule(
+    writing: &mut HandoverRules,
+    loaded: &Loaded,
+    rule: &MigrationRule,
+) -> Result<(), Errno> {
     let memory = &mut writing.memory;
     put_length(memory, &rule.chain)?;
     match &rule.comment {
@@ -43,7 +49,7 @@ fn put_rule(writing: &mut HandoverRules, loaded: &Loaded, rule: &CarryRule) -> R
     }
     put_length(memory, &rule.text)?;
     handover::memory::put(memory, &rule.count)?;
-    for _ in 0..rule.count[CarryKind::Limits as usize] {
+    for _ in 0..rule.count[MigrationKind::Limits as usize] {
         let limit = loaded.compiled.limits.get(writing.next_limit);
         handover::memory::put_number(memory, limit.map_or(0, |limit| limit.size as u64))?;
         writing.next_limit += 1;
@@ -60,7 +66,7 @@ pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
     handover::memory::put(&mut memory, &rules.to_le_bytes())?;
     Ok(HandoverRules {
         memory,
-        at: CarryPlace::default(),
+        at: MigrationPlace::default(),
         next_limit: 0,
     })
 }
@@ -70,7 +76,7 @@ pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
 pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<bool, Errno> {
     for _ in 0..AT_A_TIME {
         let rule = loaded.and_then(|loaded| {
-            let rule = carry::next_rule(loaded, &mut writing.at)?;
+            let rule = migration::next_rule(loaded, &mut writing.at)?;
             Some((loaded, rule))
         });
         let Some((loaded, rule)) = rule else {
@@ -104,7 +110,7 @@ fn take_limit_size(left: &mut &[u8]) -> Option<i64> {
     (1..=LIMIT_SIZE_MAX).contains(&size).then_some(size)
 }
 
-fn parse_rule(left: &mut &[u8], side: &mut CarrySide) -> Option<CarryRule> {
+fn parse_rule(left: &mut &[u8], side: &mut MigrationSide) -> Option<MigrationRule> {
     let lengths = [take_length(left)?, take_length(left)?, take_length(left)?];
     let [chain, comment, text] = lengths;
     let count: [u8; KIND_COUNT] = take(left, KIND_COUNT)?.try_into().ok()?;
@@ -112,13 +118,13 @@ fn parse_rule(left: &mut &[u8], side: &mut CarrySide) -> Option<CarryRule> {
     if statements > STATEMENTS_MAX {
         return None;
     }
-    for _ in 0..count[CarryKind::Limits as usize] {
+    for _ in 0..count[MigrationKind::Limits as usize] {
         side.limit_sizes.push(take_limit_size(left)?);
     }
     for (total, count) in side.totals.iter_mut().zip(count) {
         *total += u32::from(count);
     }
-    Some(CarryRule {
+    Some(MigrationRule {
         chain: take_text(left, chain)?,
         comment: match comment {
             NO_COMMENT => None,
@@ -130,9 +136,9 @@ fn parse_rule(left: &mut &[u8], side: &mut CarrySide) -> Option<CarryRule> {
 }
 
 /// Reads rules. None: they are not as they should be, to the last byte.
-pub fn parse(bytes: &[u8]) -> Option<CarrySide> {
+pub fn parse(bytes: &[u8]) -> Option<MigrationSide> {
     let left = &mut &*bytes;
-    let mut side = CarrySide::default();
+    let mut side = MigrationSide::default();
     let rules = take_length(left)? as usize;
     if rules > RULES_MAX {
         return None;

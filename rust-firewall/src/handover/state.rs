@@ -11,8 +11,8 @@ use crate::handover::{Handover, HandoverFd, FD_COUNT};
 use crate::options;
 use crate::packet;
 use crate::packet::verdict;
-use crate::queue::adopt::QueueGiven;
-use crate::worker::WorkerGiven;
+use crate::queue::adopt::QueueHandover;
+use crate::worker::WorkerHandover;
 
 /// Names of counts, or of a queue's counters, that another may have.
 const NAMES_MAX: usize = 1024;
@@ -37,9 +37,15 @@ pub fn fds() -> impl Iterator<Item = HandoverFd> {
 fn stats_names() -> impl Iterator<Item = String> {
     let verdicts = verdict::VERDICTS.iter();
     let statuses = packet::STATUSES.iter();
-    let then = ["cut", "truncated", "overruns", "refused", "undecidable"];
+    let then = [
+        "beyond_copy",
+        "truncated",
+        "overruns",
+        "refused",
+        "undecidable",
+    ];
     let last = ["without_ct_state", "gaps", "send_retries"];
-    let answers = ["answers-sent", "answers-not-due", "answers-failed"];
+    let replies = ["replies-sent", "replies-not-due", "replies-failed"];
     ["received", "without_id", "netlink", "bytes"]
         .map(String::from)
         .into_iter()
@@ -47,7 +53,7 @@ fn stats_names() -> impl Iterator<Item = String> {
         .chain(statuses.map(|(_, name)| format!("malformed-{name}")))
         .chain(then.map(String::from))
         .chain(last.map(String::from))
-        .chain(answers.map(String::from))
+        .chain(replies.map(String::from))
 }
 
 #[derive(Serialize)]
@@ -77,7 +83,7 @@ fn make_own_places(names: usize) -> Vec<Option<usize>> {
 }
 
 /// Makes what is told of queues, whose numbers come under our own names.
-pub fn make(queues: Vec<WorkerGiven>) -> Handover {
+pub fn make(queues: Vec<WorkerHandover>) -> Handover {
     Handover {
         queues,
         count_places: make_own_places(counts::ALL.len()),
@@ -86,11 +92,11 @@ pub fn make(queues: Vec<WorkerGiven>) -> Handover {
     }
 }
 
-fn queue_object(queue: &WorkerGiven) -> QueueObject {
+fn queue_object(queue: &WorkerHandover) -> QueueObject {
     QueueObject {
         queue: queue.number,
-        copy_bytes: queue.given.copy_bytes,
-        flags: queue.given.flags,
+        copy_bytes: queue.handover.copy_bytes,
+        flags: queue.handover.flags,
     }
 }
 
@@ -131,18 +137,18 @@ fn read_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
         .ok_or_else(|| fail_part(key))
 }
 
-fn parse_queue(object: &Value) -> Result<WorkerGiven, Failure> {
-    Ok(WorkerGiven {
+fn parse_queue(object: &Value) -> Result<WorkerHandover, Failure> {
+    Ok(WorkerHandover {
         number: read_number(object, "queue", u16::MAX.into())? as u16,
-        given: QueueGiven {
+        handover: QueueHandover {
             copy_bytes: read_number(object, "copy_bytes", u32::MAX.into())? as u32,
             flags: read_number(object, "flags", u32::MAX.into())? as u32,
         },
-        ..WorkerGiven::default()
+        ..WorkerHandover::default()
     })
 }
 
-fn parse_queues(queues: Option<&Value>) -> Result<Vec<WorkerGiven>, Failure> {
+fn parse_queues(queues: Option<&Value>) -> Result<Vec<WorkerHandover>, Failure> {
     match queues.and_then(Value::as_array) {
         Some(queues) if !queues.is_empty() && queues.len() <= options::QUEUES_MAX as usize => {
             queues.iter().map(parse_queue).collect()

@@ -19,8 +19,8 @@ use crate::handover::{
 };
 use crate::options::{self, Options};
 use crate::queue;
-use crate::ruleset::carry;
 use crate::ruleset::load::Loaded;
+use crate::ruleset::migration;
 use crate::state::{self, State};
 use crate::worker;
 use crate::worker::wait;
@@ -30,7 +30,7 @@ const NS_PER_US: u64 = 1000;
 /// Connects to the old process.
 fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
     let errno = |error: &io::Error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw);
-    if let Some(given) = handover::channel::given() {
+    if let Some(given) = handover::channel::inherited() {
         return Ok(given);
     }
     match UnixStream::connect(path) {
@@ -146,7 +146,7 @@ pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
 
 /// Finds the rules of our policy among the old one's.
 pub fn prepare(taken: &mut Handover, loaded: &Loaded) {
-    taken.carry = carry::pair(&taken.side.rules, &carry::rules(loaded));
+    taken.migration = migration::pair(&taken.side.rules, &migration::rules(loaded));
     taken.side.rules = Vec::new();
 }
 
@@ -187,7 +187,13 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     }
     if let Some(loaded) = &inner.loaded {
         let sizes = &taken.side.limit_sizes;
-        carry::refill(&taken.carry, sizes, &taken.states, loaded, wait::clock());
+        migration::refill(
+            &taken.migration,
+            sizes,
+            &taken.states,
+            loaded,
+            wait::clock(),
+        );
     }
     Ok(())
 }
@@ -199,7 +205,7 @@ pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let read = receive_memory(channel_of(taken)?, SUMS, bytes)?;
     let (counters, logged) = handover::counted::parse_sums(&read, taken);
     if let Some(loaded) = &state::lock(state).loaded {
-        carry::end(&taken.carry, &counters, &logged, loaded);
+        migration::end(&taken.migration, &counters, &logged, loaded);
     }
     Ok(())
 }

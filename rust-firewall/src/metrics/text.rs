@@ -80,7 +80,9 @@ static QUEUE_FAMILIES: [(Metric, QueueValue); 18] = [
         ledger.stats.received
     }),
     (Metric::ReceivedBytes, |_, ledger, _| ledger.stats.bytes),
-    (Metric::CutPackets, |_, ledger, _| ledger.stats.cut),
+    (Metric::BeyondCopyPackets, |_, ledger, _| {
+        ledger.stats.beyond_copy
+    }),
     (Metric::TruncatedPackets, |_, ledger, _| {
         ledger.stats.truncated
     }),
@@ -168,12 +170,12 @@ fn put_malformed(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
     Ok(())
 }
 
-fn put_answers(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
-    let family = spec::family(Metric::Answers);
+fn put_replies(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
+    let family = spec::family(Metric::Replies);
     let mut metric = put_family(encoder, family)?;
     for ledger in &snapshot.ledgers {
         let results = ["sent", "not_due", "failed"];
-        for (name, count) in results.into_iter().zip(ledger.stats.answers) {
+        for (name, count) in results.into_iter().zip(ledger.stats.replies) {
             put_queue_sample(&mut metric, family, ledger, name, count)?;
         }
     }
@@ -300,7 +302,7 @@ impl Collector for Figures {
         }
         put_lost(encoder, snapshot)?;
         put_malformed(encoder, snapshot)?;
-        put_answers(encoder, snapshot)?;
+        put_replies(encoder, snapshot)?;
         if let Some(policy) = &snapshot.policy {
             put_policy(encoder, policy, snapshot.reload_error.as_deref())?;
         }

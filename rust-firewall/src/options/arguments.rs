@@ -155,7 +155,7 @@ pub fn value(arguments: &Arguments, option: ArgumentsOption) -> Option<&[u8]> {
 }
 
 /// The name and the raw value of every option that was given, in the order of the help text.
-pub fn given(arguments: &Arguments) -> impl Iterator<Item = (&'static str, &[u8])> {
+pub fn values(arguments: &Arguments) -> impl Iterator<Item = (&'static str, &[u8])> {
     let options = OPTIONS.iter().zip(&arguments.values);
     options.filter_map(|((name, _, _), value)| Some((*name, value.as_deref()?)))
 }

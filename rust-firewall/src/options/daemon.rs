@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::base::log::{Failure, LogLevel};
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
-use crate::options::given;
 use crate::options::types::{Options, OptionsSituation, SITUATION_COUNT};
+use crate::options::values;
 use crate::packet::verdict::Verdict;
 
 /// The most seconds of --stats.
@@ -85,19 +85,19 @@ fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
 }
 
 /// The values of --default and --malformed, which `explain` takes too.
-pub fn decision(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     let (names, expected) = (&DEFAULT_NAMES, "accept or drop");
-    given::choice(given, A::Default, names, expected, &mut o.default_verdict)?;
+    values::choice(values, A::Default, names, expected, &mut o.default_verdict)?;
     let (names, expected) = (&MALFORMED_NAMES, "fail or policy");
     let malformed = &mut o.malformed_by_policy;
-    given::choice(given, A::Malformed, names, expected, malformed)
+    values::choice(values, A::Malformed, names, expected, malformed)
 }
 
 /// --fail.
-pub fn fail(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Fail;
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
     if let Some(open) = named(value, &MODE_NAMES) {
@@ -109,9 +109,9 @@ pub fn fail(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
         let expected = "open or closed, or a list like overload=open,crash=closed of \
                         overload, stall, crash, malformed and truncated";
         let (situation, open) =
-            read_mode(item).ok_or_else(|| given::fail(option, value, expected))?;
+            read_mode(item).ok_or_else(|| values::fail(option, value, expected))?;
         if std::mem::replace(&mut seen[situation as usize], true) {
-            return Err(given::usage(format!(
+            return Err(values::usage(format!(
                 "--fail \"{}\": {} is there twice: leave one out",
                 arguments::quote(value),
                 situation_name(situation)
@@ -122,15 +122,15 @@ pub fn fail(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_deadline(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+fn check_deadline(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Deadline;
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let read = given::read_number(value, DEADLINE_MS_MAX);
+    let read = values::read_number(value, DEADLINE_MS_MAX);
     o.deadline_ms = read
         .filter(|read| *read == 0 || *read >= DEADLINE_MS_MIN)
-        .ok_or_else(|| given::fail(option, value, "0 or a whole number from 10 to 60000"))?;
+        .ok_or_else(|| values::fail(option, value, "0 or a whole number from 10 to 60000"))?;
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn is_endpoint(text: &str) -> bool {
     let Some((address, port)) = text.rsplit_once(':') else {
         return false;
     };
-    let port = given::read_number(port.as_bytes(), u16::MAX.into());
+    let port = values::read_number(port.as_bytes(), u16::MAX.into());
     let address_is_good = match address.strip_prefix('[') {
         Some(ipv6) => ipv6
             .strip_suffix(']')
@@ -149,28 +149,28 @@ fn is_endpoint(text: &str) -> bool {
     address_is_good && port.is_some_and(|port| port > 0)
 }
 
-fn check_metrics(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+fn check_metrics(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Metrics;
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
     let expected = "an address with a port, like 127.0.0.1:9630 or [::1]:9630";
     let text = String::from_utf8(value.to_vec()).ok();
     let endpoint = text.filter(|text| is_endpoint(text));
-    o.metrics = Some(endpoint.ok_or_else(|| given::fail(option, value, expected))?);
+    o.metrics = Some(endpoint.ok_or_else(|| values::fail(option, value, expected))?);
     Ok(())
 }
 
-fn check_events(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Events;
     let expected = "a file, - or unix:PATH of at most 107 bytes";
-    o.events = given::text(given, option, PATH_BYTES_MAX, expected)?;
+    o.events = values::text(values, option, PATH_BYTES_MAX, expected)?;
     let Some(events) = &o.events else {
         return Ok(());
     };
     match events.strip_prefix(UNIX_PREFIX) {
         Some(path) if path.is_empty() || path.len() > SOCKET_BYTES_MAX => {
-            Err(given::fail(option, events.as_bytes(), expected))
+            Err(values::fail(option, events.as_bytes(), expected))
         }
         _ => Ok(()),
     }
@@ -186,60 +186,60 @@ fn read_mode_bits(text: &[u8]) -> Option<u32> {
     })
 }
 
-fn check_mode(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+fn check_mode(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::ControlMode;
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
     o.control_mode = read_mode_bits(value)
         .filter(|mode| *mode <= MODE_MAX)
-        .ok_or_else(|| given::fail(option, value, "an octal mode from 0 to 0777"))?;
+        .ok_or_else(|| values::fail(option, value, "an octal mode from 0 to 0777"))?;
     Ok(())
 }
 
-fn check_owner(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+fn check_owner(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::ControlOwner;
     let expected = "USER or USER:GROUP";
-    o.control_owner = given::text(given, option, USER_BYTES_MAX, expected)?;
+    o.control_owner = values::text(values, option, USER_BYTES_MAX, expected)?;
     let Some(owner) = &o.control_owner else {
         return Ok(());
     };
     match owner.split_once(':') {
         Some((user, group)) if user.is_empty() || group.is_empty() || group.contains(':') => {
-            Err(given::fail(option, owner.as_bytes(), expected))
+            Err(values::fail(option, owner.as_bytes(), expected))
         }
         _ => Ok(()),
     }
 }
 
 /// The values of --deadline to --sandbox.
-pub fn values(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     let socket = "a path of 1 to 107 bytes";
-    check_deadline(given, o)?;
-    given::number(given, A::Stats, 1, STATS_SECONDS_MAX, &mut o.stats_s)?;
-    o.json = arguments::value(given, A::Json).is_some();
-    check_metrics(given, o)?;
-    check_events(given, o)?;
+    check_deadline(values, o)?;
+    values::number(values, A::Stats, 1, STATS_SECONDS_MAX, &mut o.stats_s)?;
+    o.json = arguments::value(values, A::Json).is_some();
+    check_metrics(values, o)?;
+    check_events(values, o)?;
     let rate = &mut o.events_rate;
-    given::number(given, A::EventsRate, 1, EVENTS_RATE_MAX, rate)?;
+    values::number(values, A::EventsRate, 1, EVENTS_RATE_MAX, rate)?;
     let (names, expected) = (&LEVEL_NAMES, "error, warning, info or debug");
-    given::choice(given, A::LogLevel, names, expected, &mut o.log_level)?;
-    o.control = given::text(given, A::Control, SOCKET_BYTES_MAX, socket)?;
-    check_mode(given, o)?;
-    check_owner(given, o)?;
-    o.take_over = given::text(given, A::TakeOver, SOCKET_BYTES_MAX, socket)?;
-    o.user = given::text(given, A::User, USER_BYTES_MAX, "a user's name")?;
+    values::choice(values, A::LogLevel, names, expected, &mut o.log_level)?;
+    o.control = values::text(values, A::Control, SOCKET_BYTES_MAX, socket)?;
+    check_mode(values, o)?;
+    check_owner(values, o)?;
+    o.take_over = values::text(values, A::TakeOver, SOCKET_BYTES_MAX, socket)?;
+    o.user = values::text(values, A::User, USER_BYTES_MAX, "a user's name")?;
     let (names, expected) = (&SANDBOX_NAMES, "on or off");
-    given::choice(given, A::Sandbox, names, expected, &mut o.sandbox)
+    values::choice(values, A::Sandbox, names, expected, &mut o.sandbox)
 }
 
 /// Looks for what the profile paper does without: it is the published program.
-pub fn paper(given: &Arguments) -> Result<(), Failure> {
+pub fn paper(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for option in [A::Metrics, A::Events, A::Control, A::TakeOver] {
-        if arguments::value(given, option).is_some() {
-            return Err(given::usage(format!(
+        if arguments::value(values, option).is_some() {
+            return Err(values::usage(format!(
                 "--profile paper does without --{}: leave it out or use --profile fast",
                 arguments::name(option)
             )));
@@ -249,17 +249,17 @@ pub fn paper(given: &Arguments) -> Result<(), Failure> {
 }
 
 /// Looks for what has no meaning without another option.
-pub fn alone(given: &Arguments) -> Result<(), Failure> {
+pub fn alone(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for (option, needed) in [
         (A::EventsRate, A::Events),
         (A::ControlMode, A::Control),
         (A::ControlOwner, A::Control),
     ] {
-        let is_given = |option| arguments::value(given, option).is_some();
+        let is_given = |option| arguments::value(values, option).is_some();
         if is_given(option) && !is_given(needed) {
             let needed = format!("--{}", arguments::name(needed));
-            return Err(given::fail_without(option, &needed, &needed));
+            return Err(values::fail_without(option, &needed, &needed));
         }
     }
     Ok(())

@@ -4,10 +4,10 @@
 pub mod arguments;
 pub mod daemon;
 pub mod explain;
-pub mod given;
 #[allow(clippy::module_inception)]
 mod options;
 pub mod types;
+pub mod values;
 
 pub use options::*;
 pub use types::*;

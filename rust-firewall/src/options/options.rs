@@ -14,10 +14,10 @@ use crate::options::arguments::{
 };
 use crate::options::daemon;
 use crate::options::explain;
-use crate::options::given;
 use crate::options::types::{
     Options, OptionsConntrack, OptionsExplain, OptionsProfile, OptionsSituation, SITUATION_COUNT,
 };
+use crate::options::values;
 use crate::packet;
 use crate::packet::verdict::{self, Verdict};
 use crate::policy::requirement::Requirement;
@@ -91,9 +91,9 @@ pub fn conntrack_name(conntrack: OptionsConntrack) -> &'static str {
 /// The first and the last queue of "N" or "N:M".
 fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
-    let first = given::read_number(numbers.next()?, u16::MAX.into())?;
+    let first = values::read_number(numbers.next()?, u16::MAX.into())?;
     let last = match numbers.next() {
-        Some(last) => given::read_number(last, u16::MAX.into())?,
+        Some(last) => values::read_number(last, u16::MAX.into())?,
         None => first,
     };
     if last < first || last - first >= QUEUES_MAX {
@@ -102,13 +102,13 @@ fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     Some((u16::try_from(first).ok()?, u16::try_from(last).ok()?))
 }
 
-fn check_queue(given: &Arguments, options: &mut Options) -> Result<(), Failure> {
-    let Some(value) = arguments::value(given, ArgumentsOption::Queue) else {
+fn check_queue(values: &Arguments, options: &mut Options) -> Result<(), Failure> {
+    let Some(value) = arguments::value(values, ArgumentsOption::Queue) else {
         return Ok(());
     };
     let expected = "N or N:M, 0 <= N <= M <= 65535, at most 256 queues";
     (options.queue_first, options.queue_last) =
-        read_queues(value).ok_or_else(|| given::fail(ArgumentsOption::Queue, value, expected))?;
+        read_queues(value).ok_or_else(|| values::fail(ArgumentsOption::Queue, value, expected))?;
     Ok(())
 }
 
@@ -122,7 +122,7 @@ fn profile(profile: OptionsProfile) -> Options {
         copy_bytes: packet::COPY_BYTES,
         batch: 64,
         receive_buffer: 67108864,
-        receive_buffer_given: false,
+        receive_buffer_asked: false,
         queue_length: 131072,
         gso: true,
         spin_us: 50,
@@ -167,26 +167,26 @@ fn profile(profile: OptionsProfile) -> Options {
 }
 
 fn fail_fixed(option: ArgumentsOption) -> Failure {
-    given::usage(format!(
+    values::usage(format!(
         "--profile paper fixes --{}: leave it out or use --profile fast",
         arguments::name(option)
     ))
 }
 
 fn fail_accepting(option: ArgumentsOption) -> Failure {
-    given::usage(format!(
+    values::usage(format!(
         "--profile paper accepts every packet: leave --{} out or use --profile fast",
         arguments::name(option)
     ))
 }
 
 /// What the profile paper doesn't allow.
-fn check_paper(given: &Arguments, options: &Options) -> Result<(), Failure> {
+fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.batch != 1 {
         return Err(fail_fixed(ArgumentsOption::Batch));
     }
     for option in [ArgumentsOption::Spin, ArgumentsOption::Coalesce] {
-        if arguments::value(given, option).is_some() {
+        if arguments::value(values, option).is_some() {
             return Err(fail_fixed(option));
         }
     }
@@ -196,93 +196,93 @@ fn check_paper(given: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.default_verdict != Verdict::Accept {
         return Err(fail_accepting(ArgumentsOption::Default));
     }
-    daemon::paper(given)
+    daemon::paper(values)
 }
 
 /// The profile whose values options that weren't given have; a wrong name is found by check_values.
-fn profile_of(given: &Arguments) -> OptionsProfile {
-    match arguments::value(given, ArgumentsOption::Profile) {
+fn profile_of(values: &Arguments) -> OptionsProfile {
+    match arguments::value(values, ArgumentsOption::Profile) {
         Some(b"paper") => OptionsProfile::Paper,
         _ => OptionsProfile::Fast,
     }
 }
 
 /// What has no meaning without --policy.
-fn check_policy(given: &Arguments, options: &Options) -> Result<(), Failure> {
+fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.policy.is_some() {
         return Ok(());
     }
     for option in [ArgumentsOption::Malformed, ArgumentsOption::Conntrack] {
-        if arguments::value(given, option).is_some() {
-            return Err(given::fail_without(option, "a policy", "--policy"));
+        if arguments::value(values, option).is_some() {
+            return Err(values::fail_without(option, "a policy", "--policy"));
         }
     }
     Ok(())
 }
 
 /// The values of a command line without a command, in the order of the help text.
-fn check_run(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
+fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     let number =
-        |option, min, max, number: &mut u32| given::number(given, option, min, max, number);
-    check_queue(given, o)?;
-    o.pin = arguments::value(given, A::Pin).is_some();
+        |option, min, max, number: &mut u32| values::number(values, option, min, max, number);
+    check_queue(values, o)?;
+    o.pin = arguments::value(values, A::Pin).is_some();
     let expected = "classic, mnl or raw";
-    given::choice(given, A::Backend, &BACKEND_NAMES, expected, &mut o.backend)?;
+    values::choice(values, A::Backend, &BACKEND_NAMES, expected, &mut o.backend)?;
     let expected = "fast or paper";
-    given::choice(given, A::Profile, &PROFILE_NAMES, expected, &mut o.profile)?;
+    values::choice(values, A::Profile, &PROFILE_NAMES, expected, &mut o.profile)?;
     number(A::CopyBytes, 0, u16::MAX.into(), &mut o.copy_bytes)?;
     number(A::Batch, 1, verdict::PACKETS_MAX as u32, &mut o.batch)?;
     let most = i32::MAX as u32 / 2;
     number(A::ReceiveBuffer, 0, most, &mut o.receive_buffer)?;
-    o.receive_buffer_given = arguments::value(given, A::ReceiveBuffer).is_some();
+    o.receive_buffer_asked = arguments::value(values, A::ReceiveBuffer).is_some();
     number(A::QueueLength, 1, u32::MAX, &mut o.queue_length)?;
-    given::choice(given, A::Gso, &GSO_NAMES, "on or off", &mut o.gso)?;
+    values::choice(values, A::Gso, &GSO_NAMES, "on or off", &mut o.gso)?;
     number(A::Spin, 0, WAIT_US_MAX, &mut o.spin_us)?;
     number(A::Coalesce, 0, WAIT_US_MAX, &mut o.coalesce_us)?;
-    let path = arguments::value(given, A::Policy).map(given::path);
+    let path = arguments::value(values, A::Policy).map(values::path);
     o.policy = path.transpose()?;
-    daemon::decision(given, o)?;
+    daemon::decision(values, o)?;
     let (names, expected) = (&CONNTRACK_NAMES, "auto, attribute or mark");
-    given::choice(given, A::Conntrack, names, expected, &mut o.conntrack)?;
-    daemon::fail(given, o)?;
-    daemon::values(given, o)?;
+    values::choice(values, A::Conntrack, names, expected, &mut o.conntrack)?;
+    daemon::fail(values, o)?;
+    daemon::values(values, o)?;
     if o.profile == OptionsProfile::Paper {
-        check_paper(given, o)?;
+        check_paper(values, o)?;
     }
-    check_policy(given, o)?;
-    daemon::alone(given)
+    check_policy(values, o)?;
+    daemon::alone(values)
 }
 
 /// The values of `check`.
-fn check_check(given: &Arguments, o: &mut Options) -> Result<(), Failure> {
-    if let [policy] = given.words.as_slice() {
-        o.policy = Some(given::path(policy)?);
+fn check_check(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    if let [policy] = values.words.as_slice() {
+        o.policy = Some(values::path(policy)?);
     }
-    o.print = arguments::value(given, ArgumentsOption::Print).is_some();
+    o.print = arguments::value(values, ArgumentsOption::Print).is_some();
     Ok(())
 }
 
 /// Parses a command line, of which the first argument is the program's name and not looked at.
 pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
-    let given = arguments::parse(arguments)?;
-    match given.text {
+    let values = arguments::parse(arguments)?;
+    match values.text {
         Some(ArgumentsText::Help) => return Ok(OptionsAction::Help),
         Some(ArgumentsText::Version) => return Ok(OptionsAction::Version),
         None => {}
     }
-    let mut options = profile(profile_of(&given));
-    match given.command {
+    let mut options = profile(profile_of(&values));
+    match values.command {
         ArgumentsCommand::Run => {
-            check_run(&given, &mut options)?;
+            check_run(&values, &mut options)?;
             Ok(OptionsAction::Run(options))
         }
         ArgumentsCommand::Check => {
-            check_check(&given, &mut options)?;
+            check_check(&values, &mut options)?;
             Ok(OptionsAction::Check(options))
         }
         ArgumentsCommand::Explain => {
-            explain::values(&given, &mut options)?;
+            explain::values(&values, &mut options)?;
             Ok(OptionsAction::Explain(options))
         }
     }
@@ -293,14 +293,14 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
 pub fn require(options: &Options, requirement: &Requirement) -> Result<(), Failure> {
     let copy_bytes = requirement.copy_bytes;
     if options.copy_bytes < copy_bytes {
-        return Err(given::usage(format!(
+        return Err(values::usage(format!(
             "the policy reads {copy_bytes} bytes of a packet where --copy-bytes gives it {}: \
              ask for {copy_bytes} or leave --copy-bytes out",
             options.copy_bytes
         )));
     }
     if requirement.conntrack_mark && options.conntrack == OptionsConntrack::Mark {
-        return Err(given::usage(
+        return Err(values::usage(
             "the policy uses ct mark, which --conntrack mark does not give: \
              use --conntrack attribute or take ct mark out of the policy"
                 .to_owned(),
@@ -330,7 +330,7 @@ pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) 
             OptionsProfile::Fast => queue::socket::slot_bytes(copied),
         },
         receive_buffer: options.receive_buffer,
-        receive_buffer_required: options.receive_buffer_given,
+        receive_buffer_required: options.receive_buffer_asked,
         queue_length: options.queue_length,
         gso: options.gso,
         fail_open: options.fail_open[OptionsSituation::Overload as usize],

@@ -23,7 +23,7 @@ pub enum OptionsSituation {
     Crash,
     /// The packet's headers are invalid.
     Malformed,
-    /// What the policy reads was cut off.
+    /// Bytes that the policy reads were not copied.
     Truncated,
 }
 
@@ -68,7 +68,7 @@ pub struct Options {
     /// Bytes.
     pub receive_buffer: u32,
     /// On the command line, so a smaller one is a failure.
-    pub receive_buffer_given: bool,
+    pub receive_buffer_asked: bool,
     pub queue_length: u32,
     pub gso: bool,
     /// Without meaning in the profile paper.

@@ -140,7 +140,7 @@ fn parse_tcp(packet: &mut Packet) -> PacketStatus {
         return PacketStatus::TcpShort;
     }
     let Some(tcp) = tcp else {
-        return PacketStatus::Cut;
+        return PacketStatus::BeyondCopy;
     };
     packet.has_tcp_flags = true;
     packet.tcp_flags = tcp[13];
@@ -159,7 +159,7 @@ fn parse_udp(packet: &mut Packet) -> PacketStatus {
         return PacketStatus::UdpShort;
     }
     let Some(udp) = udp else {
-        return PacketStatus::Cut;
+        return PacketStatus::BeyondCopy;
     };
     let length = u32::from(be16(udp[4], udp[5]));
     if length == 0 && available > LENGTH_MAX {
@@ -187,7 +187,7 @@ fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
         return short_status;
     }
     if header_at::<{ ICMP_HEADER_BYTES as usize }>(packet, packet.l4_offset).is_none() {
-        return PacketStatus::Cut;
+        return PacketStatus::BeyondCopy;
     }
     PacketStatus::Ok
 }
@@ -209,7 +209,7 @@ fn parse_other(packet: &Packet) -> PacketStatus {
     let from = packet.bytes.get(packet.l4_offset as usize..);
     match from.and_then(|from| from.get(..bytes)) {
         Some(_) => PacketStatus::Ok,
-        None => PacketStatus::Cut,
+        None => PacketStatus::BeyondCopy,
     }
 }
 
@@ -228,7 +228,7 @@ fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
 /// Notes that the way to the transport header is cut.
 fn cut_headers(packet: &mut Packet) -> PacketStatus {
     packet.headers_beyond = true;
-    PacketStatus::Cut
+    PacketStatus::BeyondCopy
 }
 
 fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
@@ -267,7 +267,7 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
         return PacketStatus::Ok;
     }
     if packet.bytes.get(..header_bytes as usize).is_none() {
-        return PacketStatus::Cut;
+        return PacketStatus::BeyondCopy;
     }
     parse_l4(packet, header_bytes)
 }
@@ -330,7 +330,7 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
         let extension = header_at(packet, *offset);
         // A chain that is cut is cut first: its end isn't known.
         if extension.is_none() && fits(packet, *offset, IPV6_EXTENSION_BYTES) {
-            return PacketStatus::Cut;
+            return PacketStatus::BeyondCopy;
         }
         if extensions == IPV6_EXTENSIONS_MAX {
             return PacketStatus::Ipv6ExtensionLimit;

@@ -16,15 +16,12 @@ use nix::unistd::{
 };
 
 use crate::base::log::{self, failure_set, failure_set_start, Failure, LogExit};
-use crate::options::given;
 use crate::options::Options;
 use crate::policy::Policy;
 use crate::privilege::landlock::landlock;
 use crate::privilege::seccomp::{seccomp, PrivilegeList};
+use crate::privilege::user::{self, PrivilegeUser};
 use crate::ruleset::load::{self, Loaded};
-
-/// Who to be, if root may choose and --user says nothing.
-const USER_OWN: &str = "twinwall";
 
 /// What is kept, and for whom.
 struct Kept<'a> {
@@ -40,14 +37,6 @@ struct Kept<'a> {
     policy: Option<&'a Policy>,
 }
 
-/// Whom root becomes.
-struct KeptUser {
-    uid: Uid,
-    gid: Gid,
-    /// As it is told.
-    name: String,
-}
-
 /// What the parent's end is to do (PR_SET_PDEATHSIG).
 struct PrivilegeEnd {
     parent: Pid,
@@ -60,73 +49,16 @@ pub struct PrivilegeLowered {
     end: PrivilegeEnd,
 }
 
-/// The number of a user or a group.
-fn read_id(text: &str) -> Option<u32> {
-    given::read_number(text.as_bytes(), u32::MAX - 1)
-}
-
-/// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the
-/// same number.
-fn take_numbers(text: &str) -> Option<KeptUser> {
-    let (uid, gid) = match text.split_once(':') {
-        Some((uid, gid)) => (read_id(uid)?, read_id(gid)?),
-        None => {
-            let uid = read_id(text)?;
-            let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
-            (uid, known.map_or(uid, |user| user.gid.as_raw()))
-        }
-    };
-    Some(KeptUser {
-        uid: Uid::from_raw(uid),
-        gid: Gid::from_raw(gid),
-        name: text.to_owned(),
-    })
-}
-
-/// The user to become.
-fn find_user(name: Option<&str>) -> Result<KeptUser, Failure> {
-    let known = User::from_name(name.unwrap_or(USER_OWN)).ok().flatten();
-    if let Some(user) = known {
-        return Ok(KeptUser {
-            uid: user.uid,
-            gid: user.gid,
-            name: user.name,
-        });
-    }
-    let Some(name) = name else {
-        return Err(failure_set(
-            LogExit::Usage,
-            format_args!(
-                "there is no user \"{USER_OWN}\" for the firewall to become: make it (in a checkout \
-                 sudo make user; the packages do by systemd-sysusers), or choose another with --user \
-                 NAME"
-            ),
-        ));
-    };
-    take_numbers(name).ok_or_else(|| {
-        failure_set(
-            LogExit::Usage,
-            format_args!("there is no user \"{name}\": choose another with --user"),
-        )
-    })
-}
-
-/// The user and group that root's firewall becomes; none if there is no such user.
-pub fn user(options: &Options) -> Option<(Uid, Gid)> {
-    let user = find_user(options.user.as_deref()).ok()?;
-    Some((user.uid, user.gid))
-}
-
 /// Looks whether there is the user that `drop` will become, before anything else is done.
 pub fn check(options: &Options) -> Result<(), Failure> {
     match geteuid().is_root() {
-        true => find_user(options.user.as_deref()).map(|_| ()),
+        true => user::find(options.user.as_deref()).map(|_| ()),
         false => Ok(()),
     }
 }
 
 /// A failure to become a user.
-fn fail_become(user: &KeptUser) -> Failure {
+fn fail_become(user: &PrivilegeUser) -> Failure {
     let name = &user.name;
     failure_set(
         LogExit::Capability,
@@ -156,8 +88,8 @@ fn restore_parents_end(end: &PrivilegeEnd) {
 /// as its user, without any capability. For the only thread there is.
 pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
     let user = match geteuid().is_root() {
-        true => find_user(options.user.as_deref())?,
-        false => KeptUser {
+        true => user::find(options.user.as_deref())?,
+        false => PrivilegeUser {
             uid: geteuid(),
             gid: getegid(),
             name: String::new(),
@@ -223,14 +155,14 @@ fn set_capabilities(chosen: &CapsHashSet) -> Result<(), CapsError> {
     caps::clear(None, CapSet::Ambient)
 }
 
-fn change_ids(user: &KeptUser) -> nix::Result<()> {
+fn change_ids(user: &PrivilegeUser) -> nix::Result<()> {
     setresgid(user.gid, user.gid, user.gid)?;
     setgroups(&[])?;
     setresuid(user.uid, user.uid, user.uid)
 }
 
 /// Becomes the user, with the capabilities that were chosen.
-fn become_user(user: &KeptUser, kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
+fn become_user(user: &PrivilegeUser, kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     let change = || -> Result<(), CapsError> {
         if kept.sandbox {
             caps::clear(None, CapSet::Bounding)?;
@@ -260,7 +192,7 @@ fn stay(kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
 fn change_rights(kept: &Kept) -> Result<(), Failure> {
     let end = parents_end();
     let user = match geteuid().is_root() {
-        true => Some(find_user(kept.user)?),
+        true => Some(user::find(kept.user)?),
         false => None,
     };
     let chosen =

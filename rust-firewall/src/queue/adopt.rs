@@ -33,7 +33,7 @@ const MESSAGE_BYTES: u64 = 256;
 
 /// What a process asked of the kernel for a queue that it gives to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueGiven {
+pub struct QueueHandover {
     pub copy_bytes: u32,
     /// NFQA_CFG_F_*.
     pub flags: u32,
@@ -93,9 +93,9 @@ fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
 }
 
 /// Our settings with slots that hold what waits, too. (The kernel copies fewer than 64 KiB.)
-fn widen(settings: &QueueSettings, given: &QueueGiven) -> QueueSettings {
-    let payload = given.copy_bytes.min(u16::MAX.into());
-    let conntrack = match given.flags & NFQA_CFG_F_CONNTRACK {
+fn widen(settings: &QueueSettings, handover: &QueueHandover) -> QueueSettings {
+    let payload = handover.copy_bytes.min(u16::MAX.into());
+    let conntrack = match handover.flags & NFQA_CFG_F_CONNTRACK {
         0 => 0,
         _ => CONNTRACK_BYTES as u32,
     };
@@ -108,22 +108,26 @@ fn widen(settings: &QueueSettings, given: &QueueGiven) -> QueueSettings {
 }
 
 /// Whether packets that wait lack something that we ask for.
-fn is_less(given: &QueueGiven, copy_bytes: u32, flags: u32) -> bool {
-    let more = flags & !given.flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
-    given.copy_bytes < copy_bytes || more != 0
+fn is_less(handover: &QueueHandover, copy_bytes: u32, flags: u32) -> bool {
+    let more = flags & !handover.flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
+    handover.copy_bytes < copy_bytes || more != 0
 }
 
 /// Makes a queue of a socket that another process has bound. Nothing that the kernel does changes
 /// but the receive buffer, which may grow, so that the other process can still go on with it.
 /// fd is closed after a failure, without unbinding.
-pub fn adopt(settings: &QueueSettings, given: &QueueGiven, fd: OwnedFd) -> Result<Queue, Failure> {
-    let mut queue = queue::prepare(&widen(settings, given))?;
+pub fn adopt(
+    settings: &QueueSettings,
+    handover: &QueueHandover,
+    fd: OwnedFd,
+) -> Result<Queue, Failure> {
+    let mut queue = queue::prepare(&widen(settings, handover))?;
     let flags = queue::probe(settings)?;
     take_socket(&mut queue, fd)?;
     grow_buffer(&mut queue)?;
     queue.flags = flags;
     queue.handed = true;
-    queue.refresh = is_less(given, settings.copy_bytes, flags);
+    queue.refresh = is_less(handover, settings.copy_bytes, flags);
     Ok(queue)
 }
 

@@ -237,7 +237,7 @@ fn set_mode(queue: *mut nfq_q_handle, copy_bytes: u32, overruns: &mut u32) -> c_
     // SAFETY: request gives a queue that bind_queue made.
     let result = unsafe { nfq_set_mode(queue, mode as u8, copy_bytes) };
     if result < 0 && Errno::last() == Errno::ENOBUFS {
-        // As in frame::await_answer: only packets can have filled the buffer, so the request was
+        // As in frame::await_ack: only packets can have filled the buffer, so the request was
         // taken.
         *overruns += 1;
         return 0;
@@ -287,7 +287,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
 ///
 /// # Safety
 /// `handle` is a queue that `bind_queue` made and `Unbind` has not ended.
-unsafe fn answer_run(handle: *mut nfq_q_handle, run: &VerdictRun) -> c_int {
+unsafe fn send_run(handle: *mut nfq_q_handle, run: &VerdictRun) -> c_int {
     // SAFETY: by the function's own condition; no data is given with a verdict.
     unsafe {
         match (run.count > 1, run.has_mark) {
@@ -318,7 +318,7 @@ pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     }
     loop {
         // SAFETY: the handle is not null (above), so it is between BIND and UNBIND.
-        match Errno::result(unsafe { answer_run(library.queue, run) }) {
+        match Errno::result(unsafe { send_run(library.queue, run) }) {
             Err(Errno::EINTR) => {}
             answered => return answered.map(|_| 1),
         }

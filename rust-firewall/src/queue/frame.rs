@@ -105,7 +105,7 @@ pub fn tells_of_packet(bytes: &[u8]) -> bool {
 
 /// For backends that wait for acknowledgements themselves: receives until the last request is
 /// answered. Fails with the errno of the answer, or ETIMEDOUT.
-pub fn await_answer(queue: &mut Queue) -> Result<(), Errno> {
+pub fn await_ack(queue: &mut Queue) -> Result<(), Errno> {
     let count = match socket::receive(&mut queue.socket, true) {
         Err(Errno::ENOBUFS) => {
             // Only packets can have filled the buffer, and they flow only once `Mode` was taken.

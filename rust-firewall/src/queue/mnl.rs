@@ -280,7 +280,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     send(queue, buffer.0.get(..length).unwrap_or_default())?;
     match request {
         QueueRequest::Unbind => Ok(()),
-        _ => frame::await_answer(queue),
+        _ => frame::await_ack(queue),
     }
 }
 

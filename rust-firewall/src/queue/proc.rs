@@ -136,11 +136,11 @@ fn errno_of(error: io::Error) -> Errno {
 }
 
 /// The descriptor that GIVEN names, if it is one of QUEUES.
-fn open_given() -> Option<File> {
+fn open_inherited() -> Option<File> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
     // SAFETY: it is duplicated only, which fails for a number that is no descriptor.
-    let given = unsafe { BorrowedFd::borrow_raw(number) };
-    let own = given.try_clone_to_owned().ok()?;
+    let granted = unsafe { BorrowedFd::borrow_raw(number) };
+    let own = granted.try_clone_to_owned().ok()?;
     let name = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd())).ok()?;
     let is_queues = name.starts_with("/proc") && name.file_name() == Path::new(QUEUES).file_name();
     is_queues.then(|| File::from(own))
@@ -150,8 +150,8 @@ fn open_given() -> Option<File> {
 /// program may have opened it, as GIVEN tells.
 pub fn open() -> Result<(), Errno> {
     if QUEUES_FILE.get().is_none() {
-        let given = open_given().map(Ok);
-        let file = given.unwrap_or_else(|| File::open(QUEUES).map_err(errno_of))?;
+        let granted = open_inherited().map(Ok);
+        let file = granted.unwrap_or_else(|| File::open(QUEUES).map_err(errno_of))?;
         let _ = QUEUES_FILE.set(file); // another thread's is as good
     }
     Ok(())

@@ -145,23 +145,23 @@ fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
 /// Asks for the receive buffer, and tells if it is not what it should be.
 pub fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
     let wanted = queue.settings.receive_buffer;
-    let given = queue::socket::set_buffer(&queue.socket, wanted)
+    let granted = queue::socket::set_buffer(&queue.socket, wanted)
         .map_err(|error| failure_set_start("setsockopt(SO_RCVBUF)", error))?;
-    queue.receive_buffer = given;
-    if given >= wanted {
+    queue.receive_buffer = granted;
+    if granted >= wanted {
         return Ok(());
     }
     if queue.settings.receive_buffer_required {
         return Err(failure_set(
             LogExit::Buffer,
             format_args!(
-                "the kernel gives a receive buffer of {given} bytes where --receive-buffer asks \
+                "the kernel gives a receive buffer of {granted} bytes where --receive-buffer asks \
                  for {wanted}: raise net.core.rmem_max or ask for less"
             ),
         ));
     }
     warn(format_args!(
-        "the receive buffer is {given} of {wanted} bytes: raise net.core.rmem_max, \
+        "the receive buffer is {granted} of {wanted} bytes: raise net.core.rmem_max, \
          or losses come earlier"
     ));
     Ok(())

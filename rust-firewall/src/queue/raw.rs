@@ -276,7 +276,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     );
     send_whole(queue, buffer.get(..length).unwrap_or_default())?;
     if acknowledged {
-        frame::await_answer(queue)?;
+        frame::await_ack(queue)?;
     }
     Ok(())
 }

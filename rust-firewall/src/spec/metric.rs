@@ -22,11 +22,11 @@ pub enum Metric {
     ReceivedPackets,
     /// Bytes of the packets received.
     ReceivedBytes,
-    /// Packets with a header behind the copied bytes.
-    CutPackets,
+    /// Packets with a header beyond the copied bytes.
+    BeyondCopyPackets,
     /// Messages that the receive slot was too small for.
     TruncatedPackets,
-    /// Packets cut before what the policy reads.
+    /// Packets whose bytes that the policy reads were not copied.
     UndecidablePackets,
     /// Packets without a connection state where the policy asks for it.
     WithoutCtStatePackets,
@@ -58,8 +58,8 @@ pub enum Metric {
     QueueLostPackets,
     /// Malformed packets, by reason.
     MalformedPackets,
-    /// Answers to rejected packets, by what became of them.
-    Answers,
+    /// Replies to rejected packets, by what became of them.
+    Replies,
     /// Number of the policy, which counts up from 1.
     PolicyGeneration,
     /// UNIX time at which the policy was loaded.
@@ -148,10 +148,10 @@ static FAMILIES: [Family; 34] = [
         kernel: false,
     },
     Family {
-        name: "cut_packets",
+        name: "beyond_copy_packets",
         unit: None,
         kind: MetricType::Counter,
-        help: "Packets with a header behind the copied bytes",
+        help: "Packets with a header beyond the copied bytes",
         labels: &["queue"],
         kernel: false,
     },
@@ -167,7 +167,7 @@ static FAMILIES: [Family; 34] = [
         name: "undecidable_packets",
         unit: None,
         kind: MetricType::Counter,
-        help: "Packets cut before what the policy reads",
+        help: "Packets whose bytes that the policy reads were not copied",
         labels: &["queue"],
         kernel: false,
     },
@@ -292,10 +292,10 @@ static FAMILIES: [Family; 34] = [
         kernel: false,
     },
     Family {
-        name: "answers",
+        name: "replies",
         unit: None,
         kind: MetricType::Counter,
-        help: "Answers to rejected packets, by what became of them",
+        help: "Replies to rejected packets, by what became of them",
         labels: &["queue", "result"],
         kernel: false,
     },

@@ -3,6 +3,7 @@
 
 pub mod count;
 pub mod field;
+#[cfg(feature = "daemon")]
 pub mod metric;
 pub mod refused;
 pub mod status;

@@ -7,8 +7,8 @@
 pub enum PacketStatus {
     /// Every header was read.
     Ok,
-    /// A header, of whatever protocol, lies behind the copied bytes.
-    Cut,
+    /// A header, of whatever protocol, lies beyond the copied bytes.
+    BeyondCopy,
     /// The packet has no bytes.
     Empty,
     /// The first four bits are neither 4 nor 6.
@@ -50,7 +50,7 @@ pub const STATUS_COUNT: usize = PacketStatus::Icmpv6Short as usize + 1;
 /// All of them in order, with their names in reports.
 pub const STATUSES: [(PacketStatus, &str); STATUS_COUNT] = [
     (PacketStatus::Ok, "ok"),
-    (PacketStatus::Cut, "cut"),
+    (PacketStatus::BeyondCopy, "beyond-copy"),
     (PacketStatus::Empty, "empty"),
     (PacketStatus::Version, "version"),
     (PacketStatus::Ipv4Short, "ipv4-short"),

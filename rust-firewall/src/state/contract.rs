@@ -8,7 +8,7 @@ use crate::options;
 use crate::options::daemon::SITUATION_NAMES;
 use crate::options::{Options, OptionsSituation};
 use crate::queue;
-use crate::state::feed::Feed;
+use crate::state::queue_rules::QueueRules;
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,22 +67,22 @@ fn stall(options: &Options, facts: &ContractFacts) -> String {
 }
 
 /// What happens to packets while nobody owns the queue.
-fn rules(feed: &Feed) -> String {
-    let known = match (feed.plain, feed.bypass) {
+fn rules(queue_rules: &QueueRules) -> String {
+    let known = match (queue_rules.plain, queue_rules.bypass) {
         (true, true) => "rules with a bypass let packets pass, others drop them",
         (true, false) => "the rules drop packets: they have no bypass",
         (false, true) => "packets pass: the rules have a bypass",
-        (false, false) if !feed.unknown.is_empty() => "the rules decide",
+        (false, false) if !queue_rules.unknown.is_empty() => "the rules decide",
         (false, false) => "the rules decide, of which there is none for this queue yet",
     };
-    match feed.unknown.as_str() {
+    match queue_rules.unknown.as_str() {
         "" => known.to_owned(),
         unknown => format!("{known}, as far as can be known: {unknown}"),
     }
 }
 
-fn crash(options: &Options, feed: &Feed, facts: &ContractFacts) -> String {
-    let left_to_rules = format!("what waits is dropped, then {}", rules(feed));
+fn crash(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) -> String {
+    let left_to_rules = format!("what waits is dropped, then {}", rules(queue_rules));
     match options.fail_open[OptionsSituation::Crash as usize] {
         true if facts.guard => {
             "the guard accepts everything until SIGTERM or the next start".to_owned()
@@ -115,24 +115,24 @@ fn truncated(options: &Options) -> String {
 fn really(
     situation: OptionsSituation,
     options: &Options,
-    feed: &Feed,
+    queue_rules: &QueueRules,
     facts: &ContractFacts,
 ) -> String {
     match situation {
         OptionsSituation::Overload => overload(options, facts),
         OptionsSituation::Stall => stall(options, facts),
-        OptionsSituation::Crash => crash(options, feed, facts),
+        OptionsSituation::Crash => crash(options, queue_rules, facts),
         OptionsSituation::Malformed => malformed(options),
         OptionsSituation::Truncated => truncated(options),
     }
 }
 
 /// Makes the contract. Pure.
-pub fn make(options: &Options, feed: &Feed, facts: &ContractFacts) -> Contract {
+pub fn make(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) -> Contract {
     let row = |(situation, name): &(OptionsSituation, &'static str)| ContractRow {
         situation: name,
         mode: options::daemon::mode_name(options.fail_open[*situation as usize]),
-        really: really(*situation, options, feed, facts),
+        really: really(*situation, options, queue_rules, facts),
     };
     Contract {
         rows: SITUATION_NAMES.iter().map(row).collect(),

@@ -2,12 +2,18 @@
 //! What the firewall knows of itself, and how a policy is exchanged.
 
 pub mod contract;
-pub mod feed;
+pub mod queue_rules;
+#[cfg(feature = "daemon")]
 pub mod reload;
+#[cfg(feature = "daemon")]
 pub mod report;
+#[cfg(feature = "daemon")]
 pub mod report_policy;
+#[cfg(feature = "daemon")]
 pub mod snapshot;
+#[cfg(feature = "daemon")]
 #[allow(clippy::module_inception)]
 mod state;
 
+#[cfg(feature = "daemon")]
 pub use state::*;

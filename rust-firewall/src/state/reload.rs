@@ -13,11 +13,11 @@ use crate::base::log::{self, failure_set, Failure, LogExit};
 use crate::events::{self, EventsFacts, EventsKind};
 use crate::options::OptionsConntrack;
 use crate::policy::requirement::Requirement;
-use crate::ruleset::carry::{self, Carry};
 use crate::ruleset::load::{self, Loaded};
+use crate::ruleset::migration::{self, Migration};
 use crate::ruleset::tally;
 use crate::state::{self, State};
-use crate::worker::ask;
+use crate::worker::evaluate;
 use crate::worker::wait;
 use crate::worker::workers;
 
@@ -84,17 +84,17 @@ fn load_next(state: &State) -> Result<Loaded, Failure> {
 }
 
 /// Has all workers ask the next policy, and counters go on.
-fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, carry: &Carry) {
+fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, migration: &Migration) {
     events::policy(&state.events, next.generation, next);
     let mut inner = state::lock(state);
     let workers = inner.workers.all.len();
-    let sources = (0..workers).map(|_| ask::source_make(next)).collect();
+    let sources = (0..workers).map(|_| evaluate::source_make(next)).collect();
     let mut tally = tally::make(old);
     // Nobody counts for the old policy any more: what it counted goes over whole.
-    for source in workers::turn(&mut inner.workers, sources) {
+    for source in workers::swap(&mut inner.workers, sources) {
         tally::add(&mut tally, &source.counters);
     }
-    carry::end(carry, &tally.counters, &tally.logged, next);
+    migration::end(migration, &tally.counters, &tally.logged, next);
     inner.loaded = Some(Arc::clone(next));
     inner.reload_error = None;
 }
@@ -120,15 +120,15 @@ fn exchange(state: &State) -> Result<ReloadResult, Failure> {
     let Some(old) = state::lock(state).loaded.clone() else {
         return Err(failure_set(LogExit::Usage, "")); // can't be: load_next looked
     };
-    let carry = carry::begin(&old, &mut next, wait::clock());
+    let migration = migration::begin(&old, &mut next, wait::clock());
     let next = Arc::new(next);
-    swap(state, &old, &next, &carry);
+    swap(state, &old, &next, &migration);
     let result = ReloadResult {
         generation: next.generation,
         rules: next.compiled.rules.len() as u32,
-        kept: carry.kept,
-        added: carry.added,
-        removed: carry.removed,
+        kept: migration.kept,
+        added: migration.added,
+        removed: migration.removed,
         milliseconds: (wait::clock() - began_ns) / NS_PER_MS,
     };
     events::drain(&state.events); // after which no event tells of the old policy

@@ -115,8 +115,8 @@ fn print_ledger(out: &mut String, ledger: &Ledger) {
     print_malformed(out, stats);
     let _ = writeln!(
         out,
-        "  cut {}, truncated {}, without id {}, gaps {}, overruns {}, send retries {}, stalled {}",
-        stats.cut,
+        "  beyond copy {}, truncated {}, without id {}, gaps {}, overruns {}, send retries {}, stalled {}",
+        stats.beyond_copy,
         stats.truncated,
         stats.without_id,
         stats.gaps,
@@ -266,7 +266,7 @@ struct QueueObject<'a> {
     refused: u64,
     #[serde(serialize_with = "malformed_object")]
     malformed: &'a Stats,
-    cut: u64,
+    beyond_copy: u64,
     truncated: u64,
     without_id: u64,
     gaps: u64,
@@ -289,7 +289,7 @@ fn queue_object(queue: Option<u16>, ledger: &Ledger) -> QueueObject<'_> {
         verdicts: stats,
         refused: stats.refused,
         malformed: stats,
-        cut: stats.cut,
+        beyond_copy: stats.beyond_copy,
         truncated: stats.truncated,
         without_id: stats.without_id,
         gaps: stats.gaps,

@@ -90,10 +90,10 @@ fn print_rules(out: &mut String, tally: &Tally) {
 /// Prints what the policy did in all queues, and the rules that count and log. stats: of all queues
 /// together.
 pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &Tally) {
-    let [sent, not_due, failed] = stats.answers;
+    let [sent, not_due, failed] = stats.replies;
     let _ = writeln!(
         out,
-        "policy {}: undecidable {}, without ct state {}; answers: sent {sent}, not due {not_due}, \
+        "policy {}: undecidable {}, without ct state {}; replies: sent {sent}, not due {not_due}, \
          failed {failed}",
         policy_name(options),
         stats.undecidable,
@@ -148,7 +148,7 @@ pub fn start_object<'a>(options: &'a Options, requirement: &Requirement) -> Star
 }
 
 #[derive(Serialize)]
-struct AnswersObject {
+struct RepliesObject {
     sent: u64,
     not_due: u64,
     failed: u64,
@@ -175,7 +175,7 @@ pub struct LedgerPolicyObject<'a> {
     file: &'a str,
     undecidable: u64,
     without_ct_state: u64,
-    answers: AnswersObject,
+    replies: RepliesObject,
     counters: Vec<CounterObject>,
     logs: Vec<LogObject>,
 }
@@ -211,12 +211,12 @@ pub fn ledger_object<'a>(
     stats: &Stats,
     tally: &Tally,
 ) -> LedgerPolicyObject<'a> {
-    let [sent, not_due, failed] = stats.answers;
+    let [sent, not_due, failed] = stats.replies;
     LedgerPolicyObject {
         file: policy_name(options),
         undecidable: stats.undecidable,
         without_ct_state: stats.without_ct_state,
-        answers: AnswersObject {
+        replies: RepliesObject {
             sent,
             not_due,
             failed,

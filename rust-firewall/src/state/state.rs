@@ -14,7 +14,7 @@ use crate::state::contract::Contract;
 use crate::worker::reject::{self, Reject};
 use crate::worker::tracked::Tracked;
 use crate::worker::workers::{self, Workers};
-use crate::worker::{WorkerGiven, WorkerSetup};
+use crate::worker::{WorkerHandover, WorkerSetup};
 
 pub struct State {
     /// As the policy and the kernel made them.
@@ -58,7 +58,7 @@ pub fn open(
     mut options: Options,
     loaded: Option<Loaded>,
     events: &Arc<Events>,
-    taken: Option<&mut [WorkerGiven]>,
+    taken: Option<&mut [WorkerHandover]>,
 ) -> Result<State, Failure> {
     let started_ms = clock::unix_ms();
     let loaded = loaded.map(Arc::new);

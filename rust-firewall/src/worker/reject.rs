@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! The answers of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
+//! The replies of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
 //! packet is dropped. What is sent, and when nothing is, follows the kernel's nf_reject_ipv4.c,
 //! nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error by RFC 792 and
-//! RFC 4443. The answer comes from the address that the packet was sent to.
+//! RFC 4443. The reply comes from the address that the packet was sent to.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -55,7 +55,7 @@ const ICMPV6_ECHO_REQUEST: u8 = 128;
 /// The codes of `RejectKind::Icmpx` in ICMP and ICMPv6, by ICMPX_* (nft_reject_inet.c).
 const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 
-/// What came of an answer.
+/// What came of an reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectResult {
     Sent,
@@ -95,20 +95,20 @@ fn checksum_of(mut sum: u32) -> u16 {
     !sum as u16
 }
 
-/// The sum of the pseudo header of an answer to a packet with these addresses.
+/// The sum of the pseudo header of an reply to a packet with these addresses.
 fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
     let sum = u32::from(protocol) + length as u32;
     sum_of(addresses.0, sum_of(addresses.1, sum))
 }
 
-/// Overwrites bytes of an answer that is long enough.
-fn put(answer: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(to) = answer.get_mut(at..at + bytes.len()) {
+/// Overwrites bytes of an reply that is long enough.
+fn put(reply: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(to) = reply.get_mut(at..at + bytes.len()) {
         to.copy_from_slice(bytes);
     }
 }
 
-/// Addresses that get no answer, or from which none comes.
+/// Addresses that get no reply, or from which none comes.
 fn is_unicast(address: &[u8]) -> bool {
     if let Ok(address) = <[u8; 4]>::try_from(address) {
         let address = Ipv4Addr::from(address);
@@ -129,13 +129,13 @@ pub fn addresses_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
     }
 }
 
-/// An answer being written: a buffer, and how much of it is.
-struct Answer<'a> {
+/// An reply being written: a buffer, and how much of it is.
+struct Reply<'a> {
     bytes: &'a mut [u8; IPV6_MAX],
     length: usize,
 }
 
-impl Answer<'_> {
+impl Reply<'_> {
     /// Adds bytes; what is too much, which there never is, is left off.
     fn extend(&mut self, bytes: &[u8]) {
         put(self.bytes, self.length, bytes);
@@ -148,33 +148,33 @@ impl Answer<'_> {
     }
 }
 
-/// Writes the IP header of an answer to a packet with these addresses.
+/// Writes the IP header of an reply to a packet with these addresses.
 fn put_ip(
     addresses: (&[u8], &[u8]),
     protocol: u8,
     tos: u8,
     flags: u16,
     payload_bytes: usize,
-    answer: &mut Answer,
+    reply: &mut Reply,
 ) {
     let (source, destination) = addresses;
     if source.len() == 4 {
         let total = (IPV4_HEADER_BYTES + payload_bytes) as u16;
-        answer.extend(&[0x45, tos]);
-        answer.extend(&total.to_be_bytes());
-        answer.extend(&[0, 0]);
-        answer.extend(&flags.to_be_bytes());
-        answer.extend(&[TTL, protocol, 0, 0]);
-        answer.extend(destination);
-        answer.extend(source);
-        let checksum = checksum_of(sum_of(answer.written(0), 0));
-        put(answer.bytes, 10, &checksum.to_be_bytes());
+        reply.extend(&[0x45, tos]);
+        reply.extend(&total.to_be_bytes());
+        reply.extend(&[0, 0]);
+        reply.extend(&flags.to_be_bytes());
+        reply.extend(&[TTL, protocol, 0, 0]);
+        reply.extend(destination);
+        reply.extend(source);
+        let checksum = checksum_of(sum_of(reply.written(0), 0));
+        put(reply.bytes, 10, &checksum.to_be_bytes());
     } else {
-        answer.extend(&[0x60, 0, 0, 0]);
-        answer.extend(&(payload_bytes as u16).to_be_bytes());
-        answer.extend(&[protocol, TTL]);
-        answer.extend(destination);
-        answer.extend(source);
+        reply.extend(&[0x60, 0, 0, 0]);
+        reply.extend(&(payload_bytes as u16).to_be_bytes());
+        reply.extend(&[protocol, TTL]);
+        reply.extend(destination);
+        reply.extend(source);
     }
 }
 
@@ -190,20 +190,13 @@ fn acknowledged(packet: &Packet, tcp: &[u8; TCP_HEADER_BYTES]) -> u32 {
     be32_at(tcp, 4).wrapping_add(flags).wrapping_add(data)
 }
 
-fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), answer: &mut Answer) -> Option<()> {
+fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), reply: &mut Reply) -> Option<()> {
     let tcp = packet.bytes.get(packet.l4_offset as usize..)?;
     let tcp = tcp.first_chunk::<TCP_HEADER_BYTES>()?;
     if packet.protocol != PROTOCOL_TCP || packet.l4_offset == 0 || tcp[13] & TCP_RST != 0 {
         return None;
     }
-    put_ip(
-        addresses,
-        PROTOCOL_TCP,
-        0,
-        IPV4_DF,
-        TCP_HEADER_BYTES,
-        answer,
-    );
+    put_ip(addresses, PROTOCOL_TCP, 0, IPV4_DF, TCP_HEADER_BYTES, reply);
     let mut reset = [0; TCP_HEADER_BYTES];
     put(&mut reset, 0, tcp.get(2..4)?);
     put(&mut reset, 2, tcp.get(..2)?);
@@ -218,11 +211,11 @@ fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), answer: &mut Answer) 
     let sum = pseudo_sum(addresses, PROTOCOL_TCP, TCP_HEADER_BYTES);
     let checksum = checksum_of(sum_of(&reset, sum));
     put(&mut reset, 16, &checksum.to_be_bytes());
-    answer.extend(&reset);
+    reply.extend(&reset);
     Some(())
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing answers those (RFC 1122 section
+/// Whether a packet is an ICMP error, or might be one: nothing replies those (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 fn is_icmp_error(packet: &Packet) -> bool {
     let kind = packet.has_icmp.then_some(packet.icmp_type);
@@ -241,7 +234,7 @@ fn build_unreachable(
     packet: &Packet,
     addresses: (&[u8], &[u8]),
     code: u8,
-    answer: &mut Answer,
+    reply: &mut Reply,
 ) -> Option<()> {
     let is_ipv4 = packet.version == 4;
     let most = match is_ipv4 {
@@ -260,20 +253,20 @@ fn build_unreachable(
         }
         false => (PROTOCOL_ICMPV6, ICMPV6_DST_UNREACH, 0),
     };
-    put_ip(addresses, protocol, tos, 0, length, answer);
-    let begin = answer.length;
-    answer.extend(&[kind, code, 0, 0, 0, 0, 0, 0]);
-    answer.extend(quoted);
+    put_ip(addresses, protocol, tos, 0, length, reply);
+    let begin = reply.length;
+    reply.extend(&[kind, code, 0, 0, 0, 0, 0, 0]);
+    reply.extend(quoted);
     let sum = match is_ipv4 {
         true => 0,
         false => pseudo_sum(addresses, PROTOCOL_ICMPV6, length),
     };
-    let checksum = checksum_of(sum_of(answer.written(begin), sum));
-    put(answer.bytes, begin + 2, &checksum.to_be_bytes());
+    let checksum = checksum_of(sum_of(reply.written(begin), sum));
+    put(reply.bytes, begin + 2, &checksum.to_be_bytes());
     Some(())
 }
 
-/// The code of the ICMP or ICMPv6 error that answers a packet of this version; 0 for a RST.
+/// The code of the ICMP or ICMPv6 error that replies a packet of this version; 0 for a RST.
 pub fn code(how: &PolicyReject, version: u8) -> u8 {
     if how.kind != RejectKind::Icmpx {
         return how.code;
@@ -287,26 +280,26 @@ pub fn code(how: &PolicyReject, version: u8) -> u8 {
     }
 }
 
-/// Writes the answer to a packet, from its IP header on. Pure. Returns how many bytes it has; 0 = none
+/// Writes the reply to a packet, from its IP header on. Pure. Returns how many bytes it has; 0 = none
 /// is due.
 pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) -> usize {
-    let mut answer = Answer { bytes, length: 0 };
-    match build_due(how, packet, &mut answer) {
-        Some(()) => answer.length,
+    let mut reply = Reply { bytes, length: 0 };
+    match build_due(how, packet, &mut reply) {
+        Some(()) => reply.length,
         None => 0,
     }
 }
 
-fn build_due(how: &PolicyReject, packet: &Packet, answer: &mut Answer) -> Option<()> {
+fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {
     let addresses = addresses_of(packet)?;
     if packet.later_fragment || !is_unicast(addresses.0) || !is_unicast(addresses.1) {
         return None;
     }
     match (how.kind, packet.version) {
-        (RejectKind::TcpReset, _) => build_reset(packet, addresses, answer),
+        (RejectKind::TcpReset, _) => build_reset(packet, addresses, reply),
         (RejectKind::Icmp, 4) | (RejectKind::Icmpv6, 6) | (RejectKind::Icmpx, _) => {
             let code = code(how, packet.version);
-            build_unreachable(packet, addresses, code, answer)
+            build_unreachable(packet, addresses, code, reply)
         }
         _ => None,
     }
@@ -344,12 +337,12 @@ fn is_broadcast(reject: &Reject, address: [u8; 4]) -> bool {
     sendto(reject.raw4.as_raw_fd(), &[], &to, flags) == Err(Errno::EACCES)
 }
 
-fn send4(reject: &Reject, answer: &[u8], to: [u8; 4]) -> Result<usize, Errno> {
+fn send4(reject: &Reject, reply: &[u8], to: [u8; 4]) -> Result<usize, Errno> {
     let to = SockaddrIn::from(SocketAddrV4::new(to.into(), 0));
-    sendto(reject.raw4.as_raw_fd(), answer, &to, MsgFlags::MSG_DONTWAIT)
+    sendto(reject.raw4.as_raw_fd(), reply, &to, MsgFlags::MSG_DONTWAIT)
 }
 
-fn send6(reject: &Reject, answer: &[u8], to: [u8; 16], interface: u32) -> Result<usize, Errno> {
+fn send6(reject: &Reject, reply: &[u8], to: [u8; 16], interface: u32) -> Result<usize, Errno> {
     let to = Ipv6Addr::from(to);
     let scope = if to.is_unicast_link_local() {
         interface
@@ -358,21 +351,16 @@ fn send6(reject: &Reject, answer: &[u8], to: [u8; 16], interface: u32) -> Result
     };
     let to = SockaddrIn6::from(SocketAddrV6::new(to, 0, 0, scope));
     let raw6 = reject.raw6.as_ref().ok_or(Errno::EBADF)?;
-    sendto(raw6.as_raw_fd(), answer, &to, MsgFlags::MSG_DONTWAIT)
+    sendto(raw6.as_raw_fd(), reply, &to, MsgFlags::MSG_DONTWAIT)
 }
 
 /// Answers a packet, without blocking.
 /// - packet: as `packet::parse` filled it in; not malformed.
 /// - interface: index of the one that it came in by or goes out by: where a link-local address is.
-pub fn answer(
-    reject: &Reject,
-    how: &PolicyReject,
-    packet: &Packet,
-    interface: u32,
-) -> RejectResult {
+pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u32) -> RejectResult {
     let mut bytes = [0; IPV6_MAX];
     let length = build(how, packet, &mut bytes);
-    let (Some(answer @ [_, ..]), Some((source, destination))) =
+    let (Some(reply @ [_, ..]), Some((source, destination))) =
         (bytes.get(..length), addresses_of(packet))
     else {
         return RejectResult::NotDue;
@@ -381,8 +369,8 @@ pub fn answer(
         return RejectResult::NotDue;
     }
     let sent = match (<[u8; 4]>::try_from(source), <[u8; 16]>::try_from(source)) {
-        (Ok(to), _) => send4(reject, answer, to),
-        (_, Ok(to)) => send6(reject, answer, to, interface),
+        (Ok(to), _) => send4(reject, reply, to),
+        (_, Ok(to)) => send6(reject, reply, to, interface),
         _ => return RejectResult::NotDue,
     };
     match sent {

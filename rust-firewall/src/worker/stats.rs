@@ -39,13 +39,13 @@ pub struct Stats<Word = u64> {
     /// Sum of original_bytes.
     pub bytes: Word,
     pub verdicts: [Word; verdict::COUNT],
-    /// Those of `Ok` and `Cut` stay 0.
+    /// Those of `Ok` and `BeyondCopy` stay 0.
     pub malformed: [Word; packet::STATUS_COUNT],
-    pub cut: Word,
+    pub beyond_copy: Word,
     pub truncated: Word,
     pub overruns: Word,
     pub refused: Word,
-    /// Cut before what the policy reads.
+    /// The bytes that the policy reads were not copied.
     pub undecidable: Word,
     /// Where the policy uses it.
     pub without_ct_state: Word,
@@ -54,7 +54,7 @@ pub struct Stats<Word = u64> {
     /// Calls to send verdicts for which the kernel had no room.
     pub send_retries: Word,
     /// By `RejectResult`.
-    pub answers: [Word; reject::RESULT_COUNT],
+    pub replies: [Word; reject::RESULT_COUNT],
 }
 
 pub type LiveStats = Stats<AtomicU64>;
@@ -72,10 +72,15 @@ impl<Word> Stats<Word> {
             .into_iter()
             .chain(&self.verdicts)
             .chain(&self.malformed)
-            .chain([&self.cut, &self.truncated, &self.overruns, &self.refused])
+            .chain([
+                &self.beyond_copy,
+                &self.truncated,
+                &self.overruns,
+                &self.refused,
+            ])
             .chain([&self.undecidable, &self.without_ct_state])
             .chain([&self.gaps, &self.send_retries])
-            .chain(&self.answers)
+            .chain(&self.replies)
     }
 
     pub fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
@@ -85,14 +90,14 @@ impl<Word> Stats<Word> {
             .chain(&mut self.verdicts)
             .chain(&mut self.malformed)
             .chain([
-                &mut self.cut,
+                &mut self.beyond_copy,
                 &mut self.truncated,
                 &mut self.overruns,
                 &mut self.refused,
             ])
             .chain([&mut self.undecidable, &mut self.without_ct_state])
             .chain([&mut self.gaps, &mut self.send_retries])
-            .chain(&mut self.answers)
+            .chain(&mut self.replies)
     }
 }
 
@@ -112,7 +117,7 @@ pub fn received(live: &LiveStats) -> u64 {
 }
 
 /// Packets answered so far.
-pub fn answered(live: &LiveStats) -> u64 {
+pub fn decided(live: &LiveStats) -> u64 {
     live.verdicts.iter().map(get).sum()
 }
 
@@ -202,10 +207,13 @@ fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     let ahead_before = ahead_of(meant, reading.received_before);
     let known = received + u64::from(kernel.user_drop);
     let missed = u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0);
-    let excused = match reading.unreceived {
-        true => reading.stalled,
-        false => 0,
-    };
+    // A kernel whose table of packets is full (hash insert failed, Linux 6.18.x) drops them with
+    // their id. Its count of full queues is the same, so which of them had one can't be told.
+    let excused = u64::from(kernel.queue_full)
+        + match reading.unreceived {
+            true => reading.stalled,
+            false => 0,
+        };
 
     // A count that is further behind than all we know is no wrap but a defect: shown as it is.
     ledger.offered = known

@@ -23,7 +23,7 @@ pub struct TrackedWatch {
     /// The generation of the policy; 0 = none.
     pub generation: u32,
     /// Packets of all queues, when it looked at this policy first.
-    answered: u64,
+    decided: u64,
     without: u64,
     tracked: Tracked,
 }
@@ -35,13 +35,13 @@ pub fn look(
     watch: &mut TrackedWatch,
     generation: u32,
     asks: bool,
-    answered: u64,
+    decided: u64,
     without: u64,
 ) -> Tracked {
     if watch.generation != generation {
         *watch = TrackedWatch {
             generation,
-            answered,
+            decided,
             without,
             tracked: Tracked::Unknown,
         };
@@ -51,7 +51,7 @@ pub fn look(
     }
     let without = without.wrapping_sub(watch.without);
     // Packets count as without a state before they count as answered.
-    if answered.wrapping_sub(watch.answered) > without {
+    if decided.wrapping_sub(watch.decided) > without {
         watch.tracked = Tracked::Seen;
     } else if without >= PACKETS_LEAST {
         watch.tracked = Tracked::Missing;

@@ -24,10 +24,10 @@ use crate::engine::types::DecideOutcome;
 use crate::options::{self, Options, OptionsProfile, OptionsSituation};
 use crate::packet::verdict::{self, Verdict, VerdictBatch};
 use crate::packet::{self, Packet, PacketStatus};
-use crate::queue::adopt::QueueGiven;
+use crate::queue::adopt::QueueHandover;
 use crate::queue::{self, Queue, QueuePacket, QueueReceived, QueueSettings};
 use crate::ruleset::load::{self, Loaded};
-use crate::worker::ask::{self, Ask, AskSource};
+use crate::worker::evaluate::{self, Evaluation, EvaluationSource};
 use crate::worker::event::{self, EventRing};
 use crate::worker::reject::Reject;
 use crate::worker::stats::{self, Ledger, LiveStats, Stats, StatsReading};
@@ -50,10 +50,10 @@ pub struct Shared {
     stop: AtomicBool,
     /// With stop: the queue stays as it is.
     keep_open: AtomicBool,
-    /// Set by `turn`, cleared when `next` was taken.
-    turn: AtomicBool,
+    /// Set by `swap`, cleared when `next` was taken.
+    swap: AtomicBool,
     /// With turn. Its lock is free whenever the worker takes it.
-    next: Mutex<Option<Arc<AskSource>>>,
+    next: Mutex<Option<Arc<EvaluationSource>>>,
     /// How the thread ended, once it has.
     ended: Mutex<Option<Ended>>,
 }
@@ -62,7 +62,7 @@ pub struct Shared {
 struct Own {
     shared: Arc<Shared>,
     queue: Queue,
-    ask: Ask,
+    evaluation: Evaluation,
     wait: Wait,
     batch: VerdictBatch,
     /// Verdicts of the batch: they count once the kernel has them.
@@ -99,11 +99,11 @@ struct Ended {
 pub struct Worker {
     pub shared: Arc<Shared>,
     /// What another process needs to adopt the queue beside its socket.
-    pub given: QueueGiven,
+    pub handover: QueueHandover,
     /// The queue's socket once more, which is the thread's own.
     socket: OwnedFd,
     /// What the worker asks, as the main thread knows it.
-    pub source: Option<Arc<AskSource>>,
+    pub source: Option<Arc<EvaluationSource>>,
     /// While there is no thread.
     own: Option<Box<Own>>,
     /// While there is a thread to join.
@@ -121,14 +121,14 @@ fn is_stopped(own: &Own) -> bool {
 
 /// Takes another policy, if there is one to take: between two batches, so that each packet is
 /// decided by one alone.
-fn look_for_turn(own: &mut Own) {
-    if !own.shared.turn.load(Ordering::Acquire) {
+fn look_for_swap(own: &mut Own) {
+    if !own.shared.swap.load(Ordering::Acquire) {
         return;
     }
     if let Some(next) = lock(&own.shared.next).take() {
-        own.ask.source = Some(next);
+        own.evaluation.source = Some(next);
     }
-    own.shared.turn.store(false, Ordering::Release);
+    own.shared.swap.store(false, Ordering::Release);
 }
 
 /// The call that ended the loop.
@@ -177,7 +177,7 @@ fn inspect<'a>(
     parsed: &mut Packet<'a>,
 ) -> PacketStatus {
     let stats = &shared.stats;
-    let mut status = PacketStatus::Cut;
+    let mut status = PacketStatus::BeyondCopy;
     if shared.settings.copy_bytes > 0 {
         let payload = queue::payload(queue, packet);
         status = packet::parse(payload, packet.original_bytes, parsed);
@@ -186,8 +186,8 @@ fn inspect<'a>(
         if let Some(counter) = stats.malformed.get(status as usize) {
             stats::add(counter, 1);
         }
-    } else if status == PacketStatus::Cut {
-        stats::add(&stats.cut, 1);
+    } else if status == PacketStatus::BeyondCopy {
+        stats::add(&stats.beyond_copy, 1);
     }
     status
 }
@@ -211,7 +211,7 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     if !packet.truncated {
         status = inspect(&own.shared, &own.queue, packet, &mut parsed);
     }
-    let outcome = ask::packet(&mut own.ask, stats, packet, &parsed, status);
+    let outcome = evaluate::packet(&mut own.evaluation, stats, packet, &parsed, status);
     verdict_of(&outcome)
 }
 
@@ -226,7 +226,7 @@ fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
 
 /// Sends the verdicts, which count as soon as the kernel has them. If it has no room for them now,
 /// they stay in the batch.
-fn send_batch(own: &mut Own) -> Result<(), WorkerError> {
+fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     let stats = &own.shared.stats;
     match queue::verdict(&mut own.queue, &mut own.batch) {
         Err(error) if queue::is_transient(error) => {
@@ -247,7 +247,7 @@ fn send_batch(own: &mut Own) -> Result<(), WorkerError> {
 }
 
 /// Gives a packet its verdict.
-fn answer_packet(own: &mut Own, packet: &QueuePacket) {
+fn give_verdict(own: &mut Own, packet: &QueuePacket) {
     if packet.nameless {
         verdict::batch_skip(&mut own.batch);
         return;
@@ -261,17 +261,17 @@ fn answer_packet(own: &mut Own, packet: &QueuePacket) {
 }
 
 /// Gives every packet its verdict.
-fn answer(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
+fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     verdict::batch_clear(&mut own.batch);
     own.verdicts = [0; verdict::COUNT];
-    if ask::has_policy(&own.ask) {
-        own.ask.now_ns = wait::clock();
+    if evaluate::has_policy(&own.evaluation) {
+        own.evaluation.now_ns = wait::clock();
     }
     for index in 0..packets as usize {
         let Some(packet) = own.queue.packets.get(index).copied() else {
             break; // can't be: the queue said how many there are
         };
-        answer_packet(own, &packet);
+        give_verdict(own, &packet);
     }
     verdict::batch_finish(&mut own.batch);
     own.shared
@@ -280,8 +280,8 @@ fn answer(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     if own.batch.gap_ids > 0 {
         stats::add(&own.shared.stats.gaps, own.batch.gap_ids.into());
     }
-    let result = send_batch(own);
-    event::flush(&mut own.ask.ring);
+    let result = send_verdicts(own);
+    event::flush(&mut own.evaluation.ring);
     result
 }
 
@@ -293,9 +293,9 @@ fn goes_on(own: &Own) -> bool {
 
 /// One turn of a loop: nothing is received as long as verdicts are left to send, so that their order
 /// holds; what then comes waits in the kernel, where the guard sees to it that it doesn't for ever.
-fn turn_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
+fn run_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     if verdict::batch_unsent(&own.batch) {
-        send_batch(own)?;
+        send_verdicts(own)?;
         return Ok(QueueReceived {
             messages: own.shared.settings.batch, // there may be as many
             ..QueueReceived::default()
@@ -303,7 +303,7 @@ fn turn_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     }
     let received = receive(own)?;
     if received.packets > 0 {
-        answer(own, received.packets)?;
+        give_verdicts(own, received.packets)?;
     }
     Ok(received)
 }
@@ -355,8 +355,8 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     let batch = own.shared.settings.batch;
     own.wait = wait::init(batch, own.spin_us, own.coalesce_us, wait::clock());
     while goes_on(own) {
-        look_for_turn(own);
-        let received = turn_once(own)?;
+        look_for_swap(own);
+        let received = run_once(own)?;
         if received.overruns == 0 && !verdict::batch_unsent(&own.batch) {
             let action = wait::next(&mut own.wait, wait::clock(), received.messages);
             rest(own, action)?;
@@ -368,7 +368,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
 /// The loop of --profile paper, which has no policy: never sleeps.
 fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     while goes_on(own) {
-        turn_once(own)?;
+        run_once(own)?;
     }
     Ok(())
 }
@@ -483,7 +483,7 @@ fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
     let most = (ledger.unseen + ledger.stalled).min(length);
     let mut left = most;
     while left > 0 {
-        match turn_once(own) {
+        match run_once(own) {
             Ok(received) if received.messages + received.overruns > 0 => {
                 left = left.saturating_sub(received.messages.into());
             }
@@ -531,9 +531,9 @@ pub fn ledger(worker: &Worker) -> Ledger {
 
 /// A queue that goes from one process to another, and what its worker counted.
 #[derive(Debug, Default)]
-pub struct WorkerGiven {
+pub struct WorkerHandover {
     pub number: u16,
-    pub given: QueueGiven,
+    pub handover: QueueHandover,
     /// The bound netlink socket.
     pub fd: Option<OwnedFd>,
     /// The counters of its worker.
@@ -559,18 +559,18 @@ pub struct WorkerSetup<'a> {
 /// - After a failure everything is closed.
 pub fn open(
     setup: &WorkerSetup,
-    taken: Option<&mut WorkerGiven>,
+    taken: Option<&mut WorkerHandover>,
     index: u16,
 ) -> Result<Worker, Failure> {
     let options = setup.options;
     let requirement = setup.loaded.map(|loaded| load::requirement(loaded));
     let mut settings = options::queue(options, requirement, options.queue_first + index);
-    let source = setup.loaded.map(ask::source_make);
+    let source = setup.loaded.map(evaluate::source_make);
     let ring = (setup.ring)(index);
     let wake_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
         .map_err(|error| failure_set_start("eventfd", error))?;
     let queue = match taken.and_then(|taken| Some((taken.fd.take()?, taken))) {
-        Some((fd, taken)) => queue::adopt::adopt(&settings, &taken.given, fd)?,
+        Some((fd, taken)) => queue::adopt::adopt(&settings, &taken.handover, fd)?,
         None => queue::open(&settings)?,
     };
     let socket = queue::fd(&queue).and_then(|fd| {
@@ -580,7 +580,7 @@ pub fn open(
     let socket = socket.map_err(|error| failure_set_start("fcntl", error))?;
     settings.receive_buffer = queue.receive_buffer;
     settings.gso = queue.flags & NFQA_CFG_F_GSO != 0;
-    let given = QueueGiven {
+    let handover = QueueHandover {
         copy_bytes: settings.copy_bytes,
         flags: queue.flags,
     };
@@ -593,7 +593,7 @@ pub fn open(
         wake_event,
         stop: AtomicBool::new(false),
         keep_open: AtomicBool::new(false),
-        turn: AtomicBool::new(false),
+        swap: AtomicBool::new(false),
         next: Mutex::new(None),
         ended: Mutex::new(None),
     });
@@ -604,7 +604,7 @@ pub fn open(
     let mut own = Own {
         shared: Arc::clone(&shared),
         queue,
-        ask: ask::init(options, source.as_ref(), setup.reject, ring),
+        evaluation: evaluate::init(options, source.as_ref(), setup.reject, ring),
         wait: Wait::default(),
         batch: VerdictBatch::default(),
         verdicts: [0; verdict::COUNT],
@@ -618,7 +618,7 @@ pub fn open(
     verdict::batch_begin(&mut own.batch, gaps);
     Ok(Worker {
         shared,
-        given,
+        handover,
         socket,
         source,
         own: Some(Box::new(own)),
@@ -656,15 +656,15 @@ fn wake(shared: &Shared) {
 }
 
 /// Tells the thread to ask another policy from its next batch on.
-pub fn turn(worker: &Worker, next: &Arc<AskSource>) {
+pub fn swap(worker: &Worker, next: &Arc<EvaluationSource>) {
     *lock(&worker.shared.next) = Some(Arc::clone(next));
-    worker.shared.turn.store(true, Ordering::Release);
+    worker.shared.swap.store(true, Ordering::Release);
     wake(&worker.shared);
 }
 
 /// Whether the thread asks what it was told last, or asks no more.
-pub fn has_turned(worker: &Worker) -> bool {
-    !worker.shared.turn.load(Ordering::Acquire) || has_ended(&worker.shared)
+pub fn has_swapped(worker: &Worker) -> bool {
+    !worker.shared.swap.load(Ordering::Acquire) || has_ended(&worker.shared)
 }
 
 /// Tells the thread to stop: what it has taken is answered first. It unbinds and closes its queue

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::base::log::Failure;
-use crate::worker::ask::AskSource;
+use crate::worker::evaluate::EvaluationSource;
 use crate::worker::stats::Ledger;
-use crate::worker::{self, Worker, WorkerError, WorkerGiven, WorkerSetup};
+use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 
 /// Between looks whether a worker has another policy.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
@@ -22,7 +22,7 @@ pub struct Workers {
 
 /// Opens all queues in order, or takes them over. After a failure all are closed.
 /// - taken: one a worker; none = the queues are opened.
-pub fn open(setup: &WorkerSetup, taken: Option<&mut [WorkerGiven]>) -> Result<Workers, Failure> {
+pub fn open(setup: &WorkerSetup, taken: Option<&mut [WorkerHandover]>) -> Result<Workers, Failure> {
     let mut workers = Workers::default();
     let mut taken = taken.map(|taken| taken.iter_mut());
     for index in 0..=setup.options.queue_last - setup.options.queue_first {
@@ -43,12 +43,15 @@ pub fn start(workers: &mut Workers) -> Result<(), Failure> {
 
 /// Has all workers ask another policy, and waits until they do. sources: one a worker. Returns the
 /// old ones.
-pub fn turn(workers: &mut Workers, sources: Vec<Arc<AskSource>>) -> Vec<Arc<AskSource>> {
+pub fn swap(
+    workers: &mut Workers,
+    sources: Vec<Arc<EvaluationSource>>,
+) -> Vec<Arc<EvaluationSource>> {
     for (worker, source) in workers.all.iter().zip(&sources) {
-        worker::turn(worker, source);
+        worker::swap(worker, source);
     }
-    let take = |(worker, source): (&mut Worker, Arc<AskSource>)| {
-        while !worker::has_turned(worker) {
+    let take = |(worker, source): (&mut Worker, Arc<EvaluationSource>)| {
+        while !worker::has_swapped(worker) {
             thread::sleep(TURN_PAUSE);
         }
         worker.source.replace(source)

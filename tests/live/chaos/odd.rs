@@ -102,7 +102,10 @@ fn truncated(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let stats = firewall.finish()?;
     let ledger = &stats.total;
     ledger.check_reconciled()?;
-    ensure!(ledger.received == 1 && ledger.cut == 1, "{ledger:?}");
+    ensure!(
+        ledger.received == 1 && ledger.beyond_copy == 1,
+        "{ledger:?}"
+    );
     ensure!(ledger.verdict(verdict) == 1, "{ledger:?}");
     ensure!(
         stats.policy.is_some_and(|policy| policy.undecidable == 1),

@@ -99,7 +99,7 @@ fn rotation(twin: Twin) -> anyhow::Result<()> {
     ensure!(owner.uid() != 0, "the file stays root's");
     let client = place.client()?;
     client.connect((LOCALHOST, DROPPED))?;
-    let flood = UdpFlood::start(client);
+    let flood = UdpFlood::paced(client, Duration::from_millis(2));
     for turn in 0..ROTATIONS {
         fs::rename(&events, place.path(&format!("events.{turn}")))?;
         proc::signal(firewall.pid, libc::SIGUSR2);

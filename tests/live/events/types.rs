@@ -86,7 +86,7 @@ fn each_type(twin: Twin) -> anyhow::Result<()> {
         (1, "/twinwall/hook", "input".into()),
         (1, "/twinwall/queue", 0.into()),
         (1, "/twinwall/generation", 1.into()),
-        (2, "/reject/answer", "icmp port-unreachable".into()),
+        (2, "/reject/reply", "icmp port-unreachable".into()),
         (2, "/twinwall/verdict", "reject".into()),
         (3, "/log/action", "allowed".into()),
         (3, "/log/prefix", "seen: ".into()),

@@ -439,7 +439,7 @@ fn cut(subject: &Subject) -> anyhow::Result<()> {
         // What stands before the match has happened.
         policy.check_counter(&stats, 3, stats.total.received)?;
         ensure!(
-            stats.total.verdict(verdict) >= 1 && stats.total.cut == 1,
+            stats.total.verdict(verdict) >= 1 && stats.total.beyond_copy == 1,
             "{:?}",
             stats.total
         );

@@ -87,7 +87,7 @@ fn text(twin: Twin) -> anyhow::Result<()> {
         "queue 0: received 101 packets, {bytes} bytes\n\
          \x20 verdicts: accept 100, drop 1, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
          \x20 malformed: tcp-data-offset 1\n\
-         \x20 cut 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0\n\
+         \x20 beyond copy 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0\n\
          \x20 kernel: offered 101, waiting 0, queue full 0, user drop 0, unseen 0\n\
          \x20 ledger: reconciled, lost 0 in the queue\n"
     );
@@ -111,7 +111,7 @@ fn text_of_two_queues(twin: Twin) -> anyhow::Result<()> {
             "{title}: received {packets} packets, {} bytes\n\
              \x20 verdicts: accept 0, drop {packets}, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
              \x20 malformed: none\n\
-             \x20 cut 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0\n\
+             \x20 beyond copy 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0\n\
              \x20 kernel: offered {packets}, waiting 0, queue full 0, user drop 0, unseen 0\n\
              \x20 ledger: reconciled, lost 0 in the queue\n",
             packets * PACKET_BYTES
@@ -147,7 +147,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
     let malformed = malformed.collect::<Vec<_>>().join(",");
     let ledger = format!(
         "\"received\":101,\"bytes\":{bytes},\"verdicts\":{{\"accept\":100,\"drop\":1,\"reject\":0,\"mark\":0,\
-         \"repeat\":0,\"requeue\":0}},\"refused\":0,\"malformed\":{{{malformed}}},\"cut\":0,\"truncated\":0,\
+         \"repeat\":0,\"requeue\":0}},\"refused\":0,\"malformed\":{{{malformed}}},\"beyond_copy\":0,\"truncated\":0,\
          \"without_id\":0,\"gaps\":0,\"overruns\":0,\"send_retries\":0,\"stalled\":0,\"kernel\":{{\"offered\":101,\"waiting\":0,\"queue_full\":0,\"user_drop\":0,\"unseen\":0}},\
          \"lost\":0,\"difference\":0,\"reconciled\":true}}"
     );
@@ -221,7 +221,7 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
         "queue 0: received 10 packets, {} bytes\n\
          \x20 verdicts: accept 10, drop 0, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0\n\
          \x20 malformed: none\n\
-         \x20 cut 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0\n\
+         \x20 beyond copy 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0\n\
          \x20 kernel: offered 10, waiting 0, queue full 90, user drop 0, unseen 0\n\
          \x20 ledger: reconciled, lost 90 in the queue\n",
         10 * PACKET_BYTES

@@ -5,6 +5,7 @@
 use twinwall_tests::case::Case;
 
 mod command_line;
+mod dependencies;
 mod explain;
 mod files;
 mod functions;
@@ -18,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         files::cases(),
         functions::cases(),
         layers::cases(),
+        dependencies::cases(),
         command_line::cases(),
         explain::cases(),
         runner::cases(),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tests/run counts what ran, and a part in which nothing ran has failed: otherwise it could be empty for years.
+//! tests/run counts what ran, and a part in which nothing ran has failed: otherwise it could be empty for years. A failed
+//! test runs once more, alone, and is told as unsteady if it passes: never as green.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use anyhow::ensure;
@@ -13,11 +15,57 @@ pub fn cases() -> Vec<Case> {
         Case::new("runner/parts-are-counted", 30, counted),
         Case::new("runner/nothing-ran-is-a-failure", 30, nothing_ran),
         Case::new("runner/a-filter-that-leaves-none", 30, none_left),
+        Case::new("runner/what-fails-again-has-failed", 30, fails_again),
+        Case::new("runner/what-then-passes-is-unsteady", 30, passes_then),
+        Case::new("runner/a-crash-is-a-failure", 30, crashed),
     ]
 }
 
 const ONE_PASSED: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
 const NONE: &str = "test result: ok. 0 passed; 0 failed; 0 ignored";
+
+/// A program with one test, which fails as often as the file of counts has room: libtest's words.
+const PROGRAM: &str = r#"
+    echo run >>"$RUNS"
+    if [ $(wc -l <"$RUNS") -gt $FAILURES ]; then
+        echo "test some::test ... ok"
+        echo "test result: ok. 1 passed; 0 failed; 0 ignored"
+        exit
+    fi
+    printf '%s\n' "test some::test ... FAILED" "" "failures:" "" \
+        "---- some::test stdout ----" "this is why" "failures:" "    some::test" ""
+    echo "test result: FAILED. 0 passed; 1 failed; 0 ignored"
+    exit 101
+"#;
+
+/// Runs PROGRAM, which fails as often, and another script, as two programs of a part.
+fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
+    let folder = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let program = |name: &str, script: &str| -> anyhow::Result<String> {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/bash\n{script}"))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(format!("tests\t{}", path.display()))
+    };
+    let programs = [program("program", PROGRAM)?, program("other", other)?].join("\n");
+    let script = "
+        LOGS=$FOLDER/logs; wanted=(); . tests/run-part; begin
+        part some 10 libtest bash -c 'run_programs \"$@\"' -
+        retry; summary
+    ";
+    let output = Command::new("bash")
+        .args(["-c", script])
+        .env("FOLDER", &folder)
+        .env("RUNS", folder.join("runs"))
+        .env("FAILURES", failures.to_string())
+        .env("PROGRAMS", programs)
+        .env_remove("AS_ROOT")
+        .current_dir(root())
+        .output()?;
+    fs::remove_dir_all(folder)?;
+    Ok(output)
+}
 
 /// Runs parts of a name and of what their runners print, as tests/run does.
 fn run(wanted: &str, parts: &[(&str, &str, &str)]) -> anyhow::Result<Output> {
@@ -68,4 +116,36 @@ fn none_left() -> anyhow::Result<()> {
     let output = Command::new(program).arg("no-case-is-called-so").output()?;
     ensure!(!output.status.success(), "a program without a case is well");
     Ok(())
+}
+
+/// The whole end of a run's words: what failed stands in short before the counts.
+fn expect_end(output: &Output, end: &str) -> anyhow::Result<()> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(text.ends_with(end), "{text}");
+    Ok(())
+}
+
+fn fails_again() -> anyhow::Result<()> {
+    let output = run_twice(2, &format!("echo '{ONE_PASSED}'"))?;
+    expect(&output, "1 passed, 1 failed, 0 skipped", false)?;
+    expect_end(
+        &output,
+        "\n  some/some::test\n      this is why\n1 passed, 1 failed, 0 skipped\n",
+    )
+}
+
+fn passes_then() -> anyhow::Result<()> {
+    let output = run_twice(1, &format!("echo '{ONE_PASSED}'"))?;
+    expect(&output, "1 unsteady: failed first, passed alone; counted as neither\n1 passed, 0 failed, 0 skipped", true)?;
+    let told = "\n== failed first, passed alone: some/some::test\n      this is why\n";
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(text.contains(told), "{text}");
+    ensure!(!text.contains("== failed: "), "{text}");
+    Ok(())
+}
+
+/// A program that ends badly without a word of a failed test is not made good by a test that passes at last.
+fn crashed() -> anyhow::Result<()> {
+    let output = run_twice(1, "echo 'test other ... ok'; kill -SEGV $$")?;
+    expect(&output, "1 unsteady: failed first, passed alone; counted as neither\n0 passed, 1 failed, 0 skipped", false)
 }

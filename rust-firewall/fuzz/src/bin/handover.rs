@@ -9,8 +9,8 @@ use libfuzzer_sys::{fuzz_target, Corpus};
 use rust_firewall::engine::compiled::LIMIT_SIZE_MAX;
 use rust_firewall::handover;
 use rust_firewall::handover::Handover;
-use rust_firewall::ruleset::carry::{self, CarryKind};
-use rust_firewall::worker::WorkerGiven;
+use rust_firewall::ruleset::migration::{self, MigrationKind};
+use rust_firewall::worker::WorkerHandover;
 
 const LINE: u8 = 0;
 const RULES: u8 = 1;
@@ -58,12 +58,12 @@ fn fuzz_rules(bytes: &[u8]) {
     assert_eq!(totals, side.totals);
     assert_eq!(
         side.limit_sizes.len(),
-        totals[CarryKind::Limits as usize] as usize
+        totals[MigrationKind::Limits as usize] as usize
     );
     for size in &side.limit_sizes {
         assert!((1..=LIMIT_SIZE_MAX).contains(size));
     }
-    let carry = carry::pair(&side.rules, &side.rules);
+    let carry = migration::pair(&side.rules, &side.rules);
     let figures = (carry.kept as usize, carry.added, carry.removed);
     assert_eq!(figures, (side.rules.len(), 0, 0));
 }
@@ -82,13 +82,13 @@ fn fuzz_states(input: &[u8]) {
         count_places: places(*counts),
         stat_places: places(*stats),
         queues: (0..1 + queues % 2)
-            .map(|_| WorkerGiven::default())
+            .map(|_| WorkerHandover::default())
             .collect(),
         ..Handover::default()
     };
     taken.side.limit_sizes = vec![LIMIT_SIZE; (limits % PLACES_MAX).into()];
-    taken.side.totals[CarryKind::Limits as usize] = (limits % PLACES_MAX).into();
-    taken.side.totals[CarryKind::Quotas as usize] = (quotas % PLACES_MAX).into();
+    taken.side.totals[MigrationKind::Limits as usize] = (limits % PLACES_MAX).into();
+    taken.side.totals[MigrationKind::Quotas as usize] = (quotas % PLACES_MAX).into();
     let mut bytes = rest.to_vec();
     bytes.resize(handover::counted::states_bytes(&taken) as usize, 0);
     if handover::counted::parse_states(&bytes, &mut taken).is_ok() {

@@ -201,7 +201,7 @@ fn malformed_gets_the_fail_mode_unless_the_policy_is_to_decide() {
 fn what_is_cut_cannot_be_decided_by_a_rule_that_reads_it() {
     let sample = sample("ipv4-options-uncopied");
     let (packet, status) = sample.parse();
-    assert_eq!(status, PacketStatus::Cut);
+    assert_eq!(status, PacketStatus::BeyondCopy);
     let mut settings = settings(Verdict::Accept, false);
     let network = engine(&policy_of("inet", "ip saddr 10.9.0.1 accept"), false);
     let outcome = decide(&network, &settings, &input(&packet, status));
@@ -226,7 +226,7 @@ fn what_is_cut_cannot_be_decided_by_a_rule_that_reads_it() {
     assert_eq!(describe(&before_it, &outcome), "accept rule 0");
     let sample = self::sample("ipv6-extension-uncopied");
     let (packet6, status6) = sample.parse();
-    assert_eq!(status6, PacketStatus::Cut);
+    assert_eq!(status6, PacketStatus::BeyondCopy);
     // What another family reads does not matter.
     let icmp = engine(&policy_of("inet", "icmp type 1 drop"), false);
     let outcome = decide(&icmp, &settings, &input(&packet6, status6));

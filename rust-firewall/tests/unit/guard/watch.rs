@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! When packets are due, told from made-up figures.
 
-use rust_firewall::guard::watch::{answered, forget, look, GuardWatch, LOOKS};
+use rust_firewall::guard::watch::{forget, look, settled, GuardWatch, LOOKS};
 use rust_firewall::queue::proc::QueueFigures;
 
 /// A queue that was offered so many packets, of which so many wait.
@@ -26,7 +26,7 @@ fn a_deadline_without_an_answer_is_a_stall() {
     let mut watch = GuardWatch::default();
     let (before, after) = (figures(105, 5), figures(105, 0));
     assert_eq!(due_at_last(&mut watch, &before, LOOKS + 1), Some(105));
-    assert_eq!(answered(&mut watch, &before, &after), (5, true));
+    assert_eq!(settled(&mut watch, &before, &after), (5, true));
     assert_eq!(due_at_last(&mut watch, &after, 10), None);
 }
 
@@ -57,7 +57,7 @@ fn packets_that_came_later_are_due_later() {
         assert_eq!(look(&mut watch, &found, None), Some(100 + i));
         let mut after = found;
         after.waiting -= 1;
-        assert_eq!(answered(&mut watch, &found, &after), (1, i == 1));
+        assert_eq!(settled(&mut watch, &found, &after), (1, i == 1));
         found = after;
     }
 }
@@ -67,11 +67,11 @@ fn after_progress_it_is_another_stall() {
     let mut watch = GuardWatch::default();
     let found = figures(5, 5);
     assert_eq!(due_at_last(&mut watch, &found, LOOKS + 1), Some(5));
-    answered(&mut watch, &found, &figures(5, 0));
+    settled(&mut watch, &found, &figures(5, 0));
     let found = figures(8, 2); // one of three was answered by the firewall
     assert_eq!(due_at_last(&mut watch, &found, LOOKS + 1), Some(8));
     let after = figures(9, 0); // one came meanwhile, and was answered as well
-    assert_eq!(answered(&mut watch, &found, &after), (3, true));
+    assert_eq!(settled(&mut watch, &found, &after), (3, true));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn counts_wrap() {
     let mut watch = GuardWatch::default();
     let (before, after) = (figures(3, 8), figures(4, 2));
     assert_eq!(due_at_last(&mut watch, &before, LOOKS + 1), Some(3));
-    assert_eq!(answered(&mut watch, &before, &after), (7, true));
+    assert_eq!(settled(&mut watch, &before, &after), (7, true));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rust_firewall::handover::counted::{parse_states, states_bytes};
 use rust_firewall::handover::memory::HandoverMemory;
 use rust_firewall::handover::rules::parse;
 use rust_firewall::handover::Handover;
-use rust_firewall::worker::WorkerGiven;
+use rust_firewall::worker::WorkerHandover;
 
 fn vectors() -> Vec<(String, String)> {
     let path =
@@ -54,7 +54,7 @@ fn judge_states(line: &str) -> String {
     let mut taken = Handover {
         count_places: (0..count(0)).map(Some).collect(),
         stat_places: (0..count(1)).map(Some).collect(),
-        queues: (0..count(2)).map(|_| WorkerGiven::default()).collect(),
+        queues: (0..count(2)).map(|_| WorkerHandover::default()).collect(),
         ..Handover::default()
     };
     taken.side.limit_sizes = sizes.map(|size| size.parse().expect("a size")).collect();

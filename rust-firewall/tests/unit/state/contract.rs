@@ -3,7 +3,7 @@
 
 use rust_firewall::options::{parse, Options, OptionsAction, OptionsSituation};
 use rust_firewall::state::contract::{make, print, Contract, ContractFacts, ContractRow};
-use rust_firewall::state::feed::Feed;
+use rust_firewall::state::queue_rules::QueueRules;
 
 const FACTS: ContractFacts = ContractFacts {
     receive_buffer: 4096,
@@ -21,21 +21,21 @@ fn options(words: &str) -> Options {
     }
 }
 
-fn plain() -> Feed {
-    Feed {
+fn plain() -> QueueRules {
+    QueueRules {
         plain: true,
-        ..Feed::default()
+        ..QueueRules::default()
     }
 }
 
 /// A row's sentence.
 fn really(
     options: &Options,
-    feed: &Feed,
+    queue_rules: &QueueRules,
     facts: &ContractFacts,
     situation: OptionsSituation,
 ) -> String {
-    let contract = make(options, feed, facts);
+    let contract = make(options, queue_rules, facts);
     let open = options.fail_open[situation as usize];
     let row = &contract.rows[situation as usize];
     assert_eq!(row.mode, if open { "open" } else { "closed" });
@@ -168,14 +168,14 @@ fn a_crash_leaves_it_to_the_rules() {
              ip6tables-save failed",
         ),
     ] {
-        let feed = Feed {
+        let queue_rules = QueueRules {
             plain,
             bypass,
             unknown: unknown.to_owned(),
-            ..Feed::default()
+            ..QueueRules::default()
         };
         assert_eq!(
-            really(&options(""), &feed, &FACTS, OptionsSituation::Crash),
+            really(&options(""), &queue_rules, &FACTS, OptionsSituation::Crash),
             format!("what waits is dropped, then {expected}")
         );
     }

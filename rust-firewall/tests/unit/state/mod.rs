@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
 mod contract;
-mod feed;
+mod queue_rules;
 mod report;

@@ -58,7 +58,7 @@ fn busy() -> Ledger {
         netlink: 2,
         bytes: 64000,
         verdicts: [985, 10, 1, 2, 1, 1],
-        cut: 4,
+        beyond_copy: 4,
         truncated: 5,
         overruns: 6,
         refused: 7,
@@ -89,7 +89,7 @@ const BUSY: &str = "\
 : received 1000 packets, 64000 bytes
   verdicts: accept 985, drop 10, reject 1, mark 2, repeat 1, requeue 1; refused by the kernel 7
   malformed: ipv4-short 3, tcp-short 1, netlink 2
-  cut 4, truncated 5, without id 20, gaps 21, overruns 6, send retries 22, stalled 8
+  beyond copy 4, truncated 5, without id 20, gaps 21, overruns 6, send retries 22, stalled 8
   kernel: offered 1020, waiting 1, queue full 11, user drop 12, unseen 5
   ledger: NOT RECONCILED, difference 5, lost 23 in the queue
 ";
@@ -98,7 +98,7 @@ const QUIET: &str = "\
 : received 0 packets, 0 bytes
   verdicts: accept 0, drop 0, reject 0, mark 0, repeat 0, requeue 0; refused by the kernel 0
   malformed: none
-  cut 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0
+  beyond copy 0, truncated 0, without id 0, gaps 0, overruns 0, send retries 0, stalled 0
   kernel: offered 0, waiting 0, queue full 0, user drop 0, unseen 0
   ledger: reconciled, lost 0 in the queue
 ";
@@ -204,7 +204,7 @@ const BUSY_OBJECT: &str = "\
     \"ipv4-fragment-overflow\":0,\"ipv6-short\":0,\"ipv6-payload-length\":0,\
     \"ipv6-extension-short\":0,\"ipv6-extension-limit\":0,\"ipv6-fragment-overflow\":0,\
     \"tcp-short\":1,\"tcp-data-offset\":0,\"udp-short\":0,\"udp-length\":0,\"icmp-short\":0,\
-    \"icmpv6-short\":0,\"netlink\":2},\"cut\":4,\"truncated\":5,\"without_id\":20,\
+    \"icmpv6-short\":0,\"netlink\":2},\"beyond_copy\":4,\"truncated\":5,\"without_id\":20,\
     \"gaps\":21,\"overruns\":6,\"send_retries\":22,\"stalled\":8,\
     \"kernel\":{\"offered\":1020,\"waiting\":1,\"queue_full\":11,\"user_drop\":12,\"unseen\":5},\
     \"lost\":23,\"difference\":5,\"reconciled\":false}";

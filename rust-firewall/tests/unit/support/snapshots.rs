@@ -49,7 +49,7 @@ fn busy() -> Ledger {
         netlink: 1,
         bytes: 5_000_000_000,
         verdicts: [900, 60, 20, 10, 6, 4],
-        cut: 5,
+        beyond_copy: 5,
         truncated: 6,
         overruns: 7,
         refused: 8,
@@ -57,7 +57,7 @@ fn busy() -> Ledger {
         without_ct_state: 11,
         gaps: 13,
         send_retries: 14,
-        answers: [17, 2, 1],
+        replies: [17, 2, 1],
         ..Stats::default()
     };
     stats.malformed[PacketStatus::TcpDataOffset as usize] = 3;

@@ -80,7 +80,7 @@ fn only_what_is_wanted_is_noted() {
     made.wanted
         .store(DROP | LOGGED | ANOMALY, Ordering::Relaxed);
     assert!(!wanted(PacketStatus::Ok, false, &accept));
-    assert!(!wanted(PacketStatus::Cut, false, &accept));
+    assert!(!wanted(PacketStatus::BeyondCopy, false, &accept));
     assert!(wanted(PacketStatus::Ok, true, &accept));
     assert!(wanted(PacketStatus::TcpShort, false, &accept));
     let logged = DecideOutcome {
@@ -92,7 +92,7 @@ fn only_what_is_wanted_is_noted() {
         undecidable: true,
         ..accept
     };
-    assert!(wanted(PacketStatus::Cut, false, &undecidable));
+    assert!(wanted(PacketStatus::BeyondCopy, false, &undecidable));
     assert!(wanted(PacketStatus::Ok, false, &outcome(Verdict::Drop)));
     assert!(!wanted(PacketStatus::Ok, false, &outcome(Verdict::Reject)));
     made.wanted.store(ACCEPT, Ordering::Relaxed);
@@ -110,7 +110,7 @@ fn a_record_has_all_of_input_outcome_and_packet() {
         source_port: 99,
         ..Packet::default()
     };
-    let mut input = engine::input(&packet, PacketStatus::Cut);
+    let mut input = engine::input(&packet, PacketStatus::BeyondCopy);
     input.mark = 8;
     input.iif = 9;
     input.oif = 10;
@@ -133,7 +133,7 @@ fn a_record_has_all_of_input_outcome_and_packet() {
         (event.queue, event.generation, event.ethertype),
         (5, 15, 0x86dd)
     );
-    assert_eq!(event.status, PacketStatus::Cut);
+    assert_eq!(event.status, PacketStatus::BeyondCopy);
     assert_eq!((event.length, event.hook), (5000, 2));
     assert_eq!((event.mark, event.iif, event.oif), (8, 9, 10));
     assert_eq!((event.uid, event.gid), (Some(11), Some(12)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The answers of `reject`: their bytes, and the packets that get none.
+//! The replies of `reject`: their bytes, and the packets that get none.
 
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::{Reject, RejectKind};
@@ -18,16 +18,16 @@ const POLICY_FAIL: Reject = Reject {
     code: 5,
 };
 
-fn answer(how: &Reject, bytes: &[u8], original: usize) -> Vec<u8> {
+fn reply(how: &Reject, bytes: &[u8], original: usize) -> Vec<u8> {
     let mut packet = Packet::default();
     packet::parse(bytes, original as u32, &mut packet);
-    let mut answer = [0; IPV6_MAX];
-    let length = build(how, &packet, &mut answer);
-    answer[..length].to_vec()
+    let mut reply = [0; IPV6_MAX];
+    let length = build(how, &packet, &mut reply);
+    reply[..length].to_vec()
 }
 
 fn whole(how: &Reject, bytes: &[u8]) -> Vec<u8> {
-    answer(how, bytes, bytes.len())
+    reply(how, bytes, bytes.len())
 }
 
 /// A SYN from 10.0.0.1:1024 to 10.0.0.2:80, sequence 0x01020304, with 2 bytes of data.
@@ -51,22 +51,22 @@ fn datagram6() -> Vec<u8> {
 /// 1 for SYN, 2 of data.
 #[test]
 fn a_reset_acknowledges_all_that_a_segment_takes_up() {
-    let answer = whole(&RESET, &SYN);
-    assert_eq!(answer.len(), 40);
-    assert_eq!(answer[12..20], [10, 0, 0, 2, 10, 0, 0, 1]);
+    let reply = whole(&RESET, &SYN);
+    assert_eq!(reply.len(), 40);
+    assert_eq!(reply[12..20], [10, 0, 0, 2, 10, 0, 0, 1]);
     assert_eq!(
-        answer[20..36],
+        reply[20..36],
         [0, 80, 4, 0, 0, 0, 0, 0, 1, 2, 3, 7, 0x50, 0x14, 0, 0]
     );
-    assert_eq!((answer[8], answer[6]), (64, 0x40));
+    assert_eq!((reply[8], reply[6]), (64, 0x40));
 }
 
 #[test]
 fn a_reset_takes_its_sequence_from_an_acknowledgement() {
     let mut bytes = SYN;
     bytes[33] = 0x10;
-    let answer = whole(&RESET, &bytes);
-    assert_eq!(answer[24..34], [9, 9, 9, 9, 0, 0, 0, 0, 0x50, 4]);
+    let reply = whole(&RESET, &bytes);
+    assert_eq!(reply[24..34], [9, 9, 9, 9, 0, 0, 0, 0, 0x50, 4]);
     bytes[33] = 0x14;
     assert!(whole(&RESET, &bytes).is_empty());
 }
@@ -103,7 +103,7 @@ fn an_error_quotes_the_packet_as_far_as_it_may() {
     long.resize(2000, 0);
     long[2..4].copy_from_slice(&2000_u16.to_be_bytes());
     assert_eq!(whole(&HOST, &long).len(), IPV4_MAX);
-    assert_eq!(answer(&HOST, &long[..100], 2000).len(), 128);
+    assert_eq!(reply(&HOST, &long[..100], 2000).len(), 128);
     let mut long = datagram6();
     long.resize(2000, 0);
     long[4..6].copy_from_slice(&1960_u16.to_be_bytes());
@@ -123,7 +123,7 @@ fn icmpx_has_a_code_of_each_family() {
     assert_eq!(code(&HOST, 4), 1);
 }
 
-/// A packet that is answered is not any more with another byte.
+/// A packet that is replied is not any more with another byte.
 fn assert_not_due(how: &Reject, bytes: &[u8], at: usize, byte: u8) {
     let mut bytes = bytes.to_vec();
     assert!(!whole(how, &bytes).is_empty());
@@ -141,8 +141,8 @@ fn what_gets_no_answer() {
     assert_not_due(&POLICY_FAIL, &datagram6(), 8, 0xff);
     assert!(whole(&POLICY_FAIL, &SYN).is_empty());
     assert!(whole(&HOST, &datagram6()).is_empty());
-    assert!(answer(&RESET, &SYN[..39], SYN.len()).is_empty()); // its header is cut off
-    assert!(answer(&HOST, &SYN[..19], SYN.len()).is_empty());
+    assert!(reply(&RESET, &SYN[..39], SYN.len()).is_empty()); // its header is cut off
+    assert!(reply(&HOST, &SYN[..19], SYN.len()).is_empty());
     let mut echo = datagram6();
     echo[6] = 58;
     echo[40] = 128;

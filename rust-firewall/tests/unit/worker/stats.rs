@@ -75,6 +75,27 @@ fn the_kernels_drops_are_known_losses() {
 }
 
 #[test]
+fn a_full_queue_may_have_given_ids() {
+    let full = |queue_full| QueueFigures {
+        queue_full,
+        ..offered(107)
+    };
+    let ledger = closed(&reading(100, full(7)));
+    assert_eq!(
+        (
+            ledger.offered,
+            ledger.lost,
+            ledger.unseen,
+            ledger.difference
+        ),
+        (107, 7, 0, 0)
+    );
+    assert!(ledger.reconciled);
+    let ledger = closed(&reading(100, full(5)));
+    assert_eq!((ledger.unseen, ledger.difference), (2, 2));
+}
+
+#[test]
 fn what_waits_in_the_kernel_is_accounted_for() {
     let ledger = closed(&reading(
         100,
@@ -312,7 +333,7 @@ fn a_sum_adds_everything_up() {
     );
     assert_eq!(
         (sum.lost, sum.unseen, sum.difference, sum.reconciled),
-        (9, 10, 10, false)
+        (9, 2, 2, false)
     );
 }
 
@@ -324,7 +345,12 @@ fn a_snapshot_copies_every_counter() {
         .chain([&live.netlink, &live.bytes])
         .chain(&live.verdicts)
         .chain(&live.malformed)
-        .chain([&live.cut, &live.truncated, &live.overruns, &live.refused])
+        .chain([
+            &live.beyond_copy,
+            &live.truncated,
+            &live.overruns,
+            &live.refused,
+        ])
         .collect();
     for (value, counter) in (1..).zip(&counters) {
         add(counter, value);
@@ -336,7 +362,12 @@ fn a_snapshot_copies_every_counter() {
     assert_eq!(copy.verdicts, [105, 106, 107, 108, 109, 110]);
     assert_eq!((copy.malformed[0], copy.malformed[18]), (111, 129));
     assert_eq!(
-        (copy.cut, copy.truncated, copy.overruns, copy.refused),
+        (
+            copy.beyond_copy,
+            copy.truncated,
+            copy.overruns,
+            copy.refused
+        ),
         (130, 131, 132, 133)
     );
     assert_eq!(received(&live), 203);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What of a policy goes over to the one that takes its place.
-#include "ruleset/carry.h"
+#include "ruleset/migration.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum {
 
 /// Loads a text as the firewall does: from a file.
 static struct loaded *load_text(const char *text) {
-    char path[] = "/tmp/twinwall-carry-XXXXXX";
+    char path[] = "/tmp/twinwall-migration-XXXXXX";
     struct loaded *loaded = calloc(1, sizeof *loaded);
     struct options options = {.policy = path};
     struct failure failure;
@@ -62,16 +62,16 @@ static struct figures exchange(const struct loaded *old, struct loaded *new) {
     struct flow_counter counters[COUNTERS_MAX];
     uint64_t logged[COUNTERS_MAX];
     struct figures figures;
-    struct carry carry;
+    struct migration migration;
 
     for (uint64_t i = 0; i < COUNTERS_MAX; i++) {
         counters[i] = (struct flow_counter){.packets = i + 1, .bytes = 10 * (i + 1)};
         logged[i] = i + 1;
     }
-    assert_int_equal(carry_begin(&carry, old, new, NOW_NS), 0);
-    carry_end(&carry, counters, logged, new);
-    figures = (struct figures){carry.kept, carry.added, carry.removed};
-    carry_free(&carry);
+    assert_int_equal(migration_begin(&migration, old, new, NOW_NS), 0);
+    migration_end(&migration, counters, logged, new);
+    figures = (struct figures){migration.kept, migration.added, migration.removed};
+    migration_free(&migration);
     return figures;
 }
 
@@ -276,17 +276,17 @@ static void what_goes_over_outlives_the_old_policy(void **state) {
 
 /// Lets a policy take the place of another process' of which a limit has so many tokens.
 static void refill(const struct loaded *old, struct loaded *new, int64_t tokens, uint64_t used) {
-    const struct carry_states states = {&tokens, &used};
-    struct carry_side olds, news;
-    struct carry carry;
+    const struct migration_states states = {&tokens, &used};
+    struct migration_side olds, news;
+    struct migration migration;
 
-    assert_int_equal(carry_side_make(&olds, old), 0);
-    assert_int_equal(carry_side_make(&news, new), 0);
-    assert_int_equal(carry_pair(&carry, &olds, &news), 0);
-    carry_refill(&carry, &old->compiled->limits[0].size, &states, new, NOW_NS);
-    carry_free(&carry);
-    carry_side_free(&olds);
-    carry_side_free(&news);
+    assert_int_equal(migration_side_make(&olds, old), 0);
+    assert_int_equal(migration_side_make(&news, new), 0);
+    assert_int_equal(migration_pair(&migration, &olds, &news), 0);
+    migration_refill(&migration, &old->compiled->limits[0].size, &states, new, NOW_NS);
+    migration_free(&migration);
+    migration_side_free(&olds);
+    migration_side_free(&news);
 }
 
 static void states_of_another_process_go_on(void **state) {
@@ -337,5 +337,5 @@ int main(void) {
         cmocka_unit_test(states_of_another_process_go_on),
     };
 
-    return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("migration", tests, NULL, NULL);
 }

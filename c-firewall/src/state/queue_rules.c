@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "state/feed.h"
+#include "state/queue_rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,27 +23,27 @@ enum {
     NS_PER_MS = 1000000,
 };
 
-void feed_begin(struct feed *feed, uint16_t first, uint16_t last) {
-    *feed = (struct feed){.first = first, .last = last};
+void queue_rules_begin(struct queue_rules *queue_rules, uint16_t first, uint16_t last) {
+    *queue_rules = (struct queue_rules){.first = first, .last = last};
 }
 
 /// A rule leads packets to queues.
-static void add_rule(struct feed *feed, uint32_t first, uint32_t last, bool bypass) {
-    if (last < feed->first || first > feed->last)
+static void add_rule(struct queue_rules *queue_rules, uint32_t first, uint32_t last, bool bypass) {
+    if (last < queue_rules->first || first > queue_rules->last)
         return;
-    for (uint32_t number = feed->first; number <= feed->last; number++)
+    for (uint32_t number = queue_rules->first; number <= queue_rules->last; number++)
         if (number >= first && number <= last)
-            feed->fed[number - feed->first] = true;
+            queue_rules->reached[number - queue_rules->first] = true;
     if (bypass)
-        feed->bypass = true;
+        queue_rules->bypass = true;
     else
-        feed->plain = true;
+        queue_rules->plain = true;
 }
 
 /// What could not be asked; the first of it is kept.
-static void set_unknown(struct feed *feed, const char *tool, const char *why) {
-    if (feed->unknown[0] == '\0')
-        snprintf(feed->unknown, sizeof feed->unknown, "%s %s", tool, why);
+static void set_unknown(struct queue_rules *queue_rules, const char *tool, const char *why) {
+    if (queue_rules->unknown[0] == '\0')
+        snprintf(queue_rules->unknown, sizeof queue_rules->unknown, "%s %s", tool, why);
 }
 
 /// Takes a word off a line, which ends at a blank; what stands in quotes is one. Returns false at
@@ -69,7 +69,7 @@ static bool take_word(const char **at, char word[static WORD_BYTES]) {
 }
 
 /// Takes the rule of a line "-A CHAIN …", if its target is NFQUEUE.
-static void take_save_line(struct feed *feed, const char *at) {
+static void take_save_line(struct queue_rules *queue_rules, const char *at) {
     char word[WORD_BYTES], before[WORD_BYTES] = "";
     unsigned int first = 0, last = 0;
     bool queue = false, bypass = false;
@@ -85,13 +85,13 @@ static void take_save_line(struct feed *feed, const char *at) {
         memcpy(before, word, sizeof before);
     }
     if (queue)
-        add_rule(feed, first, last, bypass);
+        add_rule(queue_rules, first, last, bypass);
 }
 
-void feed_take_save(struct feed *feed, const char *text) {
+void queue_rules_take_save(struct queue_rules *queue_rules, const char *text) {
     while (*text != '\0') {
         if (strncmp(text, "-A ", 3) == 0)
-            take_save_line(feed, text);
+            take_save_line(queue_rules, text);
         text += strcspn(text, "\n");
         text += *text == '\n';
     }
@@ -110,24 +110,24 @@ static bool has_bypass(const json_t *flags) {
 }
 
 /// Takes a queue statement. An expression may lead to any queue.
-static void take_queue(struct feed *feed, const json_t *queue) {
+static void take_queue(struct queue_rules *queue_rules, const json_t *queue) {
     const json_t *num = json_object_get(queue, "num");
     const json_t *range = json_object_get(num, "range");
     const bool bypass = has_bypass(json_object_get(queue, "flags"));
 
     if (json_is_integer(num))
-        add_rule(feed, (uint32_t)json_integer_value(num), (uint32_t)json_integer_value(num),
+        add_rule(queue_rules, (uint32_t)json_integer_value(num), (uint32_t)json_integer_value(num),
                  bypass);
     else if (json_array_size(range) == 2)
-        add_rule(feed, (uint32_t)json_integer_value(json_array_get(range, 0)),
+        add_rule(queue_rules, (uint32_t)json_integer_value(json_array_get(range, 0)),
                  (uint32_t)json_integer_value(json_array_get(range, 1)), bypass);
     else if (num)
-        add_rule(feed, 0, UINT16_MAX, bypass);
+        add_rule(queue_rules, 0, UINT16_MAX, bypass);
     else
-        add_rule(feed, 0, 0, bypass);
+        add_rule(queue_rules, 0, 0, bypass);
 }
 
-int feed_take_nft(struct feed *feed, const char *text) {
+int queue_rules_take_nft(struct queue_rules *queue_rules, const char *text) {
     json_t *root = json_loads(text, 0, NULL);
     const json_t *items = json_object_get(root, "nftables"), *item, *statement;
     size_t i, j;
@@ -143,7 +143,7 @@ int feed_take_nft(struct feed *feed, const char *text) {
             const json_t *queue = json_object_get(statement, "queue");
 
             if (queue)
-                take_queue(feed, queue);
+                take_queue(queue_rules, queue);
         }
     }
     json_decref(root);
@@ -205,7 +205,7 @@ static char *read_output(int fd, uint64_t due_ns) {
 
 /// What a tool prints, as a string that the caller frees; NULL if it could not be asked, which is
 /// noted.
-static char *ask_tool(struct feed *feed, const char *const *argv, uint64_t due_ns) {
+static char *run_tool(struct queue_rules *queue_rules, const char *const *argv, uint64_t due_ns) {
     char *text;
     pid_t pid = -1;
     int status = 0, fd = -1;
@@ -213,7 +213,7 @@ static char *ask_tool(struct feed *feed, const char *const *argv, uint64_t due_n
     pid_t ended;
 
     if (started < 0) {
-        set_unknown(feed, argv[0], started == -ENOENT ? "is not there" : "can't be started");
+        set_unknown(queue_rules, argv[0], started == -ENOENT ? "is not there" : "can't be started");
         return NULL;
     }
     text = read_output(fd, due_ns);
@@ -224,32 +224,32 @@ static char *ask_tool(struct feed *feed, const char *const *argv, uint64_t due_n
         ended = waitpid(pid, &status, 0);
     while (ended < 0 && errno == EINTR);
     if (!text) {
-        set_unknown(feed, argv[0], "did not end in time");
+        set_unknown(queue_rules, argv[0], "did not end in time");
         return NULL;
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        set_unknown(feed, argv[0], "failed");
+        set_unknown(queue_rules, argv[0], "failed");
         free(text);
         return NULL;
     }
     return text;
 }
 
-static void ask_save(struct feed *feed, const char *tool, uint64_t due_ns) {
+static void run_save(struct queue_rules *queue_rules, const char *tool, uint64_t due_ns) {
     const char *const argv[] = {tool, NULL};
-    char *text = ask_tool(feed, argv, due_ns);
+    char *text = run_tool(queue_rules, argv, due_ns);
 
     if (text)
-        feed_take_save(feed, text);
+        queue_rules_take_save(queue_rules, text);
     free(text);
 }
 
-static void ask_nft(struct feed *feed, uint64_t due_ns) {
+static void run_nft(struct queue_rules *queue_rules, uint64_t due_ns) {
     const char *const argv[] = {"nft", "-j", "list", "ruleset", NULL};
-    char *text = ask_tool(feed, argv, due_ns);
+    char *text = run_tool(queue_rules, argv, due_ns);
 
-    if (text && feed_take_nft(feed, text) < 0)
-        set_unknown(feed, argv[0], "failed");
+    if (text && queue_rules_take_nft(queue_rules, text) < 0)
+        set_unknown(queue_rules, argv[0], "failed");
     free(text);
 }
 
@@ -267,17 +267,17 @@ static bool has_text(const char *path) {
     return found;
 }
 
-void feed_read(struct feed *feed, const struct options *options) {
-    const uint64_t due_ns = wait_clock() + (uint64_t)FEED_MS_MAX * NS_PER_MS;
+void queue_rules_read(struct queue_rules *queue_rules, const struct options *options) {
+    const uint64_t due_ns = wait_clock() + (uint64_t)QUEUE_RULES_MS_MAX * NS_PER_MS;
 
-    feed_begin(feed, options->queue_first, options->queue_last);
-    ask_nft(feed, due_ns);
-    ask_save(feed, "iptables-save", due_ns);
-    ask_save(feed, "ip6tables-save", due_ns);
+    queue_rules_begin(queue_rules, options->queue_first, options->queue_last);
+    run_nft(queue_rules, due_ns);
+    run_save(queue_rules, "iptables-save", due_ns);
+    run_save(queue_rules, "ip6tables-save", due_ns);
     if (has_text("/proc/net/ip_tables_names"))
-        ask_save(feed, "iptables-legacy-save", due_ns);
+        run_save(queue_rules, "iptables-legacy-save", due_ns);
     if (has_text("/proc/net/ip6_tables_names"))
-        ask_save(feed, "ip6tables-legacy-save", due_ns);
+        run_save(queue_rules, "ip6tables-legacy-save", due_ns);
 }
 
 /// Puts numbers of queues behind others: "3" or "3-5".
@@ -287,18 +287,18 @@ static void put_run(FILE *out, uint32_t first, uint32_t last) {
         fprintf(out, "-%u", last);
 }
 
-void feed_warn(const struct feed *feed) {
-    const uint32_t count = feed->last - (uint32_t)feed->first + 1;
+void queue_rules_warn(const struct queue_rules *queue_rules) {
+    const uint32_t count = queue_rules->last - (uint32_t)queue_rules->first + 1;
     char numbers[OPTIONS_QUEUES_MAX * sizeof "65535, "] = "";
-    FILE *out = *feed->unknown == '\0' ? fmemopen(numbers, sizeof numbers, "w") : NULL;
+    FILE *out = *queue_rules->unknown == '\0' ? fmemopen(numbers, sizeof numbers, "w") : NULL;
 
     if (!out)
         return;
     for (uint32_t i = 0, end; i < count; i = end + 1) {
-        for (end = i; end < count && !feed->fed[end]; end++)
+        for (end = i; end < count && !queue_rules->reached[end]; end++)
             ;
         if (end > i)
-            put_run(out, feed->first + i, feed->first + end - 1);
+            put_run(out, queue_rules->first + i, queue_rules->first + end - 1);
     }
     fclose(out);
     if (*numbers)

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rust_firewall::engine::compiled::{FlowLimit, FlowQuota};
 use rust_firewall::engine::flow::{self, FlowCounter};
 use rust_firewall::options::{parse, OptionsAction};
-use rust_firewall::ruleset::carry::{self, Carry, CarryStates};
 use rust_firewall::ruleset::load::{self, Loaded};
+use rust_firewall::ruleset::migration::{self, Migration, MigrationStates};
 
 const SECOND: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1000 * SECOND;
@@ -18,7 +18,7 @@ const NOW_NS: u64 = 1000 * SECOND;
 fn loaded(text: &str) -> Loaded {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let name = format!("twinwall-carry-{}-{number}.nft", std::process::id());
+    let name = format!("twinwall-migration-{}-{number}.nft", std::process::id());
     let path = std::env::temp_dir().join(name);
     fs::write(&path, text).expect("a file");
     let words = ["rust-firewall", "--policy", path.to_str().expect("a path")];
@@ -36,7 +36,7 @@ fn chain(rules: &str) -> String {
 }
 
 /// Lets a policy take the place of another whose counters stand at 1, 2, 3, …, and its logs too.
-fn exchange(old: &Loaded, new: &mut Loaded) -> Carry {
+fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     let began = load::began(old).clone();
     let count = |number| FlowCounter {
         packets: number,
@@ -44,9 +44,9 @@ fn exchange(old: &Loaded, new: &mut Loaded) -> Carry {
     };
     let counters: Vec<_> = (1..=began.counters.len() as u64).map(count).collect();
     let logged: Vec<_> = (1..=began.logged.len() as u64).collect();
-    let carry = carry::begin(old, new, NOW_NS);
-    carry::end(&carry, &counters, &logged, new);
-    carry
+    let migration = migration::begin(old, new, NOW_NS);
+    migration::end(&migration, &counters, &logged, new);
+    migration
 }
 
 /// What the counters of `new` begin at: the number of the counter of `old` that goes on, or what its
@@ -148,8 +148,11 @@ fn rules_are_counted() {
     let mut new = loaded(&chain(
         "drop\n tcp dport 2 accept\n tcp dport 3 drop\n udp dport 4 drop\n",
     ));
-    let carry = exchange(&old, &mut new);
-    assert_eq!((carry.kept, carry.added, carry.removed), (2, 2, 1));
+    let migration = exchange(&old, &mut new);
+    assert_eq!(
+        (migration.kept, migration.added, migration.removed),
+        (2, 2, 1)
+    );
 }
 
 #[test]
@@ -225,13 +228,13 @@ fn what_goes_over_outlives_the_old_policy() {
 
 /// Lets a policy take the place of another process' of which a limit has so many tokens.
 fn refill(old: &Loaded, new: &Loaded, tokens: i64, used: u64) {
-    let states = CarryStates {
+    let states = MigrationStates {
         tokens: vec![tokens],
         used: vec![used],
     };
-    let carry = carry::pair(&carry::rules(old), &carry::rules(new));
+    let migration = migration::pair(&migration::rules(old), &migration::rules(new));
     let sizes = [limit_of(old).size];
-    carry::refill(&carry, &sizes, &states, new, NOW_NS);
+    migration::refill(&migration, &sizes, &states, new, NOW_NS);
 }
 
 #[test]

@@ -42,13 +42,13 @@ pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
 
 /// Sets a number if the option was given.
 pub fn number(
-    given: &Arguments,
+    values: &Arguments,
     option: ArgumentsOption,
     min: u32,
     max: u32,
     number: &mut u32,
 ) -> Result<(), Failure> {
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
     *number = read_number(value, max)
@@ -65,13 +65,13 @@ pub fn number(
 
 /// Sets a choice if the option was given. expected: the names in a sentence.
 pub fn choice<T: Copy>(
-    given: &Arguments,
+    values: &Arguments,
     option: ArgumentsOption,
     names: &[(T, &str)],
     expected: &str,
     choice: &mut T,
 ) -> Result<(), Failure> {
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
     let chosen = names.iter().find(|(_, name)| name.as_bytes() == value);
@@ -83,12 +83,12 @@ pub fn choice<T: Copy>(
 
 /// The value of an option, if it was given: a text in UTF-8 of 1 to max bytes.
 pub fn text(
-    given: &Arguments,
+    values: &Arguments,
     option: ArgumentsOption,
     max: usize,
     expected: &str,
 ) -> Result<Option<String>, Failure> {
-    let Some(value) = arguments::value(given, option) else {
+    let Some(value) = arguments::value(values, option) else {
         return Ok(None);
     };
     let text = String::from_utf8(value.to_vec()).ok();

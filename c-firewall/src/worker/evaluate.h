@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What a worker tells the policy of a packet, and what it does with the outcome besides the
 // verdict: the answers of `reject`, counting, and events.
-#ifndef WORKER_ASK_H
-#define WORKER_ASK_H
+#ifndef WORKER_EVALUATE_H
+#define WORKER_EVALUATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,15 +17,15 @@
 #include "worker/stats.h"
 
 /// A policy as one worker asks it. The main thread makes and frees it; the worker counts.
-struct ask_source {
+struct evaluation_source {
     struct loaded *loaded;          // which all workers share
     struct requirement requirement; // of the policy; zeroed without one
     struct flow_counters counters;  // of the policy
 };
 
 /// One worker's.
-struct ask {
-    struct ask_source *source;
+struct evaluation {
+    struct evaluation_source *source;
     const struct reject *reject; // which all workers share
     struct event_ring *ring;     // the worker's
     struct decide_settings decide;
@@ -35,22 +35,23 @@ struct ask {
 };
 
 /// loaded lives longer. NULL = no memory.
-struct ask_source *ask_source_make(struct loaded *loaded);
+struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 
 /// NULL can be given as well.
-void ask_source_free(struct ask_source *source);
+void evaluate_source_free(struct evaluation_source *source);
 
 /// What is pointed to lives longer. reject: open if the policy can ask for answers.
-void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
-              const struct reject *reject, struct event_ring *ring);
+void evaluate_init(struct evaluation *evaluation, const struct options *options,
+                   struct evaluation_source *source, const struct reject *reject,
+                   struct event_ring *ring);
 
 /// Whether there is a policy to ask.
-bool ask_has_policy(const struct ask *ask);
+bool evaluate_has_policy(const struct evaluation *evaluation);
 
 /// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what
 /// came of it, and notes it if somebody wants to know.
-void ask_packet(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
-                const struct packet *parsed, enum packet_status status,
-                struct decide_outcome *outcome);
+void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
+                     const struct queue_packet *packet, const struct packet *parsed,
+                     enum packet_status status, struct decide_outcome *outcome);
 
 #endif

@@ -4,8 +4,8 @@
 // table, provided that either chain has that comment once; or else if there is one with the same
 // text there, comments and the numbers that counters start with aside, the n-th of equals for the
 // n-th.
-#ifndef RULESET_CARRY_H
-#define RULESET_CARRY_H
+#ifndef RULESET_MIGRATION_H
+#define RULESET_MIGRATION_H
 
 #include <stdint.h>
 
@@ -13,33 +13,39 @@
 #include "ruleset/load.h"
 
 /// What has state.
-enum carry_kind { CARRY_COUNTERS, CARRY_LOGS, CARRY_LIMITS, CARRY_QUOTAS, CARRY_KIND_COUNT };
+enum migration_kind {
+    MIGRATION_COUNTERS,
+    MIGRATION_LOGS,
+    MIGRATION_LIMITS,
+    MIGRATION_QUOTAS,
+    MIGRATION_KIND_COUNT
+};
 
 /// A rule as it is known again.
-struct carry_rule {
+struct migration_rule {
     char *chain;   // "inet filter input"
     char *comment; // NULL = none
     char *text;    // canonical, without comment, counters at 0
     // How many statements of each kind it has: in the order of rules they are numbered as compile
     // numbers them.
-    uint8_t count[CARRY_KIND_COUNT];
+    uint8_t count[MIGRATION_KIND_COUNT];
 };
 
 /// Which rule of a policy is next, in its order. Zeroed it is the first.
-struct carry_place {
+struct migration_place {
     uint32_t table, chain, rule;
 };
 
 /// The rules of a policy, in its order.
-struct carry_side {
+struct migration_side {
     uint32_t rule_count;
-    struct carry_rule *rules;
-    uint32_t totals[CARRY_KIND_COUNT]; // of all of them
-    int64_t *limit_sizes;              // of each limit, as in struct flow_limit; NULL = not told
+    struct migration_rule *rules;
+    uint32_t totals[MIGRATION_KIND_COUNT]; // of all of them
+    int64_t *limit_sizes; // of each limit, as in struct flow_limit; NULL = not told
 };
 
 /// Statements of rules that stay, by their numbers before and now.
-struct carry_pairs {
+struct migration_pairs {
     uint32_t count;
     struct {
         uint32_t old, new;
@@ -47,53 +53,56 @@ struct carry_pairs {
 };
 
 /// What goes over from one policy to another.
-struct carry {
-    struct carry_pairs pairs[CARRY_KIND_COUNT];
+struct migration {
+    struct migration_pairs pairs[MIGRATION_KIND_COUNT];
     uint32_t kept, added, removed;
 };
 
 /// The state of limits and quotas of another process' policy, numbered as its rules are.
-struct carry_states {
+struct migration_states {
     int64_t *tokens; // of each limit, at most its size
     uint64_t *used;  // of each quota
 };
 
 /// Describes the rule of a policy at a place, and goes to the next.
 /// - Returns 1, 0 if there is none left, or -ENOMEM with *rule zeroed.
-int carry_next_rule(const struct loaded *loaded, struct carry_place *at, struct carry_rule *rule);
+int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
+                        struct migration_rule *rule);
 
 /// Frees the texts. Zeroed it can be given as well.
-void carry_rule_free(struct carry_rule *rule);
+void migration_rule_free(struct migration_rule *rule);
 
 /// Describes all rules of a policy. Returns 0 or -ENOMEM with *side zeroed.
-int carry_side_make(struct carry_side *side, const struct loaded *loaded);
+int migration_side_make(struct migration_side *side, const struct loaded *loaded);
 
 /// Zeroed it can be given as well.
-void carry_side_free(struct carry_side *side);
+void migration_side_free(struct migration_side *side);
 
 /// Finds the rules that stay, and with them their statements: the n-th of the rule for the n-th.
-/// - Returns 0 or -ENOMEM with *carry zeroed.
-int carry_pair(struct carry *carry, const struct carry_side *from, const struct carry_side *to);
+/// - Returns 0 or -ENOMEM with *migration zeroed.
+int migration_pair(struct migration *migration, const struct migration_side *from,
+                   const struct migration_side *to);
 
 /// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the
 /// very words, so that what others take meanwhile counts; a limit with other figures is as full as
 /// it was.
 /// - now_ns: of the clock that limits go by.
-/// - Returns 0 or -ENOMEM with *carry zeroed.
-int carry_begin(struct carry *carry, const struct loaded *from, struct loaded *to, uint64_t now_ns);
+/// - Returns 0 or -ENOMEM with *migration zeroed.
+int migration_begin(struct migration *migration, const struct loaded *from, struct loaded *to,
+                    uint64_t now_ns);
 
 /// Has the limits of rules that stay, which begin full, be as full as another process' were, and
 /// quotas as used.
 /// - sizes: of its limits.
-void carry_refill(const struct carry *carry, const int64_t *sizes,
-                  const struct carry_states *states, struct loaded *to, uint64_t now_ns);
+void migration_refill(const struct migration *migration, const int64_t *sizes,
+                      const struct migration_states *states, struct loaded *to, uint64_t now_ns);
 
 /// Has the counters and logs of rules that stay begin at what they had counted in the end.
 /// - counters, logged: of the policy before.
-void carry_end(const struct carry *carry, const struct flow_counter *counters,
-               const uint64_t *logged, struct loaded *to);
+void migration_end(const struct migration *migration, const struct flow_counter *counters,
+                   const uint64_t *logged, struct loaded *to);
 
 /// Zeroed it can be given as well.
-void carry_free(struct carry *carry);
+void migration_free(struct migration *migration);
 
 #endif

@@ -2,18 +2,18 @@
 // What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
 // asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
 // unless the table or a match says it anyway.
-#ifndef ENGINE_ANSWER_H
-#define ENGINE_ANSWER_H
+#ifndef ENGINE_DEPENDENCY_H
+#define ENGINE_DEPENDENCY_H
 
 #include "policy/policy.h"
 
 enum {
-    ANSWER_NEEDS_TCP = 1,
-    ANSWER_NEEDS_IPV4 = 2,
-    ANSWER_NEEDS_IPV6 = 4,
+    DEPENDENCY_NEEDS_TCP = 1,
+    DEPENDENCY_NEEDS_IPV4 = 2,
+    DEPENDENCY_NEEDS_IPV6 = 4,
 };
 
 /// What a rule of a table asks of a packet before all else: the sum of some of the above.
-uint32_t answer_needs(enum policy_family family, const struct policy_rule *rule);
+uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

@@ -21,12 +21,12 @@ const READ_STEP_BYTES: usize = 65536;
 const OUTPUT_BYTES_MAX: usize = 1 << 26;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Feed {
+pub struct QueueRules {
     /// Our queues.
     pub first: u16,
     pub last: u16,
     /// By queue, from the first: a rule leads packets there.
-    pub fed: Vec<bool>,
+    pub reached: Vec<bool>,
     /// Some rule has no bypass: without an owner it drops.
     pub plain: bool,
     /// Some rule has one: without an owner packets pass it.
@@ -35,34 +35,34 @@ pub struct Feed {
     pub unknown: String,
 }
 
-/// Makes a feed of nobody's rules, for our queues.
-pub fn begin(first: u16, last: u16) -> Feed {
-    Feed {
+/// Makes rules of nobody's rules, for our queues.
+pub fn begin(first: u16, last: u16) -> QueueRules {
+    QueueRules {
         first,
         last,
-        fed: vec![false; usize::from(last - first) + 1],
-        ..Feed::default()
+        reached: vec![false; usize::from(last - first) + 1],
+        ..QueueRules::default()
     }
 }
 
 /// A rule leads packets to queues.
-fn add_rule(feed: &mut Feed, first: u64, last: u64, bypass: bool) {
-    if last < u64::from(feed.first) || first > u64::from(feed.last) {
+fn add_rule(queue_rules: &mut QueueRules, first: u64, last: u64, bypass: bool) {
+    if last < u64::from(queue_rules.first) || first > u64::from(queue_rules.last) {
         return;
     }
-    for (number, fed) in (u64::from(feed.first)..).zip(&mut feed.fed) {
-        *fed |= (first..=last).contains(&number);
+    for (number, reached) in (u64::from(queue_rules.first)..).zip(&mut queue_rules.reached) {
+        *reached |= (first..=last).contains(&number);
     }
     match bypass {
-        true => feed.bypass = true,
-        false => feed.plain = true,
+        true => queue_rules.bypass = true,
+        false => queue_rules.plain = true,
     }
 }
 
 /// What could not be asked; the first of it is kept.
-fn set_unknown(feed: &mut Feed, tool: &str, why: &str) {
-    if feed.unknown.is_empty() {
-        feed.unknown = format!("{tool} {why}");
+fn set_unknown(queue_rules: &mut QueueRules, tool: &str, why: &str) {
+    if queue_rules.unknown.is_empty() {
+        queue_rules.unknown = format!("{tool} {why}");
     }
 }
 
@@ -98,7 +98,7 @@ fn read_queues(word: &str) -> Option<(u64, u64)> {
 }
 
 /// Takes the rule of a line "-A CHAIN …", if its target is NFQUEUE.
-fn take_save_line(feed: &mut Feed, mut at: &str) {
+fn take_save_line(queue_rules: &mut QueueRules, mut at: &str) {
     let mut before = String::new();
     let (mut queues, mut queue, mut bypass) = ((0, 0), false, false);
     while let Some(word) = take_word(&mut at) {
@@ -111,14 +111,14 @@ fn take_save_line(feed: &mut Feed, mut at: &str) {
         before = word;
     }
     if queue {
-        add_rule(feed, queues.0, queues.1, bypass);
+        add_rule(queue_rules, queues.0, queues.1, bypass);
     }
 }
 
 /// Takes the rules out of the output of iptables-save.
-pub fn take_save(feed: &mut Feed, text: &str) {
+pub fn take_save(queue_rules: &mut QueueRules, text: &str) {
     for line in text.lines().filter(|line| line.starts_with("-A ")) {
-        take_save_line(feed, line);
+        take_save_line(queue_rules, line);
     }
 }
 
@@ -132,27 +132,27 @@ fn has_bypass(flags: &Value) -> bool {
 }
 
 /// Takes a queue statement. An expression may lead to any queue.
-fn take_queue(feed: &mut Feed, queue: &Value) {
+fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
     let num = &queue["num"];
     let bypass = has_bypass(&queue["flags"]);
     let range = num["range"].as_array().map(Vec::as_slice);
     match (num, range) {
-        (Value::Null, _) => add_rule(feed, 0, 0, bypass),
+        (Value::Null, _) => add_rule(queue_rules, 0, 0, bypass),
         (Value::Number(number), _) => {
             let number = number.as_u64().unwrap_or(u64::MAX);
-            add_rule(feed, number, number, bypass);
+            add_rule(queue_rules, number, number, bypass);
         }
         (_, Some([first, last])) => {
             let number = |value: &Value| value.as_u64().unwrap_or(0);
-            add_rule(feed, number(first), number(last), bypass);
+            add_rule(queue_rules, number(first), number(last), bypass);
         }
-        _ => add_rule(feed, 0, u16::MAX.into(), bypass),
+        _ => add_rule(queue_rules, 0, u16::MAX.into(), bypass),
     }
 }
 
-/// Takes the rules out of the output of `nft -j list ruleset`. False for a text that is none; feed
+/// Takes the rules out of the output of `nft -j list ruleset`. False for a text that is none; queue_rules
 /// is untouched then.
-pub fn take_nft(feed: &mut Feed, text: &str) -> bool {
+pub fn take_nft(queue_rules: &mut QueueRules, text: &str) -> bool {
     let root: Value = serde_json::from_str(text).unwrap_or_default();
     let Some(items) = root["nftables"].as_array() else {
         return false;
@@ -164,7 +164,7 @@ pub fn take_nft(feed: &mut Feed, text: &str) -> bool {
         .flatten()
         .filter_map(|statement| statement.get("queue"))
     {
-        take_queue(feed, queue);
+        take_queue(queue_rules, queue);
     }
     true
 }
@@ -202,12 +202,12 @@ fn read_output(child: &mut Child, due: Instant) -> Option<String> {
 }
 
 /// What a tool prints; none if it could not be asked, which is noted.
-fn ask_tool(feed: &mut Feed, argv: &[&str], due: Instant) -> Option<String> {
+fn run_tool(queue_rules: &mut QueueRules, argv: &[&str], due: Instant) -> Option<String> {
     let mut child = match start_tool(argv) {
         Ok(child) => child,
         Err(error) => {
             set_unknown(
-                feed,
+                queue_rules,
                 argv[0],
                 match error.kind() {
                     ErrorKind::NotFound => "is not there",
@@ -223,24 +223,24 @@ fn ask_tool(feed: &mut Feed, argv: &[&str], due: Instant) -> Option<String> {
     }
     let ended_well = child.wait().is_ok_and(|status| status.success());
     match (&text, ended_well) {
-        (None, _) => set_unknown(feed, argv[0], "did not end in time"),
-        (_, false) => set_unknown(feed, argv[0], "failed"),
+        (None, _) => set_unknown(queue_rules, argv[0], "did not end in time"),
+        (_, false) => set_unknown(queue_rules, argv[0], "failed"),
         _ => {}
     }
     text.filter(|_| ended_well)
 }
 
-fn ask_save(feed: &mut Feed, tool: &str, due: Instant) {
-    if let Some(text) = ask_tool(feed, &[tool], due) {
-        take_save(feed, &text);
+fn run_save(queue_rules: &mut QueueRules, tool: &str, due: Instant) {
+    if let Some(text) = run_tool(queue_rules, &[tool], due) {
+        take_save(queue_rules, &text);
     }
 }
 
-fn ask_nft(feed: &mut Feed, due: Instant) {
+fn run_nft(queue_rules: &mut QueueRules, due: Instant) {
     let argv = ["nft", "-j", "list", "ruleset"];
-    if let Some(text) = ask_tool(feed, &argv, due) {
-        if !take_nft(feed, &text) {
-            set_unknown(feed, argv[0], "failed");
+    if let Some(text) = run_tool(queue_rules, &argv, due) {
+        if !take_nft(queue_rules, &text) {
+            set_unknown(queue_rules, argv[0], "failed");
         }
     }
 }
@@ -251,27 +251,27 @@ fn has_text(path: &str) -> bool {
     File::open(path).is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|got| got == 1))
 }
 
-/// Asks all tools. Never fails: what can't be known is told in feed.unknown.
-pub fn read(options: &Options) -> Feed {
+/// Asks all tools. Never fails: what can't be known is told in queue_rules.unknown.
+pub fn read(options: &Options) -> QueueRules {
     let due = Instant::now() + Duration::from_millis(MS_MAX);
-    let mut feed = begin(options.queue_first, options.queue_last);
-    ask_nft(&mut feed, due);
-    ask_save(&mut feed, "iptables-save", due);
-    ask_save(&mut feed, "ip6tables-save", due);
+    let mut queue_rules = begin(options.queue_first, options.queue_last);
+    run_nft(&mut queue_rules, due);
+    run_save(&mut queue_rules, "iptables-save", due);
+    run_save(&mut queue_rules, "ip6tables-save", due);
     if has_text("/proc/net/ip_tables_names") {
-        ask_save(&mut feed, "iptables-legacy-save", due);
+        run_save(&mut queue_rules, "iptables-legacy-save", due);
     }
     if has_text("/proc/net/ip6_tables_names") {
-        ask_save(&mut feed, "ip6tables-legacy-save", due);
+        run_save(&mut queue_rules, "ip6tables-legacy-save", due);
     }
-    feed
+    queue_rules
 }
 
 /// Warns of our queues that no rule leads to, if all tools could be asked.
-pub fn warn(feed: &Feed) {
+pub fn warn(queue_rules: &QueueRules) {
     let mut numbers = String::new();
-    let mut first = usize::from(feed.first);
-    for run in feed.fed.split(|&fed| fed) {
+    let mut first = usize::from(queue_rules.first);
+    for run in queue_rules.reached.split(|&reached| reached) {
         let last = first + run.len();
         if !run.is_empty() {
             let comma = if numbers.is_empty() { "" } else { ", " };
@@ -282,7 +282,7 @@ pub fn warn(feed: &Feed) {
         }
         first = last + 1;
     }
-    if feed.unknown.is_empty() && !numbers.is_empty() {
+    if queue_rules.unknown.is_empty() && !numbers.is_empty() {
         log::warn(format_args!(
             "no rule leads packets to queue {numbers}: until one does the firewall sees none of \
              them (`fwctl doctor` names one)"

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rules that lead packets to our queues, out of what the tools print.
 
-use rust_firewall::state::feed::{begin, take_nft, take_save, Feed};
+use rust_firewall::state::queue_rules::{begin, take_nft, take_save, QueueRules};
 
 /// What is known of our queues 3 to 5, in one line: "plain bypass 3 4 5".
-fn told(feed: &Feed) -> String {
+fn told(queue_rules: &QueueRules) -> String {
     let mut told = String::new();
-    for (is, name) in [(feed.plain, "plain "), (feed.bypass, "bypass ")] {
+    for (is, name) in [
+        (queue_rules.plain, "plain "),
+        (queue_rules.bypass, "bypass "),
+    ] {
         told += if is { name } else { "" };
     }
-    for (number, _) in (feed.first..).zip(&feed.fed).filter(|(_, fed)| **fed) {
+    for (number, _) in (queue_rules.first..)
+        .zip(&queue_rules.reached)
+        .filter(|(_, reached)| **reached)
+    {
         told += &format!("{number} ");
     }
     told
 }
 
 fn save(text: &str) -> String {
-    let mut feed = begin(3, 5);
-    take_save(&mut feed, text);
-    told(&feed)
+    let mut queue_rules = begin(3, 5);
+    take_save(&mut queue_rules, text);
+    told(&queue_rules)
 }
 
 #[test]
@@ -84,9 +90,9 @@ fn rules_of_nft() {
         let text = format!(
             r#"{{"nftables":[{{"metainfo":{{}}}},{{"rule":{{"expr":[{{"counter":null}},{statement}]}}}}]}}"#
         );
-        let mut feed = begin(3, 5);
-        assert!(take_nft(&mut feed, &text), "{text}");
-        assert_eq!(told(&feed), expected, "{text}");
+        let mut queue_rules = begin(3, 5);
+        assert!(take_nft(&mut queue_rules, &text), "{text}");
+        assert_eq!(told(&queue_rules), expected, "{text}");
     }
 }
 

@@ -17,18 +17,18 @@ use crate::ruleset::load::{self, Loaded};
 
 /// What has state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CarryKind {
+pub enum MigrationKind {
     Counters,
     Logs,
     Limits,
     Quotas,
 }
 
-pub const KIND_COUNT: usize = CarryKind::Quotas as usize + 1;
+pub const KIND_COUNT: usize = MigrationKind::Quotas as usize + 1;
 
 /// A rule as it is known again. Texts have no NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CarryRule {
+pub struct MigrationRule {
     /// "inet filter input".
     pub chain: Vec<u8>,
     pub comment: Option<Vec<u8>>,
@@ -41,7 +41,7 @@ pub struct CarryRule {
 
 /// Which rule of a policy is next, in its order.
 #[derive(Debug, Default)]
-pub struct CarryPlace {
+pub struct MigrationPlace {
     table: usize,
     chain: usize,
     rule: usize,
@@ -49,8 +49,8 @@ pub struct CarryPlace {
 
 /// The rules of a policy, in its order.
 #[derive(Debug, Default)]
-pub struct CarrySide {
-    pub rules: Vec<CarryRule>,
+pub struct MigrationSide {
+    pub rules: Vec<MigrationRule>,
     /// Statements of each kind in all rules.
     pub totals: [u32; KIND_COUNT],
     /// The size of each limit, as in FlowLimit.
@@ -59,8 +59,8 @@ pub struct CarrySide {
 
 /// What goes over from one policy to another.
 #[derive(Debug, Default)]
-pub struct Carry {
-    /// By CarryKind: the statements of rules that stay, by their numbers before and now.
+pub struct Migration {
+    /// By MigrationKind: the statements of rules that stay, by their numbers before and now.
     pairs: [Vec<(u32, u32)>; KIND_COUNT],
     pub kept: u32,
     pub added: u32,
@@ -69,7 +69,7 @@ pub struct Carry {
 
 /// The state of limits and quotas of another process' policy, numbered as its rules are.
 #[derive(Debug, Default)]
-pub struct CarryStates {
+pub struct MigrationStates {
     /// The tokens of each limit, at most its size.
     pub tokens: Vec<i64>,
     /// The bytes that each quota has used.
@@ -110,10 +110,10 @@ fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
     let mut count = [0; KIND_COUNT];
     for statement in &rule.statements {
         match &statement.kind {
-            StatementKind::Counter(_) => count[CarryKind::Counters as usize] += 1,
-            StatementKind::Log(_) => count[CarryKind::Logs as usize] += 1,
-            StatementKind::Limit(_) => count[CarryKind::Limits as usize] += 1,
-            StatementKind::Quota(_) => count[CarryKind::Quotas as usize] += 1,
+            StatementKind::Counter(_) => count[MigrationKind::Counters as usize] += 1,
+            StatementKind::Log(_) => count[MigrationKind::Logs as usize] += 1,
+            StatementKind::Limit(_) => count[MigrationKind::Limits as usize] += 1,
+            StatementKind::Quota(_) => count[MigrationKind::Quotas as usize] += 1,
             _ => {}
         }
     }
@@ -121,7 +121,7 @@ fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
 }
 
 /// Describes the rule of a policy at a place, and goes to the next. None: there is none left.
-pub fn next_rule(loaded: &Loaded, at: &mut CarryPlace) -> Option<CarryRule> {
+pub fn next_rule(loaded: &Loaded, at: &mut MigrationPlace) -> Option<MigrationRule> {
     loop {
         let table = loaded.policy.tables.get(at.table)?;
         let Some(chain) = table.chains.get(at.chain) else {
@@ -133,7 +133,7 @@ pub fn next_rule(loaded: &Loaded, at: &mut CarryPlace) -> Option<CarryRule> {
             continue;
         };
         at.rule += 1;
-        return Some(CarryRule {
+        return Some(MigrationRule {
             chain: chain_of(table, chain).into_bytes(),
             comment: rule.comment.clone().map(String::into_bytes),
             text: text_of(table, rule).into_bytes(),
@@ -143,8 +143,8 @@ pub fn next_rule(loaded: &Loaded, at: &mut CarryPlace) -> Option<CarryRule> {
 }
 
 /// Describes all rules of a policy.
-pub fn rules(loaded: &Loaded) -> Vec<CarryRule> {
-    let mut at = CarryPlace::default();
+pub fn rules(loaded: &Loaded) -> Vec<MigrationRule> {
+    let mut at = MigrationPlace::default();
     iter::from_fn(|| next_rule(loaded, &mut at)).collect()
 }
 
@@ -158,11 +158,11 @@ fn compare_words(a: &Name, b: &Name) -> Order {
 /// Names the rules that have no partner yet: by their comments, if they have one, or by their texts.
 /// Sorted; equals in the order of the rules.
 fn make_names<'a>(
-    rules: &'a [CarryRule],
+    rules: &'a [MigrationRule],
     partners: &[Option<usize>],
     by_comment: bool,
 ) -> Vec<Name<'a>> {
-    let name = |(number, (rule, partner)): (usize, (&'a CarryRule, &Option<usize>))| {
+    let name = |(number, (rule, partner)): (usize, (&'a MigrationRule, &Option<usize>))| {
         let word = match by_comment {
             true => rule.comment.as_deref(),
             false => Some(rule.text.as_slice()),
@@ -214,8 +214,8 @@ fn join(
 /// Pairs rules by comments or by texts.
 /// - partners, origins: of the rules of `from` and `to`; those that were found are filled in.
 fn pair_by(
-    from: &[CarryRule],
-    to: &[CarryRule],
+    from: &[MigrationRule],
+    to: &[MigrationRule],
     by_comment: bool,
     partners: &mut [Option<usize>],
     origins: &mut [Option<usize>],
@@ -226,7 +226,7 @@ fn pair_by(
 }
 
 /// The rules of `from` that those of `to` are.
-fn make_origins(from: &[CarryRule], to: &[CarryRule]) -> Vec<Option<usize>> {
+fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usize>> {
     let mut partners = vec![None; from.len()];
     let mut origins = vec![None; to.len()];
     pair_by(from, to, true, &mut partners, &mut origins);
@@ -235,9 +235,9 @@ fn make_origins(from: &[CarryRule], to: &[CarryRule]) -> Vec<Option<usize>> {
 }
 
 /// The numbers of each rule's first statements.
-fn make_firsts(rules: &[CarryRule]) -> Vec<[u32; KIND_COUNT]> {
+fn make_firsts(rules: &[MigrationRule]) -> Vec<[u32; KIND_COUNT]> {
     let mut next = [0; KIND_COUNT];
-    let first = |rule: &CarryRule| {
+    let first = |rule: &MigrationRule| {
         let first = next;
         for (next, count) in next.iter_mut().zip(rule.count) {
             *next += u32::from(count);
@@ -249,21 +249,21 @@ fn make_firsts(rules: &[CarryRule]) -> Vec<[u32; KIND_COUNT]> {
 
 /// Adds the statements of a rule that stays.
 fn add_pairs(
-    carry: &mut Carry,
-    old: &CarryRule,
+    migration: &mut Migration,
+    old: &MigrationRule,
     olds: &[u32; KIND_COUNT],
-    new: &CarryRule,
+    new: &MigrationRule,
     news: &[u32; KIND_COUNT],
 ) {
-    for (kind, pairs) in carry.pairs.iter_mut().enumerate() {
+    for (kind, pairs) in migration.pairs.iter_mut().enumerate() {
         let both = u32::from(old.count[kind].min(new.count[kind]));
         pairs.extend((0..both).map(|n| (olds[kind] + n, news[kind] + n)));
     }
 }
 
 /// Finds the rules that stay, and with them their statements: the n-th of the rule for the n-th.
-pub fn pair(from: &[CarryRule], to: &[CarryRule]) -> Carry {
-    let mut carry = Carry::default();
+pub fn pair(from: &[MigrationRule], to: &[MigrationRule]) -> Migration {
+    let mut migration = Migration::default();
     let (from_firsts, to_firsts) = (make_firsts(from), make_firsts(to));
     let origins = make_origins(from, to);
     for ((new, new_first), origin) in to.iter().zip(&to_firsts).zip(origins) {
@@ -271,17 +271,17 @@ pub fn pair(from: &[CarryRule], to: &[CarryRule]) -> Carry {
         let Some((old, old_first)) = origin else {
             continue;
         };
-        carry.kept += 1;
-        add_pairs(&mut carry, old, old_first, new, new_first);
+        migration.kept += 1;
+        add_pairs(&mut migration, old, old_first, new, new_first);
     }
-    carry.added = to.len() as u32 - carry.kept;
-    carry.removed = from.len() as u32 - carry.kept;
-    carry
+    migration.added = to.len() as u32 - migration.kept;
+    migration.removed = from.len() as u32 - migration.kept;
+    migration
 }
 
 /// Every statement of a kind in rules that stay, by its numbers before and now.
-fn each(carry: &Carry, kind: CarryKind) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let pairs = carry.pairs[kind as usize].iter();
+fn each(migration: &Migration, kind: MigrationKind) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let pairs = migration.pairs[kind as usize].iter();
     pairs.map(|(old, new)| (*old as usize, *new as usize))
 }
 
@@ -290,8 +290,8 @@ fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
 }
 
 /// Gives a policy, which nobody uses yet, the limits and quotas of rules that stay.
-fn share_words(carry: &Carry, from: &Loaded, to: &mut Loaded, now_ns: u64) {
-    for (old, new) in each(carry, CarryKind::Limits) {
+fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u64) {
+    for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))
         else {
             continue; // can't be: there are as many words as statements
@@ -307,7 +307,7 @@ fn share_words(carry: &Carry, from: &Loaded, to: &mut Loaded, now_ns: u64) {
             flow::limit_fill(place, limit, tokens, of.size, now_ns);
         }
     }
-    for (old, new) in each(carry, CarryKind::Quotas) {
+    for (old, new) in each(migration, MigrationKind::Quotas) {
         if let (Some(word), Some(place)) = (from.flow.quotas.get(old), to.flow.quotas.get_mut(new))
         {
             *place = Arc::clone(word);
@@ -318,17 +318,23 @@ fn share_words(carry: &Carry, from: &Loaded, to: &mut Loaded, now_ns: u64) {
 /// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the very
 /// words, so that what others take meanwhile counts; a limit with other figures is as full as it was.
 /// - now_ns: of the clock that limits go by.
-pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Carry {
-    let carry = pair(&rules(from), &rules(to));
-    share_words(&carry, from, to, now_ns);
-    carry
+pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
+    let migration = pair(&rules(from), &rules(to));
+    share_words(&migration, from, to, now_ns);
+    migration
 }
 
 /// Has the limits of rules that stay, which begin full, be as full as another process' were, and quotas
 /// as used.
 /// - sizes: of its limits.
-pub fn refill(carry: &Carry, sizes: &[i64], states: &CarryStates, to: &Loaded, now_ns: u64) {
-    for (old, new) in each(carry, CarryKind::Limits) {
+pub fn refill(
+    migration: &Migration,
+    sizes: &[i64],
+    states: &MigrationStates,
+    to: &Loaded,
+    now_ns: u64,
+) {
+    for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(tokens), Some(size)) = (states.tokens.get(old), sizes.get(old)) else {
             continue; // can't be: there are as many as statements
         };
@@ -341,7 +347,7 @@ pub fn refill(carry: &Carry, sizes: &[i64], states: &CarryStates, to: &Loaded, n
             flow::limit_fill(word, limit, *tokens, *size, now_ns);
         }
     }
-    for (old, new) in each(carry, CarryKind::Quotas) {
+    for (old, new) in each(migration, MigrationKind::Quotas) {
         if let (Some(used), Some(word)) = (states.used.get(old), to.flow.quotas.get(new)) {
             word.0.store(*used, Ordering::Relaxed);
         }
@@ -350,14 +356,14 @@ pub fn refill(carry: &Carry, sizes: &[i64], states: &CarryStates, to: &Loaded, n
 
 /// Has the counters and logs of rules that stay begin at what they had counted in the end.
 /// - counters, logged: of the policy before.
-pub fn end(carry: &Carry, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
+pub fn end(migration: &Migration, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
     let mut began = load::began(to);
-    for (old, new) in each(carry, CarryKind::Counters) {
+    for (old, new) in each(migration, MigrationKind::Counters) {
         if let (Some(counted), Some(place)) = (counters.get(old), began.counters.get_mut(new)) {
             *place = *counted;
         }
     }
-    for (old, new) in each(carry, CarryKind::Logs) {
+    for (old, new) in each(migration, MigrationKind::Logs) {
         if let (Some(counted), Some(place)) = (logged.get(old), began.logged.get_mut(new)) {
             *place = *counted;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "ruleset/carry.h"
+#include "ruleset/migration.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -41,20 +41,20 @@ static char *chain_of(const struct policy_table *table, const struct policy_chai
 }
 
 /// Counts the statements with state: a rule has no more than PARSE_STATEMENTS_MAX.
-static void count_statements(const struct policy_rule *rule, struct carry_rule *made) {
+static void count_statements(const struct policy_rule *rule, struct migration_rule *made) {
     for (uint32_t i = 0; i < rule->count; i++) {
         switch (rule->statements[i].kind) {
         case POLICY_COUNTER:
-            made->count[CARRY_COUNTERS]++;
+            made->count[MIGRATION_COUNTERS]++;
             break;
         case POLICY_LOG:
-            made->count[CARRY_LOGS]++;
+            made->count[MIGRATION_LOGS]++;
             break;
         case POLICY_LIMIT:
-            made->count[CARRY_LIMITS]++;
+            made->count[MIGRATION_LIMITS]++;
             break;
         case POLICY_QUOTA:
-            made->count[CARRY_QUOTAS]++;
+            made->count[MIGRATION_QUOTAS]++;
             break;
         default:
             break;
@@ -62,29 +62,30 @@ static void count_statements(const struct policy_rule *rule, struct carry_rule *
     }
 }
 
-void carry_rule_free(struct carry_rule *rule) {
+void migration_rule_free(struct migration_rule *rule) {
     free(rule->chain);
     free(rule->comment);
     free(rule->text);
-    *rule = (struct carry_rule){0};
+    *rule = (struct migration_rule){0};
 }
 
-int carry_next_rule(const struct loaded *loaded, struct carry_place *at, struct carry_rule *rule) {
+int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
+                        struct migration_rule *rule) {
     const struct policy *policy = &loaded->policy;
 
-    *rule = (struct carry_rule){0};
+    *rule = (struct migration_rule){0};
     while (at->table < policy->table_count) {
         const struct policy_table *table = &policy->tables[at->table];
         const struct policy_chain *chain;
         const struct policy_rule *next;
 
         if (at->chain == table->chain_count) {
-            *at = (struct carry_place){.table = at->table + 1};
+            *at = (struct migration_place){.table = at->table + 1};
             continue;
         }
         chain = &table->chains[at->chain];
         if (at->rule == chain->count) {
-            *at = (struct carry_place){.table = at->table, .chain = at->chain + 1};
+            *at = (struct migration_place){.table = at->table, .chain = at->chain + 1};
             continue;
         }
         next = &chain->rules[at->rule++];
@@ -94,37 +95,37 @@ int carry_next_rule(const struct loaded *loaded, struct carry_place *at, struct 
         rule->text = text_of(table, next);
         if (rule->chain && rule->text && (!next->comment || rule->comment))
             return 1;
-        carry_rule_free(rule);
+        migration_rule_free(rule);
         return -ENOMEM;
     }
     return 0;
 }
 
-int carry_side_make(struct carry_side *side, const struct loaded *loaded) {
-    struct carry_place at = {0};
+int migration_side_make(struct migration_side *side, const struct loaded *loaded) {
+    struct migration_place at = {0};
     int result;
 
     // One more than needed: none is no failure.
-    *side = (struct carry_side){.rules =
-                                    calloc(loaded->compiled->rule_count + 1U, sizeof *side->rules)};
+    *side = (struct migration_side){
+        .rules = calloc(loaded->compiled->rule_count + 1U, sizeof *side->rules)};
     if (!side->rules)
         return -ENOMEM;
-    while ((result = carry_next_rule(loaded, &at, &side->rules[side->rule_count])) > 0) {
-        for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+    while ((result = migration_next_rule(loaded, &at, &side->rules[side->rule_count])) > 0) {
+        for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++)
             side->totals[kind] += side->rules[side->rule_count].count[kind];
         side->rule_count++;
     }
     if (result < 0)
-        carry_side_free(side);
+        migration_side_free(side);
     return result;
 }
 
-void carry_side_free(struct carry_side *side) {
+void migration_side_free(struct migration_side *side) {
     for (uint32_t i = 0; i < side->rule_count; i++)
-        carry_rule_free(&side->rules[i]);
+        migration_rule_free(&side->rules[i]);
     free(side->rules);
     free(side->limit_sizes);
-    *side = (struct carry_side){0};
+    *side = (struct migration_side){0};
 }
 
 /// A rule by what it is looked for.
@@ -158,13 +159,13 @@ struct names {
 /// texts.
 /// - partners: of each rule, NOBODY if it has none.
 /// - Returns 0 or -ENOMEM with *names zeroed.
-static int make_names(const struct carry_side *side, const uint32_t *partners, bool by_comment,
+static int make_names(const struct migration_side *side, const uint32_t *partners, bool by_comment,
                       struct names *names) {
     *names = (struct names){.all = calloc(side->rule_count + 1U, sizeof *names->all)};
     if (!names->all)
         return -ENOMEM;
     for (uint32_t i = 0; i < side->rule_count; i++) {
-        const struct carry_rule *rule = &side->rules[i];
+        const struct migration_rule *rule = &side->rules[i];
         const char *word = by_comment ? rule->comment : rule->text;
 
         if (partners[i] == NOBODY && word)
@@ -207,8 +208,8 @@ static void join(const struct names *from, const struct names *to, bool only_uni
 /// Pairs rules by comments or by texts.
 /// - partners, origins: of the rules of `from` and `to`; those that were found are filled in.
 /// - Returns 0 or -ENOMEM.
-static int pair_by(const struct carry_side *from, const struct carry_side *to, bool by_comment,
-                   uint32_t *partners, uint32_t *origins) {
+static int pair_by(const struct migration_side *from, const struct migration_side *to,
+                   bool by_comment, uint32_t *partners, uint32_t *origins) {
     struct names olds = {0}, news = {0};
     int result = make_names(from, partners, by_comment, &olds);
 
@@ -231,7 +232,7 @@ static uint32_t *make_partners(uint32_t rules) {
 }
 
 /// The rules of `from` that those of `to` are. NULL = no memory.
-static uint32_t *make_origins(const struct carry_side *from, const struct carry_side *to) {
+static uint32_t *make_origins(const struct migration_side *from, const struct migration_side *to) {
     uint32_t *partners = make_partners(from->rule_count);
     uint32_t *origins = make_partners(to->rule_count);
     int result = partners && origins ? 0 : -ENOMEM;
@@ -249,24 +250,25 @@ static uint32_t *make_origins(const struct carry_side *from, const struct carry_
 
 /// The numbers of a rule's first statements, by kind.
 struct first {
-    uint32_t of[CARRY_KIND_COUNT];
+    uint32_t of[MIGRATION_KIND_COUNT];
 };
 
 /// Of each rule. NULL = no memory.
-static struct first *make_firsts(const struct carry_side *side) {
+static struct first *make_firsts(const struct migration_side *side) {
     struct first *firsts = calloc(side->rule_count + 1U, sizeof *firsts);
 
     for (uint32_t i = 0; firsts && i < side->rule_count; i++)
-        for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
+        for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++)
             firsts[i + 1].of[kind] = firsts[i].of[kind] + side->rules[i].count[kind];
     return firsts;
 }
 
 /// Adds the statements of a rule that stays.
-static void add_pairs(struct carry *carry, const struct carry_rule *old, const struct first *olds,
-                      const struct carry_rule *new, const struct first *news) {
-    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++) {
-        struct carry_pairs *const pairs = &carry->pairs[kind];
+static void add_pairs(struct migration *migration, const struct migration_rule *old,
+                      const struct first *olds, const struct migration_rule *new,
+                      const struct first *news) {
+    for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++) {
+        struct migration_pairs *const pairs = &migration->pairs[kind];
 
         for (uint32_t n = 0; n < old->count[kind] && n < new->count[kind]; n++) {
             pairs->all[pairs->count].old = olds->of[kind] + n;
@@ -276,9 +278,9 @@ static void add_pairs(struct carry *carry, const struct carry_rule *old, const s
 }
 
 /// Makes room for all pairs that there can be. Returns 0 or -ENOMEM.
-static int make_room(struct carry *carry, const struct carry_side *to) {
-    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++) {
-        struct carry_pairs *const pairs = &carry->pairs[kind];
+static int make_room(struct migration *migration, const struct migration_side *to) {
+    for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++) {
+        struct migration_pairs *const pairs = &migration->pairs[kind];
 
         pairs->all = calloc(to->totals[kind] + 1U, sizeof *pairs->all);
         if (!pairs->all)
@@ -287,29 +289,30 @@ static int make_room(struct carry *carry, const struct carry_side *to) {
     return 0;
 }
 
-int carry_pair(struct carry *carry, const struct carry_side *from, const struct carry_side *to) {
+int migration_pair(struct migration *migration, const struct migration_side *from,
+                   const struct migration_side *to) {
     uint32_t *origins = make_origins(from, to);
     struct first *olds = make_firsts(from), *news = make_firsts(to);
     int result = origins && olds && news ? 0 : -ENOMEM;
 
-    *carry = (struct carry){0};
+    *migration = (struct migration){0};
     if (result == 0)
-        result = make_room(carry, to);
+        result = make_room(migration, to);
     for (uint32_t i = 0; result == 0 && i < to->rule_count; i++) {
         const uint32_t origin = origins[i];
 
         if (origin == NOBODY)
             continue;
-        carry->kept++;
-        add_pairs(carry, &from->rules[origin], &olds[origin], &to->rules[i], &news[i]);
+        migration->kept++;
+        add_pairs(migration, &from->rules[origin], &olds[origin], &to->rules[i], &news[i]);
     }
-    carry->added = to->rule_count - carry->kept;
-    carry->removed = from->rule_count - carry->kept;
+    migration->added = to->rule_count - migration->kept;
+    migration->removed = from->rule_count - migration->kept;
     free(origins);
     free(olds);
     free(news);
     if (result < 0)
-        carry_free(carry);
+        migration_free(migration);
     return result;
 }
 
@@ -319,10 +322,10 @@ static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b)
 }
 
 /// Gives a policy, which nobody uses yet, the limits and quotas of rules that stay.
-static void share_words(const struct carry *carry, const struct loaded *from, struct loaded *to,
-                        uint64_t now_ns) {
-    const struct carry_pairs *limits = &carry->pairs[CARRY_LIMITS];
-    const struct carry_pairs *quotas = &carry->pairs[CARRY_QUOTAS];
+static void share_words(const struct migration *migration, const struct loaded *from,
+                        struct loaded *to, uint64_t now_ns) {
+    const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];
+    const struct migration_pairs *quotas = &migration->pairs[MIGRATION_QUOTAS];
 
     for (uint32_t i = 0; i < limits->count; i++) {
         struct flow_word *const word = from->flow.limit[limits->all[i].old];
@@ -339,27 +342,27 @@ static void share_words(const struct carry *carry, const struct loaded *from, st
         flow_share(&to->flow.quota[quotas->all[i].new], from->flow.quota[quotas->all[i].old]);
 }
 
-int carry_begin(struct carry *carry, const struct loaded *from, struct loaded *to,
-                uint64_t now_ns) {
-    struct carry_side olds = {0}, news = {0};
-    int result = carry_side_make(&olds, from);
+int migration_begin(struct migration *migration, const struct loaded *from, struct loaded *to,
+                    uint64_t now_ns) {
+    struct migration_side olds = {0}, news = {0};
+    int result = migration_side_make(&olds, from);
 
-    *carry = (struct carry){0};
+    *migration = (struct migration){0};
     if (result == 0)
-        result = carry_side_make(&news, to);
+        result = migration_side_make(&news, to);
     if (result == 0)
-        result = carry_pair(carry, &olds, &news);
+        result = migration_pair(migration, &olds, &news);
     if (result == 0)
-        share_words(carry, from, to, now_ns);
-    carry_side_free(&olds);
-    carry_side_free(&news);
+        share_words(migration, from, to, now_ns);
+    migration_side_free(&olds);
+    migration_side_free(&news);
     return result;
 }
 
-void carry_refill(const struct carry *carry, const int64_t *sizes,
-                  const struct carry_states *states, struct loaded *to, uint64_t now_ns) {
-    const struct carry_pairs *limits = &carry->pairs[CARRY_LIMITS];
-    const struct carry_pairs *quotas = &carry->pairs[CARRY_QUOTAS];
+void migration_refill(const struct migration *migration, const int64_t *sizes,
+                      const struct migration_states *states, struct loaded *to, uint64_t now_ns) {
+    const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];
+    const struct migration_pairs *quotas = &migration->pairs[MIGRATION_QUOTAS];
 
     for (uint32_t i = 0; i < limits->count; i++) {
         const uint32_t old = limits->all[i].old, new = limits->all[i].new;
@@ -373,10 +376,10 @@ void carry_refill(const struct carry *carry, const int64_t *sizes,
                          states->used[quotas->all[i].old], __ATOMIC_RELAXED);
 }
 
-void carry_end(const struct carry *carry, const struct flow_counter *counters,
-               const uint64_t *logged, struct loaded *to) {
-    const struct carry_pairs *pairs = &carry->pairs[CARRY_COUNTERS];
-    const struct carry_pairs *logs = &carry->pairs[CARRY_LOGS];
+void migration_end(const struct migration *migration, const struct flow_counter *counters,
+                   const uint64_t *logged, struct loaded *to) {
+    const struct migration_pairs *pairs = &migration->pairs[MIGRATION_COUNTERS];
+    const struct migration_pairs *logs = &migration->pairs[MIGRATION_LOGS];
 
     for (uint32_t i = 0; i < pairs->count; i++)
         to->counted[pairs->all[i].new] = counters[pairs->all[i].old];
@@ -384,8 +387,8 @@ void carry_end(const struct carry *carry, const struct flow_counter *counters,
         to->logged[logs->all[i].new] = logged[logs->all[i].old];
 }
 
-void carry_free(struct carry *carry) {
-    for (int kind = 0; kind < CARRY_KIND_COUNT; kind++)
-        free(carry->pairs[kind].all);
-    *carry = (struct carry){0};
+void migration_free(struct migration *migration) {
+    for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++)
+        free(migration->pairs[kind].all);
+    *migration = (struct migration){0};
 }

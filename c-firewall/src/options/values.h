@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Single values of the command line, read and checked. What is wrong is told in one line that names
 // the option and quotes the value.
-#ifndef OPTIONS_GIVEN_H
-#define OPTIONS_GIVEN_H
+#ifndef OPTIONS_VALUES_H
+#define OPTIONS_VALUES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,41 +12,41 @@
 #include "options/arguments.h"
 
 /// What the command line gave, and where to say what is wrong with it.
-struct given {
+struct values {
     const struct arguments *arguments;
     struct failure *failure;
 };
 
 /// The raw value of an option, NULL if it was not given.
-const char *given_value(const struct given *given, enum arguments_option option);
+const char *values_get(const struct values *values, enum arguments_option option);
 
 /// Says what was expected of an option that was given. Returns -EINVAL.
-int given_fail(const struct given *given, enum arguments_option option, const char *expected);
+int values_fail(const struct values *values, enum arguments_option option, const char *expected);
 
 /// Says that an option has no meaning without another. Returns -EINVAL.
 /// - other: "--policy"; what: how it is called in a sentence, "a policy"
-int given_fail_without(const struct given *given, enum arguments_option option, const char *what,
-                       const char *other);
+int values_fail_without(const struct values *values, enum arguments_option option, const char *what,
+                        const char *other);
 
 /// Reads decimal digits, and nothing else, up to `end` (excluded).
-bool given_read_number(const char *text, const char *end, uint32_t max, uint32_t *number);
+bool values_read_number(const char *text, const char *end, uint32_t max, uint32_t *number);
 
 // Each of these sets its last argument if the option was given. Returns 0, or -EINVAL with failure
 // filled in and the last argument untouched.
 
-int given_number(const struct given *given, enum arguments_option option, uint32_t min,
-                 uint32_t max, uint32_t *number);
+int values_number(const struct values *values, enum arguments_option option, uint32_t min,
+                  uint32_t max, uint32_t *number);
 
 /// - expected: the names in a sentence
 /// - choice: the place in names
-int given_choice(const struct given *given, enum arguments_option option, const char *const *names,
-                 int count, const char *expected, int *choice);
+int values_choice(const struct values *values, enum arguments_option option,
+                  const char *const *names, int count, const char *expected, int *choice);
 
 /// A text in UTF-8 of 1 to max bytes.
-int given_text(const struct given *given, enum arguments_option option, size_t max,
-               const char *expected, const char **text);
+int values_text(const struct values *values, enum arguments_option option, size_t max,
+                const char *expected, const char **text);
 
 /// Looks whether a path is text, as what quotes it is. path: NULL is good.
-int given_path(const struct given *given, const char *path);
+int values_path(const struct values *values, const char *path);
 
 #endif

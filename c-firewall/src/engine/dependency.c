@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "engine/answer.h"
+#include "engine/dependency.h"
 
 #include <netinet/in.h>
 
@@ -70,18 +70,18 @@ static bool is_extension(const struct policy_statement *statement) {
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:
-        return said->tcp ? 0 : ANSWER_NEEDS_TCP;
+        return said->tcp ? 0 : DEPENDENCY_NEEDS_TCP;
     case POLICY_REJECT_ICMP:
-        return said->ipv4 ? 0 : ANSWER_NEEDS_IPV4;
+        return said->ipv4 ? 0 : DEPENDENCY_NEEDS_IPV4;
     case POLICY_REJECT_ICMPV6:
-        return said->ipv6 ? 0 : ANSWER_NEEDS_IPV6;
+        return said->ipv6 ? 0 : DEPENDENCY_NEEDS_IPV6;
     case POLICY_REJECT_ICMPX:
         break;
     }
     return 0;
 }
 
-uint32_t answer_needs(enum policy_family family, const struct policy_rule *rule) {
+uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule) {
     struct said said = {.ipv4 = family == POLICY_IP, .ipv6 = family == POLICY_IP6};
     uint32_t needs = 0;
 
@@ -89,7 +89,7 @@ uint32_t answer_needs(enum policy_family family, const struct policy_rule *rule)
         const struct policy_statement *statement = &rule->statements[i];
 
         if (is_extension(statement) && !said.ipv6)
-            needs |= ANSWER_NEEDS_IPV6;
+            needs |= DEPENDENCY_NEEDS_IPV6;
         if (statement->kind == POLICY_REJECT)
             needs |= reject_needs(&statement->reject, &said);
         hear(&said, statement);

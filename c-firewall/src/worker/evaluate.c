@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "worker/ask.h"
+#include "worker/evaluate.h"
 
 #include <linux/if_ether.h>
 #include <linux/netfilter/nf_conntrack_common.h>
@@ -14,8 +14,8 @@ enum {
     ASK_CT_STATES = 0x4f,
 };
 
-struct ask_source *ask_source_make(struct loaded *loaded) {
-    struct ask_source *source = calloc(1, sizeof *source);
+struct evaluation_source *evaluate_source_make(struct loaded *loaded) {
+    struct evaluation_source *source = calloc(1, sizeof *source);
 
     if (!source)
         return NULL;
@@ -30,15 +30,16 @@ struct ask_source *ask_source_make(struct loaded *loaded) {
     return source;
 }
 
-void ask_source_free(struct ask_source *source) {
+void evaluate_source_free(struct evaluation_source *source) {
     if (source)
         flow_counters_free(&source->counters);
     free(source);
 }
 
-void ask_init(struct ask *ask, const struct options *options, struct ask_source *source,
-              const struct reject *reject, struct event_ring *ring) {
-    *ask = (struct ask){
+void evaluate_init(struct evaluation *evaluation, const struct options *options,
+                   struct evaluation_source *source, const struct reject *reject,
+                   struct event_ring *ring) {
+    *evaluation = (struct evaluation){
         .source = source,
         .reject = reject,
         .ring = ring,
@@ -50,7 +51,9 @@ void ask_init(struct ask *ask, const struct options *options, struct ask_source 
     };
 }
 
-bool ask_has_policy(const struct ask *ask) { return ask->source->loaded->compiled; }
+bool evaluate_has_policy(const struct evaluation *evaluation) {
+    return evaluation->source->loaded->compiled;
+}
 
 /// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into
 /// the mark, and hides those bits from it.
@@ -77,8 +80,9 @@ static uint8_t nfproto_of(uint16_t ethertype) {
 }
 
 /// What the policy knows of a packet.
-static struct decide_input input_of(struct ask *ask, const struct queue_packet *packet,
-                                    const struct packet *parsed, enum packet_status status) {
+static struct decide_input input_of(struct evaluation *evaluation,
+                                    const struct queue_packet *packet, const struct packet *parsed,
+                                    enum packet_status status) {
     struct decide_input input = {
         .packet = parsed,
         .status = status,
@@ -95,46 +99,47 @@ static struct decide_input input_of(struct ask *ask, const struct queue_packet *
         .gid = packet->gid,
         .has_ct_mark = packet->has_ct_mark,
         .ct_mark = packet->ct_mark,
-        .now_ns = ask->now_ns,
+        .now_ns = evaluation->now_ns,
     };
 
-    if (ask->ct_state_by_mark)
+    if (evaluation->ct_state_by_mark)
         take_ct_state_of_mark(&input);
     else
         take_ct_info(packet->ct_info, &input);
-    if (ask->source->requirement.interface_names) {
-        input.iifname = interface_name(&ask->interfaces, packet->indev, ask->now_ns);
-        input.oifname = interface_name(&ask->interfaces, packet->outdev, ask->now_ns);
+    if (evaluation->source->requirement.interface_names) {
+        input.iifname = interface_name(&evaluation->interfaces, packet->indev, evaluation->now_ns);
+        input.oifname = interface_name(&evaluation->interfaces, packet->outdev, evaluation->now_ns);
     }
     return input;
 }
 
 /// The answer to a rejected packet, if one is due.
-static enum reject_result answer(const struct ask *ask, const struct queue_packet *packet,
-                                 const struct packet *parsed, enum packet_status status,
-                                 const struct policy_reject *how) {
+static enum reject_result send_reply(const struct evaluation *evaluation,
+                                     const struct queue_packet *packet, const struct packet *parsed,
+                                     enum packet_status status, const struct policy_reject *how) {
     const uint32_t interface = packet->indev != 0 ? packet->indev : packet->outdev;
 
     if (packet_is_malformed(status))
         return REJECT_NOT_DUE;
-    return reject_answer(ask->reject, how, parsed, interface);
+    return reject_reply(evaluation->reject, how, parsed, interface);
 }
 
-void ask_packet(struct ask *ask, struct stats *stats, const struct queue_packet *packet,
-                const struct packet *parsed, enum packet_status status,
-                struct decide_outcome *outcome) {
-    struct ask_source *source = ask->source;
+void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
+                     const struct queue_packet *packet, const struct packet *parsed,
+                     enum packet_status status, struct decide_outcome *outcome) {
+    struct evaluation_source *source = evaluation->source;
     struct loaded *loaded = source->loaded;
-    const struct decide_input input = input_of(ask, packet, parsed, status);
+    const struct decide_input input = input_of(evaluation, packet, parsed, status);
 
-    decide_packet(&ask->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
+    decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
                   outcome);
     if (source->requirement.conntrack_state && !input.has_ct_state)
         stats_add(&stats->without_ct_state, 1);
     if (outcome->undecidable)
         stats_add(&stats->undecidable, 1);
     if (outcome->verdict == VERDICT_REJECT)
-        stats_add(&stats->answers[answer(ask, packet, parsed, status, &outcome->reject)], 1);
-    if (event_wanted(ask->ring, status, packet->truncated, outcome))
-        event_note(ask->ring, loaded->generation, packet->ethertype, &input, outcome);
+        stats_add(&stats->replies[send_reply(evaluation, packet, parsed, status, &outcome->reject)],
+                  1);
+    if (event_wanted(evaluation->ring, status, packet->truncated, outcome))
+        event_note(evaluation->ring, loaded->generation, packet->ethertype, &input, outcome);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "state/feed.h"
+#include "state/queue_rules.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,15 +8,15 @@
 #include "test.h"
 
 /// What is known of our queues 3 to 5, in one line: "plain bypass 3 4 5".
-static void assert_feed(const struct feed *feed, const char *expected) {
+static void assert_feed(const struct queue_rules *queue_rules, const char *expected) {
     char *told = NULL;
     size_t length;
     FILE *out = open_memstream(&told, &length);
 
     assert_non_null(out);
-    fprintf(out, "%s%s", feed->plain ? "plain " : "", feed->bypass ? "bypass " : "");
-    for (uint32_t number = feed->first; number <= feed->last; number++)
-        if (feed->fed[number - feed->first])
+    fprintf(out, "%s%s", queue_rules->plain ? "plain " : "", queue_rules->bypass ? "bypass " : "");
+    for (uint32_t number = queue_rules->first; number <= queue_rules->last; number++)
+        if (queue_rules->reached[number - queue_rules->first])
             fprintf(out, "%u ", number);
     fclose(out);
     assert_string_equal(told, expected);
@@ -24,11 +24,11 @@ static void assert_feed(const struct feed *feed, const char *expected) {
 }
 
 static void assert_save(const char *text, const char *expected) {
-    struct feed feed;
+    struct queue_rules queue_rules;
 
-    feed_begin(&feed, 3, 5);
-    feed_take_save(&feed, text);
-    assert_feed(&feed, expected);
+    queue_rules_begin(&queue_rules, 3, 5);
+    queue_rules_take_save(&queue_rules, text);
+    assert_feed(&queue_rules, expected);
 }
 
 static void rules_of_iptables_save(void **state) {
@@ -56,14 +56,14 @@ static void what_stands_in_quotes_is_no_rule(void **state) {
 
 static void assert_nft(const char *statement, const char *expected) {
     char text[512];
-    struct feed feed;
+    struct queue_rules queue_rules;
 
     snprintf(text, sizeof text,
              "{\"nftables\":[{\"metainfo\":{}},{\"rule\":{\"expr\":[{\"counter\":null},%s]}}]}",
              statement);
-    feed_begin(&feed, 3, 5);
-    assert_int_equal(feed_take_nft(&feed, text), 0);
-    assert_feed(&feed, expected);
+    queue_rules_begin(&queue_rules, 3, 5);
+    assert_int_equal(queue_rules_take_nft(&queue_rules, text), 0);
+    assert_feed(&queue_rules, expected);
 }
 
 static void rules_of_nft(void **state) {
@@ -83,12 +83,12 @@ static void rules_of_nft(void **state) {
 
 static void what_is_no_ruleset_is_refused(void **state) {
     const char *const texts[] = {"", "{", "[]", "{\"nftables\":{}}", "null"};
-    struct feed feed;
+    struct queue_rules queue_rules;
 
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        feed_begin(&feed, 0, 0);
-        assert_int_equal(feed_take_nft(&feed, texts[i]), -EBADMSG);
+        queue_rules_begin(&queue_rules, 0, 0);
+        assert_int_equal(queue_rules_take_nft(&queue_rules, texts[i]), -EBADMSG);
     }
 }
 
@@ -100,5 +100,5 @@ int main(void) {
         cmocka_unit_test(what_is_no_ruleset_is_refused),
     };
 
-    return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("queue_rules", tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
 
 /// A policy as one worker asks it. The worker counts, any thread may read.
-pub struct AskSource {
+pub struct EvaluationSource {
     /// Which all workers share.
     pub loaded: Arc<Loaded>,
     requirement: Requirement,
@@ -38,9 +38,9 @@ pub struct AskSource {
 }
 
 /// One worker's.
-pub struct Ask {
+pub struct Evaluation {
     /// If there is a policy.
-    pub source: Option<Arc<AskSource>>,
+    pub source: Option<Arc<EvaluationSource>>,
     /// The worker's.
     pub ring: EventRing,
     /// Which all workers share. Open if the policy can ask for answers.
@@ -54,8 +54,8 @@ pub struct Ask {
     pub now_ns: u64,
 }
 
-pub fn source_make(loaded: &Arc<Loaded>) -> Arc<AskSource> {
-    Arc::new(AskSource {
+pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
+    Arc::new(EvaluationSource {
         loaded: Arc::clone(loaded),
         requirement: *load::requirement(loaded),
         counters: flow::counters_make(&loaded.compiled),
@@ -64,11 +64,11 @@ pub fn source_make(loaded: &Arc<Loaded>) -> Arc<AskSource> {
 
 pub fn init(
     options: &Options,
-    source: Option<&Arc<AskSource>>,
+    source: Option<&Arc<EvaluationSource>>,
     reject: Option<&Arc<reject::Reject>>,
     ring: EventRing,
-) -> Ask {
-    Ask {
+) -> Evaluation {
+    Evaluation {
         source: source.cloned(),
         ring,
         reject: reject.cloned(),
@@ -85,8 +85,8 @@ pub fn init(
 }
 
 /// Whether there is a policy to ask.
-pub fn has_policy(ask: &Ask) -> bool {
-    ask.source.is_some()
+pub fn has_policy(evaluation: &Evaluation) -> bool {
+    evaluation.source.is_some()
 }
 
 /// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into the
@@ -113,13 +113,13 @@ fn nfproto_of(ethertype: u16) -> u8 {
 
 /// What the policy knows of a packet.
 fn input_of<'a>(
-    ask: &mut Ask,
+    evaluation: &mut Evaluation,
     packet: &QueuePacket,
     parsed: &'a Packet<'a>,
     status: PacketStatus,
 ) -> DecideInput<'a> {
     let known = |id| (id != UNKNOWN).then_some(id);
-    let now_ns = ask.now_ns;
+    let now_ns = evaluation.now_ns;
     let mut input = DecideInput {
         packet: parsed,
         status,
@@ -138,25 +138,25 @@ fn input_of<'a>(
         ct_mark: packet.has_ct_mark.then_some(packet.ct_mark),
         now_ns,
     };
-    if ask.ct_state_by_mark {
+    if evaluation.ct_state_by_mark {
         take_ct_state_of_mark(&mut input);
     } else {
         take_ct_info(packet.ct_info, &mut input);
     }
-    if ask
+    if evaluation
         .source
         .as_ref()
         .is_some_and(|source| source.requirement.interface_names)
     {
-        input.iifname = interface::name(&mut ask.interfaces, packet.indev, now_ns);
-        input.oifname = interface::name(&mut ask.interfaces, packet.outdev, now_ns);
+        input.iifname = interface::name(&mut evaluation.interfaces, packet.indev, now_ns);
+        input.oifname = interface::name(&mut evaluation.interfaces, packet.outdev, now_ns);
     }
     input
 }
 
 /// The answer to a rejected packet, if one is due.
-fn answer(
-    ask: &Ask,
+fn send_reply(
+    evaluation: &Evaluation,
     packet: &QueuePacket,
     parsed: &Packet,
     status: PacketStatus,
@@ -166,9 +166,9 @@ fn answer(
         0 => packet.outdev,
         indev => indev,
     };
-    match &ask.reject {
+    match &evaluation.reject {
         Some(reject) if !packet::is_malformed(status) => {
-            reject::answer(reject, how, parsed, interface)
+            reject::reply(reject, how, parsed, interface)
         }
         _ => RejectResult::NotDue,
     }
@@ -177,21 +177,21 @@ fn answer(
 /// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what came
 /// of it, and notes it if somebody wants to know.
 pub fn packet(
-    ask: &mut Ask,
+    evaluation: &mut Evaluation,
     stats: &LiveStats,
     packet: &QueuePacket,
     parsed: &Packet,
     status: PacketStatus,
 ) -> DecideOutcome {
-    let input = input_of(ask, packet, parsed, status);
-    let policy = ask.source.as_deref().map(|source| DecidePolicy {
+    let input = input_of(evaluation, packet, parsed, status);
+    let policy = evaluation.source.as_deref().map(|source| DecidePolicy {
         compiled: &source.loaded.compiled,
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
-    let outcome = decide::packet(&ask.decide, policy.as_ref(), &input);
+    let outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
     let (mut generation, mut needs_ct_state) = (0, false);
-    if let Some(source) = ask.source.as_deref() {
+    if let Some(source) = evaluation.source.as_deref() {
         generation = source.loaded.generation;
         needs_ct_state = source.requirement.conntrack_state;
     }
@@ -202,14 +202,14 @@ pub fn packet(
         stats::add(&stats.undecidable, 1);
     }
     if let Some(how) = &outcome.reject {
-        let result = answer(ask, packet, parsed, status, how);
-        if let Some(counter) = stats.answers.get(result as usize) {
+        let result = send_reply(evaluation, packet, parsed, status, how);
+        if let Some(counter) = stats.replies.get(result as usize) {
             stats::add(counter, 1);
         }
     }
-    if event::wanted(&ask.ring, status, packet.truncated, &outcome) {
+    if event::wanted(&evaluation.ring, status, packet.truncated, &outcome) {
         event::note(
-            &mut ask.ring,
+            &mut evaluation.ring,
             generation,
             packet.ethertype,
             &input,

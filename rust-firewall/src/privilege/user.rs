@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whom a firewall becomes that root starts.
+
+use nix::unistd::{Gid, Uid, User};
+
+use crate::base::log::{failure_set, Failure, LogExit};
+use crate::options::values;
+
+/// Who to be, if root may choose and --user says nothing.
+const USER_OWN: &str = "twinwall";
+
+/// Whom root becomes.
+pub struct PrivilegeUser {
+    pub uid: Uid,
+    pub gid: Gid,
+    /// As it is told.
+    pub name: String,
+}
+
+/// The number of a user or a group.
+fn read_id(text: &str) -> Option<u32> {
+    values::read_number(text.as_bytes(), u32::MAX - 1)
+}
+
+/// Takes UID or UID:GID, which need not be of anybody. Without GID it is that of the user's, or the
+/// same number.
+fn take_numbers(text: &str) -> Option<PrivilegeUser> {
+    let (uid, gid) = match text.split_once(':') {
+        Some((uid, gid)) => (read_id(uid)?, read_id(gid)?),
+        None => {
+            let uid = read_id(text)?;
+            let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+            (uid, known.map_or(uid, |user| user.gid.as_raw()))
+        }
+    };
+    Some(PrivilegeUser {
+        uid: Uid::from_raw(uid),
+        gid: Gid::from_raw(gid),
+        name: text.to_owned(),
+    })
+}
+
+/// Finds the user to become. Fails if there is none.
+/// - name: as --user; none = the default.
+pub fn find(name: Option<&str>) -> Result<PrivilegeUser, Failure> {
+    let known = User::from_name(name.unwrap_or(USER_OWN)).ok().flatten();
+    if let Some(user) = known {
+        return Ok(PrivilegeUser {
+            uid: user.uid,
+            gid: user.gid,
+            name: user.name,
+        });
+    }
+    let Some(name) = name else {
+        return Err(failure_set(
+            LogExit::Usage,
+            format_args!(
+                "there is no user \"{USER_OWN}\" for the firewall to become: make it (in a checkout \
+                 sudo make user; the packages do by systemd-sysusers), or choose another with --user \
+                 NAME"
+            ),
+        ));
+    };
+    take_numbers(name).ok_or_else(|| {
+        failure_set(
+            LogExit::Usage,
+            format_args!("there is no user \"{name}\": choose another with --user"),
+        )
+    })
+}

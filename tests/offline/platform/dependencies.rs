@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! fwctl takes the language, the engine and the control protocol from the Rust twin, and nothing that only a daemon needs.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::twin::root;
+use twinwall_tests::case::Case;
+
+pub fn cases() -> Vec<Case> {
+    vec![Case::new(
+        "dependencies/fwctl-has-none-of-the-daemon",
+        60,
+        fwctl_has_none_of_the_daemon,
+    )]
+}
+
+/// What cargo says, offline. Its crates are those of who runs the tests, which by sudo is not who this is.
+fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new("deps/with-rust");
+    if let Ok(user) = env::var("SUDO_USER") {
+        command = Command::new("sudo");
+        command.args(["-H", "-u", &user, "deps/with-rust"]);
+    }
+    let output = command
+        .arg("cargo")
+        .args(arguments)
+        .args(["--offline", "--locked"])
+        .current_dir(root())
+        .output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo {arguments:?}: {words}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The strings of a list, or those that its elements have at a place.
+fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
+    let elements = list.as_array().into_iter().flatten();
+    elements
+        .filter_map(|one| one.pointer(place)?.as_str())
+        .collect()
+}
+
+fn fwctl_has_none_of_the_daemon() -> anyhow::Result<()> {
+    let workspace: Value =
+        serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version", "1"])?)?;
+    let package = |name: &str| {
+        let mut packages = workspace["packages"].as_array().into_iter().flatten();
+        packages
+            .find(|package| package["name"] == name)
+            .with_context(|| format!("no package {name}"))
+    };
+    let (twin, fwctl) = (package("rust-firewall")?, package("fwctl")?);
+    let own = strings(&fwctl["dependencies"], "/name");
+    let daemon: BTreeSet<_> = strings(&twin["features"]["daemon"], "")
+        .into_iter()
+        .filter_map(|one| one.strip_prefix("dep:"))
+        .filter(|name| !own.contains(name))
+        .collect();
+    for known in ["hyper", "prometheus-client", "tokio"] {
+        ensure!(daemon.contains(known), "{known} is not of the daemon");
+    }
+    let tree = cargo(&[
+        "tree",
+        "--package",
+        "fwctl",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+    ])?;
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    let superfluous: BTreeSet<_> = names.filter(|name| daemon.contains(name)).collect();
+    ensure!(
+        superfluous.is_empty(),
+        "fwctl depends on what only a daemon needs: {superfluous:?}"
+    );
+    Ok(())
+}
