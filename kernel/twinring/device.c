@@ -44,12 +44,16 @@ static void let_go(struct ring *ring) {
     ring->device = NULL;
 }
 
-static int device_release(struct inode *inode, struct file *file) {
-    struct ring *ring = file->private_data;
-
+static void stop(struct ring *ring) {
     mutex_lock(&rings_lock);
     let_go(ring);
     mutex_unlock(&rings_lock);
+}
+
+static int device_release(struct inode *inode, struct file *file) {
+    struct ring *ring = file->private_data;
+
+    stop(ring);
     del_timer_sync(&ring->timer);
     if (ring->filter)
         bpf_prog_destroy(ring->filter);
@@ -167,6 +171,11 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
         result = answer_statistics(ring, user);
     else if (command == TWINWALL_RING_CENSUS)
         result = answer_census(ring, user);
+    else if (command == TWINWALL_RING_STOP) {
+        stop(ring);
+        fill_flush(ring);
+        result = 0;
+    }
     mutex_unlock(&ring->lock);
     return result;
 }

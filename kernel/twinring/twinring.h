@@ -57,6 +57,7 @@ void census_user(unsigned long address, unsigned long bytes, struct twinwall_rin
 void fill_init(struct ring *ring);
 int fill_packet(struct sk_buff *skb, struct net_device *device, struct packet_type *hook,
                 struct net_device *original);
+void fill_flush(struct ring *ring);
 bool fill_is_readable(struct ring *ring);
 
 #endif

@@ -70,5 +70,7 @@ struct twinwall_ring_census {
 #define TWINWALL_RING_SETUP _IOW(0xd6, 1, struct twinwall_ring_setup)
 #define TWINWALL_RING_STATISTICS _IOR(0xd6, 2, struct twinwall_ring_statistics)
 #define TWINWALL_RING_CENSUS _IOWR(0xd6, 3, struct twinwall_ring_census)
+/* Hears nothing any more; what came is given. */
+#define TWINWALL_RING_STOP _IO(0xd6, 4)
 
 #endif
