@@ -8,6 +8,7 @@ use crate::backend::Kind;
 use crate::failure::{Failure, Result};
 use crate::pages::Pages;
 use crate::size::{self, Rotation};
+use crate::twinring;
 
 /// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went.
 #[derive(Debug, Parser)]
@@ -134,6 +135,7 @@ impl Arguments {
             ));
         }
         self.check_afxdp()?;
+        self.check_twinring()?;
         let mut names: Vec<&String> = self.interface.iter().collect();
         names.sort();
         match names.windows(2).find(|two| two[0] == two[1]) {
@@ -160,6 +162,26 @@ impl Arguments {
             );
         }
         Ok(())
+    }
+
+    /// What the module has no notion of.
+    fn check_twinring(&self) -> Result<()> {
+        if self.backend != Kind::Twinring {
+            return Ok(());
+        }
+        if self.threads > 1 || self.follow || self.interface.iter().any(|name| name == "any") {
+            return Err(Failure::usage(
+                "--backend twinring hears one interface: leave --threads, --follow and -i any out, or choose another --backend",
+            ));
+        }
+        let most = twinring::BLOCKS_MOST * twinring::BLOCK_BYTES;
+        match self.ring > most as u64 {
+            true => Err(Failure::usage(format!(
+                "--backend twinring: --ring has {}M at most",
+                most >> 20
+            ))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -214,6 +236,9 @@ mod tests {
             "-i a -w x --backend nflog",
             "-i a -w x --backend afxdp",
             "-i a -w x --take",
+            "-i any -w x --backend twinring",
+            "-i a -w x --backend twinring --threads 2",
+            "-i a -w x --backend twinring --ring 1G",
             "-i a -w x --backend afxdp --take tcp",
             "-i a -w x --backend afxdp --take --threads 2",
             "-i a -w x --backend afxdp --take --follow",

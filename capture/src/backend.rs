@@ -12,6 +12,7 @@ use crate::recvmmsg::Recvmmsg;
 use crate::ring::Ring;
 use crate::socket::{Socket, Statistics};
 use crate::source::{Ready, Source};
+use crate::twinring::Twinring;
 use crate::uring::Uring;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +25,8 @@ pub enum Kind {
     IoUring,
     // Taken from the host by a program at the interface.
     Afxdp,
+    // Of our own module of the kernel.
+    Twinring,
     // Logged by rules (`--nflog`).
     #[value(skip)]
     Nflog,
@@ -36,6 +39,7 @@ impl Kind {
             Kind::Recvmmsg => "recvmmsg",
             Kind::IoUring => "io-uring",
             Kind::Afxdp => "afxdp",
+            Kind::Twinring => "twinring",
             Kind::Nflog => "nflog",
         }
     }
@@ -46,6 +50,7 @@ pub enum Backend {
     Recvmmsg(Recvmmsg),
     IoUring(Box<Uring>),
     Afxdp(Afxdp),
+    Twinring(Twinring),
     Nflog(Nflog),
 }
 
@@ -56,6 +61,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.ready(),
             Backend::IoUring(one) => one.ready(),
             Backend::Afxdp(one) => one.ready(),
+            Backend::Twinring(one) => one.ready(),
             Backend::Nflog(one) => one.ready(),
         }
     }
@@ -66,6 +72,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.take(each),
             Backend::IoUring(one) => one.take(each),
             Backend::Afxdp(one) => one.take(each),
+            Backend::Twinring(one) => one.take(each),
             Backend::Nflog(one) => one.take(each),
         }
     }
@@ -76,6 +83,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.statistics(),
             Backend::IoUring(one) => one.statistics(),
             Backend::Afxdp(one) => one.statistics(),
+            Backend::Twinring(one) => one.statistics(),
             Backend::Nflog(one) => one.statistics(),
         }
     }
@@ -86,6 +94,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.shut(),
             Backend::IoUring(one) => one.shut(),
             Backend::Afxdp(one) => one.shut(),
+            Backend::Twinring(one) => one.shut(),
             Backend::Nflog(one) => one.shut(),
         }
     }
@@ -96,6 +105,7 @@ impl Source for Backend {
             Backend::Recvmmsg(one) => one.socket(),
             Backend::IoUring(one) => one.socket(),
             Backend::Afxdp(one) => one.socket(),
+            Backend::Twinring(one) => one.socket(),
             Backend::Nflog(one) => one.socket(),
         }
     }

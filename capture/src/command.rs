@@ -32,6 +32,7 @@ use crate::reader::{End, Opening, Reader, Shared};
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Shape;
 use crate::sandbox::{self, Needs};
+use crate::twinring;
 use crate::uring::Uring;
 use crate::writer::{Named, Plan, Writer};
 
@@ -96,6 +97,11 @@ fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
         let interface = link::find(name)?;
         if arguments.backend == Kind::Afxdp {
             check_afxdp(&interface)?;
+        }
+        if arguments.backend == Kind::Twinring && interface.link == Link::Cooked {
+            return Err(Failure::usage(format!(
+                "-i {name}: twinring has Ethernet and raw IP only: choose another --backend"
+            )));
         }
         Ok(Opening {
             filter: filter::compile(&text, &interface, arguments.snaplen)?,
@@ -183,6 +189,12 @@ fn refused(opening: &Opening, error: &io::Error) -> Failure {
                 "--nflog {group}: the kernel cannot tell of logged packets: one with CONFIG_NETFILTER_NETLINK_LOG (modprobe nfnetlink_log)"
             ))
         }
+        Some(libc::ENOENT) if opening.backend == Kind::Twinring => Failure::failed(format!(
+            "-i {name}: there is no /dev/twinring: load the module of kernel/, or choose another --backend"
+        )),
+        Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Twinring => Failure::privilege(
+            format!("-i {name}: /dev/twinring is root's: run as root"),
+        ),
         Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Afxdp => Failure::privilege(
             format!("-i {name}: afxdp puts a program at the interface: run as root"),
         ),
@@ -217,6 +229,7 @@ fn huge_pages(opening: &Opening) -> usize {
     let bytes = match opening.backend {
         Kind::IoUring => Uring::memory_bytes(buffer, snap),
         Kind::Afxdp => Afxdp::memory_bytes(buffer),
+        Kind::Twinring => twinring::blocks(buffer) * twinring::BLOCK_BYTES,
         Kind::Recvmmsg | Kind::Tpacket3 | Kind::Nflog => Recvmmsg::memory_bytes(buffer, snap),
     };
     Pages::huge(bytes) * opening.threads

@@ -23,6 +23,7 @@ use crate::recvmmsg::Recvmmsg;
 use crate::ring::{Ring, Shape};
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
+use crate::twinring::{Twinring, Wanted};
 use crate::uring::Uring;
 
 /// The kernel's counters have 32 bits: they are read this often, in batches, so that they never overflow.
@@ -108,6 +109,17 @@ impl Opening {
                 let of = &self.interface;
                 let ring = Afxdp::new(of, self.promiscuous, bytes, snap, self.pages)?;
                 return Ok(Backend::Afxdp(ring));
+            }
+            Kind::Twinring => {
+                return Twinring::new(&Wanted {
+                    interface: index,
+                    promiscuous: self.promiscuous,
+                    filter: &self.filter,
+                    ring_bytes: bytes,
+                    snap_bytes: snap,
+                    pages: self.pages,
+                })
+                .map(Backend::Twinring);
             }
             Kind::Nflog => return Nflog::new(self.group, bytes, snap).map(Backend::Nflog),
         };

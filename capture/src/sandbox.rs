@@ -14,6 +14,7 @@ use syscalls::Sysno;
 
 use crate::backend::Kind;
 use crate::failure::{Failure, Result};
+use crate::twinring;
 
 /// What a run will need.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +75,7 @@ const FOLLOW: &[c_long] = &[libc::SYS_socket, libc::SYS_bind];
 
 const fn of_backend(backend: Kind) -> &'static [c_long] {
     match backend {
-        Kind::Tpacket3 | Kind::Afxdp => &[],
+        Kind::Tpacket3 | Kind::Afxdp | Kind::Twinring => &[],
         Kind::Nflog => &[libc::SYS_recvfrom],
         Kind::Recvmmsg => &[libc::SYS_recvmmsg],
         Kind::IoUring => &[libc::SYS_io_uring_enter, libc::SYS_io_uring_register],
@@ -83,7 +84,7 @@ const fn of_backend(backend: Kind) -> &'static [c_long] {
 
 /// Calls that are allowed with these values of an argument only, one value a row: packet sockets and their options, what
 /// asks for an interface, and no memory that is code.
-const LIMITS: [(c_long, u8, SeccompCmpOp, u64); 9] = {
+const LIMITS: [(c_long, u8, SeccompCmpOp, u64); 11] = {
     use SeccompCmpOp::{Eq, MaskedEq};
     const CODE: u64 = libc::PROT_EXEC as u64;
     [
@@ -95,6 +96,8 @@ const LIMITS: [(c_long, u8, SeccompCmpOp, u64); 9] = {
         (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFINDEX),
         (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFHWADDR),
         (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFFLAGS),
+        (libc::SYS_ioctl, 1, Eq, twinring::STATISTICS),
+        (libc::SYS_ioctl, 1, Eq, twinring::STOP),
         (
             libc::SYS_openat,
             2,

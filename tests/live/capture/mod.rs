@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! capture beside the firewalls: what it recorded on both sides of one says what the firewall did.
 
+mod twinring;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
@@ -38,10 +40,12 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    for_each_twin(&[
+    let mut cases = for_each_twin(&[
         ("witness", 120, witness),
         ("explained-as-it-comes", 60, explained_as_it_comes),
-    ])
+    ]);
+    cases.push(Case::new("twinring", 280, twinring::every_program_records));
+    cases
 }
 
 /// capture while it runs; killed with the value.
@@ -185,10 +189,10 @@ fn feed(mut from: ChildStdout, mut to: ChildStdin) -> JoinHandle<()> {
     thread::spawn(move || drop(std::io::copy(&mut from, &mut to)))
 }
 
-/// The identifications of a file's packets, as tshark reads them.
-fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
+/// A field of each of a file's packets, as tshark reads it.
+fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     let output = Command::new("tshark")
-        .args(["-T", "fields", "-e", "ip.id", "-r", file])
+        .args(["-T", "fields", "-e", field, "-r", file])
         .output()
         .map_err(|_| skip("tshark is not installed: make deps"))?;
     ensure!(
@@ -196,7 +200,12 @@ fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
         "tshark: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let text = String::from_utf8(output.stdout)?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The identifications of a file's packets.
+fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
+    let text = fields(file, "ip.id")?;
     let number = |line: &str| u16::from_str_radix(line.trim_start_matches("0x"), 16);
     let numbers: Result<_, _> = text.lines().map(number).collect();
     Ok(numbers?)

@@ -56,7 +56,7 @@ pub fn build() -> anyhow::Result<()> {
         .args(["make", "--no-print-directory", "-C"])
         .arg(root().join("kernel"))
         .arg(format!("BUILD={}", kernel("").display()))
-        .args(["modules", "flaws", "guest"])
+        .args(["modules", "flaws", "guest", "pcap"])
         .env_remove("MAKEFLAGS")
         .output()?;
     if !output.status.success() {

@@ -3,7 +3,7 @@
 //! it. What runs in the machine lies in `guest/`.
 
 mod drops;
-mod machine;
+pub mod machine;
 
 use anyhow::ensure;
 use twinwall_tests::case::{for_each_twin, Case};

@@ -136,7 +136,11 @@ fn fails_again() -> anyhow::Result<()> {
 
 fn passes_then() -> anyhow::Result<()> {
     let output = run_twice(1, &format!("echo '{ONE_PASSED}'"))?;
-    expect(&output, "1 unsteady: failed first, passed alone; counted as neither\n1 passed, 0 failed, 0 skipped", true)?;
+    expect(
+        &output,
+        "1 unsteady: failed first, passed alone; counted as neither\n1 passed, 0 failed, 0 skipped",
+        true,
+    )?;
     let told = "\n== failed first, passed alone: some/some::test\n      this is why\n";
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(text.contains(told), "{text}");
@@ -147,5 +151,9 @@ fn passes_then() -> anyhow::Result<()> {
 /// A program that ends badly without a word of a failed test is not made good by a test that passes at last.
 fn crashed() -> anyhow::Result<()> {
     let output = run_twice(1, "echo 'test other ... ok'; kill -SEGV $$")?;
-    expect(&output, "1 unsteady: failed first, passed alone; counted as neither\n0 passed, 1 failed, 0 skipped", false)
+    expect(
+        &output,
+        "1 unsteady: failed first, passed alone; counted as neither\n0 passed, 1 failed, 0 skipped",
+        false,
+    )
 }
