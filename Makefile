@@ -55,7 +55,7 @@ install: build man ## programs, man pages, policies, systemd units, the user: PR
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install build
 	@[ -n "$(DESTDIR)" ] || packaging/user
 
-deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-common
+deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-capture, twinwall-common
 	@packaging/deb build
 
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint

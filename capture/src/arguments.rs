@@ -8,19 +8,23 @@ use crate::backend::Kind;
 use crate::failure::{Failure, Result};
 use crate::pages::Pages;
 use crate::size::{self, Rotation};
+use crate::twinring;
 
-/// Records packets as pcapng and loses none silently.
+/// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(
-    after_help = "At the end, and on SIGUSR1, a ledger tells where every packet went that the kernel counted. \
-Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call failed, an interface is gone, or \
-a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
+    after_help = "Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call failed, an interface is \
+gone, or a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
 )]
 pub struct Arguments {
     /// What to capture from; several are recorded side by side; any means all of them
-    #[arg(short, long, value_name = "NAME", required = true, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(short, long, value_name = "NAME", required_unless_present = "nflog", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Vec<String>,
+
+    /// In place of interfaces: what rules log to a group (nft: log group 5), with their prefix as a comment
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["interface", "backend", "pages", "threads", "follow", "filter", "no_promiscuous"])]
+    pub nflog: Option<u16>,
 
     /// The file, - for stdout; with --rotate its name may contain the time (%Y%m%d-%H%M%S, strftime(3))
     #[arg(short, long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
@@ -45,6 +49,10 @@ pub struct Arguments {
     /// How packets come
     #[arg(long, value_name = "NAME", default_value = "tpacket3")]
     pub backend: Kind,
+
+    /// With --backend afxdp: the host does not get what comes in
+    #[arg(long)]
+    pub take: bool,
 
     /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
     #[arg(long, value_name = "KIND", default_value = "4k")]
@@ -74,6 +82,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
+    /// Leave only the files and system calls that are needed; off: the user changes all the same
+    #[arg(long, value_name = "WHAT", default_value = "on")]
+    pub sandbox: Sandbox,
+
     /// Print no line at the start
     #[arg(short, long)]
     pub quiet: bool,
@@ -87,6 +99,12 @@ pub struct Arguments {
 pub enum OnFull {
     GoOn,
     Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sandbox {
+    On,
+    Off,
 }
 
 fn ring(text: &str) -> std::result::Result<u64, String> {
@@ -116,11 +134,53 @@ impl Arguments {
                 "--pages: the ring of tpacket3 is the kernel's: say --backend recvmmsg or io-uring, too, or leave --pages out",
             ));
         }
+        self.check_afxdp()?;
+        self.check_twinring()?;
         let mut names: Vec<&String> = self.interface.iter().collect();
         names.sort();
         match names.windows(2).find(|two| two[0] == two[1]) {
             Some(twice) => Err(Failure::usage(format!("-i {}: named twice", twice[0]))),
             None => Ok(()),
+        }
+    }
+
+    /// What it can't do, and that it takes packets away.
+    fn check_afxdp(&self) -> Result<()> {
+        let is_afxdp = self.backend == Kind::Afxdp;
+        let refused = |what: &str| Err(Failure::usage(what));
+        if is_afxdp != self.take {
+            return refused("--backend afxdp takes what comes in from the host: it goes with --take, and --take with it alone");
+        }
+        if is_afxdp && !self.filter.is_empty() {
+            return refused(
+                "--backend afxdp has no filter: leave it out, or choose another --backend",
+            );
+        }
+        if is_afxdp && (self.threads > 1 || self.follow) {
+            return refused(
+                "--backend afxdp: leave --threads and --follow out, or choose another --backend",
+            );
+        }
+        Ok(())
+    }
+
+    /// What the module has no notion of.
+    fn check_twinring(&self) -> Result<()> {
+        if self.backend != Kind::Twinring {
+            return Ok(());
+        }
+        if self.threads > 1 || self.follow || self.interface.iter().any(|name| name == "any") {
+            return Err(Failure::usage(
+                "--backend twinring hears one interface: leave --threads, --follow and -i any out, or choose another --backend",
+            ));
+        }
+        let most = twinring::BLOCKS_MOST * twinring::BLOCK_BYTES;
+        match self.ring > most as u64 {
+            true => Err(Failure::usage(format!(
+                "--backend twinring: --ring has {}M at most",
+                most >> 20
+            ))),
+            false => Ok(()),
         }
     }
 }
@@ -168,6 +228,20 @@ mod tests {
             "-i a -w x --ring 1M",
             "-i a -w x --threads 0",
             "-i a -w x --pages thp",
+            "--nflog 5",
+            "--nflog 65536 -w x",
+            "--nflog 5 -i a -w x",
+            "--nflog 5 -w x --threads 2",
+            "--nflog 5 -w x tcp",
+            "-i a -w x --backend nflog",
+            "-i a -w x --backend afxdp",
+            "-i a -w x --take",
+            "-i any -w x --backend twinring",
+            "-i a -w x --backend twinring --threads 2",
+            "-i a -w x --backend twinring --ring 1G",
+            "-i a -w x --backend afxdp --take tcp",
+            "-i a -w x --backend afxdp --take --threads 2",
+            "-i a -w x --backend afxdp --take --follow",
             "-i a -w x --on-full x",
             "-i a -w x --snaplen 0",
         ] {

@@ -36,6 +36,7 @@ pub unsafe fn packet<'a>(message: &msghdr, address: &sockaddr_ll, bytes: &'a [u8
         tag: aside
             .and_then(|aside| packet::tag(aside.tp_status, aside.tp_vlan_tci, aside.tp_vlan_tpid)),
         origin: Origin::from(address),
+        comment: "",
     }
 }
 

@@ -5,21 +5,31 @@ use std::io;
 
 use clap::ValueEnum;
 
+use crate::afxdp::Afxdp;
+use crate::nflog::Nflog;
 use crate::packet::Packet;
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Ring;
-use crate::socket::Socket;
+use crate::socket::{Socket, Statistics};
 use crate::source::{Ready, Source};
+use crate::twinring::Twinring;
 use crate::uring::Uring;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// A ring of the kernel's that is mapped here.
+    // A ring of the kernel's that is mapped here.
     Tpacket3,
-    /// Copies of packets, many a system call.
+    // Copies of packets, many a system call.
     Recvmmsg,
-    /// Copies of packets, by completions.
+    // Copies of packets, by completions.
     IoUring,
+    // Taken from the host by a program at the interface.
+    Afxdp,
+    // Of our own module of the kernel.
+    Twinring,
+    // Logged by rules (`--nflog`).
+    #[value(skip)]
+    Nflog,
 }
 
 impl Kind {
@@ -28,6 +38,9 @@ impl Kind {
             Kind::Tpacket3 => "tpacket3",
             Kind::Recvmmsg => "recvmmsg",
             Kind::IoUring => "io-uring",
+            Kind::Afxdp => "afxdp",
+            Kind::Twinring => "twinring",
+            Kind::Nflog => "nflog",
         }
     }
 }
@@ -36,6 +49,9 @@ pub enum Backend {
     Tpacket3(Ring),
     Recvmmsg(Recvmmsg),
     IoUring(Box<Uring>),
+    Afxdp(Afxdp),
+    Twinring(Twinring),
+    Nflog(Nflog),
 }
 
 impl Source for Backend {
@@ -44,6 +60,9 @@ impl Source for Backend {
             Backend::Tpacket3(one) => one.ready(),
             Backend::Recvmmsg(one) => one.ready(),
             Backend::IoUring(one) => one.ready(),
+            Backend::Afxdp(one) => one.ready(),
+            Backend::Twinring(one) => one.ready(),
+            Backend::Nflog(one) => one.ready(),
         }
     }
 
@@ -52,14 +71,42 @@ impl Source for Backend {
             Backend::Tpacket3(one) => one.take(each),
             Backend::Recvmmsg(one) => one.take(each),
             Backend::IoUring(one) => one.take(each),
+            Backend::Afxdp(one) => one.take(each),
+            Backend::Twinring(one) => one.take(each),
+            Backend::Nflog(one) => one.take(each),
         }
     }
 
-    fn socket(&self) -> &Socket {
+    fn statistics(&mut self) -> io::Result<Statistics> {
+        match self {
+            Backend::Tpacket3(one) => one.statistics(),
+            Backend::Recvmmsg(one) => one.statistics(),
+            Backend::IoUring(one) => one.statistics(),
+            Backend::Afxdp(one) => one.statistics(),
+            Backend::Twinring(one) => one.statistics(),
+            Backend::Nflog(one) => one.statistics(),
+        }
+    }
+
+    fn shut(&self) -> io::Result<()> {
+        match self {
+            Backend::Tpacket3(one) => one.shut(),
+            Backend::Recvmmsg(one) => one.shut(),
+            Backend::IoUring(one) => one.shut(),
+            Backend::Afxdp(one) => one.shut(),
+            Backend::Twinring(one) => one.shut(),
+            Backend::Nflog(one) => one.shut(),
+        }
+    }
+
+    fn socket(&self) -> Option<&Socket> {
         match self {
             Backend::Tpacket3(one) => one.socket(),
             Backend::Recvmmsg(one) => one.socket(),
             Backend::IoUring(one) => one.socket(),
+            Backend::Afxdp(one) => one.socket(),
+            Backend::Twinring(one) => one.socket(),
+            Backend::Nflog(one) => one.socket(),
         }
     }
 }

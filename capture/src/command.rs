@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,20 +14,25 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{faccessat, AccessFlags};
 
-use crate::arguments::{Arguments, OnFull};
+use crate::afxdp::Afxdp;
+use crate::arguments::{Arguments, OnFull, Sandbox};
 use crate::backend::{Backend, Kind};
 use crate::chunk::{self, Pools};
 use crate::counts::{read, Counts};
 use crate::failure::{Failure, Result};
 use crate::file::Out;
 use crate::filter;
-use crate::link::{self, Link};
+use crate::link::{self, Interface, Link};
+use crate::look;
+use crate::name;
 use crate::pages::Pages;
 use crate::pcapng;
 use crate::privilege::{self, Who};
 use crate::reader::{End, Opening, Reader, Shared};
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Shape;
+use crate::sandbox::{self, Needs};
+use crate::twinring;
 use crate::uring::Uring;
 use crate::writer::{Named, Plan, Writer};
 
@@ -40,16 +46,29 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// Runs the command to its end.
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.check()?;
+    name::keep_zone();
     let openings = openings(arguments)?;
     let who = privilege::choose(arguments.user.as_deref())?;
     let rings = open(&openings)?;
     let plan = plan(arguments, &openings);
-    let out = output(&plan, who.as_ref())?;
+    let rights = Rights {
+        who,
+        sandbox: arguments.sandbox == Sandbox::On,
+        follow: arguments.follow,
+    };
+    let out = output(&plan, &rights)?;
     let counts = Counts::new(rings.len());
     // From here on a signal ends in order; who reads the line may send one.
     let signals = signals()?;
     if !arguments.quiet {
         tell(arguments, &openings, &out);
+    }
+    if rights.sandbox {
+        sandbox::enter(Needs {
+            backend: openings[0].backend,
+            follow: arguments.follow,
+            rotate: arguments.rotate.is_some(),
+        })?;
     }
     let job = Job {
         openings: &openings,
@@ -70,9 +89,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// What is wrong with the command line is found here, before any right is needed.
 fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
+    if let Some(group) = arguments.nflog {
+        return Ok(vec![nflog(arguments, group)]);
+    }
     let text = arguments.filter.join(" ");
     let opening = |name: &String| {
         let interface = link::find(name)?;
+        if arguments.backend == Kind::Afxdp {
+            check_afxdp(&interface)?;
+        }
+        if arguments.backend == Kind::Twinring && interface.link == Link::Cooked {
+            return Err(Failure::usage(format!(
+                "-i {name}: twinring has Ethernet and raw IP only: choose another --backend"
+            )));
+        }
         Ok(Opening {
             filter: filter::compile(&text, &interface, arguments.snaplen)?,
             interface,
@@ -82,9 +112,48 @@ fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
             ring_bytes: arguments.ring,
             threads: arguments.threads.into(),
             promiscuous: !arguments.no_promiscuous,
+            group: 0,
         })
     };
     arguments.interface.iter().map(opening).collect()
+}
+
+/// What rules log, as if it came by an interface of IP packets.
+fn nflog(arguments: &Arguments, group: u16) -> Opening {
+    Opening {
+        filter: Vec::new(),
+        interface: Interface {
+            name: format!("nflog:{group}"),
+            index: 0,
+            link: Link::Raw,
+            is_loopback: false,
+            is_up: true,
+        },
+        snap_bytes: arguments.snaplen,
+        backend: Kind::Nflog,
+        pages: Pages::Base,
+        ring_bytes: arguments.ring,
+        threads: 1,
+        promiscuous: false,
+        group,
+    }
+}
+
+/// A program gets Ethernet frames of an interface, a socket those of one queue.
+fn check_afxdp(interface: &Interface) -> Result<()> {
+    let name = &interface.name;
+    if interface.link != Link::Ethernet {
+        return Err(Failure::usage(format!(
+            "-i {name}: afxdp has Ethernet only: choose another --backend"
+        )));
+    }
+    match look::receive_queues(&CString::new(name.as_str()).unwrap_or_default()) {
+        Ok(queues @ 2..) => Err(Failure::usage(format!(
+            "-i {name}: it has {queues} queues, and afxdp takes one: ethtool -L {name} combined 1, or rx 1"
+        ))),
+        // One, or an interface without such a setting, as loopback.
+        _ => Ok(()),
+    }
 }
 
 /// All rings of all interfaces, in order.
@@ -101,7 +170,37 @@ fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
 
 fn refused(opening: &Opening, error: &io::Error) -> Failure {
     let name = &opening.interface.name;
+    let group = opening.group;
     match error.raw_os_error() {
+        // Both are EPERM.
+        Some(libc::EPERM | libc::EBUSY) if opening.backend == Kind::Nflog => {
+            match privilege::has_net_admin() {
+                true => Failure::failed(format!(
+                    "--nflog {group}: another program hears the group: choose another, in the rules, too"
+                )),
+                false => Failure::privilege(format!(
+                    "--nflog {group}: hearing a group needs CAP_NET_ADMIN: run as root"
+                )),
+            }
+        }
+        // Without the module, and without nfnetlink.
+        Some(libc::EINVAL | libc::EPROTONOSUPPORT) if opening.backend == Kind::Nflog => {
+            Failure::failed(format!(
+                "--nflog {group}: the kernel cannot tell of logged packets: one with CONFIG_NETFILTER_NETLINK_LOG (modprobe nfnetlink_log)"
+            ))
+        }
+        Some(libc::ENOENT) if opening.backend == Kind::Twinring => Failure::failed(format!(
+            "-i {name}: there is no /dev/twinring: load the module of kernel/, or choose another --backend"
+        )),
+        Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Twinring => Failure::privilege(
+            format!("-i {name}: /dev/twinring is root's: run as root"),
+        ),
+        Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Afxdp => Failure::privilege(
+            format!("-i {name}: afxdp puts a program at the interface: run as root"),
+        ),
+        Some(libc::EBUSY) if opening.backend == Kind::Afxdp => Failure::failed(format!(
+            "-i {name}: another program is at the interface, or another socket at its queue: ip link show {name}"
+        )),
         Some(libc::EPERM | libc::EACCES) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "capture".into());
             Failure::privilege(format!(
@@ -129,7 +228,9 @@ fn huge_pages(opening: &Opening) -> usize {
     let (buffer, snap) = (opening.ring_bytes as usize, opening.snap_bytes as usize);
     let bytes = match opening.backend {
         Kind::IoUring => Uring::memory_bytes(buffer, snap),
-        Kind::Recvmmsg | Kind::Tpacket3 => Recvmmsg::memory_bytes(buffer, snap),
+        Kind::Afxdp => Afxdp::memory_bytes(buffer),
+        Kind::Twinring => twinring::blocks(buffer) * twinring::BLOCK_BYTES,
+        Kind::Recvmmsg | Kind::Tpacket3 | Kind::Nflog => Recvmmsg::memory_bytes(buffer, snap),
     };
     Pages::huge(bytes) * opening.threads
 }
@@ -153,12 +254,34 @@ fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
     }
 }
 
-/// Opens the first file and gives up all rights but the one that stays. Root makes the file only where nobody else
+/// What the program keeps once all is open.
+struct Rights {
+    who: Option<Who>,
+    sandbox: bool,
+    /// Sockets are opened again.
+    follow: bool,
+}
+
+impl Rights {
+    fn drop(&self) -> Result<()> {
+        privilege::drop(self.who.as_ref(), self.follow)
+    }
+
+    fn confine(&self, output: Option<&Path>) -> Result<()> {
+        match self.sandbox {
+            true => privilege::confine(output),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Opens the first file and gives up all rights but those that stay. Root makes the file only where nobody else
 /// could have led it; elsewhere it is made as the user.
-fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
+fn output(plan: &Plan, rights: &Rights) -> Result<Out> {
+    let who = rights.who.as_ref();
     let Some(template) = &plan.template else {
-        privilege::drop(who)?;
-        privilege::confine(None)?;
+        rights.drop()?;
+        rights.confine(None)?;
         return Out::stdout().map_err(|error| Failure::system("stdout", &error));
     };
     let path = plan.path(template);
@@ -184,7 +307,7 @@ fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
         }
         _ => None,
     };
-    privilege::drop(who)?;
+    rights.drop()?;
     if plan.rotation.is_some() {
         let access = AccessFlags::W_OK | AccessFlags::X_OK;
         let allowed = faccessat(
@@ -199,7 +322,7 @@ fn output(plan: &Plan, who: Option<&Who>) -> Result<Out> {
         Some(out) => out,
         None => plan.open().map_err(failed)?,
     };
-    privilege::confine(Some(&path))?;
+    rights.confine(Some(&path))?;
     Ok(out)
 }
 
@@ -215,6 +338,12 @@ fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
             opening.ring_bytes >> 20,
             out.name()
         );
+        if opening.backend == Kind::Afxdp {
+            eprintln!(
+                "note: what comes in by {0} is not given to the host; what goes out, and VLAN tags that the card takes out, are not seen",
+                interface.name
+            );
+        }
         if interface.link == Link::Cooked && interface.index != 0 {
             eprintln!(
                 "note: {} has a link type of its own: packets come without that header, as Linux cooked v2",

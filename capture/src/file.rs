@@ -4,12 +4,16 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nix::unistd::geteuid;
+
 use crate::name;
 
+/// Of files that are made: what is recorded is its owner's to read.
+const MODE: u32 = 0o600;
 /// Names that were taken by others; beyond that something is wrong.
 const MOST_NUMBERS: u32 = 100_000;
 
@@ -50,14 +54,25 @@ impl Out {
         Out::of(own.into(), None)
     }
 
-    /// A file in place of one that may be there; links are not followed.
+    /// A file in place of one that may be there; links are not followed. Another user's, who could read what is recorded,
+    /// is refused; root opens files where nobody else can have put one.
     pub fn replace(path: &Path) -> io::Result<Out> {
         let file = OpenOptions::new()
             .write(true)
             .create(true)
-            .truncate(true)
+            .truncate(false)
+            .mode(MODE)
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)?;
+        let (seen, user) = (file.metadata()?, geteuid());
+        if seen.is_file() {
+            if !user.is_root() && ![0, user.as_raw()].contains(&seen.uid()) {
+                return Err(io::Error::other(
+                    "it is there already and another user's: choose another name",
+                ));
+            }
+            file.set_len(0)?;
+        }
         Out::of(file, Some(path.to_owned()))
     }
 
@@ -66,7 +81,8 @@ impl Out {
         let mut number = 0;
         loop {
             let path = name::numbered(path, number);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            let mut options = OpenOptions::new();
+            match options.write(true).create_new(true).mode(MODE).open(&path) {
                 Ok(file) => return Out::of(file, Some(path)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MOST_NUMBERS => {
                     number += 1;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Records packets and loses none silently. The ring (`ring`, `socket`, `packet`) serves other programs, too.
 
+pub mod afxdp;
 pub mod arguments;
 pub mod aside;
 pub mod backend;
+pub mod blocks;
 pub mod chunk;
 pub mod command;
 pub mod counts;
@@ -13,6 +15,7 @@ pub mod filter;
 pub mod link;
 pub mod look;
 pub mod name;
+pub mod nflog;
 pub mod packet;
 pub mod pages;
 pub mod pcapng;
@@ -20,8 +23,11 @@ pub mod privilege;
 pub mod reader;
 pub mod recvmmsg;
 pub mod ring;
+pub mod sandbox;
 pub mod size;
 pub mod socket;
 pub mod source;
+pub mod twinring;
 pub mod uring;
 pub mod writer;
+pub mod xdp;

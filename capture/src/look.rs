@@ -22,18 +22,16 @@ pub(crate) fn checked(value: i32) -> io::Result<i32> {
     }
 }
 
-/// The interface of this name as it is now, asked without rights; ENODEV if there is none.
-pub fn look_up(name: &CStr) -> io::Result<Seen> {
+fn plain_socket() -> io::Result<OwnedFd> {
     // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
-    let socket = unsafe {
+    unsafe {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind, 0))?)
-    };
-    look(socket.as_raw_fd(), name)
+        checked(libc::socket(libc::AF_UNIX, kind, 0)).map(|fd| OwnedFd::from_raw_fd(fd))
+    }
 }
 
-/// The interface of this name as it is now, asked by a socket; ENODEV if there is none.
-pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
+/// What is asked of an interface; ENODEV if none can have this name.
+fn request(name: &CStr) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is plain data for which all zeros is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let name = name.to_bytes_with_nul();
@@ -43,6 +41,17 @@ pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
     for (to, from) in request.ifr_name.iter_mut().zip(name) {
         *to = *from as libc::c_char;
     }
+    Ok(request)
+}
+
+/// The interface of this name as it is now, asked without rights; ENODEV if there is none.
+pub fn look_up(name: &CStr) -> io::Result<Seen> {
+    look(plain_socket()?.as_raw_fd(), name)
+}
+
+/// The interface of this name as it is now, asked by a socket; ENODEV if there is none.
+pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
+    let mut request = request(name)?;
     // SAFETY: each call reads and writes one ifreq, which outlives it, and then holds what was asked.
     unsafe {
         checked(libc::ioctl(socket, libc::SIOCGIFINDEX as _, &mut request))?;
@@ -57,4 +66,33 @@ pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
             is_up: flags & libc::IFF_UP != 0,
         })
     }
+}
+
+/// How many queues an interface receives by. Fails with EOPNOTSUPP where it has no such setting.
+pub fn receive_queues(name: &CStr) -> io::Result<u32> {
+    /// struct ethtool_channels (<linux/ethtool.h>); the largest numbers are not looked at.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Channels {
+        command: u32,
+        most: [u32; 4],
+        receiving: u32,
+        sending: u32,
+        other: u32,
+        combined: u32,
+    }
+    const GET_CHANNELS: u32 = 0x3c;
+    let socket = plain_socket()?;
+    let mut request = request(name)?;
+    let mut channels = Channels {
+        command: GET_CHANNELS,
+        ..Channels::default()
+    };
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: the call reads one ifreq and writes to the structure that it leads to; both outlive it.
+    unsafe {
+        let fd = socket.as_raw_fd();
+        checked(libc::ioctl(fd, libc::SIOCETHTOOL as _, &mut request))?;
+    }
+    Ok(channels.receiving + channels.combined)
 }

@@ -4,6 +4,14 @@
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 
+/// Has the C library read the time zone now and never again: it would look at its file each time, which the sandbox
+/// forbids. To be called while there is one thread.
+pub fn keep_zone() {
+    if std::env::var_os("TZ").is_none() {
+        std::env::set_var("TZ", ":/etc/localtime");
+    }
+}
+
 /// Fills in the local time (strftime(3)), of seconds since 1970.
 pub fn at(template: &str, seconds: i64) -> String {
     let mut text = [0 as libc::c_char; 4096];

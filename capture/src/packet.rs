@@ -31,6 +31,8 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     pub tag: Option<Tag>,
     pub origin: Origin,
+    /// What whoever handed it over says of it; empty: nothing.
+    pub comment: &'a str,
 }
 
 impl From<&libc::sockaddr_ll> for Origin {

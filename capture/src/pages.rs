@@ -13,9 +13,9 @@ const HUGE: usize = 2 << 20;
 pub enum Pages {
     #[value(name = "4k")]
     Base,
-    /// Transparent huge pages, as far as the kernel has some.
+    // Transparent huge pages, as far as the kernel has some.
     Thp,
-    /// The pool of huge pages (vm.nr_hugepages).
+    // The pool of huge pages (vm.nr_hugepages).
     Hugetlb,
 }
 

@@ -15,9 +15,12 @@ const PACKET_HEAD: usize = 28;
 /// The bytes of an option `epb_dropcount` and the end of options.
 const DROPS_BYTES: usize = 16;
 const DROP_COUNT: u16 = 4;
+const COMMENT: u16 = 1;
+/// Of a comment with its padding; what is longer is cut. A prefix of nft's has 127 bytes at most.
+const COMMENT_MOST: usize = 128;
 /// A block with a packet is longer than the packet by so much at most: head, cooked header, tag,
 /// padding, options, length.
-pub const OVERHEAD: usize = PACKET_HEAD + 20 + 4 + 3 + DROPS_BYTES + 4;
+pub const OVERHEAD: usize = PACKET_HEAD + 20 + 4 + 3 + DROPS_BYTES + 4 + COMMENT_MOST + 4;
 
 /// What a statistics block tells, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,9 +110,19 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, totals: &Totals) {
     });
 }
 
-fn drops_option(out: &mut Vec<u8>, drops: u64) {
-    option(out, DROP_COUNT, &drops.to_ne_bytes());
-    option(out, 0, &[]);
+/// Of a packet: how many are missing before it, and what is said of it.
+fn packet_options(out: &mut Vec<u8>, drops: u64, comment: &str) {
+    if drops > 0 {
+        option(out, DROP_COUNT, &drops.to_ne_bytes());
+    }
+    if !comment.is_empty() {
+        let ends = (0..=COMMENT_MOST.min(comment.len())).rev();
+        let most = ends.into_iter().find(|end| comment.is_char_boundary(*end));
+        option(out, COMMENT, &comment.as_bytes()[..most.unwrap_or(0)]);
+    }
+    if drops > 0 || !comment.is_empty() {
+        option(out, 0, &[]);
+    }
 }
 
 /// The cooked header, version 2; a tag follows it, since there is no other place for it.
@@ -157,9 +170,7 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, link: Link, packet: &Packet, dr
     frame(out, link, packet);
     let captured = out.len() - start - PACKET_HEAD;
     pad(out, captured);
-    if drops > 0 {
-        drops_option(out, drops);
-    }
+    packet_options(out, drops, packet.comment);
     let original = packet.original + (captured - packet.bytes.len()) as u32;
     let length = (out.len() - start + 4) as u32;
     out.extend_from_slice(&length.to_ne_bytes());
@@ -191,17 +202,22 @@ pub fn behind_gap(blocks: &[u8], gap: u64, out: &mut Vec<u8>) -> usize {
     let length = word(blocks, 4);
     let captured = word(blocks, 20).next_multiple_of(4);
     let (body, options) = (&blocks[..PACKET_HEAD + captured], PACKET_HEAD + captured);
-    let told = match options + 4 < length {
-        true => u64::from_ne_bytes(
-            blocks[options + 4..options + 12]
-                .try_into()
-                .expect("eight bytes"),
-        ),
-        false => 0,
+    let given = &blocks[options..length - 4];
+    // The drops stand first, where there are some.
+    let (told, rest) = match given.split_first_chunk::<12>() {
+        Some((head, rest)) if head[..2] == DROP_COUNT.to_ne_bytes() => {
+            let drops = head[4..].try_into().expect("eight bytes");
+            (u64::from_ne_bytes(drops), rest)
+        }
+        _ => (0, given),
     };
     out.clear();
     out.extend_from_slice(body);
-    drops_option(out, told + gap);
+    option(out, DROP_COUNT, &(told + gap).to_ne_bytes());
+    match rest {
+        [] => option(out, 0, &[]),
+        rest => out.extend_from_slice(rest),
+    }
     let new = (out.len() + 4) as u32;
     out.extend_from_slice(&new.to_ne_bytes());
     out[4..8].copy_from_slice(&new.to_ne_bytes());
@@ -225,6 +241,7 @@ mod tests {
                 kind: 4,
                 ..Origin::default()
             },
+            comment: "",
         }
     }
 
@@ -261,6 +278,29 @@ mod tests {
         assert_eq!(whole(&blocks, blocks.len() - 1), (1, first));
         assert_eq!(whole(&blocks, first - 1), (0, 0));
         assert_eq!(whole(&blocks, 3), (0, 0));
+    }
+
+    #[test]
+    fn a_comment_stays_behind_the_drops() {
+        let with = |drops, comment| {
+            let (mut out, mut packet) = (Vec::new(), packet_of(&[9; 10], None));
+            packet.comment = comment;
+            super::packet(&mut out, 0, Link::Raw, &packet, drops);
+            out
+        };
+        let (mut blocks, mut out) = (with(0, "refused: \u{e4}"), Vec::new());
+        assert!(blocks
+            .windows(11)
+            .any(|part| part == "refused: \u{e4}".as_bytes()));
+        blocks.extend(with(0, ""));
+        behind_gap(&blocks, 5, &mut out);
+        assert_eq!(out, with(5, "refused: \u{e4}"));
+        behind_gap(&out.clone(), 7, &mut out);
+        assert_eq!(out, with(12, "refused: \u{e4}"));
+        // As much as there is room for, and whole characters.
+        let long = "\u{20ac}".repeat(COMMENT_MOST);
+        assert!(with(1, &long).len() <= OVERHEAD + 10);
+        assert_eq!(with(1, &long), with(1, &long[..126]));
     }
 
     #[test]

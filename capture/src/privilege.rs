@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Least privilege: once all rings are open, root becomes somebody else, CAP_NET_RAW is the only right that stays (a ring
-//! that is opened again needs it), no program can be started with more, and Landlock leaves the output's folder only.
+//! Least privilege: once all rings are open, root becomes somebody else, no right stays but CAP_NET_RAW, and that only where
+//! rings may be opened again, no program can be started with more, and Landlock leaves the output's folder only.
 //! To be done on the only thread there is: others inherit it.
 
 use std::io;
@@ -69,6 +69,11 @@ pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     })
 }
 
+/// Whether we are allowed to change the network; not where it belongs to another user namespace.
+pub fn has_net_admin() -> bool {
+    caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false)
+}
+
 /// Whether root alone can change what is in a folder and the way there, so that nobody can have led root elsewhere: no links,
 /// and each folder root's own. In one with the sticky bit, as /tmp, others can't replace what is root's.
 pub fn is_roots(folder: &Path) -> bool {
@@ -87,8 +92,8 @@ pub fn is_roots(folder: &Path) -> bool {
     })
 }
 
-/// Becomes the user and keeps CAP_NET_RAW alone, where it was there.
-pub fn drop(who: Option<&Who>) -> Result<()> {
+/// Becomes the user and keeps no right, or CAP_NET_RAW alone, where it was there.
+pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     let refused = |what: &str| {
         Failure::privilege(format!(
             "{what}: leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for the start"
@@ -97,7 +102,7 @@ pub fn drop(who: Option<&Who>) -> Result<()> {
     let kept = caps::read(None, CapSet::Permitted)
         .unwrap_or_default()
         .into_iter()
-        .filter(|one| *one == Capability::CAP_NET_RAW)
+        .filter(|one| keep_raw && *one == Capability::CAP_NET_RAW)
         .collect::<CapsHashSet>();
     if let Some(who) = who {
         let _ = caps::clear(None, CapSet::Bounding);

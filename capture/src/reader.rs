@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 
 use libc::sock_filter;
 
+use crate::afxdp::Afxdp;
 use crate::backend::{Backend, Kind};
 use crate::chunk::Outbox;
 use crate::counts::{add, read, RingCounts};
 use crate::link::{Interface, Link};
 use crate::look::Seen;
+use crate::nflog::Nflog;
 use crate::pages::Pages;
 use crate::pcapng;
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::{Ring, Shape};
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
+use crate::twinring::{Twinring, Wanted};
 use crate::uring::Uring;
 
 /// The kernel's counters have 32 bits: they are read this often, in batches, so that they never overflow.
@@ -41,6 +44,8 @@ pub struct Opening {
     /// How many rings share the interface.
     pub threads: usize,
     pub promiscuous: bool,
+    /// Of `Kind::Nflog`.
+    pub group: u16,
 }
 
 /// What all readers share.
@@ -88,28 +93,50 @@ pub struct Reader<'a> {
 impl Opening {
     /// A ring for the interface with this number. Nothing comes until all is set, so no packet comes twice.
     pub fn open(&self, index: u32) -> io::Result<Backend> {
-        let socket = Socket::new(self.interface.link)?;
-        socket.shut()?;
         let (bytes, snap) = (self.ring_bytes as usize, self.snap_bytes as usize);
+        let socket = || -> io::Result<Socket> {
+            let socket = Socket::new(self.interface.link)?;
+            socket.shut().map(|()| socket)
+        };
         let ring = match self.backend {
-            Kind::Tpacket3 => Backend::Tpacket3(Ring::new(socket, Shape::of(self.ring_bytes))?),
-            Kind::Recvmmsg => Backend::Recvmmsg(Recvmmsg::new(socket, bytes, snap, self.pages)?),
+            Kind::Tpacket3 => Backend::Tpacket3(Ring::new(socket()?, Shape::of(self.ring_bytes))?),
+            Kind::Recvmmsg => Backend::Recvmmsg(Recvmmsg::new(socket()?, bytes, snap, self.pages)?),
             Kind::IoUring => {
-                let uring = Uring::new(socket, bytes, snap, self.pages)?;
+                let uring = Uring::new(socket()?, bytes, snap, self.pages)?;
                 Backend::IoUring(Box::new(uring))
             }
+            Kind::Afxdp => {
+                let of = &self.interface;
+                let ring = Afxdp::new(of, self.promiscuous, bytes, snap, self.pages)?;
+                return Ok(Backend::Afxdp(ring));
+            }
+            Kind::Twinring => {
+                return Twinring::new(&Wanted {
+                    interface: index,
+                    promiscuous: self.promiscuous,
+                    filter: &self.filter,
+                    ring_bytes: bytes,
+                    snap_bytes: snap,
+                    pages: self.pages,
+                })
+                .map(Backend::Twinring);
+            }
+            Kind::Nflog => return Nflog::new(self.group, bytes, snap).map(Backend::Nflog),
+        };
+        let Some(opened) = ring.socket() else {
+            return Ok(ring);
         };
         let interface = Interface {
             index,
             ..self.interface.clone()
         };
-        ring.socket().bind(&interface, self.promiscuous)?;
+        opened.bind(&interface, self.promiscuous)?;
         if self.threads > 1 {
             // Another process, or another interface, has another group.
             let group = std::process::id().wrapping_mul(31).wrapping_add(index);
-            ring.socket().join(group as u16)?;
+            opened.join(group as u16)?;
         }
-        ring.socket().filter(&self.filter)?;
+        opened.filter(&self.filter)?;
         Ok(ring)
     }
 }
@@ -204,7 +231,7 @@ impl Reader<'_> {
 
     /// Asks the kernel what it counted.
     fn count(&mut self) -> io::Result<()> {
-        let new = self.ring.socket().statistics()?;
+        let new = self.ring.statistics()?;
         add(&self.counts.kernel, new.packets);
         add(&self.counts.drops, new.drops);
         self.gap += new.drops;
@@ -213,7 +240,7 @@ impl Reader<'_> {
 
     /// Lets nothing in any more and takes what is in: until the kernel's count is what was delivered and dropped.
     fn finish(&mut self) -> io::Result<()> {
-        self.ring.socket().shut()?;
+        self.ring.shut()?;
         let end = Instant::now() + LAST;
         loop {
             // That the interface is down is known, or does not matter any more.
@@ -224,7 +251,9 @@ impl Reader<'_> {
             }
             let counts = self.counts;
             let seen = read(&counts.delivered) + read(&counts.drops);
-            if read(&counts.kernel) == seen || Instant::now() > end {
+            // What waits in a socket may be in no count yet.
+            let is_all = read(&counts.kernel) == seen && ready == Ready::Nothing;
+            if is_all || Instant::now() > end {
                 self.outbox.flush();
                 return Ok(());
             }
@@ -239,8 +268,7 @@ impl Reader<'_> {
 
     /// The interface, as long as it is the one that was opened.
     fn seen(&self) -> Option<Seen> {
-        let seen = self.ring.socket().look(&self.name).ok();
-        seen.filter(|seen| seen.index == self.index)
+        self.looked().ok().filter(|seen| seen.index == self.index)
     }
 
     /// Sees whether the interface is down, up again, or no more (false).
@@ -263,11 +291,16 @@ impl Reader<'_> {
         Ok(true)
     }
 
+    fn looked(&self) -> io::Result<Seen> {
+        let gone = || io::Error::from_raw_os_error(libc::ENODEV);
+        self.ring.socket().ok_or_else(gone)?.look(&self.name)
+    }
+
     /// Waits for an interface of the same name and opens it.
     fn follow(&mut self) -> io::Result<()> {
         self.tell("is gone: waiting for another of its name");
         while !self.shared.stop.load(Ordering::Relaxed) {
-            match self.ring.socket().look(&self.name) {
+            match self.looked() {
                 Ok(seen) if Link::of(seen.hardware) == self.opening.interface.link => {
                     self.ring = self.opening.open(seen.index)?;
                     (self.index, self.is_down) = (seen.index, !seen.is_up);

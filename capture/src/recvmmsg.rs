@@ -138,7 +138,7 @@ impl Source for Recvmmsg {
         }
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 }

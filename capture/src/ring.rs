@@ -4,16 +4,12 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{tpacket3_hdr, tpacket_block_desc};
-
-use crate::packet::{self, Origin, Packet};
+use crate::blocks::Blocks;
+use crate::packet::Packet;
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
-/// The offset of the address behind a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
-const ADDRESS_AT: usize = size_of::<tpacket3_hdr>().next_multiple_of(16);
 /// The kernel only checks it: version 3 puts packets one after the other.
 const FRAME_BYTES: usize = 2048;
 
@@ -45,13 +41,8 @@ impl Shape {
 
 pub struct Ring {
     socket: Socket,
-    memory: *mut u8,
-    shape: Shape,
-    next: usize,
+    blocks: Blocks,
 }
-
-// SAFETY: the mapping belongs to this value alone and has no ties to a thread.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Gives a socket a ring; to be done before it is bound.
@@ -79,106 +70,33 @@ impl Ring {
         }
         Ok(Ring {
             socket,
-            memory: memory.cast(),
-            shape,
-            next: 0,
-        })
-    }
-
-    /// The block that the kernel fills next, or has filled.
-    fn block(&self) -> *mut tpacket_block_desc {
-        // SAFETY: `next` stays below the number of blocks, so the block lies inside the mapping.
-        unsafe { self.memory.add(self.next * self.shape.block_bytes).cast() }
-    }
-
-    fn status(&self) -> &AtomicU32 {
-        // SAFETY: blocks are aligned to pages; the status is an aligned word that both sides access as a whole.
-        unsafe { AtomicU32::from_ptr(&raw mut (*self.block()).hdr.bh1.block_status) }
-    }
-
-    fn filled(&self) -> Option<Ready> {
-        let status = self.status().load(Ordering::Acquire);
-        (status & libc::TP_STATUS_USER != 0).then_some(Ready::Packets {
-            losing: status & libc::TP_STATUS_LOSING != 0,
+            // SAFETY: the mapping has so many blocks, and goes with this value.
+            blocks: unsafe { Blocks::new(memory.cast(), shape.block_bytes, shape.blocks) },
         })
     }
 }
 
 impl Source for Ring {
     fn ready(&mut self) -> io::Result<Ready> {
-        if let Some(ready) = self.filled() {
+        if let Some(ready) = self.blocks.filled() {
             return Ok(ready);
         }
         self.socket.wait(WAIT.as_millis() as i32)?;
-        Ok(self.filled().unwrap_or(Ready::Nothing))
+        Ok(self.blocks.filled().unwrap_or(Ready::Nothing))
     }
 
-    fn take(&mut self, mut each: impl FnMut(&Packet)) {
-        if self.filled().is_none() {
-            return;
-        }
-        let block = self.block().cast::<u8>().cast_const();
-        // SAFETY: the block is ours until its status is given back below, so nobody writes to it.
-        unsafe {
-            let header = &(*block.cast::<tpacket_block_desc>()).hdr.bh1;
-            let mut at = header.offset_to_first_pkt as usize;
-            for _ in 0..header.num_pkts {
-                let Some((packet, step)) = packet_at(block, at, self.shape.block_bytes) else {
-                    break;
-                };
-                each(&packet);
-                at += step;
-            }
-        }
-        self.status()
-            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % self.shape.blocks;
+    fn take(&mut self, each: impl FnMut(&Packet)) {
+        self.blocks.take(each);
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
-}
-
-/// The packet at an offset of a block, and how far it is to the next. None: it would leave the block.
-///
-/// # Safety
-/// `block` points to so many bytes that nobody writes to as long as the packet lives.
-unsafe fn packet_at<'a>(
-    block: *const u8,
-    at: usize,
-    block_bytes: usize,
-) -> Option<(Packet<'a>, usize)> {
-    if at + ADDRESS_AT + size_of::<libc::sockaddr_ll>() > block_bytes || at % 8 != 0 {
-        return None;
-    }
-    // SAFETY: header and address lie inside the block, as was just checked, aligned to 8 bytes.
-    let (header, address) = unsafe {
-        let header = &*block.add(at).cast::<tpacket3_hdr>();
-        (
-            header,
-            &*block.add(at + ADDRESS_AT).cast::<libc::sockaddr_ll>(),
-        )
-    };
-    let (from, bytes) = (at + usize::from(header.tp_mac), header.tp_snaplen as usize);
-    if from + bytes > block_bytes {
-        return None;
-    }
-    let hv1 = &header.hv1;
-    let packet = Packet {
-        time_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
-        original: header.tp_len,
-        // SAFETY: inside the block, as was just checked.
-        bytes: unsafe { std::slice::from_raw_parts(block.add(from), bytes) },
-        tag: packet::tag(header.tp_status, hv1.tp_vlan_tci as u16, hv1.tp_vlan_tpid),
-        origin: Origin::from(address),
-    };
-    Some((packet, header.tp_next_offset as usize))
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping of `new`, which nobody uses any more.
-        unsafe { libc::munmap(self.memory.cast(), self.shape.bytes()) };
+        unsafe { libc::munmap(self.blocks.start().cast(), self.blocks.bytes()) };
     }
 }

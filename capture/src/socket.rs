@@ -42,28 +42,17 @@ impl Socket {
 
     /// Sets an option; the value is what the option's kernel structure is.
     pub(crate) fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
-        let (at, len) = ((&raw const *value).cast(), size_of::<T>() as u32);
-        // SAFETY: setsockopt(2) reads the value, which outlives the call, by its own length.
-        checked(unsafe { libc::setsockopt(self.as_raw_fd(), level, option, at, len) }).map(|_| ())
+        set(self.as_raw_fd(), level, option, value)
     }
 
     /// Puts a filter in place of the one before: no packet meets neither.
     pub fn filter(&self, steps: &[libc::sock_filter]) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: steps.len() as u16,
-            filter: steps.as_ptr().cast_mut(),
-        };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        filter(self.as_raw_fd(), steps)
     }
 
     /// Lets nothing in any more; what is in stays.
     pub fn shut(&self) -> io::Result<()> {
-        self.filter(&[libc::sock_filter {
-            code: (libc::BPF_RET | libc::BPF_K) as u16,
-            jt: 0,
-            jf: 0,
-            k: 0,
-        }])
+        shut(self.as_raw_fd())
     }
 
     /// Hears an interface from now on. On loopback each packet passes twice, and is taken as it comes in.
@@ -71,21 +60,27 @@ impl Socket {
         if interface.is_loopback {
             self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         }
-        // SAFETY: sockaddr_ll and packet_mreq are plain data for which all zeros is valid.
-        let (mut address, mut member): (libc::sockaddr_ll, libc::packet_mreq) =
-            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: sockaddr_ll is plain data for which all zeros is valid.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         address.sll_ifindex = interface.index as i32;
         let len = size_of::<libc::sockaddr_ll>() as u32;
         // SAFETY: bind(2) reads the address by its length.
         checked(unsafe { libc::bind(self.as_raw_fd(), (&raw const address).cast(), len) })?;
-        if promiscuous && interface.index != 0 {
-            member.mr_ifindex = interface.index as i32;
-            member.mr_type = libc::PACKET_MR_PROMISC as u16;
-            self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)?;
+        match promiscuous && interface.index != 0 {
+            true => self.listen_to_all(interface.index),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Has the interface take what is meant for others, as long as the socket is open.
+    pub fn listen_to_all(&self, interface: u32) -> io::Result<()> {
+        // SAFETY: packet_mreq is plain data for which all zeros is valid.
+        let mut member: libc::packet_mreq = unsafe { std::mem::zeroed() };
+        member.mr_ifindex = interface as i32;
+        member.mr_type = libc::PACKET_MR_PROMISC as u16;
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)
     }
 
     /// Shares an interface's packets with the other sockets of the group, by the hash of their flow.
@@ -99,7 +94,8 @@ impl Socket {
         // SAFETY: all zeros is a valid tpacket_stats_v3, and getsockopt(2) writes at most its length.
         unsafe {
             let mut stats: libc::tpacket_stats_v3 = std::mem::zeroed();
-            self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
+            let (level, option) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+            get(self.as_raw_fd(), level, option, &mut stats)?;
             Ok(Statistics {
                 packets: u64::from(stats.tp_packets),
                 drops: u64::from(stats.tp_drops),
@@ -107,43 +103,87 @@ impl Socket {
         }
     }
 
-    /// # Safety
-    /// Every content of `value` must be valid.
-    unsafe fn get<T>(&self, level: i32, option: i32, value: &mut T) -> io::Result<()> {
-        let mut len = size_of::<T>() as u32;
-        let at = (&raw mut *value).cast();
-        // SAFETY: getsockopt(2) writes at most `len` bytes, the value's own size.
-        checked(unsafe { libc::getsockopt(self.as_raw_fd(), level, option, at, &mut len) })
-            .map(|_| ())
-    }
-
-    /// Waits until there is something to read, for so long at most. Fails with what the kernel has
-    /// noted as the socket's error: ENETDOWN, once, when the interface goes down or away.
+    /// Waits until there is something to read, for so long at most.
     pub fn wait(&self, limit_ms: i32) -> io::Result<()> {
-        let mut poll = libc::pollfd {
-            fd: self.as_raw_fd(),
-            events: libc::POLLIN | libc::POLLERR,
-            revents: 0,
-        };
-        // SAFETY: poll(2) reads and writes one pollfd, which outlives the call.
-        let ready = unsafe { libc::poll(&mut poll, 1, limit_ms) };
-        if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return Err(io::Error::last_os_error());
-        }
-        if poll.revents & libc::POLLERR == 0 {
-            return Ok(());
-        }
-        let mut error = 0i32;
-        // SAFETY: every i32 is valid.
-        unsafe { self.get(libc::SOL_SOCKET, libc::SO_ERROR, &mut error)? };
-        match error {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        wait(self.as_raw_fd(), limit_ms)
     }
 
     /// The interface of this name as it is now; ENODEV if there is none.
     pub fn look(&self, name: &CStr) -> io::Result<Seen> {
         look(self.as_raw_fd(), name)
+    }
+}
+
+fn filter(socket: RawFd, steps: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_ptr().cast_mut(),
+    };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Lets nothing into any socket any more; what is in stays.
+pub(crate) fn shut(socket: RawFd) -> io::Result<()> {
+    filter(
+        socket,
+        &[libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        }],
+    )
+}
+
+/// Sets an option of any socket.
+pub(crate) fn set<T>(socket: RawFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let (at, len) = ((&raw const *value).cast(), size_of::<T>() as u32);
+    // SAFETY: setsockopt(2) reads the value, which outlives the call, by its own length.
+    checked(unsafe { libc::setsockopt(socket, level, option, at, len) }).map(|_| ())
+}
+
+/// Reads an option of any socket.
+///
+/// # Safety
+/// Every content of `value` must be valid.
+pub(crate) unsafe fn get<T>(
+    socket: RawFd,
+    level: i32,
+    option: i32,
+    value: &mut T,
+) -> io::Result<()> {
+    let mut len = size_of::<T>() as u32;
+    let at = (&raw mut *value).cast();
+    // SAFETY: getsockopt(2) writes at most `len` bytes, the value's own size.
+    checked(unsafe { libc::getsockopt(socket, level, option, at, &mut len) }).map(|_| ())
+}
+
+/// Waits until there is something to read, for so long at most. Fails with what the kernel has
+/// noted as the socket's error: ENETDOWN, once, when the interface goes down or away.
+pub(crate) fn wait(socket: RawFd, limit_ms: i32) -> io::Result<()> {
+    let mut poll = libc::pollfd {
+        fd: socket,
+        events: libc::POLLIN | libc::POLLERR,
+        revents: 0,
+    };
+    // SAFETY: poll(2) reads and writes one pollfd, which outlives the call.
+    let ready = unsafe { libc::poll(&mut poll, 1, limit_ms) };
+    if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+        return Err(io::Error::last_os_error());
+    }
+    match poll.revents & libc::POLLERR {
+        0 => Ok(()),
+        _ => noted(socket),
+    }
+}
+
+/// Fails with what the kernel has noted as the socket's error, once.
+pub(crate) fn noted(socket: RawFd) -> io::Result<()> {
+    let mut error = 0i32;
+    // SAFETY: every i32 is valid.
+    unsafe { get(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)? };
+    match error {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::packet::Packet;
-use crate::socket::Socket;
+use crate::socket::{Socket, Statistics};
 
 /// How long `ready` waits. A batch that is not full is given after as long.
 pub const WAIT: Duration = Duration::from_millis(100);
@@ -26,5 +26,17 @@ pub trait Source {
     /// Hands over each packet of the batch that was `ready`, and gives its memory back.
     fn take(&mut self, each: impl FnMut(&Packet));
 
-    fn socket(&self) -> &Socket;
+    /// What was counted since the last call.
+    fn statistics(&mut self) -> io::Result<Statistics> {
+        self.socket()
+            .map_or(Ok(Statistics::default()), Socket::statistics)
+    }
+
+    /// Lets nothing in any more; what is in stays.
+    fn shut(&self) -> io::Result<()> {
+        self.socket().map_or(Ok(()), Socket::shut)
+    }
+
+    /// What looks at the interface, if there is one.
+    fn socket(&self) -> Option<&Socket>;
 }

@@ -68,6 +68,7 @@ fn a_reader_allocates_nothing_once_started() {
             ring_bytes: 16 << 20,
             threads: 1,
             promiscuous: false,
+            group: 0,
         };
         let counts = Counts::new(1);
         let (stop, asked) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -73,6 +73,12 @@ pub enum Command {
     Explain(Explain),
     /// Show packets as they are decided on
     Tail(Tail),
+    /// Record packets as they are decided on, as pcapng, until Ctrl-C
+    ///
+    /// Each as far as the firewall copies it, with a comment: its verdict, by
+    /// what rule, and all that a policy can ask of it besides its bytes. The
+    /// packet behind missed ones has their number.
+    Record(Record),
     /// Show who dropped packets on the whole machine, and why, as the kernel says
     ///
     /// A packet is dropped by a rule of netfilter, by a queue (full, or nobody
@@ -215,6 +221,19 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Tail {
+    /// Only packets with this verdict; may be repeated
+    #[arg(long, value_name = "VERDICT")]
+    pub verdict: Vec<Verdict>,
+    /// End after so many packets
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct Record {
+    /// The file, which must not be there; - is stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub write: PathBuf,
     /// Only packets with this verdict; may be repeated
     #[arg(long, value_name = "VERDICT")]
     pub verdict: Vec<Verdict>,

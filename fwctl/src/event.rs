@@ -35,10 +35,10 @@ pub struct Event {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Own {
     pub verdict: Option<String>,
-    by: Option<String>,
-    rule: Option<String>,
+    pub by: Option<String>,
+    pub rule: Option<String>,
     table: Option<String>,
-    chain: Option<String>,
+    pub chain: Option<String>,
     /// The kind of an event of the program itself.
     event: Option<String>,
     text: Option<String>,
@@ -124,6 +124,29 @@ impl Event {
     /// The clock of the time stamp: "18:52:26.123456".
     fn clock(&self) -> &str {
         self.timestamp.get(11..26).unwrap_or(&self.timestamp)
+    }
+
+    /// The time stamp since 1970; nothing if it is not understood.
+    pub fn time_ns(&self) -> Option<u64> {
+        let part = |from: usize, to: usize| self.timestamp.get(from..to)?.parse::<u64>().ok();
+        let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+        if year < 1970
+            || !(1..=12).contains(&month)
+            || day == 0
+            || !self.timestamp.ends_with("+0000")
+        {
+            return None;
+        }
+        // Years begin with March, so that a leap day is their last (days_from_civil, Howard Hinnant).
+        let (year, month) = match month {
+            1 | 2 => (year - 1, month + 9),
+            _ => (year, month - 3),
+        };
+        let days =
+            year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+        let seconds =
+            (days - 719_468) * 86_400 + part(11, 13)? * 3600 + part(14, 16)? * 60 + part(17, 19)?;
+        Some(seconds * 1_000_000_000 + part(20, 26)? * 1000)
     }
 
     fn packet_text(&self, verdict: &str) -> String {
@@ -214,6 +237,20 @@ mod tests {
             "03:04:05.678901 drop   192.0.2.9:46400 > [2001:db8::1]:22 TCP syn, 60 bytes, in eth0, \
              queue 3: web.nft:6"
         );
+    }
+
+    #[test]
+    fn a_time_stamp_is_a_number() {
+        let time = |text: &str| {
+            let line = format!(r#"{{"timestamp":"{text}","event_type":"x","twinwall":{{}}}}"#);
+            Event::parse(&line).unwrap().time_ns()
+        };
+        assert_eq!(time("1970-01-01T00:00:00.000001+0000"), Some(1000));
+        let wanted = Some(1_709_251_199_000_002_000);
+        assert_eq!(time("2024-02-29T23:59:59.000002+0000"), wanted);
+        assert_eq!(time("2026-01-02T03:04:05.678901+0100"), None);
+        assert_eq!(time("2026-13-02T03:04:05.678901+0000"), None);
+        assert_eq!(time("soon"), None);
     }
 
     #[test]

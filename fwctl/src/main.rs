@@ -20,6 +20,7 @@ mod failure;
 mod instance;
 mod level;
 mod output;
+mod record;
 mod reload;
 mod rights;
 mod rules;
@@ -45,6 +46,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Explain(explain) => explain::run(arguments, explain),
         Command::Diff(diff) => diff::run(arguments, diff),
         Command::Tail(tail) => tail::run(arguments, tail),
+        Command::Record(record) => record::run(arguments, record),
         Command::Upgrade {
             binary,
             arguments: given,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use twinwall_tests::case::{run, Part};
 
+mod capture;
 mod chaos;
 mod control;
 mod events;
@@ -19,7 +20,8 @@ mod reload;
 mod rules;
 mod upgrade;
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
+    Part::new("capture", capture::cases),
     Part::new("chaos", chaos::cases),
     Part::new("control", control::cases),
     Part::new("events", events::cases),

@@ -229,6 +229,8 @@ static int explain_capture(struct explain *explain, struct failure *failure) {
         result = explain_packet(explain, &packet, failure);
         if (result < 0)
             break;
+        if (strcmp(explain->options->explain.capture, "-") == 0)
+            fflush(stdout); // who feeds it may go on for hours
     }
     explain->skipped = pcap.skipped;
     pcap_close(&pcap);

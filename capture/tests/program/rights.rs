@@ -1,47 +1,105 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the program may still do once it captures.
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::{Child, Command};
 
 use crate::place::{program, send, Place, Run, OURS};
 
+/// A line of each thread's status, word by word.
+fn of_threads(run: &Run, name: &str) -> Vec<Vec<String>> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
+    let line = |path: PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).unwrap();
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    threads.map(|thread| line(thread.unwrap().path())).collect()
+}
+
 #[test]
-fn no_thread_is_root_and_one_right_stays() {
+fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
+    // CAP_NET_RAW is number 13.
+    for (more, rights) in [
+        (&[][..], "0000000000000000"),
+        (&["--follow"], "0000000000002000"),
+    ] {
+        let place = Place::new();
+        let file = place.file("x.pcapng");
+        let words = [&["-w", &file, "--user", "nobody"], more, &[OURS]].concat();
+        let mut run = Run::on(&place, &words);
+        // Who answers has started all threads.
+        run.signal(libc::SIGUSR1);
+        run.hears("ledger: delivered");
+        assert!(of_threads(&run, "Uid:").len() >= 3);
+        for (name, wanted) in [
+            ("Uid:", &["65534"; 4][..]),
+            ("Gid:", &["65534"; 4]),
+            ("Groups:", &[]),
+            ("CapEff:", &[rights]),
+            ("CapPrm:", &[rights]),
+            ("CapInh:", &["0000000000000000"]),
+            ("CapBnd:", &["0000000000000000"]),
+            ("CapAmb:", &["0000000000000000"]),
+            ("NoNewPrivs:", &["1"]),
+            // By a filter.
+            ("Seccomp:", &["2"]),
+        ] {
+            for thread in of_threads(&run, name) {
+                assert_eq!(thread, wanted, "{name} {more:?}");
+            }
+        }
+        send(&place.here, 0..10, 100);
+        assert_eq!(run.end().written, 10);
+        assert_eq!(std::fs::metadata(&file).unwrap().uid(), 65534);
+    }
+}
+
+/// Makes each wait of the program's main thread a call that nothing in it makes, before the kernel's filter looks at it.
+fn strangely(run: &Run) -> Tracer {
+    let pid = run.child.id().to_string();
+    let child = Command::new("strace")
+        .args(["-q", "-p", &pid, "-o", "/dev/null", "-e", "trace=poll"])
+        .args(["-e", "inject=poll:error=EIO:syscall=getpgrp"])
+        .spawn();
+    Tracer(child.expect("strace: make deps"))
+}
+
+/// Ended with the value.
+struct Tracer(Child);
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        // Killed, it would leave a helper of its own behind.
+        // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its number is its own.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_call_that_is_not_on_the_list_ends_it_by_name() {
+    for backend in ["tpacket3", "recvmmsg", "io-uring"] {
+        let place = Place::new();
+        let file = place.file("x.pcapng");
+        let mut run = Run::on(&place, &["-w", &file, "--backend", backend, OURS]);
+        let _tracer = strangely(&run);
+        run.hears("error: forbidden system call getpgrp (111): the sandbox ended capture");
+        assert_eq!(run.wait(), None);
+    }
     let place = Place::new();
     let file = place.file("x.pcapng");
-    let mut run = Run::on(&place, &["-w", &file, "--user", "nobody", OURS]);
-    // Who answers has started all threads.
-    run.signal(libc::SIGUSR1);
-    run.hears("ledger: delivered");
-    let threads = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
-    let mut seen = 0;
-    for thread in threads {
-        let path = thread.unwrap().path().join("status");
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = |name: &str| {
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix(name))
-                .unwrap();
-            line.split_whitespace().collect::<Vec<_>>()
-        };
-        assert_eq!(line("Uid:"), ["65534"; 4]);
-        assert_eq!(line("Gid:"), ["65534"; 4]);
-        assert!(line("Groups:").is_empty());
-        // CAP_NET_RAW is number 13.
-        for set in ["CapEff:", "CapPrm:"] {
-            assert_eq!(line(set), ["0000000000002000"], "{set}");
-        }
-        for set in ["CapInh:", "CapBnd:", "CapAmb:"] {
-            assert_eq!(line(set), ["0000000000000000"], "{set}");
-        }
-        assert_eq!(line("NoNewPrivs:"), ["1"]);
-        seen += 1;
+    let run = Run::on(&place, &["-w", &file, "--sandbox", "off", OURS]);
+    let tracer = strangely(&run);
+    for thread in of_threads(&run, "Seccomp:") {
+        assert_eq!(thread, ["0"]);
     }
-    assert!(seen >= 3, "{seen} threads");
     send(&place.here, 0..10, 100);
+    drop(tracer);
     assert_eq!(run.end().written, 10);
-    assert_eq!(std::fs::metadata(&file).unwrap().uid(), 65534);
 }
 
 #[test]
@@ -64,4 +122,41 @@ fn root_makes_no_file_where_others_can_lead_it() {
         assert!(said.contains("as user nobody"), "{said}");
         assert!(!file.exists());
     }
+}
+
+/// Somebody else has put it there, to read along.
+#[test]
+fn a_file_of_another_user_is_not_written_to() {
+    let place = Place::new();
+    let folder = place.folder.0.join("of-user");
+    let file = folder.join("x.pcapng");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&file, "before").unwrap();
+    for (path, owner, mode) in [(&folder, 65534, 0o755), (&file, 65533, 0o666)] {
+        std::os::unix::fs::chown(path, Some(owner), Some(owner)).unwrap();
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = place.here.command("timeout");
+    command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
+    let output = command.arg(&file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("another user's: choose another"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
+}
+
+/// Also when they have their numbers and follow each other.
+#[test]
+fn nobody_else_reads_what_is_recorded() {
+    let place = Place::new();
+    for more in [&[][..], &["--rotate", "1s"]] {
+        let file = place.file("x.pcapng");
+        let words = [&["-w", &file, "--user", "root"], more, &[OURS]].concat();
+        assert_eq!(Run::on(&place, &words).end().written, 0);
+    }
+    for file in place.folder.files() {
+        let mode = std::fs::metadata(&file).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    assert_eq!(place.folder.files().len(), 2);
 }

@@ -245,6 +245,9 @@ fn explain_capture(explain: &mut Explain, out: &mut impl Write) -> Result<(), Fa
     while let Some(packet) = pcap::next(&mut pcap)? {
         number = packet.number;
         explain_packet(explain, &packet, out)?;
+        if explain.options.explain.capture == "-" {
+            let _ = out.flush(); // who feeds it may go on for hours
+        }
     }
     explain.skipped = pcap.skipped;
     if !counters_agree(explain) {

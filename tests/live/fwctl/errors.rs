@@ -24,9 +24,9 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("help-has-80-columns", 60, help),
 ];
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "status", "top", "rules", "reload", "diff", "explain", "tail", "doctor", "upgrade", "log",
-    "drain",
+    "drain", "record",
 ];
 
 /// A firewall that was killed leaves its socket.
@@ -79,6 +79,7 @@ fn no_firewall() -> anyhow::Result<()> {
         &["rules"],
         &["reload"],
         &["tail"],
+        &["record", "-w", "/nowhere/x"],
         &["log", "debug"],
         &["drain"],
         &["explain", "no.pcap"],
@@ -107,6 +108,7 @@ fn usage() -> anyhow::Result<()> {
         &["diff", "a.nft"],
         &["diff", "a.nft", "b.pcap", "--live"],
         &["tail", "--verdict", "maybe"],
+        &["record"],
         &["doctor", "--queue", "9:1"],
     ] {
         let said = fwctl(&namespace, "/nowhere", arguments)?;

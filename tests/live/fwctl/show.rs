@@ -11,6 +11,7 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::place::{namespace, restore, run, LOCALHOST};
 use testbed::proc;
+use testbed::skip::skip;
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
@@ -31,6 +32,7 @@ pub const ROWS: &[Row] = &[
     ("tail", 60, tail),
     ("tail-of-a-handshake", 60, handshake),
     ("tail-until-the-end", 60, tail_until_the_end),
+    ("record", 60, record),
     ("drain", 60, drain),
 ];
 
@@ -248,6 +250,59 @@ fn without_guard(twin: Twin) -> anyhow::Result<()> {
         said.code(1)?,
         "WARNING  the guard has ended: a stall is waited for",
     )
+}
+
+/// A field of each packet of a file, as tshark reads it.
+fn field_of(file: &str, field: &str) -> anyhow::Result<Vec<String>> {
+    let output = std::process::Command::new("tshark")
+        .args(["-T", "fields", "-e", field, "-r", file])
+        .output()
+        .map_err(|_| skip("tshark is not installed: make deps"))?;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "tshark: {text}");
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+fn record(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let file = place.folder.file("x.pcapng");
+    let arguments = ["record", "-w", &file, "--verdict", "drop", "--count", "2"];
+    let child = place
+        .command()?
+        .args(arguments)
+        .stderr(Stdio::piped())
+        .spawn()?;
+    place.until_followed(1)?;
+    for port in [ACCEPTED, DROPPED, OTHER, DROPPED] {
+        place.send(port, 1)?;
+    }
+    let said = until_end(child)?;
+    ensure!(said.code == Some(0), "{}", said.stderr);
+    ensure!(
+        said.stderr == "note: 2 packets recorded, 0 missed\n",
+        "{}",
+        said.stderr
+    );
+    let port = DROPPED.to_string();
+    ensure!(field_of(&file, "udp.dstport")? == [port.as_str(); 2]);
+    let rule = format!("{}:5", place.policy);
+    let comment = format!("twinwall: verdict=drop by=rule rule={rule} hook=output oif=lo mark=0x0");
+    let comments = field_of(&file, "frame.comment")?;
+    ensure!(
+        comments.len() == 2 && comments.iter().all(|one| one.starts_with(&comment)),
+        "{comments:?}, not {comment}"
+    );
+    let year = &field_of(&file, "frame.time_epoch")?[0];
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let age = now.as_secs_f64() - year.parse::<f64>()?;
+    ensure!((-1.0..3600.0).contains(&age), "{age} s ago");
+    // What the same policy does with them is what was done.
+    let explained = place.fwctl(&["explain", &file])?;
+    check_has(explained.code(0)?, "2 dropped")?;
+    // It replaces no file.
+    place
+        .fwctl(&["record", "-w", &file])?
+        .error(4, "choose another name")
 }
 
 fn tail_until_the_end(twin: Twin) -> anyhow::Result<()> {

@@ -8,6 +8,8 @@ use anyhow::{bail, Context};
 use testbed::skip::skip;
 use testbed::twin::root;
 
+/// Modules, and what the tests of each are called in the machine.
+pub const SUITES: [&str; 3] = ["echo", "message", "twinring"];
 /// What `vm/run` ends with where it can't run, when the machine broke, and when it took too long.
 const CANNOT_RUN: i32 = 77;
 const BROKEN: i32 = 125;
@@ -25,7 +27,7 @@ fn kernel(name: &str) -> PathBuf {
 /// The modules with a flaw, by the names of their files.
 pub fn flaws() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
-    for module in ["echo", "message"] {
+    for module in SUITES {
         let header = root().join("kernel").join(module).join("flaw.h");
         let text =
             std::fs::read_to_string(&header).with_context(|| header.display().to_string())?;
@@ -54,7 +56,7 @@ pub fn build() -> anyhow::Result<()> {
         .args(["make", "--no-print-directory", "-C"])
         .arg(root().join("kernel"))
         .arg(format!("BUILD={}", kernel("").display()))
-        .args(["modules", "flaws", "guest"])
+        .args(["modules", "flaws", "guest", "pcap"])
         .env_remove("MAKEFLAGS")
         .output()?;
     if !output.status.success() {

@@ -3,15 +3,12 @@
 //! it. What runs in the machine lies in `guest/`.
 
 mod drops;
-mod machine;
+pub mod machine;
 
 use anyhow::ensure;
 use twinwall_tests::case::{for_each_twin, Case};
 
-use machine::{build, flaws, Machine};
-
-/// What the tests of each module are called in the machine.
-const SUITES: [&str; 2] = ["echo", "message"];
+use machine::{build, flaws, Machine, SUITES};
 
 /// Flaws with which the kernel stops, or can't unload the module: they get a machine of their own.
 const FATAL: [&str; 5] = [
@@ -23,7 +20,7 @@ const FATAL: [&str; 5] = [
 ];
 
 /// Which tests are to notice a flaw: all that begin so. The other tests aren't run with it.
-const NOTICED_BY: [(&str, &str); 21] = [
+const NOTICED_BY: [(&str, &str); 25] = [
     ("echo_maxattr", "echo_names_its_last_attribute"),
     ("echo_leak", "echo_keeps_no_memory"),
     ("echo_errno", "echo_gives_back"),
@@ -45,6 +42,10 @@ const NOTICED_BY: [(&str, &str); 21] = [
     ("message_always_ready", "message_poll_tells"),
     ("message_unknown_sleeps", "message_unknown_requests"),
     ("message_pid_global", "message_pids_in_namespaces"),
+    ("twinring_pins_kept", "twinring_keeps_no_memory"),
+    ("twinring_no_dax", "twinring_census"),
+    ("twinring_drops_uncounted", "twinring_drops"),
+    ("twinring_status_unchecked", "twinring_drops"),
 ];
 
 /// All cases of the part.

@@ -60,7 +60,7 @@ fn build() -> anyhow::Result<Folder> {
     let build = Folder::new()?;
     let programs = Twin::Rust.binary();
     let programs = programs.parent().context("a folder with programs")?;
-    for name in ["rust-firewall", "c-firewall", "fwctl", "scanner"] {
+    for name in ["rust-firewall", "c-firewall", "fwctl", "scanner", "capture"] {
         fs::copy(programs.join(name), build.path().join(name))
             .with_context(|| format!("there is no {name}: run make build"))?;
     }
@@ -115,6 +115,7 @@ fn man_pages() -> anyhow::Result<()> {
         ("c-firewall.8", "ENVIRONMENT"),
         ("fwctl.8", "fwctl reload"),
         ("twinwall-scanner.8", "--i-am-authorised"),
+        ("twinwall-capture.8", "--rotate <SIZE,TIME>"),
         ("twinwall-policy.5", "chain-head"),
     ] {
         let (warnings, text) = formatted(&build.path().join("man").join(page))?;
@@ -123,6 +124,8 @@ fn man_pages() -> anyhow::Result<()> {
         let examples = page.ends_with(".8").then_some("EXAMPLES");
         let missing = examples.filter(|words| !text.contains(words));
         ensure!(missing.is_none(), "{page} has no examples: {text}");
+        let unsaid = text.contains("EXIT STATUS\nEXAMPLES");
+        ensure!(!unsaid, "{page} has no exit status: {text}");
         let open = ["@OPTIONS@", "@COMMANDS@", "@EXIT@", "@PROGRAM@"];
         ensure!(
             !open.iter().any(|mark| text.contains(mark)),
@@ -157,6 +160,7 @@ fn install() -> anyhow::Result<()> {
         "usr/sbin/c-firewall",
         "usr/bin/fwctl",
         "usr/bin/twinwall-scanner",
+        "usr/bin/twinwall-capture",
         "usr/lib/systemd/system/twinwall-rust@.service",
         "usr/lib/systemd/system/twinwall-c@.service",
         "usr/lib/systemd/system/twinwall-c@.service.d/10-network.conf",
@@ -321,11 +325,12 @@ fn dpkg<A: AsRef<OsStr>>(
 }
 
 /// In the order in which they can be installed.
-const PACKAGES: [&str; 4] = [
+const PACKAGES: [&str; 5] = [
     "twinwall-common",
     "twinwall-c",
     "twinwall-rust",
     "twinwall-scanner",
+    "twinwall-capture",
 ];
 
 /// A program that was installed filters until it is told to stop.
@@ -395,7 +400,7 @@ fn deb() -> anyhow::Result<()> {
     for twin in TWINS {
         starts_and_stops(&into, twin)?;
     }
-    for program in ["fwctl", "twinwall-scanner"] {
+    for program in ["fwctl", "twinwall-scanner", "twinwall-capture"] {
         done(Command::new(into.path().join("usr/bin").join(program)).arg("--version"))?;
     }
     let purge = PACKAGES.iter().rev().copied();

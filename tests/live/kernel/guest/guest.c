@@ -146,7 +146,7 @@ static bool run_test(const struct guest_test *test) {
 /// Runs the tests whose names begin with one of the arguments: `guest PREFIX...`; or modes.c's.
 int main(int count, char **arguments) {
     const struct guest_test *const suites[] = {echo_tests, message_tests, message_end_tests,
-                                               message_memory_tests};
+                                               message_memory_tests, twinring_tests};
     int failed = 0, ran = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -20,6 +20,7 @@ extern const struct guest_test echo_tests[];
 extern const struct guest_test message_tests[];
 extern const struct guest_test message_end_tests[];
 extern const struct guest_test message_memory_tests[];
+extern const struct guest_test twinring_tests[];
 
 /// Ends the test's process as failed, with the place and what was expected.
 void guest_fail(const char *file, int line, const char *format, ...)

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets that rules log to a group (nft `log group N`, iptables `-j NFLOG`): each comes as a message of its own from the
+//! kernel (<linux/netfilter/nfnetlink_log.h>), with a number, and with the rule's prefix.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::look::checked;
+use crate::packet::{Origin, Packet};
+use crate::socket::{self, Socket, Statistics};
+use crate::source::{Ready, Source, WAIT};
+
+/// A message has a packet of 64 KiB at most, and a few attributes.
+const MESSAGE_BYTES: usize = 65_536 + 4096;
+/// Of nlmsghdr and nfgenmsg.
+const HEAD_BYTES: usize = 20;
+const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_ULOG as u16) << 8;
+const MESSAGE_PACKET: u16 = SUBSYSTEM;
+const MESSAGE_CONFIG: u16 = SUBSYSTEM | 1;
+// Attributes of a configuration, and their values.
+const CONFIG_COMMAND: u16 = 1;
+const CONFIG_MODE: u16 = 2;
+const CONFIG_THRESHOLD: u16 = 5;
+const CONFIG_FLAGS: u16 = 6;
+const BIND: u8 = 1;
+const COPY_PACKET: u8 = 2;
+const NUMBERED: u16 = 1;
+// Attributes of a packet.
+const TIMESTAMP: u16 = 3;
+const PAYLOAD: u16 = 9;
+const PREFIX: u16 = 10;
+const SEQUENCE: u16 = 12;
+/// The last of the words that SO_MEMINFO gives (<linux/sock_diag.h>): messages without room.
+const MEMINFO_DROPS: usize = 8;
+const SO_MEMINFO: i32 = 55;
+
+pub struct Nflog {
+    socket: OwnedFd,
+    message: Vec<u8>,
+    /// Of the message; 0: none waits.
+    length: usize,
+    snap_bytes: usize,
+    /// The number that comes next, once one has come.
+    next: Option<u32>,
+    /// Numbers that were missing.
+    gaps: u64,
+    is_shut: Cell<bool>,
+    seen: u64,
+    told: Statistics,
+}
+
+fn attribute(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    out.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+    out.extend_from_slice(&kind.to_ne_bytes());
+    out.extend_from_slice(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// Attributes with their values; what is cut off ends them.
+fn attributes(mut left: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let head = left.first_chunk::<4>()?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let kind = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
+        let value = left.get(4..length)?;
+        left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+fn word(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Seconds and microseconds, in network order.
+fn time_ns(value: &[u8]) -> Option<u64> {
+    let (seconds, rest) = value.split_first_chunk::<8>()?;
+    let micro = rest.first_chunk::<8>()?;
+    let seconds = u64::from_be_bytes(*seconds).checked_mul(1_000_000_000)?;
+    seconds.checked_add(u64::from_be_bytes(*micro).checked_mul(1000)?)
+}
+
+/// The rule's prefix, as far as it is text.
+fn text(value: &[u8]) -> &str {
+    let value = value.split(|byte| *byte == 0).next().unwrap_or_default();
+    let valid = value.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    valid.trim_end()
+}
+
+impl Nflog {
+    /// Becomes who hears the group. Fails without CAP_NET_ADMIN (EPERM), and with EBUSY if another hears it.
+    pub fn new(group: u16, buffer_bytes: usize, snap_bytes: usize) -> io::Result<Nflog> {
+        // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let family = libc::NETLINK_NETFILTER;
+            OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_NETLINK, kind, family))?)
+        };
+        let size = buffer_bytes.min(i32::MAX as usize) as i32;
+        let (fd, level) = (socket.as_raw_fd(), libc::SOL_SOCKET);
+        socket::set(fd, level, libc::SO_RCVBUFFORCE, &size)
+            .or_else(|_| socket::set(fd, level, libc::SO_RCVBUF, &size))?;
+        let mut nflog = Nflog {
+            socket,
+            message: vec![0; MESSAGE_BYTES],
+            length: 0,
+            snap_bytes,
+            next: None,
+            is_shut: Cell::new(false),
+            gaps: 0,
+            seen: 0,
+            told: Statistics::default(),
+        };
+        nflog.configure(group, CONFIG_COMMAND, &[BIND])?;
+        // A message a packet, so that the kernel's count of messages without room is one of packets.
+        nflog.configure(group, CONFIG_THRESHOLD, &1u32.to_be_bytes())?;
+        nflog.configure(group, CONFIG_FLAGS, &NUMBERED.to_be_bytes())?;
+        // Last: before it no packet comes, and the answers above are alone.
+        let range = (snap_bytes as u32).min(0xffff).to_be_bytes();
+        let mode = [range[0], range[1], range[2], range[3], COPY_PACKET, 0];
+        nflog.configure(group, CONFIG_MODE, &mode)?;
+        Ok(nflog)
+    }
+
+    /// Sends a configuration and takes its answer; packets may be there before it.
+    fn configure(&mut self, group: u16, kind: u16, value: &[u8]) -> io::Result<()> {
+        let mut out = vec![0; 16];
+        out[4..6].copy_from_slice(&MESSAGE_CONFIG.to_ne_bytes());
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        out[6..8].copy_from_slice(&flags.to_ne_bytes());
+        out.extend_from_slice(&[libc::AF_UNSPEC as u8, libc::NFNETLINK_V0 as u8]);
+        out.extend_from_slice(&group.to_be_bytes());
+        attribute(&mut out, kind, value);
+        let length = out.len() as u32;
+        out[..4].copy_from_slice(&length.to_ne_bytes());
+        // SAFETY: send(2) reads the message by its length.
+        let sent = unsafe {
+            let at = out.as_ptr().cast();
+            libc::send(self.socket.as_raw_fd(), at, out.len(), 0)
+        };
+        checked(sent as i32)?;
+        loop {
+            let length = self.receive(0)?;
+            let message = &self.message[..length];
+            let (kind, code) = (message.get(4..6), message.get(16..20));
+            let is_answer = kind == Some(&(libc::NLMSG_ERROR as u16).to_ne_bytes());
+            if let (true, Some(code)) = (is_answer, code.and_then(|code| code.first_chunk())) {
+                return match i32::from_ne_bytes(*code) {
+                    0 => Ok(()),
+                    code => Err(io::Error::from_raw_os_error(-code)),
+                };
+            }
+        }
+    }
+
+    /// The next message's length; 0: there is none.
+    fn receive(&mut self, flags: i32) -> io::Result<usize> {
+        loop {
+            // SAFETY: recv(2) writes at most the buffer's length.
+            let received = unsafe {
+                let (at, bytes) = (self.message.as_mut_ptr().cast(), self.message.len());
+                libc::recv(self.socket.as_raw_fd(), at, bytes, flags)
+            };
+            match checked(received as i32) {
+                Ok(length) => return Ok(length as usize),
+                // Said once behind messages that found no room, which `statistics` counts.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => (),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether numbers are missing before the packet that waits.
+    fn is_behind_gap(&mut self) -> bool {
+        let sequence = attributes(self.packet()).find(|(kind, _)| *kind == SEQUENCE);
+        let Some(number) = sequence.and_then(|(_, value)| word(value)) else {
+            return false;
+        };
+        let missing = number.wrapping_sub(self.next.unwrap_or(number));
+        self.gaps += u64::from(missing);
+        self.next = Some(number.wrapping_add(1));
+        missing > 0
+    }
+
+    /// The attributes of the message at hand; empty if it has no packet.
+    fn packet(&self) -> &[u8] {
+        let message = self.message.get(..self.length).unwrap_or_default();
+        match message.get(4..6) == Some(&MESSAGE_PACKET.to_ne_bytes()) {
+            true => message.get(HEAD_BYTES..).unwrap_or_default(),
+            false => &[],
+        }
+    }
+
+    /// Messages that found no room, as the kernel counts them.
+    fn drops(&self) -> io::Result<u64> {
+        let mut words = [0u32; MEMINFO_DROPS + 1];
+        let (fd, level) = (self.socket.as_raw_fd(), libc::SOL_SOCKET);
+        // SAFETY: every content is valid.
+        unsafe { socket::get(fd, level, SO_MEMINFO, &mut words)? };
+        Ok(u64::from(words[MEMINFO_DROPS]))
+    }
+}
+
+impl Source for Nflog {
+    fn ready(&mut self) -> io::Result<Ready> {
+        if self.length == 0 {
+            self.length = self.receive(libc::MSG_DONTWAIT)?;
+        }
+        if self.length == 0 {
+            match socket::wait(self.socket.as_raw_fd(), WAIT.as_millis() as i32) {
+                // As in `receive`.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => (),
+                other => other?,
+            }
+            self.length = self.receive(libc::MSG_DONTWAIT)?;
+        }
+        Ok(match self.length {
+            0 => Ready::Nothing,
+            _ => Ready::Packets {
+                losing: self.is_behind_gap(),
+            },
+        })
+    }
+
+    fn take(&mut self, mut each: impl FnMut(&Packet)) {
+        let body = self.packet();
+        if body.is_empty() {
+            self.length = 0;
+            return;
+        }
+        let mut packet = Packet {
+            time_ns: 0,
+            original: 0,
+            bytes: &[],
+            tag: None,
+            origin: Origin::default(),
+            comment: "",
+        };
+        for (kind, value) in attributes(body) {
+            match kind {
+                TIMESTAMP => packet.time_ns = time_ns(value).unwrap_or(0),
+                PAYLOAD => {
+                    packet.original = value.len() as u32;
+                    packet.bytes = &value[..value.len().min(self.snap_bytes)];
+                }
+                PREFIX => packet.comment = text(value),
+                _ => (),
+            }
+        }
+        if packet.time_ns == 0 {
+            // The kernel tells none of what goes out.
+            packet.time_ns = now_ns();
+        }
+        each(&packet);
+        self.seen += 1;
+        self.length = 0;
+    }
+
+    /// What the kernel numbered. Behind the last packet nothing tells of a gap, but the kernel counts what found no room.
+    fn statistics(&mut self) -> io::Result<Statistics> {
+        let drops = match self.is_shut.get() && self.length == 0 {
+            true => self.gaps.max(self.drops()?),
+            false => self.gaps,
+        };
+        let all = Statistics {
+            packets: self.seen + drops,
+            drops,
+        };
+        let told = std::mem::replace(&mut self.told, all);
+        Ok(Statistics {
+            packets: all.packets - told.packets,
+            drops: all.drops - told.drops,
+        })
+    }
+
+    /// The group could be left with CAP_NET_ADMIN only.
+    fn shut(&self) -> io::Result<()> {
+        self.is_shut.set(true);
+        socket::shut(self.socket.as_raw_fd())
+    }
+
+    fn socket(&self) -> Option<&Socket> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_end_where_they_are_cut_off() {
+        let mut out = Vec::new();
+        attribute(&mut out, PREFIX, b"refused: \0");
+        attribute(&mut out, SEQUENCE, &7u32.to_be_bytes());
+        let whole: Vec<_> = attributes(&out).collect();
+        assert_eq!(
+            whole,
+            [(PREFIX, &b"refused: \0"[..]), (SEQUENCE, &[0, 0, 0, 7])]
+        );
+        for length in 0..out.len() {
+            assert!(attributes(&out[..length]).count() < 2);
+        }
+        for broken in [[0, 0, 1, 0], [3, 0, 1, 0], [255, 255, 1, 0]] {
+            assert_eq!(attributes(&broken).count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_text_up_to_its_end() {
+        assert_eq!(text(b"refused: \0xyz"), "refused:");
+        assert_eq!(text(b"a\xc3\xa4\xffb"), "a\u{e4}");
+        assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_left_out() {
+        let mut bytes = 5u64.to_be_bytes().to_vec();
+        bytes.extend(7u64.to_be_bytes());
+        assert_eq!(time_ns(&bytes), Some(5_000_007_000));
+        assert_eq!(time_ns(&[0xff; 16]), None);
+        assert_eq!(time_ns(&bytes[..15]), None);
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Blocks of the module `twinring` (kernel/twinring/twinwall_ring.h), in pages that a policy chooses.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use libc::sock_filter;
+
+use crate::blocks::Blocks;
+use crate::link::Link;
+use crate::look::checked;
+use crate::packet::Packet;
+use crate::pages::{Memory, Pages};
+use crate::socket::{Socket, Statistics};
+use crate::source::{Ready, Source, WAIT};
+
+const DEVICE: &str = "/dev/twinring";
+pub const BLOCK_BYTES: usize = 2 << 20;
+pub const BLOCKS_MOST: usize = 256;
+// As _IO, _IOW and _IOR make them of 0xd6 and a number (<asm-generic/ioctl.h>).
+const SETUP: u64 = 1 << 30 | (size_of::<Setup>() as u64) << 16 | 0xd601;
+pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 | 0xd602;
+pub(crate) const STOP: u64 = 0xd604;
+
+/// struct twinwall_ring_setup
+#[repr(C)]
+struct Setup {
+    policy: u32,
+    blocks: u32,
+    interface: u32,
+    snap_bytes: u32,
+    timeout_ms: u32,
+    steps: u32,
+    filter: u64,
+    address: u64,
+}
+
+/// struct twinwall_ring_statistics
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    packets: u64,
+    drops: u64,
+}
+
+/// What is asked of the module, so many bytes of blocks among it.
+pub struct Wanted<'a> {
+    pub interface: u32,
+    pub promiscuous: bool,
+    pub filter: &'a [sock_filter],
+    pub ring_bytes: usize,
+    pub snap_bytes: usize,
+    pub pages: Pages,
+}
+
+enum Held {
+    /// The module's, mapped by us.
+    Mapped,
+    /// Ours, lent to the module.
+    #[allow(dead_code)] // It is there to be dropped.
+    Lent(Memory),
+}
+
+pub struct Twinring {
+    blocks: Blocks,
+    device: File,
+    memory: Held,
+    /// Asks for the interface, and has it take what is meant for others.
+    aside: Socket,
+    told: Counts,
+}
+
+/// Of so many bytes.
+pub fn blocks(ring_bytes: usize) -> usize {
+    (ring_bytes / BLOCK_BYTES).clamp(2, BLOCKS_MOST)
+}
+
+impl Pages {
+    /// Its policy in the module: AF_PACKET's own, DAX, or BOTH.
+    fn policy(self) -> u32 {
+        match self {
+            Pages::Base => 0,
+            Pages::Thp => 7,
+            Pages::Hugetlb => 6,
+        }
+    }
+}
+
+impl Twinring {
+    /// Hears an interface from now on. Fails with ENOENT where the module is not loaded.
+    pub fn new(wanted: &Wanted) -> io::Result<Twinring> {
+        let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+        let (fd, count) = (device.as_raw_fd(), blocks(wanted.ring_bytes));
+        let bytes = count * BLOCK_BYTES;
+        let lent = match wanted.pages {
+            Pages::Hugetlb => Some(Memory::new(bytes, Pages::Hugetlb)?),
+            Pages::Base | Pages::Thp => None,
+        };
+        let aside = Socket::new(Link::Ethernet)?;
+        if wanted.promiscuous {
+            aside.listen_to_all(wanted.interface)?;
+        }
+        let setup = Setup {
+            policy: wanted.pages.policy(),
+            blocks: count as u32,
+            interface: wanted.interface,
+            snap_bytes: wanted.snap_bytes as u32,
+            timeout_ms: WAIT.as_millis() as u32,
+            steps: wanted.filter.len() as u32,
+            filter: wanted.filter.as_ptr() as u64,
+            address: lent.as_ref().map_or(0, |memory| memory.start() as u64),
+        };
+        // SAFETY: the call reads the setup and the filter, which outlive it.
+        checked(unsafe { libc::ioctl(fd, SETUP as _, &raw const setup) })?;
+        let (start, memory) = match lent {
+            Some(memory) => (memory.start(), Held::Lent(memory)),
+            None => (map(fd, bytes)?, Held::Mapped),
+        };
+        Ok(Twinring {
+            // SAFETY: so many blocks are there, and go with this value.
+            blocks: unsafe { Blocks::new(start, BLOCK_BYTES, count) },
+            device,
+            memory,
+            aside,
+            told: Counts::default(),
+        })
+    }
+
+    /// Waits for a block. ENETDOWN: the interface is gone.
+    fn wait(&self) -> io::Result<()> {
+        let mut poll = libc::pollfd {
+            fd: self.device.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: poll(2) reads and writes one pollfd, which outlives the call.
+        let ready = unsafe { libc::poll(&mut poll, 1, WAIT.as_millis() as i32) };
+        match checked(ready) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ if poll.revents & libc::POLLERR != 0 => {
+                Err(io::Error::from_raw_os_error(libc::ENETDOWN))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn map(device: RawFd, bytes: usize) -> io::Result<*mut u8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new shared mapping of the blocks, of the size that was just asked for.
+    let memory = unsafe {
+        let at = std::ptr::null_mut();
+        libc::mmap(at, bytes, access, libc::MAP_SHARED, device, 0)
+    };
+    match memory == libc::MAP_FAILED {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(memory.cast()),
+    }
+}
+
+impl Source for Twinring {
+    fn ready(&mut self) -> io::Result<Ready> {
+        if let Some(ready) = self.blocks.filled() {
+            return Ok(ready);
+        }
+        let waited = self.wait();
+        match self.blocks.filled() {
+            Some(ready) => Ok(ready),
+            None => waited.map(|()| Ready::Nothing),
+        }
+    }
+
+    fn take(&mut self, each: impl FnMut(&Packet)) {
+        self.blocks.take(each);
+    }
+
+    fn statistics(&mut self) -> io::Result<Statistics> {
+        let mut all = Counts::default();
+        // SAFETY: the call writes one structure of plain numbers, which outlives it.
+        checked(unsafe { libc::ioctl(self.device.as_raw_fd(), STATISTICS as _, &raw mut all) })?;
+        let told = std::mem::replace(&mut self.told, all);
+        Ok(Statistics {
+            packets: all.packets - told.packets,
+            drops: all.drops - told.drops,
+        })
+    }
+
+    fn shut(&self) -> io::Result<()> {
+        // SAFETY: the call takes no argument.
+        checked(unsafe { libc::ioctl(self.device.as_raw_fd(), STOP as _) }).map(|_| ())
+    }
+
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.aside)
+    }
+}
+
+impl Drop for Twinring {
+    fn drop(&mut self) {
+        if matches!(self.memory, Held::Mapped) {
+            // SAFETY: the mapping of `new`, which nobody uses any more.
+            unsafe { libc::munmap(self.blocks.start().cast(), self.blocks.bytes()) };
+        }
+    }
+}

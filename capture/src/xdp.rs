@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The program at an interface (bpf(2)) that gives packets to an AF_XDP socket and counts them, in memory that is shared:
+//! so the count is read, and the giving ended, without a call that needs rights.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::look::checked;
+
+// Of <linux/bpf.h>.
+const MAP_CREATE: i32 = 0;
+const MAP_UPDATE: i32 = 2;
+const PROG_LOAD: i32 = 5;
+const LINK_CREATE: i32 = 28;
+const MAP_ARRAY: u32 = 2;
+const MAP_XSK: u32 = 17;
+const MAP_MMAPABLE: u32 = 1 << 10;
+const PROG_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+const FUNC_REDIRECT_MAP: i32 = 51;
+const PSEUDO_MAP: u8 = 1;
+const PSEUDO_MAP_VALUE: u8 = 2;
+/// In the kernel's generic path, which every interface has (<linux/if_link.h>).
+const SKB_MODE: u32 = 1 << 1;
+const XDP_PASS: i32 = 2;
+const XDP_REDIRECT: i32 = 4;
+/// Of rx_queue_index in struct xdp_md.
+const QUEUE_AT: i16 = 16;
+
+/// An instruction: code, destination and source register, offset, immediate.
+type Step = (u8, u8, u8, i16, i32);
+/// An attribute of bpf(2), as words of 32 bits; the kernel takes what is missing as zeros.
+type Attribute = [u32; 32];
+
+const PAGE: usize = 4096;
+
+/// What the program and we share.
+#[repr(C)]
+struct Shared {
+    /// Packets that were given to the socket.
+    given: AtomicU64,
+    /// Not zero: none is given any more.
+    is_shut: AtomicU64,
+}
+
+pub struct Program {
+    shared: *mut Shared,
+    sockets: OwnedFd,
+    // The interface has the program as long as this is open.
+    _link: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to this value alone and has no ties to a thread.
+unsafe impl Send for Program {}
+
+/// # Safety
+/// Pointers in the attribute lead to what the command reads.
+unsafe fn bpf(command: i32, attribute: &Attribute) -> io::Result<i32> {
+    // SAFETY: bpf(2) reads the attribute by its length.
+    let result = unsafe {
+        let at = attribute.as_ptr();
+        libc::syscall(libc::SYS_bpf, command, at, size_of::<Attribute>())
+    };
+    checked(result as i32)
+}
+
+fn pointer<T>(to: *const T) -> [u32; 2] {
+    let address = to as u64;
+    [address as u32, (address >> 32) as u32]
+}
+
+fn map(kind: u32, value_bytes: u32, entries: u32, flags: u32) -> io::Result<OwnedFd> {
+    let mut attribute = [0; 32];
+    attribute[..5].copy_from_slice(&[kind, 4, value_bytes, entries, flags]);
+    // SAFETY: it has no pointers; the descriptor is new.
+    unsafe { bpf(MAP_CREATE, &attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
+}
+
+/// Passes what it finds to the socket of the packet's queue, and what finds none to the host.
+fn steps(sockets: RawFd, counts: RawFd) -> [Step; 15] {
+    let shut_at = std::mem::offset_of!(Shared, is_shut) as i16;
+    [
+        (0xbf, 6, 1, 0, 0), // r6 = the packet
+        (0x18, 7, PSEUDO_MAP_VALUE, 0, counts),
+        (0, 0, 0, 0, 0),
+        (0xb7, 0, 0, 0, XDP_PASS),
+        (0x79, 1, 7, shut_at, 0),
+        (0x55, 1, 0, 8, 0), // to the end
+        (0x61, 2, 6, QUEUE_AT, 0),
+        (0x18, 1, PSEUDO_MAP, 0, sockets),
+        (0, 0, 0, 0, 0),
+        (0xb7, 3, 0, 0, XDP_PASS),
+        (0x85, 0, 0, 0, FUNC_REDIRECT_MAP),
+        (0x55, 0, 0, 2, XDP_REDIRECT), // to the end
+        (0xb7, 1, 0, 0, 1),
+        (0xdb, 7, 1, std::mem::offset_of!(Shared, given) as i16, 0), // lock *(u64 *)(r7 + at) += r1
+        (0x95, 0, 0, 0, 0),
+    ]
+}
+
+fn load(sockets: RawFd, counts: RawFd) -> io::Result<OwnedFd> {
+    let steps = steps(sockets, counts);
+    let code: Vec<[u8; 8]> = steps
+        .iter()
+        .map(|(code, to, from, offset, value)| {
+            let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), value.to_ne_bytes());
+            [*code, to | from << 4, a, b, c, d, e, f]
+        })
+        .collect();
+    let licence = c"GPL";
+    let mut attribute = [0; 32];
+    attribute[..2].copy_from_slice(&[PROG_XDP, code.len() as u32]);
+    attribute[2..4].copy_from_slice(&pointer(code.as_ptr()));
+    attribute[4..6].copy_from_slice(&pointer(licence.as_ptr()));
+    // SAFETY: instructions and licence live during the call; the descriptor is new.
+    unsafe { bpf(PROG_LOAD, &attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
+}
+
+impl Program {
+    /// Puts a program before all others of an interface. It gives nothing before `give`. Fails without CAP_NET_ADMIN and
+    /// CAP_BPF, and with EBUSY if another program is there.
+    pub fn new(interface: u32) -> io::Result<Program> {
+        let sockets = map(MAP_XSK, 4, 1, 0)?;
+        let counts = map(MAP_ARRAY, size_of::<Shared>() as u32, 1, MAP_MMAPABLE)?;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new shared mapping of the map's one page.
+        let shared = unsafe {
+            let (fd, flags) = (counts.as_raw_fd(), libc::MAP_SHARED);
+            libc::mmap(null_mut(), PAGE, access, flags, fd, 0)
+        };
+        if shared == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let program = load(sockets.as_raw_fd(), counts.as_raw_fd());
+        let attach = |program: OwnedFd| {
+            let mut attribute = [0; 32];
+            let fd = program.as_raw_fd() as u32;
+            attribute[..4].copy_from_slice(&[fd, interface, ATTACH_XDP, SKB_MODE]);
+            // SAFETY: it has no pointers; the descriptor is new.
+            unsafe { bpf(LINK_CREATE, &attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
+        };
+        match program.and_then(attach) {
+            Ok(link) => Ok(Program {
+                shared: shared.cast(),
+                sockets,
+                _link: link,
+            }),
+            Err(error) => {
+                // SAFETY: the mapping from above, which nobody uses.
+                unsafe { libc::munmap(shared, PAGE) };
+                Err(error)
+            }
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: the mapping lives as long as this value, and both sides access its words as a whole.
+        unsafe { &*self.shared }
+    }
+
+    /// From now on the packets of the first queue go to a socket.
+    pub fn give(&self, socket: RawFd) -> io::Result<()> {
+        let (key, value) = (0u32, socket);
+        let mut attribute = [0; 32];
+        attribute[0] = self.sockets.as_raw_fd() as u32;
+        attribute[2..4].copy_from_slice(&pointer(&raw const key));
+        attribute[4..6].copy_from_slice(&pointer(&raw const value));
+        // SAFETY: key and value live during the call.
+        unsafe { bpf(MAP_UPDATE, &attribute).map(|_| ()) }
+    }
+
+    /// How many packets were given.
+    pub fn given(&self) -> u64 {
+        self.shared().given.load(Ordering::Relaxed)
+    }
+
+    /// Gives no more: packets go to the host.
+    pub fn shut(&self) {
+        self.shared().is_shut.store(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nobody uses any more.
+        unsafe { libc::munmap(self.shared.cast(), PAGE) };
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is said of a packet: `twinwall: verdict=drop by=rule rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`.
+
+use std::fmt::Write;
+
+use rust_firewall::policy::HOOKS;
+
+use crate::event::{Event, Input};
+
+/// A value without spaces: these, percent signs and what is not printed stand as %XX.
+fn value(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'%' | 0..=b' ' | 0x7f.. => drop(write!(out, "%{byte:02x}")),
+            _ => out.push(byte.into()),
+        }
+    }
+    out
+}
+
+/// Nothing stands for what the packet has not.
+pub fn of(event: &Event, input: &Input) -> String {
+    let own = &event.twinwall;
+    let hook = HOOKS.iter().map(|hook| hook.1).nth(input.hook.into());
+    let number = |number: Option<u32>| number.map(|number| number.to_string());
+    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let fields = [
+        ("verdict", own.verdict.clone()),
+        ("by", own.by.clone()),
+        ("rule", own.rule.clone()),
+        ("chain", own.chain.clone().filter(|_| own.rule.is_none())),
+        ("hook", hook.map(str::to_owned)),
+        ("iif", text(&input.iifname)),
+        ("oif", text(&input.oifname)),
+        ("mark", Some(format!("{:#x}", input.mark))),
+        ("uid", number(input.uid)),
+        ("gid", number(input.gid)),
+        ("ct", input.ct_state.clone()),
+        ("ctmark", input.ct_mark.map(|mark| format!("{mark:#x}"))),
+    ];
+    let mut out = "twinwall:".to_owned();
+    for (name, field) in fields {
+        if let Some(field) = field {
+            let _ = write!(out, " {name}={}", value(&field));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_no_space() {
+        assert_eq!(value("/etc/my web.nft:6"), "/etc/my%20web.nft:6");
+        assert_eq!(value("100%\n\u{e4}"), "100%25%0a%c3%a4");
+    }
+}

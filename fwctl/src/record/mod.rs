@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `record`: packets as they are decided on, as pcapng, each with its verdict and what a policy could ask as a comment.
+
+mod comment;
+mod pcapng;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine as _;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::arguments::{self, Arguments, Record};
+use crate::client;
+use crate::event::Event;
+use crate::failure::{tell, words, Exit, Failure};
+use crate::tail;
+
+/// How long events are waited for before a signal is heeded.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The file, whose blocks go out whole.
+struct Out {
+    name: String,
+    file: File,
+    recorded: u64,
+    missed: u64,
+    /// Missed since the last packet.
+    gap: u64,
+}
+
+fn refused(name: &str, error: &io::Error) -> Failure {
+    let cure = match error.kind() {
+        io::ErrorKind::AlreadyExists => "choose another name, or remove it",
+        io::ErrorKind::NotFound => "make the folder",
+        io::ErrorKind::StorageFull => "make room",
+        _ => "choose another file by -w",
+    };
+    Failure::new(
+        Exit::Refused,
+        format_args!("{name}: {}: {cure}", words(error)),
+    )
+}
+
+/// A new file, for its owner alone: nobody can have put a link there.
+fn create(path: &Path) -> io::Result<File> {
+    if path == Path::new("-") {
+        return Ok(io::stdout().as_fd().try_clone_to_owned()?.into());
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+impl Out {
+    fn new(path: &Path) -> Result<Out, Failure> {
+        let name = path.display().to_string();
+        let file = create(path).map_err(|error| refused(&name, &error))?;
+        let mut out = Out {
+            name,
+            file,
+            recorded: 0,
+            missed: 0,
+            gap: 0,
+        };
+        out.write(&pcapng::head())?;
+        Ok(out)
+    }
+
+    fn write(&mut self, block: &[u8]) -> Result<(), Failure> {
+        let written = self.file.write_all(block);
+        written.map_err(|error| refused(&self.name, &error))
+    }
+
+    /// Writes an event's packet, if it has one.
+    fn take(&mut self, event: &Event) -> Result<(), Failure> {
+        let missed = event.missed();
+        self.missed += missed;
+        self.gap += missed;
+        let (Some(packet), Some(input)) = (&event.packet, &event.input) else {
+            return Ok(());
+        };
+        let Ok(bytes) = STANDARD.decode(packet) else {
+            return Ok(());
+        };
+        let block = pcapng::packet(&pcapng::Packet {
+            time_ns: event.time_ns().unwrap_or(0),
+            original: input.length,
+            bytes: &bytes,
+            drops: std::mem::take(&mut self.gap),
+            comment: &comment::of(event, input),
+        });
+        self.recorded += 1;
+        self.write(&block)
+    }
+}
+
+pub fn run(arguments: &Arguments, record: &Record) -> Result<Exit, Failure> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let set = signal_hook::flag::register(signal, Arc::clone(&ended));
+        set.map_err(|error| refused("signal", &error))?;
+    }
+    let verdicts: Vec<String> = record.verdict.iter().map(|v| arguments::name(*v)).collect();
+    let mut client = client::connect(&arguments.socket)?;
+    let mut out = Out::new(&record.write)?;
+    tail::begin(&mut client, &verdicts, true)?;
+    while record.count.is_none_or(|count| out.recorded < count) && !ended.load(Ordering::Relaxed) {
+        if !client.wait_until(Instant::now() + LOOK)? {
+            continue;
+        }
+        let Some(line) = client.line()? else {
+            tell("note", "the firewall has ended, or ended the connection");
+            break;
+        };
+        out.take(&Event::parse(&line)?)?;
+    }
+    let (recorded, missed) = (out.recorded, out.missed);
+    out.write(&pcapng::statistics(recorded + missed, missed))?;
+    tell(
+        "note",
+        format_args!("{recorded} packets recorded, {missed} missed"),
+    );
+    Ok(Exit::Fine)
+}

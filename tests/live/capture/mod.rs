@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! capture beside the firewalls: what it recorded on both sides of one says what the firewall did.
+
+mod twinring;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::net::Ipv4Addr;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::{Namespace, VETH_IPV4};
+use testbed::packets::{tcp, udp, RawSender};
+use testbed::place::{namespace, restore};
+use testbed::proc;
+use testbed::skip::skip;
+use testbed::twin::{built, root, Twin};
+use testbed::wait::{wait_within, PATIENCE};
+use twinwall_tests::case::{for_each_twin, Case};
+
+/// Behind the router.
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+const PACKETS: u16 = 1000;
+/// Protocols and ports, some of which rules/policy/web-server.nft accepts.
+const FLOWS: [(u8, u16); 7] = [
+    (TCP, 80),
+    (TCP, 443),
+    (TCP, 22),
+    (TCP, 40000),
+    (UDP, 443),
+    (UDP, 53),
+    (UDP, 40000),
+];
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let mut cases = for_each_twin(&[
+        ("witness", 120, witness),
+        ("explained-as-it-comes", 60, explained_as_it_comes),
+    ]);
+    cases.push(Case::new("twinring", 280, twinring::every_program_records));
+    cases
+}
+
+/// capture while it runs; killed with the value.
+struct Recorder {
+    child: Child,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Recorder {
+    /// Starts it on an interface, for packets to the server, and waits until it records.
+    fn start(namespace: &Namespace, interface: &str, file: &str) -> anyhow::Result<Recorder> {
+        let mut child = namespace
+            .command(built("capture"))
+            .args([
+                "-i",
+                interface,
+                "-w",
+                file,
+                "ip",
+                "dst",
+                &SERVER.to_string(),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("there is no capture: make build")?;
+        let mut stderr = BufReader::new(child.stderr.take().context("stderr is piped")?);
+        let mut first = String::new();
+        stderr.read_line(&mut first)?;
+        ensure!(first.starts_with("capture: "), "it says {first}");
+        let said = thread::spawn(move || {
+            let mut rest = String::new();
+            // What is not text is not what it says; the case then misses it.
+            let _ = stderr.read_to_string(&mut rest);
+            rest
+        });
+        Ok(Recorder {
+            child,
+            said: Some(said),
+        })
+    }
+
+    /// What it writes with `-w -`.
+    fn output(&mut self) -> anyhow::Result<ChildStdout> {
+        self.child.stdout.take().context("stdout is piped")
+    }
+
+    /// Ends it in order. Fails if its ledger does not reconcile.
+    fn end(mut self) -> anyhow::Result<()> {
+        proc::signal(self.child.id(), libc::SIGINT);
+        let ended = wait_within(&mut self.child, PATIENCE).context("capture does not end")?;
+        let said = self.said.take().and_then(|said| said.join().ok());
+        ensure!(ended.success(), "capture: {ended}: {said:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A visitor behind `veth` and a router, from which packets to the server leave by `inner` and arrive at `inner-peer`.
+struct Place {
+    visitor: Namespace,
+    router: Namespace,
+    folder: Folder,
+    /// Of web-server.nft, in the router's hook.
+    policy: String,
+}
+
+impl Place {
+    fn new() -> anyhow::Result<Place> {
+        let (visitor, router, folder) = (namespace()?, namespace()?, Folder::shared()?);
+        Namespace::veth_pair(&visitor, &router)?;
+        let ip = |namespace: &Namespace, lines: &str| namespace.feed("ip", &["-batch", "-"], lines);
+        ip(
+            &visitor,
+            &format!("route add {SERVER}/32 via {}\n", VETH_IPV4.1),
+        )?;
+        ip(
+            &router,
+            &format!(
+                "link add inner type veth peer name inner-peer\n\
+                 link set inner up\n\
+                 link set inner-peer up\n\
+                 route add {SERVER}/32 dev inner\n\
+                 neigh add {SERVER} lladdr 02:00:00:00:00:02 dev inner\n"
+            ),
+        )?;
+        router.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))?;
+        restore(&router, "iptables", "-A FORWARD -j NFQUEUE")?;
+        let text = std::fs::read_to_string(root().join("rules/policy/web-server.nft"))?;
+        let policy = folder.write("web.nft", text.replace("hook input", "hook forward"))?;
+        Ok(Place {
+            visitor,
+            router,
+            folder,
+            policy,
+        })
+    }
+
+    /// Sends packets with these identifications, each once.
+    fn send(&self, numbers: std::ops::RangeInclusive<u16>) -> anyhow::Result<()> {
+        let sender = RawSender::new(&self.visitor, SERVER.into())?;
+        for number in numbers {
+            sender.send(&packet(number))?;
+        }
+        Ok(())
+    }
+
+    fn explain(&self, twin: Twin, words: &[&str]) -> anyhow::Result<Child> {
+        let mut command = Command::new(twin.binary());
+        command.arg("explain").args(words).args([&self.policy, "-"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        Ok(command.stdin(Stdio::piped()).spawn()?)
+    }
+}
+
+fn packet(number: u16) -> Vec<u8> {
+    let (protocol, port) = FLOWS[usize::from(number) % FLOWS.len()];
+    let mut header = match protocol {
+        TCP => tcp(5),
+        _ => udp(8, &[]),
+    };
+    header[2..4].copy_from_slice(&port.to_be_bytes());
+    let mut packet = vec![0x45, 0, 0, 0];
+    packet.extend(number.to_be_bytes());
+    packet.extend([0, 0, 64, protocol, 0, 0, 10, 77, 0, 1]);
+    packet.extend(SERVER.octets());
+    packet.extend(header);
+    packet
+}
+
+/// Hands on all that comes, and ends the input with it.
+fn feed(mut from: ChildStdout, mut to: ChildStdin) -> JoinHandle<()> {
+    // Who reads may have ended, which the case then sees.
+    thread::spawn(move || drop(std::io::copy(&mut from, &mut to)))
+}
+
+/// A field of each of a file's packets, as tshark reads it.
+fn fields(file: &str, field: &str) -> anyhow::Result<String> {
+    let output = Command::new("tshark")
+        .args(["-T", "fields", "-e", field, "-r", file])
+        .output()
+        .map_err(|_| skip("tshark is not installed: make deps"))?;
+    ensure!(
+        output.status.success(),
+        "tshark: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The identifications of a file's packets.
+fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
+    let text = fields(file, "ip.id")?;
+    let number = |line: &str| u16::from_str_radix(line.trim_start_matches("0x"), 16);
+    let numbers: Result<_, _> = text.lines().map(number).collect();
+    Ok(numbers?)
+}
+
+/// What went in and did not come out is what the firewall counted as dropped, to the packet, and what `explain` drops
+/// of the packets that went in.
+fn witness(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let out = place.folder.file("out.pcapng");
+    let firewall = Firewall::start(&place.router, twin, &["--policy", &place.policy])?;
+    let mut before = Recorder::start(&place.router, "veth", "-")?;
+    let behind = Recorder::start(&place.router, "inner-peer", &out)?;
+    let mut explain = place.explain(twin, &["--json"])?;
+    let input = explain.stdin.take().context("stdin is piped")?;
+    let feeding = feed(before.output()?, input);
+    let output = explain.stdout.take().context("stdout is piped")?;
+    let explained = thread::spawn(move || std::io::read_to_string(output));
+    place.send(1..=PACKETS)?;
+    let ledger = firewall.finish()?;
+    before.end()?;
+    behind.end()?;
+    feeding.join().expect("feeding does not panic");
+    let text = explained.join().expect("reading does not panic")?;
+    let ended = wait_within(&mut explain, PATIENCE).context("explain does not end")?;
+    ensure!(ended.success(), "explain: {ended}");
+
+    let came_out = identifications(&out)?;
+    let out: BTreeSet<u16> = came_out.iter().copied().collect();
+    ensure!(out.len() == came_out.len(), "packets came out twice");
+    let missing: Vec<u16> = (1..=PACKETS)
+        .filter(|number| !out.contains(number))
+        .collect();
+    let verdicts = &ledger.total.verdicts;
+    ensure!(
+        missing.len() as u64 == verdicts["drop"] + verdicts["reject"],
+        "{} are missing: {verdicts:?}",
+        missing.len()
+    );
+    let mut dropped = Vec::new();
+    for line in text.lines() {
+        let value: Value = serde_json::from_str(line).context(line.to_owned())?;
+        if let (Some(number), Some(verdict)) = (value["packet"].as_u64(), value["verdict"].as_str())
+        {
+            if verdict != "accept" {
+                dropped.push(number as u16);
+            }
+        }
+    }
+    ensure!(
+        dropped == missing,
+        "explain drops {dropped:?}, missing are {missing:?}"
+    );
+    ensure!(
+        !out.is_empty() && !missing.is_empty(),
+        "nothing was decided"
+    );
+    Ok(())
+}
+
+/// A packet is explained while capture goes on.
+fn explained_as_it_comes(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut recorder = Recorder::start(&place.router, "veth", "-")?;
+    let mut explain = place.explain(twin, &[])?;
+    let input = explain.stdin.take().context("stdin is piped")?;
+    let feeding = feed(recorder.output()?, input);
+    let mut lines = BufReader::new(explain.stdout.take().context("stdout is piped")?).lines();
+    place.send(1..=1)?;
+    // As long as it takes: the case has a limit.
+    let first = lines.next().context("explain has ended")??;
+    ensure!(first.contains("443"), "{first}");
+    recorder.end()?;
+    feeding.join().expect("feeding does not panic");
+    let ended = wait_within(&mut explain, PATIENCE).context("explain does not end")?;
+    ensure!(ended.success(), "explain: {ended}");
+    Ok(())
+}
