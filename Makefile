@@ -84,10 +84,11 @@ soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, up
 	@$(RUST) cargo build --release --locked --quiet --package twinwall-tests --bin soak
 	@$(SUDO) $(CARGO_TARGET_DIR)/release/soak --minutes $(MINUTES) --out build/soak.json
 
-fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against each other: a million decisions
+fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
 	@$(RUST) scanner/fuzz/run $(SECONDS)
+	@kernel/fuzz/run $(SECONDS) || [ $$? -eq 77 ]
 	@$(RUST) cargo run --release --locked --quiet --package twinwall-judge --bin differential -- \
 		--seconds $(SECONDS) --decisions 1000000
 

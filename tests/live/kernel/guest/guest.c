@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "modes.h"
 
-#define NOBODY 65534
 #define TEST_SECONDS 60
 #define KILLED_SECONDS 5
 #define FAILED 99
@@ -152,6 +152,8 @@ int main(int count, char **arguments) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (count == 5 && strcmp(arguments[1], "--loads") == 0)
         return loads(arguments + 2);
+    if (count == 5 && strcmp(arguments[1], "--fuzz") == 0)
+        return fuzz(arguments + 2);
     if (count == 3 && strcmp(arguments[1], "--hold") == 0)
         return hold_port(arguments[2]);
     for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++)

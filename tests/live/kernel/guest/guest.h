@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/// The user that has no rights.
+#define NOBODY 65534
+
 struct guest_test {
     const char *name;
     void (*run)(void);
