@@ -119,10 +119,10 @@ micro: build ## nanoseconds a decision of both twins, without kernel and queue, 
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
 	@build/harness micro --rust build/rust-micro --c build/c/micro --rounds $(ROUNDS)
 
-kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table
+kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table; DEBUG=1: the lab's tests, fuzzers and exchanges under KASAN, lockdep, kmemleak and fault injection
 	@deps/install build rust kernel vm
 	@$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel
-	@kernel/lab --table kernel/once.list
+	@$(if $(DEBUG),kernel/debug,kernel/lab --table kernel/once.list)
 
 plot: ## draw the figures of all results again, from the saved data
 	@build/harness plot

@@ -23,6 +23,10 @@ extern const struct guest_test echo_tests[];
 extern const struct guest_test message_tests[];
 extern const struct guest_test message_end_tests[];
 extern const struct guest_test message_memory_tests[];
+extern const struct guest_test fault_tests[];
+
+/// Whether the kernel is one that finds mistakes: it is slow, and keeps freed memory for a while.
+extern bool guest_debug_kernel;
 
 /// Ends the test's process as failed, with the place and what was expected.
 void guest_fail(const char *file, int line, const char *format, ...)
