@@ -18,7 +18,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
 # The lab's C: modules, exchanges, and what tests the modules.
-KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch])
+KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c/*.cpp tests/live/kernel/guest/*.[ch])
 
 # Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \

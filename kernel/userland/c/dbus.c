@@ -39,8 +39,8 @@ const char *dbus_daemon_start(void) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(told[1], STDOUT_FILENO);
         snprintf(option, sizeof(option), "--config-file=/proc/self/fd/%d", file);
-        execlp("dbus-daemon", "dbus-daemon", option, "--nofork", "--nopidfile",
-               "--print-address=1", NULL);
+        execlp("dbus-daemon", "dbus-daemon", option, "--nofork", "--nopidfile", "--print-address=1",
+               NULL);
         fail("dbus-daemon");
     }
     close(told[1]);
