@@ -18,7 +18,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
 # C that is no part of the twin: modules, exchanges, what tests the modules, and a peer.
-KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] tests/live/kernel/guest/*.[ch] harness/peers/*/*.[ch])
+KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c/*.cpp tests/live/kernel/guest/*.[ch] harness/peers/*/*.[ch])
 
 # Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
@@ -84,10 +84,11 @@ soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, up
 	@tests/build --bin soak >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/soak --minutes $(MINUTES) --out build/soak.json
 
-fuzz: build ## all fuzzers of both twins, SECONDS=60 each, and the twins against each other: a million decisions
+fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
 	@$(RUST) scanner/fuzz/run $(SECONDS)
+	@kernel/fuzz/run $(SECONDS) || [ $$? -eq 77 ]
 	@tests/build --bin differential >/dev/null
 	@$(CARGO_TARGET_DIR)/checked/differential --seconds $(SECONDS) --decisions 1000000
 
@@ -140,10 +141,10 @@ micro-programs:
 	@program=$$($(RUST) cargo bench --locked --no-run --package rust-firewall --bench micro 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
 
-kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table
+kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table; DEBUG=1: the lab's tests, fuzzers and exchanges under KASAN, lockdep, kmemleak and fault injection
 	@deps/install build rust kernel vm
 	@$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel
-	@kernel/lab --table kernel/once.list
+	@$(if $(DEBUG),kernel/debug,kernel/lab --table kernel/once.list)
 
 plot: ## draw the figures of all results again, from the saved data
 	@build/harness plot

@@ -36,7 +36,11 @@ find_kernel() {
     need vm depmod modprobe modinfo
     exec {lock}>"$KEPT/lock"
     flock "$lock"
-    [ -e "$folder/version" ] || unpack_kernel "$folder"
+    if [ "$flavour" = debug ]; then
+        [ "$folder/version" -nt "$VM/debug.config" ] || build_debug_kernel "$folder"
+    else
+        [ -e "$folder/version" ] || unpack_kernel "$folder"
+    fi
     exec {lock}>&-
     kernel_version=$(cut -d ' ' -f 1 "$folder/version")
     kernel=$folder/boot/vmlinuz-$kernel_version
@@ -59,6 +63,10 @@ unpack_kernel() {
 
 print_headers() {
     find_kernel
+    if [ "$flavour" = debug ]; then
+        echo "$debug_build"
+        return
+    fi
     local folder=$KEPT/headers-$flavour new=$KEPT/headers-$flavour.new version package
     version=$(cut -d ' ' -f 2 "$KEPT/kernel-$flavour/version")
     exec {lock}>"$KEPT/lock"

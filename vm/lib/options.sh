@@ -10,6 +10,7 @@ An initramfs of busybox, within seconds:
   --module NAME          loads a module of the kernel, with what it depends on; repeatable
   --ko FILE              loads a module of your own after those, with what it depends on; repeatable
   --flavour cloud        Debian's kernel: cloud, or generic, which has more drivers
+  --debug                a kernel with KASAN, lockdep, kmemleak and fault injection, built once of Debian's sources
   --kernel FILE          another kernel (bzImage) ...
   --modules FOLDER       ... and its modules: a folder lib/modules/VERSION
   --icount               a nanosecond is an instruction (QEMU -icount shift=0,sleep=off); one CPU
@@ -66,6 +67,7 @@ read_options() {
             --append) append=$(value "$@"); shift ;;
             --timeout) limit=$(number "$@"); shift ;;
             --console) console=$(value "$@"); shift ;;
+            --debug) flavour=debug ;;
             --icount) icount=yes ;;
             --headers | --system | --keep | --exec | --stop) mode=${1#--} ;;
             --help | -h) usage; exit 0 ;;
@@ -80,6 +82,7 @@ read_options() {
 check_options() {
     case $flavour in
         cloud | generic) ;;
+        debug) [ "$mode" = initramfs ] || [ "$mode" = headers ] || fail 2 "--debug is for the initramfs only" ;;
         *) fail 2 "--flavour $flavour: choose of cloud, generic" ;;
     esac
     case $mode in

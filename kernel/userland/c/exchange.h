@@ -16,6 +16,8 @@ struct operation {
     void (*open)(size_t bytes);
     void (*once)(void);
     void (*close)(void);
+    /// In place of `once`: an exchange that measures itself, in nanoseconds. May be NULL.
+    uint64_t (*timed)(void);
 };
 
 /// The whole of main(). `operations` ends with a row without a name.

@@ -74,12 +74,12 @@ static void no_data(size_t bytes) { (void)bytes; }
 
 int main(int count, char **arguments) {
     static const struct operation operations[] = {
-        {"family", open_socket, ask_family, genl_close},
-        {"family-connect", no_data, ask_family_anew, nothing},
-        {"echo", open_family, echo, genl_close},
-        {"echo-connect", check_data, echo_anew, nothing},
-        {"dump", open_dump, dump, genl_close},
-        {"refuse", open_family, refused, genl_close},
+        {"family", open_socket, ask_family, genl_close, NULL},
+        {"family-connect", no_data, ask_family_anew, nothing, NULL},
+        {"echo", open_family, echo, genl_close, NULL},
+        {"echo-connect", check_data, echo_anew, nothing, NULL},
+        {"dump", open_dump, dump, genl_close, NULL},
+        {"refuse", open_family, refused, genl_close, NULL},
         {0},
     };
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What is asked, the same in all ways: `call`, BYTES there and 8 bytes back; `verdict`, a packet of
 // BYTES there and a verdict with a mark back, as a second firewall would be asked; `verdicts`, 64
-// such packets in one request.
+// such packets in one request; and the services of service.h.
 #include "ipc.h"
 
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,20 +13,25 @@
 #include <unistd.h>
 
 #include "exchange.h"
+#include "service.h"
 
 #define PACKETS 64
 #define REQUEST_MOST (1 << 20)
-/// IPv4 without options and UDP.
-#define HEADERS_BYTES 28
-#define PORT_OFFSET 22
-#define PROTOCOL_OFFSET 9
-#define UDP 17
-/// The port whose packets the server drops.
-#define CLOSED_PORT 23
 
-struct verdict {
-    uint32_t accepted;
-    uint32_t mark;
+enum method { METHOD_NAME, METHOD_VERSION, METHOD_PING, METHOD_TICK, METHOD_CALCULATE };
+
+/// What a service is asked; of the calculator, operations follow METHOD_CALCULATE.
+struct ask {
+    uint32_t method;
+    int32_t a, b;
+    uint32_t reserved;
+};
+
+union told {
+    char name[32];
+    struct service_version version;
+    int32_t result;
+    uint64_t tick;
 };
 
 size_t ipc_request_bytes, ipc_answer_bytes;
@@ -58,19 +62,25 @@ static void answer_ends(const uint8_t *from, uint8_t *to) {
     memcpy(to, &sum, sizeof(sum));
 }
 
-/// Reads a packet's headers: packets of UDP that go to an open port are accepted, with the port as
-/// their mark.
-static void judge(const uint8_t *packet, uint8_t *to) {
-    uint32_t port = packet[PORT_OFFSET] << 8 | packet[PORT_OFFSET + 1];
-    bool known = packet[0] == 0x45 && packet[PROTOCOL_OFFSET] == UDP;
-    struct verdict verdict = {.accepted = known && port != CLOSED_PORT, .mark = port};
+static void answer_verdicts(const uint8_t *from, uint8_t *to) {
+    struct service_verdict *verdicts = (struct service_verdict *)to;
 
-    memcpy(to, &verdict, sizeof(verdict));
+    for (size_t i = 0; i < ipc_request_bytes / packet_bytes; i++)
+        verdicts[i] = service_judge(from + i * packet_bytes);
 }
 
-static void answer_verdicts(const uint8_t *from, uint8_t *to) {
-    for (size_t i = 0; i < ipc_request_bytes / packet_bytes; i++)
-        judge(from + i * packet_bytes, to + i * sizeof(struct verdict));
+static void answer_service(const uint8_t *from, uint8_t *to) {
+    const struct ask *ask = (const struct ask *)from;
+    union told *told = (union told *)to;
+
+    if (ask->method == METHOD_NAME)
+        strcpy(told->name, SERVICE_NAME);
+    else if (ask->method == METHOD_VERSION)
+        told->version = (struct service_version){SERVICE_MAJOR, SERVICE_MINOR, SERVICE_MICRO};
+    else if (ask->method == METHOD_TICK)
+        told->tick = service_tick();
+    else if (ask->method >= METHOD_CALCULATE)
+        told->result = service_calculate(ask->method - METHOD_CALCULATE, ask->a, ask->b);
 }
 
 static void start(size_t request_bytes, size_t answer_bytes) {
@@ -121,15 +131,11 @@ static void call(void) {
 }
 
 static void open_packets(size_t bytes, size_t count) {
-    if (bytes < HEADERS_BYTES)
+    if (bytes < SERVICE_HEADERS_BYTES)
         fail_because("BYTES", "a packet has 28 or more");
     packet_bytes = bytes;
     answer_of = answer_verdicts;
-    start(bytes * count, count * sizeof(struct verdict));
-    for (size_t i = 0; i < count; i++) {
-        request[i * bytes] = 0x45;
-        request[i * bytes + PROTOCOL_OFFSET] = UDP;
-    }
+    start(bytes * count, count * sizeof(struct service_verdict));
 }
 
 static void open_verdict(size_t bytes) { open_packets(bytes, 1); }
@@ -137,29 +143,59 @@ static void open_verdict(size_t bytes) { open_packets(bytes, 1); }
 static void open_verdicts(size_t bytes) { open_packets(bytes, PACKETS); }
 
 static void ask_verdicts(void) {
-    size_t count = ipc_answer_bytes / sizeof(struct verdict);
+    size_t count = ipc_answer_bytes / sizeof(struct service_verdict);
 
     number++;
-    for (size_t i = 0; i < count; i++) {
-        request[i * packet_bytes + PORT_OFFSET] = (number + i) >> 8;
-        request[i * packet_bytes + PORT_OFFSET + 1] = number + i;
-    }
+    for (size_t i = 0; i < count; i++)
+        service_packet(request + i * packet_bytes, number + i);
     way.call(request, answer);
-    for (size_t i = 0; i < count; i++) {
-        struct verdict verdict;
-        uint32_t port = (number + i) & 0xffff;
-
-        memcpy(&verdict, answer + i * sizeof(verdict), sizeof(verdict));
-        if (verdict.mark != port || verdict.accepted != (port != CLOSED_PORT))
-            fail_because("verdict", "not its packet's");
-    }
+    for (size_t i = 0; i < count; i++)
+        service_check(((struct service_verdict *)answer)[i], number + i);
 }
+
+/// BYTES is 0: a service's messages have their own length.
+static void open_service(size_t bytes) {
+    if (bytes != 0)
+        fail_because("BYTES", "0 for a service");
+    answer_of = answer_service;
+    start(sizeof(struct ask), sizeof(union told));
+}
+
+static const union told *ask(uint32_t method, int32_t a, int32_t b) {
+    *(struct ask *)request = (struct ask){.method = method, .a = a, .b = b};
+    way.call(request, answer);
+    return (const union told *)answer;
+}
+
+static void ask_name(char *to, size_t size) { strncpy(to, ask(METHOD_NAME, 0, 0)->name, size - 1); }
+
+static struct service_version ask_version(void) { return ask(METHOD_VERSION, 0, 0)->version; }
+
+static void ask_ping(void) { ask(METHOD_PING, 0, 0); }
+
+static int32_t ask_calculate(enum service_operation operation, int32_t a, int32_t b) {
+    return ask(METHOD_CALCULATE + operation, a, b)->result;
+}
+
+static uint64_t ask_tick(void) { return ask(METHOD_TICK, 0, 0)->tick; }
+
+static const struct service_client client = {ask_name, ask_version, ask_ping, ask_calculate,
+                                             ask_tick};
+
+static void ping(void) { service_ping(&client); }
+
+static void calculator(void) { service_calculator(&client); }
+
+static uint64_t timer(void) { return service_timer(&client); }
 
 int main(int count, char **arguments) {
     static const struct operation operations[] = {
-        {"call", open_call, call, finish},
-        {"verdict", open_verdict, ask_verdicts, finish},
-        {"verdicts", open_verdicts, ask_verdicts, finish},
+        {"call", open_call, call, finish, NULL},
+        {"verdict", open_verdict, ask_verdicts, finish, NULL},
+        {"verdicts", open_verdicts, ask_verdicts, finish, NULL},
+        {"ping", open_service, ping, finish, NULL},
+        {"calculator", open_service, calculator, finish, NULL},
+        {"timer", open_service, NULL, finish, timer},
         {0},
     };
 

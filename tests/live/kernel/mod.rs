@@ -6,6 +6,7 @@ mod drops;
 pub mod machine;
 
 use anyhow::ensure;
+use testbed::twin::root;
 use twinwall_tests::case::{for_each_twin, Case};
 
 use machine::{build, flaws, Machine, SUITES};
@@ -48,12 +49,23 @@ const NOTICED_BY: [(&str, &str); 25] = [
     ("twinring_status_unchecked", "twinring_drops"),
 ];
 
+/// What the fuzzers do in this part, each with its module: seed and steps. `make fuzz` goes on from there.
+const FUZZ: [(&str, &str); 2] = [("echo", "1 5000"), ("message", "1 200")];
+
+/// Flaws that the fuzzers notice as well: they can fail.
+const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
+    ("flaws/echo_errno.ko", "--fuzz echo 3 500"),
+    ("flaws/message_death_untold.ko", "--fuzz message 3 100"),
+];
+
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("flaws-are-known", 10, flaws_are_known),
         Case::new("loads", 280, loads),
         Case::new("flaws", 280, flaws_that_go_on),
+        Case::new("fuzz", 280, fuzzers_find_nothing),
+        Case::new("fuzz-notices", 280, fuzzers_notice_flaws),
     ];
     for suite in SUITES {
         let name = suite.to_owned();
@@ -85,6 +97,37 @@ fn loads() -> anyhow::Result<()> {
     let modules = SUITES.map(|suite| format!("modules/twinwall_{suite}.ko"));
     let run = Machine::new().load_often(&modules)?;
     ensure!(run.passed(), "{}", run.findings());
+    Ok(())
+}
+
+/// The seeds that once failed, whose files are named by what is to be run, and some steps of another.
+fn fuzzers_find_nothing() -> anyhow::Result<()> {
+    build()?;
+    let mut steps: Vec<(String, String)> = Vec::new();
+    for entry in std::fs::read_dir(root().join("tests/corpus/crashes"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let words: Vec<&str> = name.split('-').collect();
+        if let ["kernel", module, seed, count] = words[..] {
+            steps.push((module.to_owned(), format!("{seed} {count}")));
+        }
+    }
+    steps.extend(FUZZ.map(|(module, words)| (module.to_owned(), words.to_owned())));
+    let named = steps.iter().map(|(module, words)| {
+        let file = format!("modules/twinwall_{module}.ko");
+        (file, format!("--fuzz {module} {words}"))
+    });
+    let named: Vec<(String, String)> = named.collect();
+    let runs: Vec<(&str, &str)> = named.iter().map(|run| (&*run.0, &*run.1)).collect();
+    let run = Machine::new().run(&runs)?;
+    ensure!(run.passed(), "{}", run.findings());
+    Ok(())
+}
+
+fn fuzzers_notice_flaws() -> anyhow::Result<()> {
+    build()?;
+    let run = Machine::fragile().run(&NOTICED_BY_FUZZERS)?;
+    let missed = run.modules_without_findings();
+    ensure!(missed.is_empty(), "not noticed: {}", missed.join(", "));
     Ok(())
 }
 

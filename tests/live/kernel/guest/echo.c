@@ -67,7 +67,8 @@ static void echo_keeps_no_memory(void) {
         echo(fd, number, i % 2 ? 9000 : sizeof(pattern), &reply);
     }
     long long grown = proc_value("/proc/meminfo", "SUnreclaim:") - before;
-    if (grown > 4096)
+    /* There, kmemleak finds what is lost. */
+    if (grown > 4096 && !guest_debug_kernel)
         guest_fail(__FILE__, __LINE__, "2000 echoes keep %lld KiB", grown);
 }
 
@@ -221,13 +222,28 @@ static void echo_dump_of_a_killed_reader(void) {
     one_dump(NULL);
 }
 
+/// A million parts, to a reader that falls behind again and again: none is lost.
+static void echo_dump_of_a_slow_reader(void) {
+    int fd = netlink_open(), number = family(fd);
+    struct dump dump = {0};
+
+    begin_dump(fd, number, TWINWALL_LAB_PARTS_MOST);
+    while (!dump.done) {
+        read_dump(fd, &dump);
+        if (dump.reads % 100 == 0)
+            sleep_ms(20);
+    }
+    CHECK_EQUAL(dump.parts, TWINWALL_LAB_PARTS_MOST);
+    CHECK(!dump.interrupted);
+}
+
 static void echo_dump_interrupted(void) {
     int fd = netlink_open(), other = netlink_open(), number = family(fd);
     struct dump dump = {0};
     struct request request;
     struct reply reply;
 
-    begin_dump(fd, number, 20000);
+    begin_dump(fd, number, TWINWALL_LAB_PARTS_MOST);
     read_dump(fd, &dump);
     CHECK(!dump.interrupted);
     request_begin(&request, number, NLM_F_ACK, TWINWALL_LAB_C_TOUCH);
@@ -237,7 +253,7 @@ static void echo_dump_interrupted(void) {
     while (!dump.done)
         read_dump(fd, &dump);
     CHECK(dump.interrupted);
-    CHECK_EQUAL(dump.parts, 20000);
+    CHECK_EQUAL(dump.parts, TWINWALL_LAB_PARTS_MOST);
 }
 
 static void echo_says_nothing(void) {
@@ -312,6 +328,7 @@ const struct guest_test echo_tests[] = {
     {"echo_dumps_all_parts", echo_dumps_all_parts, false},
     {"echo_dump_left_unread", echo_dump_left_unread, false},
     {"echo_dump_of_a_killed_reader", echo_dump_of_a_killed_reader, false},
+    {"echo_dump_of_a_slow_reader", echo_dump_of_a_slow_reader, false},
     {"echo_dump_interrupted", echo_dump_interrupted, true},
     {"echo_says_nothing", echo_says_nothing, true},
     {"echo_on_both_processors", echo_on_both_processors, false},

@@ -13,12 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "modes.h"
 
-#define NOBODY 65534
 #define TEST_SECONDS 60
+#define DEBUG_TEST_SECONDS 300
 #define KILLED_SECONDS 5
 #define FAILED 99
+
+bool guest_debug_kernel;
 
 uint64_t now_ns(void) {
     struct timespec now;
@@ -128,7 +131,7 @@ static bool run_test(const struct guest_test *test) {
 
     if (pid == 0)
         run_as_child(test);
-    bool ended = wait_seconds(pid, TEST_SECONDS, &status);
+    bool ended = wait_seconds(pid, guest_debug_kernel ? DEBUG_TEST_SECONDS : TEST_SECONDS, &status);
     /* What the test started ends with it. */
     kill(-pid, SIGKILL);
     if (!ended) {
@@ -145,13 +148,17 @@ static bool run_test(const struct guest_test *test) {
 
 /// Runs the tests whose names begin with one of the arguments: `guest PREFIX...`; or modes.c's.
 int main(int count, char **arguments) {
-    const struct guest_test *const suites[] = {echo_tests, message_tests, message_end_tests,
-                                               message_memory_tests, twinring_tests};
+    const struct guest_test *const suites[] = {echo_tests,        message_tests,
+                                               message_end_tests, message_memory_tests,
+                                               twinring_tests,    fault_tests};
     int failed = 0, ran = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    guest_debug_kernel = access("/sys/kernel/debug/kmemleak", F_OK) == 0;
     if (count == 5 && strcmp(arguments[1], "--loads") == 0)
         return loads(arguments + 2);
+    if (count == 5 && strcmp(arguments[1], "--fuzz") == 0)
+        return fuzz(arguments + 2);
     if (count == 3 && strcmp(arguments[1], "--hold") == 0)
         return hold_port(arguments[2]);
     for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++)

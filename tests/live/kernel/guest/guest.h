@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/// The user that has no rights.
+#define NOBODY 65534
+
 struct guest_test {
     const char *name;
     void (*run)(void);
@@ -21,6 +24,10 @@ extern const struct guest_test message_tests[];
 extern const struct guest_test message_end_tests[];
 extern const struct guest_test message_memory_tests[];
 extern const struct guest_test twinring_tests[];
+extern const struct guest_test fault_tests[];
+
+/// Whether the kernel is one that finds mistakes: it is slow, and keeps freed memory for a while.
+extern bool guest_debug_kernel;
 
 /// Ends the test's process as failed, with the place and what was expected.
 void guest_fail(const char *file, int line, const char *format, ...)

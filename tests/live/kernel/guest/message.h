@@ -31,3 +31,6 @@ int message_answer(int fd, uint64_t token, const void *answer, size_t length);
 /// Answers with the request itself, as long as there are callers and none is killed.
 void serve_echo(int fd);
 uint64_t deadline_in(double seconds);
+/// Pages that were pinned and not given back, of the whole machine; only root can have them counted
+/// now.
+long long pinned_pages(void);

@@ -42,9 +42,7 @@ static void *map(int protection, int flags, int fd) {
     return address;
 }
 
-/// Pages that were pinned and not given back, of the whole machine; only root can have them counted
-/// now.
-static long long pinned(void) {
+long long pinned_pages(void) {
     int refresh = open("/proc/sys/vm/stat_refresh", O_WRONLY | O_CLOEXEC);
 
     CHECK(refresh >= 0 && write(refresh, "1", 1) == 1);
@@ -250,7 +248,7 @@ static void message_pays_for_memory(void) {
 /// As root, for the counters: after all that has been done in this machine by now, nothing is
 /// pinned.
 static void message_pins_are_given_back(void) {
-    long long before = pinned();
+    long long before = pinned_pages();
     int server = server_open(16);
     long late = -ETIMEDOUT;
 
@@ -258,11 +256,11 @@ static void message_pins_are_given_back(void) {
     memset(bytes, 1, LARGE);
     pid_t caller = spawn(call_large, &late);
     wait_until_asleep(caller);
-    CHECK_EQUAL(pinned() - before,
+    CHECK_EQUAL(pinned_pages() - before,
                 (LARGE + 4095) / 4096 + ((uintptr_t)bytes % 4096 + LARGE % 4096 > 4096));
     CHECK_EQUAL(join(caller), 0);
     close(server);
-    CHECK_EQUAL(pinned(), 0);
+    CHECK_EQUAL(pinned_pages(), 0);
 }
 
 const struct guest_test message_memory_tests[] = {

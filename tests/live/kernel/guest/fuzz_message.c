@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Processes that use the device, descriptors of which they pass to each other, and are killed and
+// stopped meanwhile.
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "guest.h"
+
+#define ACTORS 4
+/// No actor takes longer: what waits without a deadline is killed.
+#define ACTOR_SECONDS 20
+
+struct actor {
+    pid_t pid;
+    uint64_t number;
+    uint64_t started_ns;
+    bool stopped;
+};
+
+static struct actor actors[ACTORS];
+static int shared[2];
+
+static void start(struct actor *actor, uint64_t seed, uint64_t number) {
+    pid_t pid = fork();
+
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        fuzz_message_actor(random_of(seed, number), shared[number % 2]);
+        _exit(0);
+    }
+    *actor = (struct actor){pid, number, now_ns(), false};
+}
+
+/// Whether an actor has ended. It may be killed, and find nothing wrong.
+static bool ended(struct actor *actor) {
+    int status;
+
+    if (waitpid(actor->pid, &status, WNOHANG) != actor->pid) {
+        if (now_ns() - actor->started_ns > ACTOR_SECONDS * UINT64_C(1000000000))
+            kill(actor->pid, SIGKILL);
+        return false;
+    }
+    if (WIFSIGNALED(status) ? WTERMSIG(status) != SIGKILL : WEXITSTATUS(status) != 0)
+        guest_fail(__FILE__, __LINE__, "process %llu: status %#x",
+                   (unsigned long long)actor->number, status);
+    return true;
+}
+
+static void disturb(struct random *random) {
+    struct actor *actor = &actors[random_below(random, ACTORS)];
+
+    if (actor->pid == 0)
+        return;
+    switch (random_below(random, 6)) {
+    case 0:
+        kill(actor->pid, SIGKILL);
+        break;
+    case 1:
+        kill(actor->pid, SIGSTOP);
+        actor->stopped = true;
+        break;
+    case 2:
+        kill(actor->pid, SIGALRM);
+        break;
+    default:
+        for (int i = 0; i < ACTORS; i++)
+            if (actors[i].stopped)
+                kill(actors[i].pid, SIGCONT);
+    }
+}
+
+void fuzz_message(uint64_t seed, uint64_t steps) {
+    struct random random = random_of(seed, UINT64_MAX);
+    uint64_t number = 0;
+
+    /* An actor that has no handler yet isn't ended by it. */
+    signal(SIGALRM, SIG_IGN);
+    CHECK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, shared) == 0);
+    for (bool busy = true; busy;) {
+        busy = false;
+        for (int i = 0; i < ACTORS; i++) {
+            if (actors[i].pid != 0 && ended(&actors[i]))
+                actors[i].pid = 0;
+            if (actors[i].pid == 0 && number < steps) {
+                start(&actors[i], seed, number);
+                fuzz_at(++number);
+            }
+            busy |= actors[i].pid != 0;
+        }
+        sleep_ms(random_below(&random, 8));
+        disturb(&random);
+    }
+}
