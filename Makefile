@@ -142,7 +142,7 @@ micro-programs:
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
 
 kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table; DEBUG=1: the lab's tests, fuzzers and exchanges under KASAN, lockdep, kmemleak and fault injection
-	@deps/install build rust kernel vm
+	@deps/install build rust kernel vm $(if $(DEBUG),vm-debug)
 	@$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel
 	@$(if $(DEBUG),kernel/debug,kernel/lab --table kernel/once.list)
 

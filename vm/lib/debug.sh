@@ -34,7 +34,7 @@ check_debug_config() {
 # Fills the folder of a kernel as unpack_kernel does.
 build_debug_kernel() {
     local folder=$1 new=$1.new release file
-    need kernel flex bison bc
+    need vm-debug flex bison bc
     unpack_debug_source
     mkdir -p "$debug_build"
     debug_make tinyconfig
