@@ -51,6 +51,7 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("exit.h", "c-firewall/src/spec/exit.h"),
     ("exit.rs", "rust-firewall/src/spec/exit.rs"),
     ("help.txt", "cli/help.txt"),
+    ("completion.bash", "cli/completion.bash"),
 ];
 
 /// A template of spec/templates, and the page in which it makes what stands between two lines, `<!-- spec/generate

@@ -20,6 +20,7 @@ use twinwall_tests::case::Case;
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("man-pages", 60, man_pages),
+        Case::new("completion", 60, completion),
         Case::new("install", 60, install),
         Case::new("units", 60, units),
         Case::new("settings", 60, settings),
@@ -66,6 +67,46 @@ fn build() -> anyhow::Result<Folder> {
     }
     done(Command::new(script("man/make")).arg(build.path()))?;
     Ok(build)
+}
+
+/// What bash offers for the last of some words, of which the first is the program.
+fn offered(words: &[&str]) -> anyhow::Result<Vec<String>> {
+    const COMPLETE: &str = r#". "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_twinwall_firewall "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}" && printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = Command::new("bash");
+    bash.args(["-c", COMPLETE])
+        .arg(root().join("cli/completion.bash"));
+    let output = done(bash.args(words))?;
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+fn completion() -> anyhow::Result<()> {
+    for (words, expected) in [
+        (&["c-firewall", ""][..], &["check", "explain"][..]),
+        (&["c-firewall", "--pol"], &["--policy"]),
+        (&["c-firewall", "--backend", ""], &["classic", "mnl", "raw"]),
+        (&["c-firewall", "--pin", "--backend", "=", "m"], &["mnl"]),
+        (&["rust-firewall", "check", "--"], &["--help", "--print"]),
+        (&["rust-firewall", "explain", "--i"], &["--iif"]),
+    ] {
+        let offered = offered(words)?;
+        ensure!(offered == expected, "{words:?}: {offered:?}");
+    }
+    // Every option that the help text has is offered somewhere.
+    let help = fs::read_to_string(root().join("cli/help.txt"))?;
+    let mut all = BTreeSet::new();
+    for command in [
+        &["c-firewall"][..],
+        &["c-firewall", "check"],
+        &["c-firewall", "explain"],
+    ] {
+        all.extend(offered(&[command, &["-"]].concat())?);
+    }
+    for option in options(&help) {
+        ensure!(all.contains(option), "{option} is not offered");
+    }
+    Ok(())
 }
 
 /// All files below a folder, as paths from there.
@@ -165,6 +206,8 @@ fn install() -> anyhow::Result<()> {
         "usr/lib/systemd/system/twinwall-c@.service",
         "usr/lib/systemd/system/twinwall-c@.service.d/10-network.conf",
         "usr/lib/sysusers.d/twinwall.conf",
+        "usr/share/bash-completion/completions/c-firewall",
+        "usr/share/bash-completion/completions/rust-firewall",
         "usr/share/man/man8/fwctl.8",
         "usr/share/man/man5/twinwall-policy.5",
         "usr/share/twinwall/policy/web-server.nft",
