@@ -115,6 +115,9 @@ pub struct Exit {
     pub name: String,
     pub code: u8,
     pub about: String,
+    /// "" where nothing is to be done.
+    #[serde(default)]
+    pub cure: String,
 }
 
 fn yes() -> bool {
