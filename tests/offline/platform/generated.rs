@@ -38,7 +38,7 @@ fn names(folder: &str, end: &str) -> anyhow::Result<Vec<String>> {
 
 /// The files that are made, or have sections that are made, with their texts.
 fn made() -> anyhow::Result<Vec<(String, String)>> {
-    let mut paths = vec!["cli/help.txt".to_owned()];
+    let mut paths = names("cli", "")?;
     for folder in SOURCES {
         paths.extend(names(folder, "")?);
     }
