@@ -273,12 +273,11 @@ static int pin(struct worker *worker) {
 }
 
 /// Receives packets that were decided while they were unread: by the verdict on a gap, which
-/// decides all that came before it, or by the guard. ledger: says how many there can be; messages
-/// about refused verdicts stand among them. Returns whether there were any.
+/// decides all that came before it, or by the guard. ledger: says how many there can be, which a
+/// full queue may hide; messages about refused verdicts stand among them. Returns whether there
+/// were any.
 static bool receive_decided(struct worker *worker, const struct ledger *ledger) {
-    const uint32_t length = worker->settings.queue_length;
-    const uint64_t decided = ledger->unseen + ledger->stalled;
-    const uint64_t most = decided < length ? decided : length;
+    const uint64_t most = ledger->unseen + ledger->stalled + ledger->queue_full;
     uint64_t left = most;
 
     while (left > 0 && worker->tries < QUEUE_TRIES_MAX) {

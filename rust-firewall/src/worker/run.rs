@@ -302,11 +302,10 @@ fn pin(own: &Own) -> Result<(), WorkerError> {
 }
 
 /// Receives packets that were decided while they were unread: by the verdict on a gap, which decides all that came
-/// before it, or by the guard. ledger: says how many there can be; messages about refused verdicts stand among them.
-/// Returns whether there were any.
+/// before it, or by the guard. ledger: says how many there can be, which a full queue may hide; messages about refused
+/// verdicts stand among them. Returns whether there were any.
 fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
-    let length = own.shared.settings.queue_length.into();
-    let most = (ledger.unseen + ledger.stalled).min(length);
+    let most = ledger.unseen + ledger.stalled + ledger.queue_full;
     let mut left = most;
     while left > 0 && own.tries < queue::TRIES_MAX {
         match run_once(own) {

@@ -15,7 +15,8 @@ use super::scene::{rule, Scene};
 pub const ROWS: &[Row] = &[
     ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),
     ("flips-open", 60, |twin| spare_the_header(twin, "open")),
-    ("flips-unread", 120, unread),
+    ("flips-unread", 120, |twin| unread(twin, "131072")),
+    ("flips-unread-full", 120, |twin| unread(twin, "2000")),
     ("flips-anywhere", 60, anywhere),
 ];
 
@@ -25,13 +26,13 @@ const HEADER: &str = "16";
 
 /// A flood through a socket that spoils what comes from byte `from` on, and pauses `pause_us` before each call. Gives the
 /// last ledger.
-fn flood(twin: Twin, from: &str, pause_us: u32, modes: &str) -> anyhow::Result<Stats> {
+fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Result<Stats> {
     let folder = Folder::shared()?;
     let preload = format!("LD_PRELOAD={}", library(&folder, "flip")?);
     let from = format!("FLIP_FROM={from}");
     let pause = format!("FLIP_PAUSE_US={pause_us}");
     let wrapper = ["env", &preload, &from, &pause, "FLIP_SEED=7"];
-    let arguments = ["--fail", modes, "--deadline", "200"];
+    let arguments = [&["--deadline", "200", "--fail"], options].concat();
     let mut scene = Scene::under(twin, &wrapper, &rule(""), &arguments)?;
     scene.send(SENT)?;
     // What is not answered, because its id was spoilt, the guard answers.
@@ -56,15 +57,20 @@ fn flood(twin: Twin, from: &str, pause_us: u32, modes: &str) -> anyhow::Result<S
 
 fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let modes = format!("malformed={mode},truncated={mode}");
-    check_counts(&flood(twin, HEADER, 0, &modes)?.total, mode)
+    check_counts(&flood(twin, HEADER, 0, &[&modes])?.total, mode)
 }
 
 /// A spoilt id that is too high decides packets that were not read yet, so that the firewall is told to end when its
-/// socket is full of them, and of the refusals of their verdicts.
-fn unread(twin: Twin) -> anyhow::Result<()> {
+/// socket is full of them, and of the refusals of their verdicts. They may be
+/// more than the queue is long.
+fn unread(twin: Twin, length: &str) -> anyhow::Result<()> {
     const PAUSE_US: u32 = 2_000;
-    let modes = "malformed=closed,truncated=closed";
-    let ledger = flood(twin, HEADER, PAUSE_US, modes)?.total;
+    let options = [
+        "malformed=closed,truncated=closed",
+        "--queue-length",
+        length,
+    ];
+    let ledger = flood(twin, HEADER, PAUSE_US, &options)?.total;
     ensure!(ledger.refused > 0, "no verdict was refused: {ledger:?}");
     check_counts(&ledger, "closed")
 }
@@ -77,10 +83,11 @@ fn check_counts(ledger: &Ledger, mode: &str) -> anyhow::Result<()> {
     ensure!(netlink > 0 && malformed > 0, "malformed: {reasons:?}");
     ensure!(ledger.truncated > 0, "nothing was truncated");
     ensure!(
-        ledger.received + ledger.without_id == SENT,
-        "received {} of {SENT}, {} without an id",
+        ledger.received + ledger.without_id + ledger.kernel.queue_full == SENT,
+        "received {} of {SENT}, {} without an id, {} not, as the queue was full",
         ledger.received,
-        ledger.without_id
+        ledger.without_id,
+        ledger.kernel.queue_full
     );
     let dropped = match mode {
         "closed" => malformed + ledger.truncated + netlink - ledger.without_id,
@@ -96,7 +103,7 @@ fn check_counts(ledger: &Ledger, mode: &str) -> anyhow::Result<()> {
 
 /// Also the headers: what is then taken for no packet at all is missed, and the ledger says so.
 fn anywhere(twin: Twin) -> anyhow::Result<()> {
-    let ledger = flood(twin, "0", 0, "closed")?.total;
+    let ledger = flood(twin, "0", 0, &["closed"])?.total;
     let missed = SENT - ledger.received - ledger.without_id;
     ensure!(missed > 0, "no message was taken for another: {ledger:?}");
     ensure!(
