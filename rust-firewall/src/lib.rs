@@ -17,6 +17,7 @@ pub mod guard;
 pub mod handover;
 #[cfg(feature = "daemon")]
 pub mod metrics;
+pub mod names;
 pub mod options;
 pub mod packet;
 pub mod policy;
