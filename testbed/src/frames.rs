@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 use crate::netns::Namespace;
 use anyhow::{ensure, Context};
 
-use crate::packets::socket;
+use crate::packets::{force_receive_buffer, socket};
 use crate::place::run;
 use crate::wait::PATIENCE;
 
 const HEADER_BYTES: usize = 14;
+/// Room for what comes in while nobody receives.
+const RECEIVE_BUFFER: i32 = 8 << 20;
 const ETH_P_ALL: u16 = 0x0003;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
@@ -59,12 +61,21 @@ impl Link {
                 address.sll_protocol = ETH_P_ALL.to_be();
                 address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
                 let bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+                let on = 1;
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_PACKET,
+                    libc::PACKET_IGNORE_OUTGOING,
+                    (&raw const on).cast(),
+                    size_of::<i32>() as libc::socklen_t,
+                );
                 match libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) {
                     0 => Ok(socket),
                     _ => Err(io::Error::last_os_error()),
                 }
             }
         })?;
+        force_receive_buffer(&socket, RECEIVE_BUFFER)?;
         Ok(Link { socket, own })
     }
 

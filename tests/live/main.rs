@@ -8,6 +8,7 @@ use twinwall_tests::case::{run, Part};
 mod capture;
 mod chaos;
 mod control;
+mod evasion;
 mod events;
 mod fwctl;
 mod kernel;
@@ -20,10 +21,11 @@ mod reload;
 mod rules;
 mod upgrade;
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     Part::new("capture", capture::cases),
     Part::new("chaos", chaos::cases),
     Part::new("control", control::cases),
+    Part::new("evasion", evasion::cases),
     Part::new("events", events::cases),
     Part::new("fwctl", fwctl::cases),
     Part::new("kernel", kernel::cases),

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A client that makes each of its packets itself (RFC 791, RFC 9293).
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::frames::Link;
+use testbed::wait::PATIENCE;
+
+use super::net::{Net, CLIENT, SERVER};
+
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
+pub const PSH: u8 = 0x08;
+pub const ACK: u8 = 0x10;
+pub const URG: u8 = 0x20;
+
+/// Data that a segment has room for, with options.
+const SEGMENT_BYTES: usize = 1_400;
+const IPV4_BYTES: usize = 20;
+const TCP: u8 = 6;
+/// For an answer of the server to come, on a busy machine; what is dropped costs as much.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// A packet of the client, or a pause.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Segment(Segment),
+    Pause(Duration),
+}
+
+/// A segment, by what differs from a plain one.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Where its bytes stand in the client's stream; the first is 0.
+    pub offset: i64,
+    pub bytes: Vec<u8>,
+    pub flags: u8,
+    pub ttl: u8,
+    /// Added to the acknowledgement that the server expects.
+    pub ack_off: u32,
+    pub wrong_checksum: bool,
+    /// Which of its bytes is urgent, counted from 1; 0 = none. The server's program doesn't get it.
+    pub urgent: u16,
+    /// Options of TCP, a multiple of 4 bytes.
+    pub options: Vec<u8>,
+    /// Sent as IP fragments, of so many bytes of the TCP segment each (a multiple of 8).
+    pub fragments_of: Option<usize>,
+    /// The last fragment first.
+    pub fragments_reversed: bool,
+}
+
+impl Segment {
+    /// Bytes at their place.
+    pub fn data(offset: usize, bytes: &[u8]) -> Segment {
+        Segment {
+            offset: offset as i64,
+            bytes: bytes.to_vec(),
+            flags: PSH | ACK,
+            ttl: 64,
+            ack_off: 0,
+            wrong_checksum: false,
+            urgent: 0,
+            options: Vec::new(),
+            fragments_of: None,
+            fragments_reversed: false,
+        }
+    }
+
+    pub fn step(self) -> Step {
+        Step::Segment(self)
+    }
+}
+
+/// What a client does.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// Segments before the SYN, and SYNs of others: their offset counts from the true first sequence number.
+    pub before: Vec<Segment>,
+    /// Data that the SYN carries, and its options.
+    pub on_syn: Vec<u8>,
+    /// Between the true SYN and the answer to it.
+    pub after_syn: Vec<Segment>,
+    pub steps: Vec<Step>,
+    /// The first sequence number; 0 = some number.
+    pub first: u32,
+}
+
+fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+    let bytes = parts.concat();
+    let mut sum = 0_u32;
+    for word in bytes.chunks(2) {
+        let low = word.get(1).copied().unwrap_or(0);
+        sum += u32::from(u16::from_be_bytes([word[0], low]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}
+
+fn tcp_segment(ports: (u16, u16), seq: u32, ack: u32, segment: &Segment) -> Vec<u8> {
+    let words = 5 + segment.options.len() / 4;
+    let ack = if segment.flags & ACK != 0 { ack } else { 0 };
+    let mut tcp = [
+        &ports.0.to_be_bytes()[..],
+        &ports.1.to_be_bytes(),
+        &seq.to_be_bytes(),
+        &ack.to_be_bytes(),
+        &[(words as u8) << 4, segment.flags, 0xfa, 0xf0, 0, 0],
+        &segment.urgent.to_be_bytes(),
+        &segment.options,
+        &segment.bytes,
+    ]
+    .concat();
+    let length = (tcp.len() as u16).to_be_bytes();
+    let sum = checksum(&[&CLIENT, &SERVER, &[0, TCP], &length, &tcp]);
+    tcp[16..18].copy_from_slice(&sum);
+    if segment.wrong_checksum {
+        tcp[16] ^= 0x55;
+    }
+    tcp
+}
+
+/// An IPv4 packet; at: bytes that stand before it, of a fragment.
+fn ipv4(id: u16, at: usize, more: bool, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let fragment = (at / 8) as u16 | if more { 0x2000 } else { 0 };
+    let length = (IPV4_BYTES + payload.len()) as u16;
+    let mut header = [
+        &[0x45, 0][..],
+        &length.to_be_bytes(),
+        &id.to_be_bytes(),
+        &fragment.to_be_bytes(),
+        &[ttl, TCP, 0, 0],
+        &CLIENT,
+        &SERVER,
+    ]
+    .concat();
+    let sum = checksum(&[&header]);
+    header[10..12].copy_from_slice(&sum);
+    [header, payload.to_vec()].concat()
+}
+
+/// The packets that a segment is sent in.
+fn packets(ports: (u16, u16), first: u32, ack: u32, segment: &Segment) -> Vec<Vec<u8>> {
+    // A SYN stands at the first sequence number, data behind it.
+    let base = if segment.flags & SYN != 0 { 0 } else { 1 };
+    let seq = first.wrapping_add(base).wrapping_add(segment.offset as u32);
+    let ack = ack.wrapping_add(segment.ack_off);
+    let tcp = tcp_segment(ports, seq, ack, segment);
+    let Some(of) = segment.fragments_of else {
+        return vec![ipv4(0, 0, false, segment.ttl, &tcp)];
+    };
+    let count = tcp.len().div_ceil(of);
+    let parts = tcp.chunks(of).enumerate();
+    let mut packets: Vec<_> = parts
+        .map(|(index, part)| ipv4(ports.0, index * of, index + 1 < count, segment.ttl, part))
+        .collect();
+    if segment.fragments_reversed {
+        packets.reverse();
+    }
+    packets
+}
+
+/// The TCP header and payload of a packet from the server to a port, if it is that.
+fn of_server(packet: &[u8], ports: (u16, u16)) -> Option<(&[u8], &[u8])> {
+    let header = usize::from(packet.first()? & 0xf) * 4;
+    let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
+    let tcp = packet.get(header..total)?;
+    let is_ours = packet.get(9) == Some(&TCP)
+        && packet.get(12..16) == Some(&SERVER)
+        && tcp.get(..2) == Some(&ports.1.to_be_bytes())
+        && tcp.get(2..4) == Some(&ports.0.to_be_bytes());
+    let offset = usize::from(tcp.get(12)? >> 4) * 4;
+    is_ours.then_some((tcp.get(..offset)?, tcp.get(offset..)?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Whether a SYN-ACK is for a script's SYN, with some of its data or none.
+fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
+    u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
+}
+
+/// A client, at a port of its own.
+pub struct Client<'a> {
+    pub net: &'a Net,
+    pub link: &'a Link,
+    /// Its port, and the server's.
+    pub ports: (u16, u16),
+    /// An answer must come: it is waited for.
+    pub answered: bool,
+}
+
+impl Client<'_> {
+    /// Sends a segment, as several if it is longer than the link takes. What a SYN has no room for is left out.
+    fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
+        let has_no_room = segment.flags & SYN != 0 && segment.bytes.len() > SEGMENT_BYTES;
+        let count = segment.bytes.len().div_ceil(SEGMENT_BYTES);
+        let count = if has_no_room { 1 } else { count.max(1) };
+        for index in 0..count {
+            let from = index * SEGMENT_BYTES;
+            let end = segment.bytes.len().min(from + SEGMENT_BYTES);
+            let part = Segment {
+                offset: segment.offset + from as i64,
+                bytes: segment.bytes[from..end].to_vec(),
+                ..segment.clone()
+            };
+            for packet in packets(self.ports, first, ack, &part) {
+                self.link.send(self.net.gateway, &packet)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a script says; gives the first bytes that the server answers with, empty if it does not answer.
+    pub fn run(&self, script: &Script) -> anyhow::Result<Vec<u8>> {
+        let first = match script.first {
+            0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
+            first => first,
+        };
+        let (ack, packets) = self.open(first, script)?;
+        for step in &script.steps {
+            match step {
+                Step::Segment(segment) => self.send(first, ack, segment)?,
+                Step::Pause(pause) => thread::sleep(*pause),
+            }
+        }
+        self.answer(ack, packets)
+    }
+}
+
+impl Client<'_> {
+    /// The handshake of TCP. Gives what acknowledges the server's part of it, and all packets that have come.
+    fn open(&self, first: u32, script: &Script) -> anyhow::Result<(u32, Vec<Vec<u8>>)> {
+        // Maximum segment size 1460; with data also TCP Fast Open without a cookie (RFC 7413, section 4.1.1).
+        let mut options = vec![2, 4, 5, 0xb4];
+        if !script.on_syn.is_empty() {
+            options.extend([34, 2, 1, 1]);
+        }
+        let syn = Segment {
+            flags: SYN,
+            options,
+            ..Segment::data(0, &script.on_syn)
+        };
+        for segment in script.before.iter().chain([&syn]).chain(&script.after_syn) {
+            self.send(first, 0, segment)?;
+        }
+        let is_answer = |packet: &[u8]| {
+            of_server(packet, self.ports).is_some_and(|(tcp, _)| {
+                tcp[13] & (SYN | ACK) == SYN | ACK && is_own(tcp, first, script)
+            })
+        };
+        let ours = |packet: &[u8]| of_server(packet, self.ports).is_some();
+        let mut packets = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        while !packets.iter().any(|packet: &Vec<u8>| is_answer(packet)) {
+            ensure!(Instant::now() < deadline, "no SYN-ACK of the server");
+            packets.extend(self.link.receive(ours, 1, Duration::ZERO)?);
+        }
+        let (tcp, _) = packets
+            .iter()
+            .find(|packet| is_answer(packet))
+            .and_then(|packet| of_server(packet, self.ports))
+            .context("it has just been found")?;
+        let ack = u32_at(tcp, 4).wrapping_add(1);
+        let acknowledge = Segment {
+            flags: ACK,
+            // Behind what the server has of the data on the SYN.
+            ..Segment::data(
+                u32_at(tcp, 8).wrapping_sub(first.wrapping_add(1)) as usize,
+                &[],
+            )
+        };
+        self.send(first, ack, &acknowledge)?;
+        Ok((ack, packets))
+    }
+
+    /// The first data that the server sends; empty if it sends none. packets: that have come.
+    fn answer(&self, ack: u32, packets: Vec<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
+        let is_first = |packet: &[u8]| {
+            of_server(packet, self.ports)
+                .is_some_and(|(tcp, data)| !data.is_empty() && u32_at(tcp, 4) == ack)
+        };
+        let mut packets = packets.into_iter();
+        let answer = match packets.find(|packet| is_first(packet)) {
+            Some(packet) => Some(packet),
+            None => {
+                let (expected, quiet) = match self.answered {
+                    true => (1, Duration::ZERO),
+                    false => (0, QUIET),
+                };
+                let answers = self.link.receive(is_first, expected, quiet)?;
+                answers.into_iter().next()
+            }
+        };
+        let data = answer
+            .as_ref()
+            .and_then(|packet| of_server(packet, self.ports));
+        Ok(data.map(|(_, data)| data.to_vec()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a client says first: a ClientHello (RFC 8446, section 4.1.2) that a server of today answers, and a request of HTTP.
+
+/// What the client says, and what stands where.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    pub bytes: Vec<u8>,
+    /// Where the host's name begins.
+    pub name_at: usize,
+    /// Bytes in front of the name that say nothing.
+    pub padding: usize,
+    pub port: u16,
+    /// What the server's answer begins with when it has read all.
+    pub answer: &'static [u8],
+}
+
+fn with_length16(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat()
+}
+
+fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
+    [&kind.to_be_bytes()[..], &with_length16(body)].concat()
+}
+
+/// The handshake message without a record around it.
+/// - padding: bytes of a padding extension in front of the name, which moves the name to where a hello with a share of a
+///   post-quantum key has it.
+fn handshake(host: &str, padding: usize) -> Vec<u8> {
+    let name = [&[0][..], &with_length16(host.as_bytes())].concat();
+    let share = [&[0, 0x1d][..], &with_length16(&[9; 32])].concat();
+    let extensions = [
+        extension(21, &vec![0; padding]),
+        extension(0, &with_length16(&name)),
+        extension(10, &with_length16(&[0, 0x1d, 0, 0x17])),
+        extension(13, &with_length16(&[4, 3, 8, 4, 4, 1, 5, 3, 8, 5, 8, 6])),
+        extension(43, &[2, 3, 4]),
+        extension(51, &with_length16(&share)),
+        extension(16, &with_length16(b"\x08http/1.1")),
+    ]
+    .concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[32],
+        &[8; 32],
+        &with_length16(&[0x13, 1, 0x13, 2, 0x13, 3]),
+        &[1, 0],
+        &with_length16(&extensions),
+    ]
+    .concat();
+    let length = (body.len() as u32).to_be_bytes();
+    [&[1][..], &length[1..], &body].concat()
+}
+
+fn record(bytes: &[u8]) -> Vec<u8> {
+    [&[0x16, 3, 1][..], &with_length16(bytes)].concat()
+}
+
+/// Begins every answer to a whole ClientHello: a record of the handshake; an alert has another type.
+const SERVER_HELLO: &[u8] = &[0x16, 3, 3];
+
+/// A hello in one record.
+pub fn tls(host: &str, padding: usize) -> Opening {
+    tls_records(host, padding, &[])
+}
+
+/// A hello in several records, which end at so many bytes from the handshake's begin.
+pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
+    let message = handshake(host, padding);
+    let mut bytes = Vec::new();
+    let mut from = 0;
+    for &end in cuts.iter().chain([&message.len()]) {
+        bytes.extend(record(&message[from..end]));
+        from = end;
+    }
+    let position = |needle: &[u8]| bytes.windows(needle.len()).position(|part| part == needle);
+    Opening {
+        name_at: position(host.as_bytes()).unwrap_or(0),
+        bytes,
+        padding,
+        port: 443,
+        answer: SERVER_HELLO,
+    }
+}
+
+/// Where the name stands in the handshake, for the cuts of records.
+pub fn name_in_handshake(host: &str, padding: usize) -> usize {
+    let message = handshake(host, padding);
+    let mut parts = message.windows(host.len());
+    parts.position(|part| part == host.as_bytes()).unwrap_or(0)
+}
+
+/// A request of HTTP. line_end: what ends its lines.
+pub fn http(host: &str, line_end: &str) -> Opening {
+    let start = format!("GET / HTTP/1.1{line_end}Host: ");
+    Opening {
+        bytes: format!("{start}{host}{line_end}Accept: */*{line_end}{line_end}").into_bytes(),
+        name_at: start.len(),
+        padding: 0,
+        port: 80,
+        answer: b"HTTP/1.1 200",
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients that hide a denied name from the firewall, by every way that is known. None may complete a handshake.
+
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{bail, ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::twin::Twin;
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+mod client;
+mod hello;
+mod net;
+mod strategies;
+
+use client::Client;
+use hello::Opening;
+use net::{Net, Sees};
+use strategies::{Strategy, STRATEGIES};
+
+const DENIED: &str = "www.denied.example";
+/// As long as the denied one, so that each byte has its place.
+const ALLOWED: &str = "www.amused.example";
+
+const BLOCK_LIST: &str = r#"
+table inet filter {
+	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		tls sni @denied drop
+		http host @denied drop
+	}
+}
+"#;
+
+const ALLOW_LIST: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		tcp dport 443 tls sni != "*.amused.example" drop
+		tcp dport 443 tls sni missing drop
+		tcp dport 80 http host != "*.amused.example" drop
+		tcp dport 80 http host missing drop
+	}
+}
+"#;
+
+/// Clients at once: most of the time they wait.
+const CLIENTS: usize = 12;
+/// The next client's port: no two of a case share one.
+static PORT: AtomicU16 = AtomicU16::new(20_000);
+
+const ROWS: &[Row] = &[
+    ("block-list-sees-both", 120, |twin| {
+        hold(twin, Sees::Both, BLOCK_LIST)
+    }),
+    ("block-list-sees-client", 120, |twin| {
+        hold(twin, Sees::Client, BLOCK_LIST)
+    }),
+    ("allow-list-sees-both", 120, |twin| {
+        hold(twin, Sees::Both, ALLOW_LIST)
+    }),
+    ("honest-sees-both", 120, |twin| honest(twin, Sees::Both)),
+    ("honest-sees-client", 120, |twin| honest(twin, Sees::Client)),
+];
+
+pub fn cases() -> Vec<Case> {
+    let calibration = Case::new("nobody-looks-on", 120, nobody);
+    for_each_twin(ROWS)
+        .into_iter()
+        .chain([calibration])
+        .collect()
+}
+
+/// What a client with a name says: TLS, TLS with the name far behind as a post-quantum share moves it, and HTTP.
+fn openings(host: &str) -> [Opening; 3] {
+    [
+        hello::tls(host, 0),
+        hello::tls(host, 1_400),
+        hello::http(host, "\r\n"),
+    ]
+}
+
+/// What came of a client.
+struct Tried {
+    strategy: &'static Strategy,
+    opening: usize,
+    completed: bool,
+}
+
+/// Runs every wanted strategy with every opening.
+fn try_all(
+    net: &Net,
+    host: &str,
+    other: &str,
+    answered: bool,
+    wanted: fn(&Strategy) -> bool,
+) -> anyhow::Result<Vec<Tried>> {
+    let pairs = openings(host).into_iter().zip(openings(other)).enumerate();
+    let jobs: Vec<_> = pairs
+        .flat_map(|(number, (opening, decoy))| {
+            STRATEGIES
+                .iter()
+                .filter(|strategy| wanted(strategy))
+                .filter_map(move |strategy| {
+                    let script = (strategy.script)(&opening, &decoy)?;
+                    Some((strategy, number, opening.clone(), script))
+                })
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let tried = Mutex::new(Vec::new());
+    let work = || -> anyhow::Result<()> {
+        let link = net.link()?;
+        while let Some((strategy, number, opening, script)) =
+            jobs.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let client = Client {
+                net,
+                link: &link,
+                ports: (PORT.fetch_add(1, Ordering::Relaxed), opening.port),
+                answered,
+            };
+            let answer = client.run(script).context(strategy.name)?;
+            tried.lock().expect("no panic").push(Tried {
+                strategy,
+                opening: *number,
+                completed: answer.starts_with(opening.answer),
+            });
+        }
+        Ok(())
+    };
+    thread::scope(|scope| -> anyhow::Result<()> {
+        let workers: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(result) => result?,
+                Err(_) => bail!("a client panicked"),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(tried.into_inner()?)
+}
+
+/// The names of some, for a message.
+fn names(tried: &[Tried], completed: bool) -> Vec<String> {
+    const OPENINGS: [&str; 3] = ["TLS", "TLS, long", "HTTP"];
+    let some = tried.iter().filter(|one| one.completed == completed);
+    some.map(|one| format!("{} ({})", one.strategy.name, OPENINGS[one.opening]))
+        .collect()
+}
+
+fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<(Firewall, Folder)> {
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", text)?;
+    let arguments = ["--policy", &policy, "--hello-timeout", "1"];
+    Ok((Firewall::start(&net.firewall, twin, &arguments)?, folder))
+}
+
+/// No way leads past the firewall.
+fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
+    let net = Net::new(sees)?;
+    let (firewall, _folder) = start(&net, twin, text)?;
+    let tried = try_all(&net, DENIED, ALLOWED, false, |_| true)?;
+    let passed = names(&tried, true);
+    ensure!(
+        passed.is_empty(),
+        "{} of {} completed: {passed:#?}",
+        passed.len(),
+        tried.len()
+    );
+    println!(
+        "{} strategies, {} tries: none completed",
+        STRATEGIES.len(),
+        tried.len()
+    );
+    firewall.finish()?;
+    Ok(())
+}
+
+/// Whoever asks for another name comes through, however his network cuts what he says.
+fn honest(twin: Twin, sees: Sees) -> anyhow::Result<()> {
+    let net = Net::new(sees)?;
+    for text in [BLOCK_LIST, ALLOW_LIST] {
+        let (firewall, _folder) = start(&net, twin, text)?;
+        let tried = try_all(&net, ALLOWED, DENIED, true, |strategy| strategy.honest)?;
+        let failed = names(&tried, false);
+        ensure!(
+            failed.is_empty(),
+            "{} of {} did not complete: {failed:#?}",
+            failed.len(),
+            tried.len()
+        );
+        firewall.finish()?;
+    }
+    Ok(())
+}
+
+/// Without a firewall the ways that claim to be honest lead to the server, else they would prove nothing; and so do most
+/// of the others.
+fn nobody() -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let tried = try_all(&net, DENIED, ALLOWED, true, |strategy| strategy.honest)?;
+    let failed = names(&tried, false);
+    ensure!(
+        failed.is_empty(),
+        "{} of {} did not complete: {failed:#?}",
+        failed.len(),
+        tried.len()
+    );
+    let tried = try_all(&net, DENIED, ALLOWED, false, |strategy| !strategy.honest)?;
+    let completed = names(&tried, true).len();
+    ensure!(
+        2 * completed > tried.len(),
+        "not even half of the evasions reach the server: {:#?}",
+        names(&tried, false)
+    );
+    println!("{completed} of {} evasions reach the server", tried.len());
+    Ok(())
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where evasions play: a client that makes its own packets, the firewall that forwards, a router behind it whose time to
+//! live decoys do not survive, and a real server (nginx: TLS on port 443, HTTP on port 80).
+
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{ensure, Context};
+use testbed::folder::Folder;
+use testbed::frames::{hardware_address, Link};
+use testbed::netns::Namespace;
+use testbed::place::{namespace, restore, run};
+use testbed::wait::{until, PATIENCE};
+
+/// The address that the client's packets come from. Its kernel doesn't have it, so that it answers nothing itself.
+pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
+pub const SERVER: [u8; 4] = [10, 9, 3, 2];
+/// Hops from the client to the server: what has one less is dropped by the router between firewall and server.
+pub const HOPS: u8 = 3;
+
+/// What of the traffic the firewall sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sees {
+    /// What both ends send.
+    Both,
+    /// What the client sends.
+    Client,
+}
+
+/// The four namespaces. All ends with it.
+pub struct Net {
+    pub client: Namespace,
+    pub firewall: Namespace,
+    _router: Namespace,
+    _server: Namespace,
+    /// The hardware address of the firewall's interface to the client.
+    pub gateway: [u8; 6],
+    nginx: Child,
+    _folder: Folder,
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = self.nginx.kill();
+        let _ = self.nginx.wait();
+    }
+}
+
+/// Joins two namespaces. The interfaces are named so that each namespace has a `left` and a `right` one at most.
+fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> {
+    Namespace::veth_pair(left, right)?;
+    for (namespace, name, host) in [(left, "right", 1), (right, "left", 2)] {
+        let lines = format!(
+            "link set veth down\nlink set veth name {name}\naddress flush dev {name}\n\
+             address add 10.9.{network}.{host}/24 dev {name}\nlink set {name} up\n"
+        );
+        namespace.feed("ip", &["-batch", "-"], &lines)?;
+    }
+    Ok(())
+}
+
+fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
+    namespace.feed("ip", &["-batch", "-"], routes)?;
+    run(namespace, "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).map(drop)
+}
+
+/// Starts nginx with a certificate of its own.
+fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
+    let file = |name: &str| folder.file(name);
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ])
+        .args(["-days", "1", "-subj", "/CN=denied.example"])
+        .args(["-keyout", &file("key.pem"), "-out", &file("cert.pem")])
+        .stderr(Stdio::null())
+        .status()
+        .context("openssl")?;
+    ensure!(made.success(), "openssl made no certificate");
+    let root = folder.path().display();
+    let conf = folder.write(
+        "nginx.conf",
+        format!(
+            "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;\n\
+             events {{ worker_connections 4096; }}\n\
+             http {{\n\
+             access_log off; client_body_temp_path {root}; proxy_temp_path {root};\n\
+             fastcgi_temp_path {root}; uwsgi_temp_path {root}; scgi_temp_path {root};\n\
+             server {{ listen 80 default_server fastopen=64; return 200 \"here\\n\"; }}\n\
+             server {{ listen 443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
+             ssl_certificate_key {root}/key.pem; return 200 \"here\\n\"; }}\n\
+             }}\n"
+        ),
+    )?;
+    let nginx = server
+        .command("nginx")
+        .args(["-c", &conf, "-e", &file("error.log")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("nginx could not be started: run make deps")?;
+    until("nginx listens", PATIENCE, || {
+        let listening = run(server, "ss", &["-Hltn"])?.stdout;
+        let text = String::from_utf8_lossy(&listening).into_owned();
+        Ok(text.contains(":443") && text.contains(":80"))
+    })?;
+    Ok(nginx)
+}
+
+impl Net {
+    /// The client's interface, for one at a time.
+    pub fn link(&self) -> anyhow::Result<Link> {
+        Link::open(&self.client, "right")
+    }
+
+    /// Makes it, with a rule that sends to queue 0 what is to be seen; no firewall yet: what comes to the queue passes.
+    pub fn new(sees: Sees) -> anyhow::Result<Net> {
+        let (client, firewall) = (namespace()?, namespace()?);
+        let (router, server) = (namespace()?, namespace()?);
+        join(&client, &firewall, 1)?;
+        join(&firewall, &router, 2)?;
+        join(&router, &server, 3)?;
+        let hardware = hardware_address(&client, "right")?;
+        let [a, b, c, d, e, f] = hardware;
+        forwards(
+            &firewall,
+            &format!(
+                "route add default via 10.9.2.2\n\
+                 neighbor replace 10.9.1.66 lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} dev left\n"
+            ),
+        )?;
+        forwards(&router, "route add default via 10.9.2.1\n")?;
+        server.feed("ip", &["-batch", "-"], "route add default via 10.9.3.1\n")?;
+        // With it the server takes data on a SYN from everybody (TFO_SERVER_COOKIE_NOT_REQD).
+        run(&server, "sysctl", &["-qw", "net.ipv4.tcp_fastopen=0x602"])?;
+        let to_server = "-A FORWARD -i left -j NFQUEUE --queue-num 0 --queue-bypass";
+        let to_client = "-A FORWARD -o left -j NFQUEUE --queue-num 0 --queue-bypass";
+        restore(
+            &firewall,
+            "iptables",
+            &match sees {
+                Sees::Both => format!("{to_server}\n{to_client}"),
+                Sees::Client => to_server.to_owned(),
+            },
+        )?;
+        let folder = Folder::new()?;
+        let nginx = start_nginx(&server, &folder)?;
+        // The way is known from now on, also to who answers no questions for addresses.
+        let server_at = SocketAddr::from((SERVER, 80));
+        firewall.enter(|| TcpStream::connect_timeout(&server_at, PATIENCE))?;
+        Ok(Net {
+            gateway: hardware_address(&firewall, "left")?,
+            client,
+            firewall,
+            _router: router,
+            _server: server,
+            nginx,
+            _folder: folder,
+        })
+    }
+}
