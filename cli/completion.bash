@@ -62,6 +62,19 @@ _twinwall_firewall() {
             mapfile -t COMPREPLY < <(compgen -W "auto attribute mark" -- "$current")
             return
             ;;
+        --undecided)
+            mapfile -t COMPREPLY < <(compgen -W "accept drop" -- "$current")
+            return
+            ;;
+        --connections)
+            return
+            ;;
+        --hello-memory)
+            return
+            ;;
+        --hello-timeout)
+            return
+            ;;
         --fail)
             return
             ;;
@@ -144,7 +157,7 @@ _twinwall_firewall() {
                 COMPREPLY=(check)
             fi
             ;;
-        explain:-*) mapfile -t COMPREPLY < <(compgen -W "--help --default --malformed --fail --json --hook --iif --oif --mark --uid --gid --ct-state --ct-mark" -- "$current") ;;
+        explain:-*) mapfile -t COMPREPLY < <(compgen -W "--help --default --malformed --undecided --fail --json --hook --iif --oif --mark --uid --gid --ct-state --ct-mark" -- "$current") ;;
         explain:*)
             if [ "$COMP_CWORD" -gt 1 ]; then
                 compopt -o filenames
@@ -153,7 +166,7 @@ _twinwall_firewall() {
                 COMPREPLY=(explain)
             fi
             ;;
-        *:-*) mapfile -t COMPREPLY < <(compgen -W "--help --version --queue --pin --backend --profile --copy-bytes --batch --receive-buffer --queue-length --gso --spin --coalesce --policy --default --malformed --conntrack --fail --deadline --stats --json --metrics --events --events-rate --log-level --control --control-mode --control-owner --take-over --user --sandbox" -- "$current") ;;
+        *:-*) mapfile -t COMPREPLY < <(compgen -W "--help --version --queue --pin --backend --profile --copy-bytes --batch --receive-buffer --queue-length --gso --spin --coalesce --policy --default --malformed --conntrack --undecided --connections --hello-memory --hello-timeout --fail --deadline --stats --json --metrics --events --events-rate --log-level --control --control-mode --control-owner --take-over --user --sandbox" -- "$current") ;;
         *) [ "$COMP_CWORD" -gt 1 ] || mapfile -t COMPREPLY < <(compgen -W "check explain" -- "$current") ;;
     esac
 }

@@ -45,10 +45,12 @@ pub fn explain_options(options: &Options) -> Vec<OsString> {
     [
         format!("--default={}", verdict::name(options.default_verdict)),
         format!(
-            "--fail=malformed={},truncated={}",
+            "--fail=malformed={},truncated={},unknown={}",
             fail(OptionsSituation::Malformed),
-            fail(OptionsSituation::Truncated)
+            fail(OptionsSituation::Truncated),
+            fail(OptionsSituation::Unknown)
         ),
+        format!("--undecided={}", verdict::name(options.undecided_verdict)),
         format!("--malformed={by}"),
     ]
     .map(OsString::from)

@@ -4,6 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod base;
+pub mod connection;
 #[cfg(feature = "daemon")]
 pub mod control;
 #[cfg(feature = "daemon")]

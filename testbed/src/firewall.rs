@@ -22,7 +22,7 @@ use crate::wait::{until, wait_within, PATIENCE};
 const QUIET: Duration = Duration::from_millis(60);
 
 /// Situations that the failure contract is about.
-const SITUATIONS: usize = 5;
+const SITUATIONS: usize = 6;
 
 /// A firewall that has said that it is ready. Dropping it kills it.
 pub struct Firewall {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "names/types.h"
 #include "packet/packet.h"
 #include "packet/verdict.h"
 #include "policy/policy.h"
@@ -19,10 +20,12 @@ struct compile_place {
 };
 
 struct decide_settings {
-    enum verdict default_verdict; // --default: VERDICT_ACCEPT or VERDICT_DROP
-    bool malformed_open;          // --fail malformed=open
-    bool truncated_open;          // --fail truncated=open
-    bool malformed_by_policy;     // --malformed policy
+    enum verdict default_verdict;   // --default: VERDICT_ACCEPT or VERDICT_DROP
+    bool malformed_open;            // --fail malformed=open
+    bool truncated_open;            // --fail truncated=open
+    bool malformed_by_policy;       // --malformed policy
+    enum verdict undecided_verdict; // --undecided: VERDICT_ACCEPT or VERDICT_DROP
+    bool unknown_open;              // --fail unknown=open
 };
 
 /// A packet and what the kernel tells of it.
@@ -46,7 +49,10 @@ struct decide_input {
     uint32_t ct_state; // as POLICY_CT_STATE
     bool has_ct_mark;
     uint32_t ct_mark;
-    uint64_t now_ns; // of a clock that doesn't go back
+    const struct names *names; // what its client has shown; NULL = the packet has no names
+    uint32_t host_number;      // of names' host among the policy's, as hostnames_resolve gives it
+    uint32_t alpn_bits;        // of the protocols that it offers, likewise
+    uint64_t now_ns;           // of a clock that doesn't go back
 };
 
 enum {
@@ -55,10 +61,11 @@ enum {
 
 /// What gave the verdict.
 enum decide_by {
-    DECIDE_BY_RULE,    // outcome.rule
-    DECIDE_BY_POLICY,  // of the base chain outcome.chain
-    DECIDE_BY_DEFAULT, // no base chain sees the packet, or there is no policy
-    DECIDE_BY_FAIL,    // the --fail mode
+    DECIDE_BY_RULE,      // outcome.rule
+    DECIDE_BY_POLICY,    // of the base chain outcome.chain
+    DECIDE_BY_DEFAULT,   // no base chain sees the packet, or there is no policy
+    DECIDE_BY_FAIL,      // the --fail mode
+    DECIDE_BY_UNDECIDED, // --undecided: a rule reads what the client has not shown yet
 };
 
 struct decide_outcome {
@@ -70,6 +77,8 @@ struct decide_outcome {
     uint32_t mark;               // as the rules left it
     struct policy_reject reject; // of VERDICT_REJECT: what to answer
     bool undecidable;            // BY_FAIL: the bytes that a rule reads were not copied
+    bool undecided;              // BY_UNDECIDED, BY_FAIL: a rule reads a name that is not known
+    bool read_names;             // a rule looked at a name that is known, or at that there is none
     uint32_t log_count;          // log statements passed
     // The first of them, for compile_log_at.
     uint32_t logs[DECIDE_LOGS_MAX];

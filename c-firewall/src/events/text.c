@@ -57,10 +57,9 @@ static void put_chain_place(json_t *object, const struct policy *policy,
 /// What gave the verdict.
 static void put_by(json_t *object, const struct event_text *text) {
     static const char *const names[] = {
-        [DECIDE_BY_RULE] = "rule",
-        [DECIDE_BY_POLICY] = "policy",
-        [DECIDE_BY_DEFAULT] = "default",
-        [DECIDE_BY_FAIL] = "fail",
+        [DECIDE_BY_RULE] = "rule",           [DECIDE_BY_POLICY] = "policy",
+        [DECIDE_BY_DEFAULT] = "default",     [DECIDE_BY_FAIL] = "fail",
+        [DECIDE_BY_UNDECIDED] = "undecided",
     };
     const struct decide_outcome *outcome = &text->event->outcome;
 

@@ -111,7 +111,7 @@ static bool same_place(struct compile_place a, struct compile_place b) {
 static bool agree(const struct explain *explain, const struct decide_outcome *a,
                   const struct decide_outcome *b) {
     if (a->verdict != b->verdict || a->by != b->by || a->mark_set != b->mark_set ||
-        a->mark != b->mark || a->undecidable != b->undecidable)
+        a->mark != b->mark || a->undecidable != b->undecidable || a->undecided != b->undecided)
         return false;
     if (a->verdict == VERDICT_REJECT &&
         (a->reject.kind != b->reject.kind || a->reject.code != b->reject.code))
@@ -172,6 +172,8 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
         .malformed_open = options->fail_open[OPTIONS_MALFORMED],
         .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
         .malformed_by_policy = options->malformed_by_policy,
+        .undecided_verdict = options->undecided_verdict,
+        .unknown_open = options->fail_open[OPTIONS_UNKNOWN],
     };
     const struct decide_recorder recorder = trace_recorder(&explain->trace);
     struct explain_engine *daemon = &explain->daemon, *linear = &explain->linear;

@@ -105,6 +105,9 @@ static void put_by(FILE *out, const struct explain *explain) {
     case DECIDE_BY_FAIL:
         fputs("\"fail\"", out);
         break;
+    case DECIDE_BY_UNDECIDED:
+        fputs("\"undecided\"", out);
+        break;
     }
 }
 

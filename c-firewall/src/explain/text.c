@@ -54,14 +54,18 @@ static void put_trace(FILE *out, const struct explain *explain) {
 }
 
 static void put_fail(FILE *out, const struct explain *explain) {
-    const enum options_situation situation =
-        explain->outcome.undecidable ? OPTIONS_TRUNCATED : OPTIONS_MALFORMED;
+    enum options_situation situation = OPTIONS_MALFORMED;
 
     fprintf(out, "%s: ", verdict_name(explain->outcome.verdict));
-    if (explain->outcome.undecidable)
+    if (explain->outcome.undecidable) {
+        situation = OPTIONS_TRUNCATED;
         fputs("the bytes that the policy reads were not copied", out);
-    else
+    } else if (explain->outcome.undecided) {
+        situation = OPTIONS_UNKNOWN;
+        fputs("the name that the policy reads can't be read", out);
+    } else {
         fprintf(out, "malformed (%s)", packet_status_name(explain->status));
+    }
     fprintf(out, ", --fail %s", options_mode_name(explain->options->fail_open[situation]));
 }
 
@@ -80,6 +84,9 @@ static void put_by(FILE *out, const struct explain *explain) {
         break;
     case DECIDE_BY_DEFAULT:
         fputs(" by --default", out);
+        break;
+    case DECIDE_BY_UNDECIDED:
+        fputs(" by --undecided", out);
         break;
     case DECIDE_BY_FAIL:
         break;

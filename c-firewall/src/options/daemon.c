@@ -59,15 +59,37 @@ static int fail_twice(const struct values *values, int situation) {
     return -EINVAL;
 }
 
-int options_daemon_decision(const struct values *values, struct options *options) {
-    int drops = options->default_verdict == VERDICT_DROP, by_policy = options->malformed_by_policy;
+/// Takes a verdict: accept or drop.
+static int take_verdict(const struct values *values, enum arguments_option option,
+                        enum verdict *verdict) {
+    int drops = *verdict == VERDICT_DROP;
 
-    if (values_choice(values, OPTION_DEFAULT, &drops) < 0 ||
+    if (values_choice(values, option, &drops) < 0)
+        return -EINVAL;
+    *verdict = drops ? VERDICT_DROP : VERDICT_ACCEPT;
+    return 0;
+}
+
+int options_daemon_decision(const struct values *values, struct options *options) {
+    int by_policy = options->malformed_by_policy;
+
+    if (take_verdict(values, OPTION_DEFAULT, &options->default_verdict) < 0 ||
         values_choice(values, OPTION_MALFORMED, &by_policy) < 0)
         return -EINVAL;
-    options->default_verdict = drops ? VERDICT_DROP : VERDICT_ACCEPT;
     options->malformed_by_policy = by_policy;
     return 0;
+}
+
+int options_daemon_undecided(const struct values *values, struct options *options) {
+    return take_verdict(values, OPTION_UNDECIDED, &options->undecided_verdict);
+}
+
+int options_daemon_names(const struct values *values, struct options *options) {
+    if (options_daemon_undecided(values, options) < 0 ||
+        values_number(values, OPTION_CONNECTIONS, &options->connections) < 0 ||
+        values_number(values, OPTION_HELLO_MEMORY, &options->hello_memory) < 0)
+        return -EINVAL;
+    return values_number(values, OPTION_HELLO_TIMEOUT, &options->hello_timeout_s);
 }
 
 int options_daemon_fail(const struct values *values, struct options *options) {

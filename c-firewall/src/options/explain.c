@@ -110,7 +110,8 @@ int options_explain_values(const struct values *values, struct options *options)
     struct options_explain *explain = &options->explain;
     bool has_mark;
 
-    if (options_daemon_decision(values, options) < 0 || options_daemon_fail(values, options) < 0 ||
+    if (options_daemon_decision(values, options) < 0 ||
+        options_daemon_undecided(values, options) < 0 || options_daemon_fail(values, options) < 0 ||
         check_hook(values, explain) < 0 || check_interface(values, OPTION_IIF, &explain->iif) < 0 ||
         check_interface(values, OPTION_OIF, &explain->oif) < 0 ||
         check_mark(values, OPTION_MARK, &has_mark, &explain->mark) < 0 ||

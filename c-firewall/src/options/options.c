@@ -59,6 +59,10 @@ static struct options profile_options(enum options_profile profile) {
         .default_verdict = default_of(OPTION_DEFAULT, profile) ? VERDICT_DROP : VERDICT_ACCEPT,
         .malformed_by_policy = default_of(OPTION_MALFORMED, profile),
         .conntrack = (enum options_conntrack)default_of(OPTION_CONNTRACK, profile),
+        .undecided_verdict = default_of(OPTION_UNDECIDED, profile) ? VERDICT_DROP : VERDICT_ACCEPT,
+        .connections = default_of(OPTION_CONNECTIONS, profile),
+        .hello_memory = default_of(OPTION_HELLO_MEMORY, profile),
+        .hello_timeout_s = default_of(OPTION_HELLO_TIMEOUT, profile),
         .deadline_ms = default_of(OPTION_DEADLINE, profile),
         .stats_s = default_of(OPTION_STATS, profile),
         .events_rate = default_of(OPTION_EVENTS_RATE, profile),
@@ -108,12 +112,16 @@ static enum options_profile profile_of(const struct values *values) {
 
 /// What has no meaning without --policy.
 static int check_policy(const struct values *values, const struct options *options) {
+    static const enum arguments_option of_policy[] = {
+        OPTION_MALFORMED,   OPTION_CONNTRACK,    OPTION_UNDECIDED,
+        OPTION_CONNECTIONS, OPTION_HELLO_MEMORY, OPTION_HELLO_TIMEOUT,
+    };
+
     if (options->policy)
         return 0;
-    if (values_get(values, OPTION_MALFORMED))
-        return values_fail_without(values, OPTION_MALFORMED, "a policy", "--policy");
-    if (values_get(values, OPTION_CONNTRACK))
-        return values_fail_without(values, OPTION_CONNTRACK, "a policy", "--policy");
+    for (size_t i = 0; i < sizeof of_policy / sizeof *of_policy; i++)
+        if (values_get(values, of_policy[i]))
+            return values_fail_without(values, of_policy[i], "a policy", "--policy");
     return 0;
 }
 
@@ -134,7 +142,8 @@ static int check_run(const struct values *values, struct options *options) {
         values_path(values, values_get(values, OPTION_POLICY)) < 0 ||
         options_daemon_decision(values, options) < 0 ||
         values_choice(values, OPTION_CONNTRACK, &conntrack) < 0 ||
-        options_daemon_fail(values, options) < 0 || options_daemon_values(values, options) < 0)
+        options_daemon_names(values, options) < 0 || options_daemon_fail(values, options) < 0 ||
+        options_daemon_values(values, options) < 0)
         return -EINVAL;
     options->pin = values_get(values, OPTION_PIN);
     options->backend = (enum queue_kind)backend;

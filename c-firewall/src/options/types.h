@@ -47,6 +47,10 @@ struct options {
     enum verdict default_verdict; // VERDICT_ACCEPT or VERDICT_DROP
     bool malformed_by_policy;
     enum options_conntrack conntrack;
+    enum verdict undecided_verdict; // VERDICT_ACCEPT or VERDICT_DROP
+    uint32_t connections;           // that a worker follows
+    uint32_t hello_memory;          // bytes, of a worker
+    uint32_t hello_timeout_s;
     bool fail_open[OPTIONS_SITUATION_COUNT];
     uint32_t deadline_ms; // 0 = none
     uint32_t stats_s;     // 0 = no interval

@@ -150,7 +150,7 @@ static int compare_names(const void *left, const void *right) {
 }
 
 /// Names, sorted.
-struct names {
+struct rule_names {
     uint32_t count;
     struct name *all;
 };
@@ -160,8 +160,8 @@ struct names {
 /// - partners: of each rule, NOBODY if it has none.
 /// - Returns 0 or -ENOMEM with *names zeroed.
 static int make_names(const struct migration_side *side, const uint32_t *partners, bool by_comment,
-                      struct names *names) {
-    *names = (struct names){.all = calloc(side->rule_count + 1U, sizeof *names->all)};
+                      struct rule_names *names) {
+    *names = (struct rule_names){.all = calloc(side->rule_count + 1U, sizeof *names->all)};
     if (!names->all)
         return -ENOMEM;
     for (uint32_t i = 0; i < side->rule_count; i++) {
@@ -176,7 +176,7 @@ static int make_names(const struct migration_side *side, const uint32_t *partner
 }
 
 /// How many from a place on have the same words.
-static uint32_t equals_at(const struct names *names, uint32_t at) {
+static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     uint32_t end = at + 1;
 
     while (end < names->count && compare_words(&names->all[at], &names->all[end]) == 0)
@@ -186,7 +186,7 @@ static uint32_t equals_at(const struct names *names, uint32_t at) {
 
 /// Makes partners of the rules with the same words, the n-th of the n-th.
 /// - only_unique: of those only that no other rule of the same side shares.
-static void join(const struct names *from, const struct names *to, bool only_unique,
+static void join(const struct rule_names *from, const struct rule_names *to, bool only_unique,
                  uint32_t *from_partners, uint32_t *to_partners) {
     uint32_t i = 0, j = 0;
 
@@ -210,7 +210,7 @@ static void join(const struct names *from, const struct names *to, bool only_uni
 /// - Returns 0 or -ENOMEM.
 static int pair_by(const struct migration_side *from, const struct migration_side *to,
                    bool by_comment, uint32_t *partners, uint32_t *origins) {
-    struct names olds = {0}, news = {0};
+    struct rule_names olds = {0}, news = {0};
     int result = make_names(from, partners, by_comment, &olds);
 
     if (result == 0)

@@ -24,7 +24,7 @@ static const char *const profile_names[] = {
 };
 
 static const char *const situation_names[] = {
-    "overload", "stall", "crash", "malformed", "truncated", NULL,
+    "overload", "stall", "crash", "malformed", "truncated", "unknown", NULL,
 };
 
 static const char *const conntrack_names[] = {
@@ -203,13 +203,52 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .choices = conntrack_names,
                 .defaults = {0, 0},
             },
+        [OPTION_UNDECIDED] =
+            {
+                .name = "undecided",
+                .commands = 1 << ARGUMENTS_RUN | 1 << ARGUMENTS_EXPLAIN,
+                .has_value = true,
+                .expected = "accept or drop",
+                .choices = default_names,
+                .defaults = {0, 0},
+            },
+        [OPTION_CONNECTIONS] =
+            {
+                .name = "connections",
+                .commands = 1 << ARGUMENTS_RUN,
+                .has_value = true,
+                .expected = "a whole number from 16 to 16777216",
+                .min = 16,
+                .max = 16777216U,
+                .defaults = {65536, 65536},
+            },
+        [OPTION_HELLO_MEMORY] =
+            {
+                .name = "hello-memory",
+                .commands = 1 << ARGUMENTS_RUN,
+                .has_value = true,
+                .expected = "a whole number from 16384 to 4294967295",
+                .min = 16384,
+                .max = 4294967295U,
+                .defaults = {33554432, 33554432},
+            },
+        [OPTION_HELLO_TIMEOUT] =
+            {
+                .name = "hello-timeout",
+                .commands = 1 << ARGUMENTS_RUN,
+                .has_value = true,
+                .expected = "a whole number from 1 to 3600",
+                .min = 1,
+                .max = 3600U,
+                .defaults = {10, 10},
+            },
         [OPTION_FAIL] =
             {
                 .name = "fail",
                 .commands = 1 << ARGUMENTS_RUN | 1 << ARGUMENTS_EXPLAIN,
                 .has_value = true,
                 .expected = "open or closed, or a list like overload=open,crash=closed of "
-                            "overload, stall, crash, malformed and truncated",
+                            "overload, stall, crash, malformed, truncated and unknown",
                 .defaults = {0, 0},
             },
         [OPTION_DEADLINE] =

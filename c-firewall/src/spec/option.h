@@ -58,6 +58,7 @@ enum options_situation {
     OPTIONS_CRASH,     // the firewall ends without being told to
     OPTIONS_MALFORMED, // the packet's headers are invalid
     OPTIONS_TRUNCATED, // bytes that a rule reads are missing
+    OPTIONS_UNKNOWN,   // a name that a rule reads can't be read
     OPTIONS_SITUATION_COUNT
 };
 
@@ -90,6 +91,10 @@ enum arguments_option {
     OPTION_DEFAULT,
     OPTION_MALFORMED,
     OPTION_CONNTRACK,
+    OPTION_UNDECIDED,
+    OPTION_CONNECTIONS,
+    OPTION_HELLO_MEMORY,
+    OPTION_HELLO_TIMEOUT,
     OPTION_FAIL,
     OPTION_DEADLINE,
     OPTION_STATS,

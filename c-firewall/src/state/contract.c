@@ -78,6 +78,14 @@ static void put_truncated(FILE *out, const struct options *options) {
             options->policy ? " or undecidable" : "");
 }
 
+static void put_unknown(FILE *out, const struct options *options) {
+    if (options->policy)
+        fprintf(out, "%s at the first rule that reads it",
+                accepted_or_dropped(options, OPTIONS_UNKNOWN));
+    else
+        fputs("never: there is no policy", out);
+}
+
 static void put_really(FILE *out, enum options_situation situation, const struct options *options,
                        const struct queue_rules *queue_rules, const struct contract_facts *facts) {
     switch (situation) {
@@ -93,8 +101,11 @@ static void put_really(FILE *out, enum options_situation situation, const struct
     case OPTIONS_MALFORMED:
         put_malformed(out, options);
         break;
-    default:
+    case OPTIONS_TRUNCATED:
         put_truncated(out, options);
+        break;
+    default:
+        put_unknown(out, options);
         break;
     }
 }

@@ -46,7 +46,9 @@ void evaluate_init(struct evaluation *evaluation, const struct options *options,
         .decide = {.default_verdict = options->default_verdict,
                    .malformed_open = options->fail_open[OPTIONS_MALFORMED],
                    .truncated_open = options->fail_open[OPTIONS_TRUNCATED],
-                   .malformed_by_policy = options->malformed_by_policy},
+                   .malformed_by_policy = options->malformed_by_policy,
+                   .undecided_verdict = options->undecided_verdict,
+                   .unknown_open = options->fail_open[OPTIONS_UNKNOWN]},
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
 }

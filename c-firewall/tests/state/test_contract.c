@@ -38,6 +38,7 @@ static void closed_drops_and_counts(void **state) {
     assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "dropped, counted by reason, as far as the first 128 bytes show");
     assert_row(&options, &queue_rules, &facts, OPTIONS_TRUNCATED, "dropped, counted as truncated");
+    assert_row(&options, &queue_rules, &facts, OPTIONS_UNKNOWN, "never: there is no policy");
 }
 
 static void open_accepts(void **state) {
@@ -59,6 +60,8 @@ static void open_accepts(void **state) {
                "accepted, counted by reason, as far as the first 128 bytes show");
     assert_row(&options, &queue_rules, &facts, OPTIONS_TRUNCATED,
                "accepted, counted as truncated or undecidable");
+    assert_row(&options, &queue_rules, &facts, OPTIONS_UNKNOWN,
+               "accepted at the first rule that reads it");
     options.malformed_by_policy = true;
     assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "the policy decides: --malformed policy");
@@ -125,7 +128,8 @@ static void it_is_a_table_and_an_array(void **state) {
                               "  stall      open    so\n"
                               "  crash      closed  so\n"
                               "  malformed  closed  so\n"
-                              "  truncated  closed  so\n");
+                              "  truncated  closed  so\n"
+                              "  unknown    closed  so\n");
     free(text);
     array = contract_array(&contract);
     assert_int_equal(json_array_size(array), OPTIONS_SITUATION_COUNT);

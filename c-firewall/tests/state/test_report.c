@@ -38,14 +38,16 @@ static struct contract make_contract(void) {
     "  stall      open    it drops\n"                                                              \
     "  crash      closed  it drops\n"                                                              \
     "  malformed  open    it drops\n"                                                              \
-    "  truncated  closed  it drops\n"
+    "  truncated  closed  it drops\n"                                                              \
+    "  unknown    open    it drops\n"
 
 #define CONTRACT_JSON                                                                              \
     ",\"contract\":[{\"situation\":\"overload\",\"mode\":\"closed\",\"really\":\"it drops\"},"     \
     "{\"situation\":\"stall\",\"mode\":\"open\",\"really\":\"it drops\"},"                         \
     "{\"situation\":\"crash\",\"mode\":\"closed\",\"really\":\"it drops\"},"                       \
     "{\"situation\":\"malformed\",\"mode\":\"open\",\"really\":\"it drops\"},"                     \
-    "{\"situation\":\"truncated\",\"mode\":\"closed\",\"really\":\"it drops\"}]"
+    "{\"situation\":\"truncated\",\"mode\":\"closed\",\"really\":\"it drops\"},"                   \
+    "{\"situation\":\"unknown\",\"mode\":\"open\",\"really\":\"it drops\"}]"
 
 static struct ledger make_ledger(uint16_t number, uint64_t received) {
     return (struct ledger){

@@ -150,6 +150,8 @@ impl Engine {
                 malformed_open: open(OptionsSituation::Malformed),
                 truncated_open: open(OptionsSituation::Truncated),
                 malformed_by_policy: options.malformed_by_policy,
+                undecided_verdict: options.undecided_verdict,
+                unknown_open: open(OptionsSituation::Unknown),
             },
             copied: options.copy_bytes as usize,
             has_limits,
@@ -183,6 +185,7 @@ impl Engine {
             }
             DecideBy::Default => "default".to_owned(),
             DecideBy::Fail => "fail".to_owned(),
+            DecideBy::Undecided => "undecided".to_owned(),
         }
     }
 
@@ -209,6 +212,9 @@ impl Engine {
             gid: facts.gid,
             ct_state: facts.ct_state,
             ct_mark: facts.ct_mark,
+            names: None,
+            host_number: 0,
+            alpn_bits: 0,
             now_ns: self.now_ns,
         };
         let policy = DecidePolicy {

@@ -162,6 +162,9 @@ pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideI
         gid: None,
         ct_state: Some(8),
         ct_mark: None,
+        names: None,
+        host_number: 0,
+        alpn_bits: 0,
         now_ns: 0,
     };
     packets.iter().map(input).collect()
@@ -174,6 +177,8 @@ pub fn decide_all(subject: &Subject, inputs: &[DecideInput]) -> u32 {
         malformed_open: false,
         truncated_open: false,
         malformed_by_policy: false,
+        undecided_verdict: Verdict::Accept,
+        unknown_open: false,
     };
     let policy = DecidePolicy {
         compiled: &subject.compiled,

@@ -82,6 +82,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
         mark: input.mark,
         reject: None,
         undecidable: false,
+        undecided: false,
+        read_names: false,
         log_count: 0,
         logs: [0; LOGS_MAX],
     }

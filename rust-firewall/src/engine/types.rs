@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What deciding takes and gives: a packet, an outcome, a step of a walk.
 
+use crate::names::Names;
 use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX};
@@ -28,6 +29,10 @@ pub struct DecideSettings {
     pub truncated_open: bool,
     /// --malformed policy.
     pub malformed_by_policy: bool,
+    /// --undecided: `Accept` or `Drop`.
+    pub undecided_verdict: Verdict,
+    /// --fail unknown=open.
+    pub unknown_open: bool,
 }
 
 /// A packet and what the kernel tells of it.
@@ -59,6 +64,11 @@ pub struct DecideInput<'a> {
     /// As a value of `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
+    /// What its client has shown; none = the packet has no names.
+    pub names: Option<&'a Names>,
+    /// Of names' host among the policy's, and of the protocols it offers, as `hostnames::resolve` gives them.
+    pub host_number: u32,
+    pub alpn_bits: u32,
     /// The time, by a clock that doesn't go back.
     pub now_ns: u64,
 }
@@ -77,6 +87,8 @@ pub enum DecideBy {
     Default,
     /// The --fail mode.
     Fail,
+    /// --undecided: a rule reads what the client has not shown yet.
+    Undecided,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +109,10 @@ pub struct DecideOutcome {
     pub reject: Option<Reject>,
     /// By --fail: the bytes that a rule reads were not copied.
     pub undecidable: bool,
+    /// By --undecided or --fail: a rule reads a name that is not known yet, or can't be read.
+    pub undecided: bool,
+    /// A rule looked at a name that is known, or at that there is none.
+    pub read_names: bool,
     /// Log statements passed.
     pub log_count: u32,
     /// The first of them, for `compile::log_at`.

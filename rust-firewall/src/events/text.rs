@@ -83,6 +83,7 @@ fn by(text: &EventText) -> (&'static str, RulePlace) {
         DecideBy::Policy => "policy",
         DecideBy::Default => "default",
         DecideBy::Fail => "fail",
+        DecideBy::Undecided => "undecided",
     };
     let place = match (outcome.by, text.policy) {
         (DecideBy::Rule, Some((policy, compiled))) => {

@@ -108,6 +108,9 @@ fn input_of<'a>(
         gid: values.gid,
         ct_state: values.ct_state,
         ct_mark: values.ct_mark,
+        names: None,
+        host_number: 0,
+        alpn_bits: 0,
         now_ns: explain.now_ns,
     }
 }
@@ -115,14 +118,29 @@ fn input_of<'a>(
 /// Whether both engines came to the same.
 fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
     let (daemon, linear) = (&explain.daemon.compiled, &explain.linear.compiled);
-    let same = (a.verdict, a.by, a.mark_set, a.mark, a.undecidable, a.reject)
-        == (b.verdict, b.by, b.mark_set, b.mark, b.undecidable, b.reject);
+    let same = (
+        a.verdict,
+        a.by,
+        a.mark_set,
+        a.mark,
+        a.undecidable,
+        a.undecided,
+        a.reject,
+    ) == (
+        b.verdict,
+        b.by,
+        b.mark_set,
+        b.mark,
+        b.undecidable,
+        b.undecided,
+        b.reject,
+    );
     same && match a.by {
         DecideBy::Rule => compile::rule_at(daemon, a.rule) == compile::rule_at(linear, b.rule),
         DecideBy::Policy => {
             compile::chain_at(daemon, a.chain) == compile::chain_at(linear, b.chain)
         }
-        DecideBy::Default | DecideBy::Fail => true,
+        DecideBy::Default | DecideBy::Fail | DecideBy::Undecided => true,
     }
 }
 
@@ -184,6 +202,8 @@ fn decide_both<'a>(
         malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
         truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
         malformed_by_policy: options.malformed_by_policy,
+        undecided_verdict: options.undecided_verdict,
+        unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
     };
     let (mut whole, mut parsed) = (Packet::default(), Packet::default());
     packet::parse(packet.bytes, packet.original, &mut whole);

@@ -73,13 +73,15 @@ fn put_trace(out: &mut String, explain: &Explain) {
 
 fn fail(explain: &Explain, explained: &Explained) -> String {
     let outcome = &explained.outcome;
-    let cause = match outcome.undecidable {
-        true => "the bytes that the policy reads were not copied".to_owned(),
-        false => format!("malformed ({})", packet::status_name(explained.status)),
-    };
-    let situation = match outcome.undecidable {
-        true => OptionsSituation::Truncated,
-        false => OptionsSituation::Malformed,
+    let (situation, cause) = if outcome.undecidable {
+        let cause = "the bytes that the policy reads were not copied".to_owned();
+        (OptionsSituation::Truncated, cause)
+    } else if outcome.undecided {
+        let cause = "the name that the policy reads can't be read".to_owned();
+        (OptionsSituation::Unknown, cause)
+    } else {
+        let cause = format!("malformed ({})", packet::status_name(explained.status));
+        (OptionsSituation::Malformed, cause)
     };
     let mode = options::daemon::mode_name(explain.options.fail_open[situation as usize]);
     format!("{}: {cause}, --fail {mode}", verdict::name(outcome.verdict))
@@ -99,6 +101,7 @@ fn by(explain: &Explain, explained: &Explained) -> String {
             format!(" by the policy of chain {chain}")
         }
         DecideBy::Default => " by --default".to_owned(),
+        DecideBy::Undecided => " by --undecided".to_owned(),
         DecideBy::Fail => String::new(),
     }
 }

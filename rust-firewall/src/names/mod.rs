@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Names: what a client's first bytes say of the host it wants.
 
+pub mod blank;
+pub mod client;
+pub mod cursor;
+pub mod dns;
+pub mod hello;
+pub mod host;
+pub mod http;
+pub mod quic;
+pub mod record;
 pub mod types;
 
 pub use types::*;

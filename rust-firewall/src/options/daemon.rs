@@ -44,18 +44,42 @@ fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
     Some((situation, named(parts.next()?, &MODE_NAMES)?))
 }
 
-/// The values of --default and --malformed, which `explain` takes too.
-pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
-    use ArgumentsOption as A;
-    let mut drops = o.default_verdict == Verdict::Drop;
-    values::choice(values, A::Default, &DEFAULT_NAMES, &mut drops)?;
-    o.default_verdict = if drops {
+/// Takes a verdict: accept or drop.
+fn take_verdict(
+    values: &Arguments,
+    option: ArgumentsOption,
+    verdict: &mut Verdict,
+) -> Result<(), Failure> {
+    let mut drops = *verdict == Verdict::Drop;
+    values::choice(values, option, &DEFAULT_NAMES, &mut drops)?;
+    *verdict = if drops {
         Verdict::Drop
     } else {
         Verdict::Accept
     };
+    Ok(())
+}
+
+/// The values of --default and --malformed, which `explain` takes too.
+pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    use ArgumentsOption as A;
+    take_verdict(values, A::Default, &mut o.default_verdict)?;
     let malformed = &mut o.malformed_by_policy;
     values::choice(values, A::Malformed, &MALFORMED_NAMES, malformed)
+}
+
+/// The values of --undecided, which `explain` takes too.
+pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    take_verdict(values, ArgumentsOption::Undecided, &mut o.undecided_verdict)
+}
+
+/// The values of --undecided to --hello-timeout.
+pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    use ArgumentsOption as A;
+    undecided(values, o)?;
+    values::number(values, A::Connections, &mut o.connections)?;
+    values::number(values, A::HelloMemory, &mut o.hello_memory)?;
+    values::number(values, A::HelloTimeout, &mut o.hello_timeout_s)
 }
 
 /// --fail.

@@ -89,6 +89,7 @@ fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
 pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     daemon::decision(values, o)?;
+    daemon::undecided(values, o)?;
     daemon::fail(values, o)?;
     o.json = arguments::value(values, A::Json).is_some();
     let explain = &mut o.explain;

@@ -102,6 +102,10 @@ fn profile_options(profile: OptionsProfile) -> Options {
         default_verdict: VERDICTS[place(A::Default)].0,
         malformed_by_policy: MALFORMED_NAMES[place(A::Malformed)].0,
         conntrack: CONNTRACK_NAMES[place(A::Conntrack)].0,
+        undecided_verdict: VERDICTS[place(A::Undecided)].0,
+        connections: number(A::Connections),
+        hello_memory: number(A::HelloMemory),
+        hello_timeout_s: number(A::HelloTimeout),
         fail_open: [false; SITUATION_COUNT],
         deadline_ms: number(A::Deadline),
         stats_s: number(A::Stats),
@@ -168,7 +172,14 @@ fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.policy.is_some() {
         return Ok(());
     }
-    for option in [ArgumentsOption::Malformed, ArgumentsOption::Conntrack] {
+    for option in [
+        ArgumentsOption::Malformed,
+        ArgumentsOption::Conntrack,
+        ArgumentsOption::Undecided,
+        ArgumentsOption::Connections,
+        ArgumentsOption::HelloMemory,
+        ArgumentsOption::HelloTimeout,
+    ] {
         if arguments::value(values, option).is_some() {
             return Err(values::fail_without(option, "a policy", "--policy"));
         }
@@ -195,6 +206,7 @@ fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     o.policy = path.transpose()?;
     daemon::decision(values, o)?;
     values::choice(values, A::Conntrack, &CONNTRACK_NAMES, &mut o.conntrack)?;
+    daemon::names(values, o)?;
     daemon::fail(values, o)?;
     daemon::values(values, o)?;
     if o.profile == OptionsProfile::Paper {

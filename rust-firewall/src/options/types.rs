@@ -52,6 +52,13 @@ pub struct Options {
     pub default_verdict: Verdict,
     pub malformed_by_policy: bool,
     pub conntrack: OptionsConntrack,
+    /// `Accept` or `Drop`.
+    pub undecided_verdict: Verdict,
+    /// That a worker follows.
+    pub connections: u32,
+    /// Bytes, of a worker.
+    pub hello_memory: u32,
+    pub hello_timeout_s: u32,
     /// By `OptionsSituation`.
     pub fail_open: [bool; SITUATION_COUNT],
     /// 0 = none.

@@ -101,9 +101,11 @@ pub enum OptionsSituation {
     Malformed,
     /// Bytes that a rule reads are missing.
     Truncated,
+    /// A name that a rule reads can't be read.
+    Unknown,
 }
 
-pub const SITUATION_COUNT: usize = 5;
+pub const SITUATION_COUNT: usize = 6;
 
 /// All of them in order, with their names as on the command line.
 pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
@@ -112,6 +114,7 @@ pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
     (OptionsSituation::Crash, "crash"),
     (OptionsSituation::Malformed, "malformed"),
     (OptionsSituation::Truncated, "truncated"),
+    (OptionsSituation::Unknown, "unknown"),
 ];
 
 /// Where ct state comes from.
@@ -189,6 +192,10 @@ pub enum ArgumentsOption {
     Default,
     Malformed,
     Conntrack,
+    Undecided,
+    Connections,
+    HelloMemory,
+    HelloTimeout,
     Fail,
     Deadline,
     Stats,
@@ -316,8 +323,28 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
         min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
     OptionFacts {
+        name: "undecided", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,
+        expected: "accept or drop",
+        min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
+    },
+    OptionFacts {
+        name: "connections", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
+        expected: "a whole number from 16 to 16777216",
+        min: 16, max: 16777216, zero: false, bytes: 0, defaults: [65536, 65536],
+    },
+    OptionFacts {
+        name: "hello-memory", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
+        expected: "a whole number from 16384 to 4294967295",
+        min: 16384, max: 4294967295, zero: false, bytes: 0, defaults: [33554432, 33554432],
+    },
+    OptionFacts {
+        name: "hello-timeout", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
+        expected: "a whole number from 1 to 3600",
+        min: 1, max: 3600, zero: false, bytes: 0, defaults: [10, 10],
+    },
+    OptionFacts {
         name: "fail", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,
-        expected: "open or closed, or a list like overload=open,crash=closed of overload, stall, crash, malformed and truncated",
+        expected: "open or closed, or a list like overload=open,crash=closed of overload, stall, crash, malformed, truncated and unknown",
         min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
     OptionFacts {

@@ -112,6 +112,16 @@ fn truncated(options: &Options) -> String {
     format!("{happens}, counted as truncated{policy}")
 }
 
+fn unknown(options: &Options) -> String {
+    match options.policy {
+        Some(_) => {
+            let happens = accepted_or_dropped(options, OptionsSituation::Unknown);
+            format!("{happens} at the first rule that reads it")
+        }
+        None => "never: there is no policy".to_owned(),
+    }
+}
+
 fn really(
     situation: OptionsSituation,
     options: &Options,
@@ -124,6 +134,7 @@ fn really(
         OptionsSituation::Crash => crash(options, queue_rules, facts),
         OptionsSituation::Malformed => malformed(options),
         OptionsSituation::Truncated => truncated(options),
+        OptionsSituation::Unknown => unknown(options),
     }
 }
 

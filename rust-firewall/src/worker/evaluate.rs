@@ -77,6 +77,8 @@ pub fn init(
             malformed_open: options.fail_open[OptionsSituation::Malformed as usize],
             truncated_open: options.fail_open[OptionsSituation::Truncated as usize],
             malformed_by_policy: options.malformed_by_policy,
+            undecided_verdict: options.undecided_verdict,
+            unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
         },
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
@@ -136,6 +138,9 @@ fn input_of<'a>(
         gid: known(packet.gid),
         ct_state: None,
         ct_mark: packet.has_ct_mark.then_some(packet.ct_mark),
+        names: None,
+        host_number: 0,
+        alpn_bits: 0,
         now_ns,
     };
     if evaluation.ct_state_by_mark {

@@ -41,6 +41,7 @@ fn as_a_table(twin: Twin) -> anyhow::Result<()> {
         "  crash      closed  what waits is dropped, then the rules decide, of which there is none for this queue yet",
         "  malformed  closed  dropped, counted by reason, as far as the first 128 bytes show",
         "  truncated  open    accepted, counted as truncated",
+        "  unknown    closed  never: there is no policy",
     ];
     ensure!(firewall.contract == expected, "{:#?}", firewall.contract);
     ensure!(
@@ -157,6 +158,7 @@ fn by_policy(twin: Twin) -> anyhow::Result<()> {
         ),
         ("malformed", "the policy decides: --malformed policy"),
         ("truncated", "accepted, counted as truncated or undecidable"),
+        ("unknown", "accepted at the first rule that reads it"),
     ] {
         check_contract(&firewall, situation, ["open", really])?;
     }

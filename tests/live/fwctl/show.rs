@@ -54,7 +54,14 @@ fn status(twin: Twin) -> anyhow::Result<()> {
     check_has(text, "generation 1, loaded ")?;
     check_has(text, ": 1 chain, 2 rules; reads ")?;
     check_has(text, "  ledger     reconciled, lost 0 in the queues\n")?;
-    for situation in ["overload", "stall", "crash", "malformed", "truncated"] {
+    for situation in [
+        "overload",
+        "stall",
+        "crash",
+        "malformed",
+        "truncated",
+        "unknown",
+    ] {
         check_has(text, &format!(" {situation:<9}  closed  "))?;
     }
     Ok(())

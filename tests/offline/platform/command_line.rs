@@ -55,7 +55,7 @@ macro_rules! fail_expects {
             "--fail \"",
             $value,
             "\": expected open or closed, or a list like overload=open,crash=closed of overload, stall, crash, \
-             malformed and truncated"
+             malformed, truncated and unknown"
         )
     };
 }
@@ -383,7 +383,6 @@ fn help_is_the_text_of_cli() -> anyhow::Result<()> {
         for line in [
             "--help",
             "-h",
-            "--he",
             "--pin|--help|--foo",
             "--queue|abc|-h",
             "-hV",

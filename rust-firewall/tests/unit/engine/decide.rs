@@ -30,6 +30,8 @@ fn settings(default_verdict: Verdict, open: bool) -> DecideSettings {
         malformed_open: open,
         truncated_open: open,
         malformed_by_policy: false,
+        undecided_verdict: Verdict::Accept,
+        unknown_open: false,
     }
 }
 
@@ -81,6 +83,7 @@ fn describe(engine: &Engine, outcome: &DecideOutcome) -> String {
         DecideBy::Policy => "policy".to_owned(),
         DecideBy::Default => "default".to_owned(),
         DecideBy::Fail => "fail".to_owned(),
+        DecideBy::Undecided => "undecided".to_owned(),
     };
     let mark = match outcome.mark_set {
         true => format!(" mark {}", outcome.mark),

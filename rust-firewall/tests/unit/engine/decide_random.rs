@@ -22,6 +22,8 @@ const SETTINGS: DecideSettings = DecideSettings {
     malformed_open: false,
     truncated_open: false,
     malformed_by_policy: true,
+    undecided_verdict: Verdict::Accept,
+    unknown_open: false,
 };
 
 /// Counts what it is told.

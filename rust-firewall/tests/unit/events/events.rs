@@ -84,6 +84,8 @@ impl Made {
             mark: 0,
             reject: None,
             undecidable: false,
+            undecided: false,
+            read_names: false,
             log_count,
             logs: [0; LOGS_MAX],
         };
@@ -241,6 +243,8 @@ fn clients_get_what_they_asked_for() {
         mark: 0,
         reject: None,
         undecidable: false,
+        undecided: false,
+        read_names: false,
         log_count: 0,
         logs: [0; LOGS_MAX],
     };

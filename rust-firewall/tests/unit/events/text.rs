@@ -119,6 +119,9 @@ fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &With) -> De
         gid: with.gid,
         ct_state: with.ct_state,
         ct_mark: with.ct_mark,
+        names: None,
+        host_number: 0,
+        alpn_bits: 0,
         now_ns: 0,
     }
 }
@@ -144,6 +147,8 @@ fn check(block: &Block, policy: &Policy, compiled: &Compiled) {
         malformed_open: false,
         truncated_open: false,
         malformed_by_policy: false,
+        undecided_verdict: Verdict::Accept,
+        unknown_open: false,
     };
     let (flow, counters) = (flow::make(compiled), flow::counters_make(compiled));
     let asked = DecidePolicy {

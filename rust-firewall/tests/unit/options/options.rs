@@ -14,7 +14,7 @@ use rust_firewall::packet::verdict::Verdict;
 use rust_firewall::queue::QueueKind;
 
 const FAIL: &str = "open or closed, or a list like overload=open,crash=closed of overload, stall, \
-                    crash, malformed and truncated";
+                    crash, malformed, truncated and unknown";
 
 fn parse_words(words: &[&str]) -> Result<OptionsAction, String> {
     let arguments: Vec<OsString> = ["rust-firewall"]
@@ -58,6 +58,10 @@ fn fast() -> Options {
         default_verdict: Verdict::Accept,
         malformed_by_policy: false,
         conntrack: OptionsConntrack::Auto,
+        undecided_verdict: Verdict::Accept,
+        connections: 65536,
+        hello_memory: 33554432,
+        hello_timeout_s: 10,
         fail_open: [false; SITUATION_COUNT],
         deadline_ms: 1000,
         stats_s: 0,
@@ -120,7 +124,8 @@ fn every_option_is_taken() {
     let words = "--queue 3:258 --pin --backend mnl --copy-bytes 0 --batch 1024 \
                  --receive-buffer 1073741823 --queue-length 4294967295 --gso off --spin 1000 \
                  --coalesce 0 --policy web.nft --default drop --malformed policy \
-                 --conntrack mark --fail open --deadline 60000 --stats 86400 --json \
+                 --conntrack mark --undecided drop --connections 16777216 \
+                 --hello-memory 4294967295 --hello-timeout 3600 --fail open --deadline 60000 --stats 86400 --json \
                  --metrics [::1]:9630 --events unix:/run/e --events-rate 1000000 \
                  --log-level debug --control /run/c --control-mode 0777 \
                  --control-owner root:adm --take-over /run/old --user twinwall --sandbox off";
@@ -143,6 +148,10 @@ fn every_option_is_taken() {
         default_verdict: Verdict::Drop,
         malformed_by_policy: true,
         conntrack: OptionsConntrack::Mark,
+        undecided_verdict: Verdict::Drop,
+        connections: 16777216,
+        hello_memory: 4294967295,
+        hello_timeout_s: 3600,
         fail_open: [true; SITUATION_COUNT],
         deadline_ms: 60000,
         stats_s: 86400,
@@ -208,7 +217,7 @@ fn values_of_a_daemon_at_their_limits() {
 #[test]
 fn modes_are_for_all_or_by_situation() {
     let some = good(&["--fail", "stall=open,malformed=open,crash=closed"]).fail_open;
-    assert_eq!(some, [false, true, false, true, false]);
+    assert_eq!(some, [false, true, false, true, false, false]);
     assert!(some[OptionsSituation::Stall as usize] && some[OptionsSituation::Malformed as usize]);
     let told = |modes: &str| fail_text(&good(&["--fail", modes]));
     assert_eq!(fail_text(&good(&[])), "closed");
@@ -217,7 +226,7 @@ fn modes_are_for_all_or_by_situation() {
     assert_eq!(told("truncated=closed"), "closed");
     assert_eq!(told("stall=open,overload=open"), "overload=open,stall=open");
     assert_eq!(
-        told("overload=open,stall=open,crash=open,malformed=open,truncated=open"),
+        told("overload=open,stall=open,crash=open,malformed=open,truncated=open,unknown=open"),
         "open"
     );
     assert_eq!(
@@ -255,7 +264,7 @@ fn prefixes_and_equal_signs_are_understood_and_the_last_value_wins() {
 
 #[test]
 fn help_and_version_act_where_they_are_met() {
-    for word in ["--help", "-h", "--he", "-hx", "-hV"] {
+    for word in ["--help", "-h", "-hx", "-hV"] {
         assert_eq!(parse_words(&[word]), Ok(OptionsAction::Help), "{word}");
     }
     for word in ["--version", "-V", "--v", "-Vh"] {

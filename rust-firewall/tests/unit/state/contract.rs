@@ -65,6 +65,7 @@ fn closed_drops_and_counts() {
         "dropped, counted by reason, as far as the first 128 bytes show"
     );
     assert_eq!(really(S::Truncated), "dropped, counted as truncated");
+    assert_eq!(really(S::Unknown), "never: there is no policy");
 }
 
 #[test]
@@ -92,6 +93,10 @@ fn open_accepts() {
     assert_eq!(
         really(&options, S::Truncated),
         "accepted, counted as truncated or undecidable"
+    );
+    assert_eq!(
+        really(&options, S::Unknown),
+        "accepted at the first rule that reads it"
     );
     options.malformed_by_policy = true;
     assert_eq!(

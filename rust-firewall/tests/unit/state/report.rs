@@ -24,7 +24,14 @@ fn contract() -> Contract {
         mode: ["closed", "open"][index % 2],
         really: "it drops".to_owned(),
     };
-    let situations = ["overload", "stall", "crash", "malformed", "truncated"];
+    let situations = [
+        "overload",
+        "stall",
+        "crash",
+        "malformed",
+        "truncated",
+        "unknown",
+    ];
     Contract {
         rows: situations.into_iter().enumerate().map(row).collect(),
     }
@@ -35,6 +42,7 @@ const CONTRACT_TEXT: &str = "  overload   closed  it drops
   crash      closed  it drops
   malformed  open    it drops
   truncated  closed  it drops
+  unknown    open    it drops
 ";
 
 const CONTRACT_JSON: &str = "\
@@ -42,7 +50,8 @@ const CONTRACT_JSON: &str = "\
     {\"situation\":\"stall\",\"mode\":\"open\",\"really\":\"it drops\"},\
     {\"situation\":\"crash\",\"mode\":\"closed\",\"really\":\"it drops\"},\
     {\"situation\":\"malformed\",\"mode\":\"open\",\"really\":\"it drops\"},\
-    {\"situation\":\"truncated\",\"mode\":\"closed\",\"really\":\"it drops\"}]";
+    {\"situation\":\"truncated\",\"mode\":\"closed\",\"really\":\"it drops\"},\
+    {\"situation\":\"unknown\",\"mode\":\"open\",\"really\":\"it drops\"}]";
 
 fn quiet() -> Ledger {
     Ledger {

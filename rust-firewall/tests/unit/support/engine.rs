@@ -111,6 +111,9 @@ pub fn input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a
         gid: None,
         ct_state: None,
         ct_mark: None,
+        names: None,
+        host_number: 0,
+        alpn_bits: 0,
         now_ns: 0,
     }
 }

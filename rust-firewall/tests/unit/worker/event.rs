@@ -56,6 +56,8 @@ fn outcome(verdict: Verdict) -> DecideOutcome {
         mark: 0,
         reject: None,
         undecidable: false,
+        undecided: false,
+        read_names: false,
         log_count: 0,
         logs: [0; LOGS_MAX],
     }

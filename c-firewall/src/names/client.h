@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a client of TCP speaks, and the names in it.
+#ifndef NAMES_CLIENT_H
+#define NAMES_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "names/hello.h"
+#include "names/types.h"
+
+/// Reads a client's first bytes, be they TLS, HTTP or something else.
+/// - bytes: in order from the stream's first, as far as they came.
+/// - whole: no more will be kept, so what is not readable yet never will be.
+/// - scratch: where a ClientHello of several records is put together.
+/// - names: always filled in whole. Fields are empty unless it is NAMES_KNOWN.
+/// - Returns names->state: NAMES_UNDECIDED while it can be either or bytes are missing
+///   (NAMES_UNREADABLE with whole); NAMES_KNOWN with the protocol NAMES_OTHER if it is neither.
+enum names_state names_client_read(const uint8_t *bytes, uint32_t length, bool whole,
+                                   uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                   struct names *names);
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// TLS records to the ClientHello in them.
+// Format: RFC 8446, section 5.1.
+#ifndef NAMES_RECORD_H
+#define NAMES_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "names/hello.h"
+#include "names/types.h"
+
+/// Whether a stream begins as TLS does: with a content type and a version 3.x.
+/// - Returns NAMES_KNOWN if it does, NAMES_UNDECIDED if more bytes are needed to tell, NAMES_NONE
+/// if
+///   it does not.
+enum names_state names_record_begins(const uint8_t *bytes, uint32_t length);
+
+/// Reads the ClientHello that a stream of TLS begins with, in however many records.
+/// - bytes: the client's first bytes in order, as far as they came.
+/// - whole: no more will be kept, so what is not readable yet never will be.
+/// - scratch: where a hello of several records is put together.
+/// - names: always filled in whole. Fields are empty unless it is NAMES_KNOWN.
+/// - Returns names->state: NAMES_UNDECIDED if bytes are missing (NAMES_UNREADABLE with whole),
+///   NAMES_UNREADABLE if a record is no handshake or is malformed, else what names_hello_read says.
+enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool whole,
+                                   uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                   struct names *names);
+
+#endif

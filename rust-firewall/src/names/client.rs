@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a client of TCP speaks, and the names in it.
+#![deny(clippy::indexing_slicing)]
+
+use crate::names::types::{Names, NamesProtocol, NamesState};
+use crate::names::{blank, hello, http, record};
+
+/// Reads a client's first bytes, be they TLS, HTTP or something else.
+/// - bytes: in order from the stream's first, as far as they came.
+/// - whole: no more will be kept, so what is not readable yet never will be.
+/// - scratch: where a ClientHello of several records is put together.
+/// - names: always filled in whole. Fields are empty unless it is Known.
+/// - Returns names.state: Undecided while it can be either or bytes are missing (Unreadable with whole); Known with the
+///   protocol Other if it is neither.
+pub fn read(
+    bytes: &[u8],
+    whole: bool,
+    scratch: &mut [u8; hello::BYTES_MAX],
+    names: &mut Names,
+) -> NamesState {
+    let tls = record::begins(bytes);
+    if tls == NamesState::Known {
+        return record::read(bytes, whole, scratch, names);
+    }
+    let http = http::begins(bytes);
+    if http == NamesState::Known {
+        return http::read(bytes, whole, names);
+    }
+    let state = match (tls, http) {
+        (NamesState::None, NamesState::None) => NamesState::Known,
+        _ => NamesState::Undecided,
+    };
+    blank::fill(state, NamesProtocol::Other, names);
+    blank::finish(state, whole, names)
+}
