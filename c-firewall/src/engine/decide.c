@@ -57,6 +57,11 @@ static void decide_by(const struct decide_settings *settings, const struct compi
         fail(settings->malformed_open, outcome);
         return;
     }
+    if (input->refused) {
+        outcome->verdict = VERDICT_DROP;
+        outcome->by = DECIDE_BY_CONNECTION;
+        return;
+    }
     if (compiled)
         bases = bases_of(compiled, input->hook, nfproto);
     if (bases.count == 0)

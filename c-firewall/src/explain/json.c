@@ -108,6 +108,9 @@ static void put_by(FILE *out, const struct explain *explain) {
     case DECIDE_BY_UNDECIDED:
         fputs("\"undecided\"", out);
         break;
+    case DECIDE_BY_CONNECTION:
+        fputs("\"connection\"", out);
+        break;
     }
 }
 

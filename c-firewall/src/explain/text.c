@@ -88,6 +88,9 @@ static void put_by(FILE *out, const struct explain *explain) {
     case DECIDE_BY_UNDECIDED:
         fputs(" by --undecided", out);
         break;
+    case DECIDE_BY_CONNECTION:
+        fputs(": its connection was refused", out);
+        break;
     case DECIDE_BY_FAIL:
         break;
     }

@@ -33,7 +33,7 @@ const char *handover_state_fd_name(enum handover_fd fd) {
 static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
     static const char *const first[] = {"received", "without_id", "netlink", "bytes"};
     static const char *const then[] = {"beyond_copy", "truncated",   "overruns",
-                                       "refused",     "undecidable", "without_ct_state",
+                                       "refused",     "undecidable", "undecided", "without_ct_state",
                                        "gaps",        "send_retries"};
     static const char *const replies[REJECT_RESULT_COUNT] = {
         [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not-due", [REJECT_FAILED] = "failed"};
@@ -54,7 +54,12 @@ static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
     if (word < sizeof then / sizeof *then)
         return then[word];
     word -= sizeof then / sizeof *then;
-    snprintf(name, NAME_BYTES, "replies-%s", replies[word]);
+    if (word < REJECT_RESULT_COUNT) {
+        snprintf(name, NAME_BYTES, "replies-%s", replies[word]);
+        return name;
+    }
+    word -= REJECT_RESULT_COUNT;
+    snprintf(name, NAME_BYTES, "connections-%s", metric_families[METRIC_CONNECTIONS].values[word]);
     return name;
 }
 

@@ -87,6 +87,7 @@ LEDGER_VALUE(bytes, stats.bytes)
 LEDGER_VALUE(beyond_copy, stats.beyond_copy)
 LEDGER_VALUE(truncated, stats.truncated)
 LEDGER_VALUE(undecidable, stats.undecidable)
+LEDGER_VALUE(undecided, stats.undecided)
 LEDGER_VALUE(without_ct_state, stats.without_ct_state)
 LEDGER_VALUE(refused, stats.refused)
 LEDGER_VALUE(overruns, stats.overruns)
@@ -114,6 +115,7 @@ static const struct queue_family queue_families[] = {
     {METRIC_BEYOND_COPY_PACKETS, beyond_copy},
     {METRIC_TRUNCATED_PACKETS, truncated},
     {METRIC_UNDECIDABLE_PACKETS, undecidable},
+    {METRIC_UNDECIDED_PACKETS, undecided},
     {METRIC_WITHOUT_CT_STATE_PACKETS, without_ct_state},
     {METRIC_REFUSED_VERDICTS, refused},
     {METRIC_OVERRUNS, overruns},
@@ -185,6 +187,17 @@ static void put_replies(FILE *out, const struct snapshot *snapshot) {
         for (int j = 0; j < REJECT_RESULT_COUNT; j++)
             put_queue_sample(out, family, &snapshot->ledgers[i], family->values[j],
                              snapshot->ledgers[i].stats.replies[j]);
+}
+
+static void put_connections(FILE *out, const struct snapshot *snapshot) {
+    const struct metric_family *family = &metric_families[METRIC_CONNECTIONS];
+
+    static_assert((int)METRIC_VALUES_MAX >= (int)NAMED_RESULT_COUNT, "all named");
+    put_family(out, family);
+    for (uint32_t i = 0; i < snapshot->ledger_count; i++)
+        for (int j = 0; j < NAMED_RESULT_COUNT; j++)
+            put_queue_sample(out, family, &snapshot->ledgers[i], family->values[j],
+                             snapshot->ledgers[i].stats.connections[j]);
 }
 
 static void put_lost(FILE *out, const struct snapshot *snapshot) {
@@ -311,6 +324,7 @@ char *metrics_text(const struct snapshot *snapshot, const uint64_t *counts,
     put_lost(out, snapshot);
     put_malformed(out, snapshot);
     put_replies(out, snapshot);
+    put_connections(out, snapshot);
     if (snapshot->policy_file)
         put_policy(out, snapshot);
     put_counts(out, counts);

@@ -12,6 +12,8 @@ const char options_help[] =
 #include "help.inc" // cli/help.txt as a string literal, made by the Makefile
     ;
 
+#define NS_PER_SECOND UINT64_C(1000000000)
+
 /// Reads the first and the last queue of "N" or "N:M".
 static bool read_queues(const char *value, uint16_t *first, uint16_t *last) {
     const char *colon = strchr(value, ':'), *end = value + strlen(value);
@@ -147,6 +149,7 @@ static int check_run(const struct values *values, struct options *options) {
         return -EINVAL;
     options->pin = values_get(values, OPTION_PIN);
     options->backend = (enum queue_kind)backend;
+    options->copy_bytes_asked = values_get(values, OPTION_COPY_BYTES);
     options->receive_buffer_asked = values_get(values, OPTION_RECEIVE_BUFFER);
     options->gso = gso;
     options->policy = values_get(values, OPTION_POLICY);
@@ -194,7 +197,7 @@ int options_parse(int argc, char **argv, struct options *options, struct failure
 
 int options_require(const struct options *options, const struct requirement *requirement,
                     struct failure *failure) {
-    if (options->copy_bytes < requirement->copy_bytes) {
+    if (options->copy_bytes_asked && options->copy_bytes < requirement->copy_bytes) {
         failure_set(failure, LOG_EXIT_USAGE,
                     "the policy reads %u bytes of a packet where --copy-bytes gives it %u: "
                     "ask for %u or leave --copy-bytes out",
@@ -208,6 +211,11 @@ int options_require(const struct options *options, const struct requirement *req
         return -EINVAL;
     }
     return 0;
+}
+
+void options_provide(struct options *options, const struct requirement *requirement) {
+    if (!options->copy_bytes_asked && options->copy_bytes < requirement->copy_bytes)
+        options->copy_bytes = requirement->copy_bytes;
 }
 
 struct queue_settings options_queue(const struct options *options,
@@ -231,5 +239,14 @@ struct queue_settings options_queue(const struct options *options,
         .fail_open = options->fail_open[OPTIONS_OVERLOAD],
         .uid_gid = requirement && requirement->uid_gid,
         .conntrack = conntrack,
+        .names = requirement && requirement->names,
+    };
+}
+
+struct connection_settings options_connections(const struct options *options) {
+    return (struct connection_settings){
+        .connections = options->connections,
+        .hello_bytes = options->hello_memory,
+        .hello_timeout_ns = options->hello_timeout_s * NS_PER_SECOND,
     };
 }

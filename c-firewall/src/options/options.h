@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "connection/types.h"
 #include "engine/compile.h"
 #include "options/types.h"
 #include "queue/queue.h"
@@ -46,9 +47,15 @@ int options_parse(int argc, char **argv, struct options *options, struct failure
 int options_require(const struct options *options, const struct requirement *requirement,
                     struct failure *failure);
 
+/// Has as many bytes of a packet copied as a policy reads, unless the command line says how many.
+void options_provide(struct options *options, const struct requirement *requirement);
+
 /// Makes the settings of one of the queues.
 /// - requirement: of the policy; NULL without one.
 struct queue_settings options_queue(const struct options *options,
                                     const struct requirement *requirement, uint16_t number);
+
+/// How the connections of one of the queues are followed.
+struct connection_settings options_connections(const struct options *options);
 
 #endif

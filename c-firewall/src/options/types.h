@@ -39,6 +39,7 @@ struct options {
     uint32_t batch;
     uint32_t receive_buffer;   // bytes
     bool receive_buffer_asked; // on the command line, so a smaller one is a failure
+    bool copy_bytes_asked;     // likewise, so a policy that reads more is a failure
     uint32_t queue_length;
     bool gso;
     uint32_t spin_us; // without meaning in the profile paper

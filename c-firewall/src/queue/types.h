@@ -37,6 +37,7 @@ struct queue_settings {
     bool fail_open;               // NFQA_CFG_F_FAIL_OPEN
     bool uid_gid;                 // NFQA_CFG_F_UID_GID
     bool conntrack;               // NFQA_CFG_F_CONNTRACK, or the queue is not opened
+    bool names;                   // its packets are followed for the names that clients show
 };
 
 /// A packet as the kernel tells of it. payload is borrowed from the arena until the next

@@ -30,6 +30,9 @@ static int check(const struct state *state, const struct requirement *requiremen
              !queue->conntrack)
         failure_set(failure, LOG_EXIT_USAGE,
                     "the policy uses ct state or ct mark, which the queues do not give: " CURE);
+    else if (requirement->names && !queue->names)
+        failure_set(failure, LOG_EXIT_USAGE,
+                    "the policy reads names, for which the queues make no room: " CURE);
     else if (requirement->reject && state->reject.raw4 < 0)
         failure_set(failure, LOG_EXIT_CAPABILITY,
                     "the policy rejects, for which CAP_NET_RAW was missing at the start: add "

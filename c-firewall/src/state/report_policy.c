@@ -75,9 +75,9 @@ static void print_rules(FILE *out, const struct tally *tally) {
 void report_policy_print_ledger(FILE *out, const struct options *options, const struct stats *stats,
                                 const struct tally *tally) {
     fprintf(out,
-            "policy %s: undecidable %" PRIu64 ", without ct state %" PRIu64
+            "policy %s: undecidable %" PRIu64 ", undecided %" PRIu64 ", without ct state %" PRIu64
             "; replies: sent %" PRIu64 ", not due %" PRIu64 ", failed %" PRIu64 "\n",
-            options->policy, stats->undecidable, stats->without_ct_state,
+            options->policy, stats->undecidable, stats->undecided, stats->without_ct_state,
             stats->replies[REJECT_SENT], stats->replies[REJECT_NOT_DUE],
             stats->replies[REJECT_FAILED]);
     print_rules(out, tally);
@@ -92,6 +92,7 @@ json_t *report_policy_requirement_object(const struct requirement *requirement) 
     object_put_bool(object, "conntrack_state", requirement->conntrack_state);
     object_put_bool(object, "conntrack_mark", requirement->conntrack_mark);
     object_put_bool(object, "interface_names", requirement->interface_names);
+    object_put_bool(object, "names", requirement->names);
     object_put_bool(object, "reject", requirement->reject);
     return object;
 }
@@ -159,6 +160,7 @@ json_t *report_policy_ledger_object(const struct options *options, const struct 
     object_put_number(replies, "failed", stats->replies[REJECT_FAILED]);
     object_put_string(object, "file", options->policy);
     object_put_number(object, "undecidable", stats->undecidable);
+    object_put_number(object, "undecided", stats->undecided);
     object_put_number(object, "without_ct_state", stats->without_ct_state);
     object_put(object, "replies", replies);
     object_put(object, "counters", counters_array(tally));

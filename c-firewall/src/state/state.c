@@ -34,6 +34,8 @@ int state_load(struct state *state, struct options *options, struct failure *fai
     };
     if (state->loaded) {
         result = load(state->loaded, options, failure);
+        if (result == 0 && options->policy)
+            options_provide(options, load_requirement(state->loaded));
     } else {
         result = -ENOMEM;
         failure_set_start(failure, "calloc", ENOMEM);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "worker/evaluate.h"
 
+#include <errno.h>
 #include <linux/if_ether.h>
 #include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nfnetlink_queue.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "connection/follow.h"
 #include "engine/fields.h"
 
 enum {
@@ -36,9 +40,27 @@ void evaluate_source_free(struct evaluation_source *source) {
     free(source);
 }
 
-void evaluate_init(struct evaluation *evaluation, const struct options *options,
-                   struct evaluation_source *source, const struct reject *reject,
-                   struct event_ring *ring) {
+/// Room for the connections of a worker, if the policy reads names. Returns 0 or -ENOMEM.
+static int make_connections(struct evaluation *evaluation, const struct options *options) {
+    const struct connection_settings settings = options_connections(options);
+    int result = 0;
+
+    if (!evaluation->source->requirement.names)
+        return 0;
+    evaluation->connections = calloc(1, sizeof *evaluation->connections);
+    if (!evaluation->connections)
+        return -ENOMEM;
+    result = connection_make(evaluation->connections, &settings);
+    if (result < 0) {
+        free(evaluation->connections);
+        evaluation->connections = NULL;
+    }
+    return result;
+}
+
+int evaluate_init(struct evaluation *evaluation, const struct options *options,
+                  struct evaluation_source *source, const struct reject *reject,
+                  struct event_ring *ring) {
     *evaluation = (struct evaluation){
         .source = source,
         .reject = reject,
@@ -51,6 +73,14 @@ void evaluate_init(struct evaluation *evaluation, const struct options *options,
                    .unknown_open = options->fail_open[OPTIONS_UNKNOWN]},
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
+    return make_connections(evaluation, options);
+}
+
+void evaluate_free(struct evaluation *evaluation) {
+    if (evaluation->connections)
+        connection_free(evaluation->connections);
+    free(evaluation->connections);
+    evaluation->connections = NULL;
 }
 
 bool evaluate_has_policy(const struct evaluation *evaluation) {
@@ -116,14 +146,49 @@ static struct decide_input input_of(struct evaluation *evaluation,
 }
 
 /// The answer to a rejected packet, if one is due.
-static enum reject_result send_reply(const struct evaluation *evaluation,
-                                     const struct queue_packet *packet, const struct packet *parsed,
-                                     enum packet_status status, const struct policy_reject *how) {
+static enum reject_result send_reply(const struct reject *reject, const struct queue_packet *packet,
+                                     const struct packet *parsed, enum packet_status status,
+                                     const struct policy_reject *how) {
     const uint32_t interface = packet->indev != 0 ? packet->indev : packet->outdev;
 
     if (packet_is_malformed(status))
         return REJECT_NOT_DUE;
-    return reject_reply(evaluation->reject, how, parsed, interface);
+    return reject_reply(reject, how, parsed, interface);
+}
+
+/// What the kernel says of a packet's checksum.
+static enum connection_checksum checksum_of(uint32_t skb_info) {
+    if (skb_info & NFQA_SKB_CSUMNOTREADY)
+        return CONNECTION_CHECKSUM_NOT_READY;
+    if (skb_info & NFQA_SKB_CSUM_NOTVERIFIED)
+        return CONNECTION_CHECKSUM_UNVERIFIED;
+    return CONNECTION_CHECKSUM_VERIFIED;
+}
+
+/// The names of a packet's connection. Returns whether the policy reads any.
+static bool follow_names(const struct evaluation *evaluation, const struct queue_packet *packet,
+                         const struct packet *parsed, uint64_t now_ns, struct named *named) {
+    const struct evaluation_source *source = evaluation->source;
+    struct connection_input how;
+
+    if (!source->requirement.names || !evaluation->connections)
+        return false;
+    how = (struct connection_input){.checksum = checksum_of(packet->skb_info),
+                                    .generation = source->loaded->generation,
+                                    .now_ns = now_ns};
+    *named = named_follow(evaluation->connections, source->loaded->compiled, parsed, &how);
+    return true;
+}
+
+/// Counts what came of a packet beside its verdict.
+static void count(struct stats *stats, const struct evaluation_source *source,
+                  const struct decide_input *input, const struct decide_outcome *outcome) {
+    if (source->requirement.conntrack_state && !input->has_ct_state)
+        stats_add(&stats->without_ct_state, 1);
+    if (outcome->undecidable)
+        stats_add(&stats->undecidable, 1);
+    if (outcome->undecided)
+        stats_add(&stats->undecided, 1);
 }
 
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
@@ -131,17 +196,33 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      enum packet_status status, struct decide_outcome *outcome) {
     struct evaluation_source *source = evaluation->source;
     struct loaded *loaded = source->loaded;
-    const struct decide_input input = input_of(evaluation, packet, parsed, status);
+    struct decide_input input = input_of(evaluation, packet, parsed, status);
+    struct named named;
+    const bool has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
 
+    if (has_names)
+        named_tell(&named, &input);
     decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
                   outcome);
-    if (source->requirement.conntrack_state && !input.has_ct_state)
-        stats_add(&stats->without_ct_state, 1);
-    if (outcome->undecidable)
-        stats_add(&stats->undecidable, 1);
+    count(stats, source, &input, outcome);
     if (outcome->verdict == VERDICT_REJECT)
-        stats_add(&stats->replies[send_reply(evaluation, packet, parsed, status, &outcome->reject)],
+        stats_add(&stats->replies[send_reply(evaluation->reject, packet, parsed, status,
+                                             &outcome->reject)],
                   1);
     if (event_wanted(evaluation->ring, status, packet->truncated, outcome))
         event_note(evaluation->ring, loaded->generation, packet->ethertype, &input, outcome);
+    if (has_names && named_refuses(&named, outcome))
+        connection_deny(evaluation->connections, &named.followed, loaded->generation);
+}
+
+void evaluate_count_connections(struct evaluation *evaluation, struct stats *stats) {
+    uint64_t now[NAMED_RESULT_COUNT];
+
+    if (!evaluation->connections)
+        return;
+    named_results(evaluation->connections, now);
+    for (int i = 0; i < NAMED_RESULT_COUNT; i++)
+        if (now[i] > evaluation->counted[i])
+            stats_add(&stats->connections[i], now[i] - evaluation->counted[i]);
+    memcpy(evaluation->counted, now, sizeof now);
 }

@@ -9,6 +9,7 @@
 
 #include "engine/decide.h"
 #include "engine/interface.h"
+#include "engine/named.h"
 #include "options/options.h"
 #include "queue/queue.h"
 #include "ruleset/load.h"
@@ -31,7 +32,9 @@ struct evaluation {
     struct decide_settings decide;
     struct interfaces interfaces; // the interfaces by name, if the policy uses names
     bool ct_state_by_mark;        // --conntrack mark
-    uint64_t now_ns;              // when the batch at hand was received
+    struct connections *connections; // of the queue, if the policy reads names; else NULL
+    uint64_t counted[NAMED_RESULT_COUNT]; // what of them is in the counters
+    uint64_t now_ns;                      // when the batch at hand was received
 };
 
 /// loaded lives longer. NULL = no memory.
@@ -40,10 +43,13 @@ struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 /// NULL can be given as well.
 void evaluate_source_free(struct evaluation_source *source);
 
-/// What is pointed to lives longer. reject: open if the policy can ask for answers.
-void evaluate_init(struct evaluation *evaluation, const struct options *options,
-                   struct evaluation_source *source, const struct reject *reject,
-                   struct event_ring *ring);
+/// What is pointed to lives longer. reject: open if the policy can ask for answers. Returns 0 or
+/// -ENOMEM.
+int evaluate_init(struct evaluation *evaluation, const struct options *options,
+                  struct evaluation_source *source, const struct reject *reject,
+                  struct event_ring *ring);
+
+void evaluate_free(struct evaluation *evaluation);
 
 /// Whether there is a policy to ask.
 bool evaluate_has_policy(const struct evaluation *evaluation);
@@ -53,5 +59,8 @@ bool evaluate_has_policy(const struct evaluation *evaluation);
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);
+
+/// Adds what has come of connections since it was last called to the counters.
+void evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 
 #endif

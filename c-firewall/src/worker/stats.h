@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/named.h"
 #include "packet/packet.h"
 #include "packet/verdict.h"
 #include "queue/proc.h"
@@ -43,15 +44,18 @@ struct stats {
     uint64_t overruns;
     uint64_t refused;
     uint64_t undecidable;      // the bytes that the policy reads were not copied
+    uint64_t undecided;        // a rule reads a name that is not known, or can't be read
     uint64_t without_ct_state; // where the policy uses it
     uint64_t gaps;             // ids that no message told of, for no known reason
     uint64_t send_retries;     // calls to send verdicts for which the kernel had no room
     uint64_t replies[REJECT_RESULT_COUNT];
+    uint64_t connections[NAMED_RESULT_COUNT]; // as named_results has them
 };
 
 enum {
     STATS_WORDS = // the counters, which come one after the other
-    (offsetof(struct stats, replies) + sizeof((struct stats){0}.replies)) / sizeof(uint64_t),
+    (offsetof(struct stats, connections) + sizeof((struct stats){0}.connections)) /
+    sizeof(uint64_t),
 };
 
 /// Adds to a counter of the calling thread's own stats.

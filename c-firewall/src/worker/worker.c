@@ -70,11 +70,14 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
         result = -errno;
         failure_set_start(failure, "eventfd", -result);
     } else {
-        evaluate_init(&worker->evaluation, options, worker->source, setup->reject,
-                      &setup->rings[index]);
         worker->gaps = options->fail_open[OPTIONS_MALFORMED] ? VERDICT_ACCEPT : VERDICT_DROP;
         verdict_batch_begin(&worker->batch, worker->gaps);
-        result = open_queue(worker, setup->taken ? &setup->taken[index] : NULL, failure);
+        result = evaluate_init(&worker->evaluation, options, worker->source, setup->reject,
+                               &setup->rings[index]);
+        if (result < 0)
+            failure_set_start(failure, "calloc", -result);
+        else
+            result = open_queue(worker, setup->taken ? &setup->taken[index] : NULL, failure);
     }
     if (result < 0)
         worker_close(worker);
@@ -129,6 +132,7 @@ void worker_close(struct worker *worker) {
     if (worker->wake_fd >= 0)
         close(worker->wake_fd);
     worker->wake_fd = -1;
+    evaluate_free(&worker->evaluation);
     evaluate_source_free(worker->source);
     worker->source = NULL;
 }

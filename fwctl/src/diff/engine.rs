@@ -186,6 +186,7 @@ impl Engine {
             DecideBy::Default => "default".to_owned(),
             DecideBy::Fail => "fail".to_owned(),
             DecideBy::Undecided => "undecided".to_owned(),
+            DecideBy::Connection => "connection".to_owned(),
         }
     }
 

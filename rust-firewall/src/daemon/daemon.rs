@@ -26,7 +26,7 @@ use crate::guard::{self, Guard};
 use crate::handover;
 use crate::handover::{Handover, HandoverFd};
 use crate::metrics::{self, Metrics};
-use crate::options::{Options, PROGRAM};
+use crate::options::{self, Options, PROGRAM};
 use crate::privilege;
 use crate::privilege::notify;
 use crate::queue;
@@ -178,10 +178,13 @@ fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<()
 }
 
 /// Starts all.
-fn start(options: Options) -> Result<(Daemon, Option<Control>), Failure> {
+fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     privilege::check(&options)?;
     let signals = open_signals()?;
     let loaded = load::load(&options)?;
+    if let Some(loaded) = &loaded {
+        options::provide(&mut options, load::requirement(loaded));
+    }
     let queue_rules = queue_rules::read(&options);
     let mut taken = match &options.take_over {
         Some(path) => Some(handover::take::take(path, &options)?),

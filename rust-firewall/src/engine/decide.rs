@@ -108,6 +108,11 @@ fn decide_by<R: DecideRecorder>(
         fail(settings.malformed_open, outcome);
         return;
     }
+    if input.refused {
+        outcome.verdict = Verdict::Drop;
+        outcome.by = DecideBy::Connection;
+        return;
+    }
     let Some(&policy) = policy else {
         return;
     };

@@ -13,6 +13,7 @@ pub mod interface;
 pub mod lookup;
 pub mod lookup_hash;
 pub mod matches;
+pub mod named;
 pub mod set;
 pub mod types;
 pub mod walk;

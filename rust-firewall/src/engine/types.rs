@@ -69,6 +69,8 @@ pub struct DecideInput<'a> {
     /// Of names' host among the policy's, and of the protocols it offers, as `hostnames::resolve` gives them.
     pub host_number: u32,
     pub alpn_bits: u32,
+    /// The policy has refused its connection: it is dropped, and no rule looks at it.
+    pub refused: bool,
     /// The time, by a clock that doesn't go back.
     pub now_ns: u64,
 }
@@ -89,6 +91,8 @@ pub enum DecideBy {
     Fail,
     /// --undecided: a rule reads what the client has not shown yet.
     Undecided,
+    /// The policy has refused its connection before.
+    Connection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

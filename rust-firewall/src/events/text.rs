@@ -84,6 +84,7 @@ fn by(text: &EventText) -> (&'static str, RulePlace) {
         DecideBy::Default => "default",
         DecideBy::Fail => "fail",
         DecideBy::Undecided => "undecided",
+        DecideBy::Connection => "connection",
     };
     let place = match (outcome.by, text.policy) {
         (DecideBy::Rule, Some((policy, compiled))) => {

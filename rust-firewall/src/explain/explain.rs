@@ -140,7 +140,7 @@ fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
         DecideBy::Policy => {
             compile::chain_at(daemon, a.chain) == compile::chain_at(linear, b.chain)
         }
-        DecideBy::Default | DecideBy::Fail | DecideBy::Undecided => true,
+        DecideBy::Default | DecideBy::Fail | DecideBy::Undecided | DecideBy::Connection => true,
     }
 }
 

@@ -71,6 +71,7 @@ fn by(explain: &Explain, explained: &Explained) -> String {
         DecideBy::Default => "\"default\"".to_owned(),
         DecideBy::Fail => "\"fail\"".to_owned(),
         DecideBy::Undecided => "\"undecided\"".to_owned(),
+        DecideBy::Connection => "\"connection\"".to_owned(),
     }
 }
 

@@ -102,6 +102,7 @@ fn by(explain: &Explain, explained: &Explained) -> String {
         }
         DecideBy::Default => " by --default".to_owned(),
         DecideBy::Undecided => " by --undecided".to_owned(),
+        DecideBy::Connection => ": its connection was refused".to_owned(),
         DecideBy::Fail => String::new(),
     }
 }

@@ -44,8 +44,10 @@ fn stats_names() -> impl Iterator<Item = String> {
         "overruns",
         "refused",
         "undecidable",
+        "undecided",
     ];
     let last = ["without_ct_state", "gaps", "send_retries"];
+    let connections = spec::family(Metric::Connections).values;
     let replies = ["replies-sent", "replies-not-due", "replies-failed"];
     ["received", "without_id", "netlink", "bytes"]
         .map(String::from)
@@ -55,6 +57,7 @@ fn stats_names() -> impl Iterator<Item = String> {
         .chain(then.map(String::from))
         .chain(last.map(String::from))
         .chain(replies.map(String::from))
+        .chain(connections.iter().map(|name| format!("connections-{name}")))
 }
 
 #[derive(Serialize)]

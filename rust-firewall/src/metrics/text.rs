@@ -75,7 +75,7 @@ fn put_single(encoder: &mut Encoder, family: &Family, value: u64) -> fmt::Result
 /// The value of a family with a sample a queue: of the ledger and what the guard answered.
 type QueueValue = fn(&Snapshot, &Ledger, u64) -> u64;
 
-static QUEUE_FAMILIES: [(Metric, QueueValue); 18] = [
+static QUEUE_FAMILIES: [(Metric, QueueValue); 19] = [
     (Metric::ReceivedPackets, |_, ledger, _| {
         ledger.stats.received
     }),
@@ -88,6 +88,9 @@ static QUEUE_FAMILIES: [(Metric, QueueValue); 18] = [
     }),
     (Metric::UndecidablePackets, |_, ledger, _| {
         ledger.stats.undecidable
+    }),
+    (Metric::UndecidedPackets, |_, ledger, _| {
+        ledger.stats.undecided
     }),
     (Metric::WithoutCtStatePackets, |_, ledger, _| {
         ledger.stats.without_ct_state
@@ -175,6 +178,17 @@ fn put_replies(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
     let mut metric = put_family(encoder, family)?;
     for ledger in &snapshot.ledgers {
         for (name, count) in family.values.iter().zip(ledger.stats.replies) {
+            put_queue_sample(&mut metric, family, ledger, name, count)?;
+        }
+    }
+    Ok(())
+}
+
+fn put_connections(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
+    let family = spec::family(Metric::Connections);
+    let mut metric = put_family(encoder, family)?;
+    for ledger in &snapshot.ledgers {
+        for (name, count) in family.values.iter().zip(ledger.stats.connections) {
             put_queue_sample(&mut metric, family, ledger, name, count)?;
         }
     }
@@ -301,6 +315,7 @@ impl Collector for Figures {
         put_lost(encoder, snapshot)?;
         put_malformed(encoder, snapshot)?;
         put_replies(encoder, snapshot)?;
+        put_connections(encoder, snapshot)?;
         if let Some(policy) = &snapshot.policy {
             put_policy(encoder, policy, snapshot.reload_error.as_deref())?;
         }

@@ -9,6 +9,7 @@
 use std::ffi::OsString;
 
 use crate::base::log::Failure;
+use crate::connection::ConnectionSettings;
 use crate::options::arguments::{
     self, Arguments, ArgumentsCommand, ArgumentsOption, ArgumentsText,
 };
@@ -94,6 +95,7 @@ fn profile_options(profile: OptionsProfile) -> Options {
         batch: number(A::Batch),
         receive_buffer: number(A::ReceiveBuffer),
         receive_buffer_asked: false,
+        copy_bytes_asked: false,
         queue_length: number(A::QueueLength),
         gso: SWITCH_NAMES[place(A::Gso)].0,
         spin_us: number(A::Spin),
@@ -158,6 +160,8 @@ fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
     daemon::paper(values)
 }
 
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
 /// The profile whose values options that weren't given have; a wrong name is found by check_values.
 fn profile_of(values: &Arguments) -> OptionsProfile {
     let paper = profile_name(OptionsProfile::Paper).as_bytes();
@@ -197,6 +201,7 @@ fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::number(values, A::CopyBytes, &mut o.copy_bytes)?;
     values::number(values, A::Batch, &mut o.batch)?;
     values::number(values, A::ReceiveBuffer, &mut o.receive_buffer)?;
+    o.copy_bytes_asked = arguments::value(values, A::CopyBytes).is_some();
     o.receive_buffer_asked = arguments::value(values, A::ReceiveBuffer).is_some();
     values::number(values, A::QueueLength, &mut o.queue_length)?;
     values::choice(values, A::Gso, &SWITCH_NAMES, &mut o.gso)?;
@@ -254,7 +259,7 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
 /// the policy asks for ct mark and --conntrack mark has none.
 pub fn require(options: &Options, requirement: &Requirement) -> Result<(), Failure> {
     let copy_bytes = requirement.copy_bytes;
-    if options.copy_bytes < copy_bytes {
+    if options.copy_bytes_asked && options.copy_bytes < copy_bytes {
         return Err(values::usage(format!(
             "the policy reads {copy_bytes} bytes of a packet where --copy-bytes gives it {}: \
              ask for {copy_bytes} or leave --copy-bytes out",
@@ -269,6 +274,13 @@ pub fn require(options: &Options, requirement: &Requirement) -> Result<(), Failu
         ));
     }
     Ok(())
+}
+
+/// Has as many bytes of a packet copied as a policy reads, unless the command line says how many.
+pub fn provide(options: &mut Options, requirement: &Requirement) {
+    if !options.copy_bytes_asked {
+        options.copy_bytes = options.copy_bytes.max(requirement.copy_bytes);
+    }
 }
 
 /// Makes the settings of one of the queues. requirement: of the policy, if there is one.
@@ -298,5 +310,15 @@ pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) 
         fail_open: options.fail_open[OptionsSituation::Overload as usize],
         uid_gid: asks_for(|reads| reads.uid_gid),
         conntrack,
+        names: asks_for(|reads| reads.names),
+    }
+}
+
+/// How the connections of one of the queues are followed.
+pub fn connections(options: &Options) -> ConnectionSettings {
+    ConnectionSettings {
+        connections: options.connections,
+        hello_bytes: options.hello_memory.into(),
+        hello_timeout_ns: u64::from(options.hello_timeout_s) * NS_PER_SECOND,
     }
 }

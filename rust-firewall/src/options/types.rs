@@ -41,6 +41,8 @@ pub struct Options {
     pub receive_buffer: u32,
     /// On the command line, so a smaller one is a failure.
     pub receive_buffer_asked: bool,
+    /// On the command line, so that a policy which reads more is a failure.
+    pub copy_bytes_asked: bool,
     pub queue_length: u32,
     pub gso: bool,
     /// Without meaning in the profile paper.

@@ -57,6 +57,8 @@ pub struct QueueSettings {
     pub uid_gid: bool,
     /// NFQA_CFG_F_CONNTRACK, or the queue is not opened.
     pub conntrack: bool,
+    /// Its packets are followed for the names that clients show.
+    pub names: bool,
 }
 
 /// A packet as the kernel tells of it. The payload lies in the arena until the next `receive`:

@@ -28,6 +28,8 @@ pub enum Metric {
     TruncatedPackets,
     /// Packets whose bytes that the policy reads were not copied.
     UndecidablePackets,
+    /// Packets of which a rule reads a name that is not known yet, or can't be read.
+    UndecidedPackets,
     /// Packets without a connection state where the policy asks for it.
     WithoutCtStatePackets,
     /// Verdicts for packets that the kernel no longer had.
@@ -60,6 +62,8 @@ pub enum Metric {
     MalformedPackets,
     /// Replies to rejected packets, by what became of them.
     Replies,
+    /// Connections that were followed for their names, by what became of them.
+    Connections,
     /// Number of the policy, which counts up from 1.
     PolicyGeneration,
     /// UNIX time at which the policy was loaded.
@@ -92,7 +96,7 @@ pub struct Family {
     pub kernel: bool,
 }
 
-static FAMILIES: [Family; 34] = [
+static FAMILIES: [Family; 36] = [
     Family {
         name: "build",
         unit: None,
@@ -179,6 +183,15 @@ static FAMILIES: [Family; 34] = [
         unit: None,
         kind: MetricType::Counter,
         help: "Packets whose bytes that the policy reads were not copied",
+        labels: &["queue"],
+        values: &[],
+        kernel: false,
+    },
+    Family {
+        name: "undecided_packets",
+        unit: None,
+        kind: MetricType::Counter,
+        help: "Packets of which a rule reads a name that is not known yet, or can't be read",
         labels: &["queue"],
         values: &[],
         kernel: false,
@@ -325,6 +338,26 @@ static FAMILIES: [Family; 34] = [
         help: "Replies to rejected packets, by what became of them",
         labels: &["queue", "result"],
         values: &["sent", "not_due", "failed"],
+        kernel: false,
+    },
+    Family {
+        name: "connections",
+        unit: None,
+        kind: MetricType::Counter,
+        help: "Connections that were followed for their names, by what became of them",
+        labels: &["queue", "result"],
+        values: &[
+            "opened",
+            "other",
+            "tls",
+            "quic",
+            "http",
+            "dns",
+            "denied",
+            "evasion",
+            "unreadable",
+            "evicted",
+        ],
         kernel: false,
     },
     Family {

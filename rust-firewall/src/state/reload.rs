@@ -57,6 +57,10 @@ fn check(state: &State, requirement: &Requirement) -> Result<(), Failure> {
         usage(format!(
             "the policy uses ct state or ct mark, which the queues do not give: {CURE}"
         ))
+    } else if requirement.names && !queue.names {
+        usage(format!(
+            "the policy reads names, for which the queues make no room: {CURE}"
+        ))
     } else if requirement.reject && state.reject.is_none() {
         let text =
             "the policy rejects, for which CAP_NET_RAW was missing at the start: add it, and";

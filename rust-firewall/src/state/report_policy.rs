@@ -93,10 +93,11 @@ pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &
     let [sent, not_due, failed] = stats.replies;
     let _ = writeln!(
         out,
-        "policy {}: undecidable {}, without ct state {}; replies: sent {sent}, not due {not_due}, \
+        "policy {}: undecidable {}, undecided {}, without ct state {}; replies: sent {sent}, not due {not_due}, \
          failed {failed}",
         policy_name(options),
         stats.undecidable,
+        stats.undecided,
         stats.without_ct_state,
     );
     print_rules(out, tally);
@@ -111,6 +112,7 @@ pub struct RequirementObject {
     conntrack_state: bool,
     conntrack_mark: bool,
     interface_names: bool,
+    names: bool,
     reject: bool,
 }
 
@@ -123,6 +125,7 @@ pub fn requirement_object(requirement: &Requirement) -> RequirementObject {
         conntrack_state: requirement.conntrack_state,
         conntrack_mark: requirement.conntrack_mark,
         interface_names: requirement.interface_names,
+        names: requirement.names,
         reject: requirement.reject,
     }
 }
@@ -174,6 +177,7 @@ struct LogObject {
 pub struct LedgerPolicyObject<'a> {
     file: &'a str,
     undecidable: u64,
+    undecided: u64,
     without_ct_state: u64,
     replies: RepliesObject,
     counters: Vec<CounterObject>,
@@ -215,6 +219,7 @@ pub fn ledger_object<'a>(
     LedgerPolicyObject {
         file: policy_name(options),
         undecidable: stats.undecidable,
+        undecided: stats.undecided,
         without_ct_state: stats.without_ct_state,
         replies: RepliesObject {
             sent,

@@ -4,12 +4,17 @@
 
 use std::sync::Arc;
 
+use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED};
+
+use crate::connection::follow;
+use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use crate::engine::decide;
 use crate::engine::fields;
 use crate::engine::flow::{self, DecidePolicy, FlowCounters};
 use crate::engine::interface::{self, Interfaces};
+use crate::engine::named::{self, Named};
 use crate::engine::types::{DecideInput, DecideOutcome, DecideSettings};
-use crate::options::{Options, OptionsConntrack, OptionsSituation};
+use crate::options::{self, Options, OptionsConntrack, OptionsSituation};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::policy::requirement::Requirement;
 use crate::policy::Reject;
@@ -50,6 +55,10 @@ pub struct Evaluation {
     interfaces: Interfaces,
     /// --conntrack mark.
     ct_state_by_mark: bool,
+    /// The connections of the queue, if the policy reads names.
+    pub connections: Option<Box<Connections>>,
+    /// What of them is in the counters.
+    counted: [u64; named::RESULT_COUNT],
     /// When the batch at hand was received.
     pub now_ns: u64,
 }
@@ -60,6 +69,15 @@ pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
         requirement: *load::requirement(loaded),
         counters: flow::counters_make(&loaded.compiled),
     })
+}
+
+/// Room for the connections of a worker, if the policy reads names.
+fn make_connections(
+    options: &Options,
+    source: Option<&Arc<EvaluationSource>>,
+) -> Option<Box<Connections>> {
+    source.filter(|source| source.requirement.names)?;
+    Some(Box::new(follow::make(&options::connections(options))))
 }
 
 pub fn init(
@@ -82,6 +100,8 @@ pub fn init(
         },
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
+        connections: make_connections(options, source),
+        counted: [0; named::RESULT_COUNT],
         now_ns: 0,
     }
 }
@@ -141,6 +161,7 @@ fn input_of<'a>(
         names: None,
         host_number: 0,
         alpn_bits: 0,
+        refused: false,
         now_ns,
     };
     if evaluation.ct_state_by_mark {
@@ -161,7 +182,7 @@ fn input_of<'a>(
 
 /// The answer to a rejected packet, if one is due.
 fn send_reply(
-    evaluation: &Evaluation,
+    reject: Option<&reject::Reject>,
     packet: &QueuePacket,
     parsed: &Packet,
     status: PacketStatus,
@@ -171,11 +192,57 @@ fn send_reply(
         0 => packet.outdev,
         indev => indev,
     };
-    match &evaluation.reject {
+    match reject {
         Some(reject) if !packet::is_malformed(status) => {
             reject::reply(reject, how, parsed, interface)
         }
         _ => RejectResult::NotDue,
+    }
+}
+
+/// What the kernel says of a packet's checksum.
+fn checksum_of(skb_info: u32) -> ConnectionChecksum {
+    match skb_info {
+        info if info & NFQA_SKB_CSUMNOTREADY != 0 => ConnectionChecksum::NotReady,
+        info if info & NFQA_SKB_CSUM_NOTVERIFIED != 0 => ConnectionChecksum::Unverified,
+        _ => ConnectionChecksum::Verified,
+    }
+}
+
+/// The names of a packet's connection, if the policy reads any.
+fn follow_names<'a>(
+    connections: Option<&'a mut Box<Connections>>,
+    source: Option<&EvaluationSource>,
+    packet: &QueuePacket,
+    parsed: &Packet,
+    now_ns: u64,
+) -> Option<Named<'a>> {
+    let source = source.filter(|source| source.requirement.names)?;
+    let how = ConnectionInput {
+        checksum: checksum_of(packet.skb_info),
+        generation: source.loaded.generation.into(),
+        now_ns,
+    };
+    let compiled = &source.loaded.compiled;
+    Some(named::follow(connections?, compiled, parsed, &how))
+}
+
+/// Counts what came of a packet beside its verdict.
+fn count(
+    stats: &LiveStats,
+    source: Option<&EvaluationSource>,
+    input: &DecideInput,
+    outcome: &DecideOutcome,
+) {
+    let needs_ct_state = source.is_some_and(|source| source.requirement.conntrack_state);
+    if needs_ct_state && input.ct_state.is_none() {
+        stats::add(&stats.without_ct_state, 1);
+    }
+    if outcome.undecidable {
+        stats::add(&stats.undecidable, 1);
+    }
+    if outcome.undecided {
+        stats::add(&stats.undecided, 1);
     }
 }
 
@@ -188,30 +255,27 @@ pub fn packet(
     parsed: &Packet,
     status: PacketStatus,
 ) -> DecideOutcome {
-    let input = input_of(evaluation, packet, parsed, status);
-    let policy = evaluation.source.as_deref().map(|source| DecidePolicy {
+    let mut input = input_of(evaluation, packet, parsed, status);
+    let source = evaluation.source.as_deref();
+    let connections = evaluation.connections.as_mut();
+    let named = follow_names(connections, source, packet, parsed, input.now_ns);
+    if let Some(named) = &named {
+        named::tell(named, &mut input);
+    }
+    let policy = source.map(|source| DecidePolicy {
         compiled: &source.loaded.compiled,
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
     let outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
-    let (mut generation, mut needs_ct_state) = (0, false);
-    if let Some(source) = evaluation.source.as_deref() {
-        generation = source.loaded.generation;
-        needs_ct_state = source.requirement.conntrack_state;
-    }
-    if needs_ct_state && input.ct_state.is_none() {
-        stats::add(&stats.without_ct_state, 1);
-    }
-    if outcome.undecidable {
-        stats::add(&stats.undecidable, 1);
-    }
+    count(stats, source, &input, &outcome);
     if let Some(how) = &outcome.reject {
-        let result = send_reply(evaluation, packet, parsed, status, how);
+        let result = send_reply(evaluation.reject.as_deref(), packet, parsed, status, how);
         if let Some(counter) = stats.replies.get(result as usize) {
             stats::add(counter, 1);
         }
     }
+    let generation = source.map_or(0, |source| source.loaded.generation);
     if event::wanted(&evaluation.ring, status, packet.truncated, &outcome) {
         event::note(
             &mut evaluation.ring,
@@ -221,5 +285,25 @@ pub fn packet(
             &outcome,
         );
     }
+    let refused = named.filter(|named| named::refuses(named, &outcome));
+    if let (Some(Named { followed, .. }), Some(connections)) =
+        (refused, &mut evaluation.connections)
+    {
+        follow::deny(connections, &followed, generation.into());
+    }
     outcome
+}
+
+/// Adds what has come of connections since it was last called to the counters.
+pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) {
+    let Some(connections) = &evaluation.connections else {
+        return;
+    };
+    let now = named::results(connections);
+    for ((counter, now), before) in stats.connections.iter().zip(now).zip(evaluation.counted) {
+        if now > before {
+            stats::add(counter, now - before);
+        }
+    }
+    evaluation.counted = now;
 }

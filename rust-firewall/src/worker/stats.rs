@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::engine::named;
 use crate::packet;
 use crate::packet::verdict;
 use crate::queue::proc::QueueFigures;
@@ -47,6 +48,8 @@ pub struct Stats<Word = u64> {
     pub refused: Word,
     /// The bytes that the policy reads were not copied.
     pub undecidable: Word,
+    /// A rule reads a name that is not known, or can't be read.
+    pub undecided: Word,
     /// Where the policy uses it.
     pub without_ct_state: Word,
     /// Ids that no message told of, for no known reason.
@@ -55,6 +58,8 @@ pub struct Stats<Word = u64> {
     pub send_retries: Word,
     /// By `RejectResult`.
     pub replies: [Word; reject::RESULT_COUNT],
+    /// As `named::results` has them.
+    pub connections: [Word; named::RESULT_COUNT],
 }
 
 pub type LiveStats = Stats<AtomicU64>;
@@ -78,9 +83,14 @@ impl<Word> Stats<Word> {
                 &self.overruns,
                 &self.refused,
             ])
-            .chain([&self.undecidable, &self.without_ct_state])
+            .chain([
+                &self.undecidable,
+                &self.undecided,
+                &self.without_ct_state,
+            ])
             .chain([&self.gaps, &self.send_retries])
             .chain(&self.replies)
+            .chain(&self.connections)
     }
 
     pub fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
@@ -95,9 +105,14 @@ impl<Word> Stats<Word> {
                 &mut self.overruns,
                 &mut self.refused,
             ])
-            .chain([&mut self.undecidable, &mut self.without_ct_state])
+            .chain([
+                &mut self.undecidable,
+                &mut self.undecided,
+                &mut self.without_ct_state,
+            ])
             .chain([&mut self.gaps, &mut self.send_retries])
             .chain(&mut self.replies)
+            .chain(&mut self.connections)
     }
 }
 

@@ -84,6 +84,7 @@ fn describe(engine: &Engine, outcome: &DecideOutcome) -> String {
         DecideBy::Default => "default".to_owned(),
         DecideBy::Fail => "fail".to_owned(),
         DecideBy::Undecided => "undecided".to_owned(),
+        DecideBy::Connection => "connection".to_owned(),
     };
     let mark = match outcome.mark_set {
         true => format!(" mark {}", outcome.mark),

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/named.h"
+
+#include "engine/hostnames.h"
+
+struct named named_follow(struct connections *connections, const struct compiled *compiled,
+                          const struct packet *packet, const struct connection_input *how) {
+    const struct followed followed = connection_follow(connections, packet, how);
+    struct connection_cache *cache = connection_cache(connections, &followed);
+    struct named named = {
+        .followed = followed,
+        .names = connection_names(connections, &followed),
+        .is_new = !cache || cache->generation != how->generation,
+    };
+
+    if (!named.is_new) {
+        named.host_number = cache->host_number;
+        named.alpn_bits = cache->alpn_bits;
+        return named;
+    }
+    hostnames_resolve(compiled, named.names, &named.host_number, &named.alpn_bits);
+    if (cache)
+        *cache = (struct connection_cache){.generation = how->generation,
+                                           .host_number = named.host_number,
+                                           .alpn_bits = named.alpn_bits};
+    return named;
+}
+
+void named_tell(const struct named *named, struct decide_input *input) {
+    switch (named->followed.kind) {
+    case FOLLOWED_NONE:
+        return;
+    case FOLLOWED_NAMES:
+        input->names = named->names;
+        input->host_number = named->host_number;
+        input->alpn_bits = named->alpn_bits;
+        return;
+    case FOLLOWED_DENIED:
+        input->refused = true;
+        return;
+    }
+}
+
+bool named_refuses(const struct named *named, const struct decide_outcome *outcome) {
+    return named->is_new && named->names->state == NAMES_KNOWN && outcome->read_names &&
+           !outcome->undecided && outcome->verdict != VERDICT_ACCEPT;
+}
+
+/// The sum of figures.
+static uint64_t sum(const uint64_t *figures, size_t count) {
+    uint64_t result = 0;
+
+    for (size_t i = 0; i < count; i++)
+        result += figures[i];
+    return result;
+}
+
+void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]) {
+    const struct connection_counts *counts = connection_counts(connections);
+    size_t last = 0;
+
+    results[last++] = counts->opened;
+    for (int i = 0; i < CONNECTION_PROTOCOL_COUNT; i++)
+        results[last++] = counts->decided[i];
+    results[last++] = counts->denied;
+    results[last++] = counts->evasion;
+    results[last++] = sum(counts->unreadable, CONNECTION_CAUSE_COUNT);
+    results[last] = sum(counts->evicted, CONNECTION_LIST_COUNT);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The names of a packet's connection, for deciding: what its client has shown, and what the policy
+// makes of it.
+#ifndef ENGINE_NAMED_H
+#define ENGINE_NAMED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "connection/follow.h"
+#include "engine/compiled.h"
+#include "engine/types.h"
+
+enum {
+    // What is counted of connections: opened; decided, by enum names_protocol; denied, evasions,
+    // unreadable, evicted.
+    NAMED_RESULT_COUNT = CONNECTION_PROTOCOL_COUNT + 5,
+};
+
+/// What deciding takes of a packet's connection.
+struct named {
+    struct followed followed;
+    const struct names *names; // what its client has shown
+    uint32_t host_number;
+    uint32_t alpn_bits;
+    bool is_new; // the policy has not been asked about these names before
+};
+
+/// Takes a packet into its connection and gives what the connection's names are to the policy.
+/// how->generation: of the policy.
+struct named named_follow(struct connections *connections, const struct compiled *compiled,
+                          const struct packet *packet, const struct connection_input *how);
+
+/// Tells the policy of a packet's names.
+void named_tell(const struct named *named, struct decide_input *input);
+
+/// Whether the policy refuses the names that a connection's packet has just shown: then it refuses
+/// the connection.
+bool named_refuses(const struct named *named, const struct decide_outcome *outcome);
+
+/// What was counted of connections since they were made.
+void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]);
+
+#endif

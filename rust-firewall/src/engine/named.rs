@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The names of a packet's connection, for deciding: what its client has shown, and what the policy makes of it.
+
+use crate::connection::follow;
+use crate::connection::{ConnectionInput, Connections, Followed, FollowedKind, PROTOCOL_COUNT};
+use crate::engine::compiled::Compiled;
+use crate::engine::hostnames;
+use crate::engine::types::{DecideInput, DecideOutcome};
+use crate::names::{Names, NamesState};
+use crate::packet::verdict::Verdict;
+use crate::packet::Packet;
+
+/// What is counted of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
+pub const RESULT_COUNT: usize = PROTOCOL_COUNT + 5;
+
+/// What deciding takes of a packet's connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    pub followed: Followed,
+    /// What its client has shown.
+    pub names: &'a Names,
+    pub host_number: u32,
+    pub alpn_bits: u32,
+    /// The policy has not been asked about these names before.
+    pub is_new: bool,
+}
+
+/// Takes a packet into its connection and gives what the connection's names are to the policy.
+/// how.generation: of the policy.
+pub fn follow<'a>(
+    connections: &'a mut Connections,
+    compiled: &Compiled,
+    packet: &Packet,
+    how: &ConnectionInput,
+) -> Named<'a> {
+    let followed = follow::follow(connections, packet, how);
+    let kept = follow::cache(connections, &followed).copied();
+    let kept = kept.filter(|cache| cache.generation == how.generation);
+    let (host_number, alpn_bits) = match kept {
+        Some(cache) => (cache.host_number, cache.alpn_bits),
+        None => hostnames::resolve(compiled, follow::names(connections, &followed)),
+    };
+    if let Some(cache) = follow::cache(connections, &followed).filter(|_| kept.is_none()) {
+        cache.generation = how.generation;
+        cache.host_number = host_number;
+        cache.alpn_bits = alpn_bits;
+    }
+    Named {
+        followed,
+        names: follow::names(connections, &followed),
+        host_number,
+        alpn_bits,
+        is_new: kept.is_none(),
+    }
+}
+
+/// Tells the policy of a packet's names.
+pub fn tell<'a>(named: &Named<'a>, input: &mut DecideInput<'a>) {
+    match named.followed.kind {
+        FollowedKind::None => {}
+        FollowedKind::Names => {
+            input.names = Some(named.names);
+            input.host_number = named.host_number;
+            input.alpn_bits = named.alpn_bits;
+        }
+        FollowedKind::Denied => input.refused = true,
+    }
+}
+
+/// Whether the policy refuses the names that a connection's packet has just shown: then it refuses the connection.
+pub fn refuses(named: &Named, outcome: &DecideOutcome) -> bool {
+    named.is_new
+        && named.names.state == NamesState::Known
+        && outcome.read_names
+        && !outcome.undecided
+        && outcome.verdict != Verdict::Accept
+}
+
+/// What was counted of connections since they were made.
+pub fn results(connections: &Connections) -> [u64; RESULT_COUNT] {
+    let counts = follow::counts(connections);
+    let [other, tls, quic, http, dns] = counts.decided;
+    let unreadable = counts.unreadable.iter().sum();
+    let evicted = counts.evicted.iter().sum();
+    let (denied, evasion) = (counts.denied, counts.evasion);
+    [
+        counts.opened,
+        other,
+        tls,
+        quic,
+        http,
+        dns,
+        denied,
+        evasion,
+        unreadable,
+        evicted,
+    ]
+}
