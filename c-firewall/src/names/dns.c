@@ -1,16 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "names/dns.h"
 
+#include <string.h>
+
+#include "names/blank.h"
+#include "names/cursor.h"
+#include "names/host.h"
+
+enum {
+    ANSWER = 0x8000,      // in the header's flags (QR)
+    COUNTS_BYTES = 6,     // of the header behind the number of questions: three more numbers
+    LABEL_BYTES_MAX = 63, // a higher length is a pointer of compression or reserved
+    LENGTH_BYTES = 2,     // of a message over TCP: its length
+};
+
+/// Reads the labels of a name into names->host. The first question has nothing before it that a
+/// pointer may point to, and a dot within a label would look like one between labels, so both are
+/// odd.
+static bool read_name(struct names_cursor *message, struct names *names) {
+    uint8_t text[NAMES_HOST_BYTES + 1];
+    uint32_t bytes = 0;
+
+    for (;;) {
+        const uint32_t length = names_cursor_number(message, 1);
+        const struct names_cursor label = names_cursor_part(message, length);
+
+        if (label.cut || length > LABEL_BYTES_MAX)
+            return false;
+        if (length == 0)
+            break;
+        if (memchr(label.bytes, '.', length) || length >= sizeof text - bytes)
+            return false;
+        memcpy(text + bytes, label.bytes, length);
+        text[bytes + length] = '.';
+        bytes += length + 1;
+    }
+    return bytes == 0 || names_host_fold(text, bytes, names);
+}
+
+/// Reads a message into fields that are empty.
+static enum names_state read_message(const uint8_t *message, uint32_t length, struct names *names) {
+    struct names_cursor left = names_cursor_begin(message, length);
+    uint32_t flags, questions;
+
+    names_cursor_number(&left, 2);
+    flags = names_cursor_number(&left, 2);
+    questions = names_cursor_number(&left, 2);
+    names_cursor_part(&left, COUNTS_BYTES);
+    if (left.cut)
+        return NAMES_UNREADABLE;
+    if (flags & ANSWER) {
+        names->protocol = NAMES_OTHER;
+        return NAMES_KNOWN;
+    }
+    if (questions != 1 || !read_name(&left, names))
+        return NAMES_UNREADABLE;
+    names->dns_type = (uint16_t)names_cursor_number(&left, 2);
+    names_cursor_number(&left, 2);
+    return left.cut ? NAMES_UNREADABLE : NAMES_KNOWN;
+}
+
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names) {
-    (void)message;
-    (void)length;
-    *names = (struct names){.state = NAMES_UNREADABLE, .protocol = NAMES_DNS};
-    return names->state;
+    enum names_state state;
+
+    names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
+    state = read_message(message, length, names);
+    return names_blank_finish(state, true, names);
 }
 
 enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, bool whole,
                                   struct names *names, uint32_t *taken) {
-    (void)whole;
+    struct names_cursor stream = names_cursor_begin(bytes, length);
+    const struct names_cursor message = names_cursor_vector(&stream, LENGTH_BYTES);
+
     *taken = 0;
-    return names_dns_query(bytes, length, names);
+    if (message.cut) {
+        names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
+        return names_blank_finish(NAMES_UNDECIDED, whole, names);
+    }
+    *taken = LENGTH_BYTES + message.length;
+    return names_dns_query(message.bytes, message.length, names);
 }

@@ -1,10 +1,169 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "names/hello.h"
 
+#include <string.h>
+
+#include "names/blank.h"
+#include "names/cursor.h"
+#include "names/host.h"
+
+enum {
+    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - 4, // of a message without its type and length
+    CLIENT_HELLO = 1,
+    RANDOM_BYTES = 32,
+    SESSION_BYTES_MAX = 32,
+    // TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446,
+    // section 4.2.1).
+    VERSION_1_2 = 0x0303,
+    HOST_NAME = 0, // in the server's name: its type
+
+    // Extensions that are read, and a bit for each that was seen.
+    SERVER_NAME = 0,
+    SERVER_NAME_SEEN = 1 << 0,
+    ALPN = 16,
+    ALPN_SEEN = 1 << 1,
+    SUPPORTED_VERSIONS = 43,
+    SUPPORTED_VERSIONS_SEEN = 1 << 2,
+    ECH = 0xfe0d,
+    ECH_SEEN = 1 << 3,
+};
+
+/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's.
+static bool read_server_name(struct names_cursor *value, struct names *names) {
+    struct names_cursor list = names_cursor_vector(value, 2);
+    const uint32_t kind = names_cursor_number(&list, 1);
+    const struct names_cursor name = names_cursor_vector(&list, 2);
+
+    return !list.cut && list.length == 0 && value->length == 0 && kind == HOST_NAME &&
+           names_host_fold(name.bytes, name.length, names);
+}
+
+/// Reads the list of protocols (RFC 7301, section 3.1), of which none is empty.
+static bool read_alpn(struct names_cursor *value, struct names *names) {
+    const struct names_cursor list = names_cursor_vector(value, 2);
+    struct names_cursor left = list;
+
+    if (value->length > 0 || list.length == 0 || list.length > NAMES_ALPN_BYTES)
+        return false;
+    while (left.length > 0) {
+        if (names_cursor_vector(&left, 1).length == 0)
+            return false;
+    }
+    memcpy(names->alpn, list.bytes, list.length);
+    names->alpn_length = (uint8_t)list.length;
+    return true;
+}
+
+/// Reads the versions offered (RFC 8446, section 4.2.1). What is not 3.x is no TLS, but GREASE (RFC
+/// 8701) or a draft.
+static bool read_versions(struct names_cursor *value, struct names *names) {
+    struct names_cursor list = names_cursor_vector(value, 1);
+
+    if (value->length > 0 || list.length == 0)
+        return false;
+    names->version = 0;
+    while (list.length > 0) {
+        const uint16_t version = (uint16_t)names_cursor_number(&list, 2);
+
+        if (version >> 8 == 3 && version > names->version)
+            names->version = version;
+    }
+    return !list.cut;
+}
+
+/// Reads an extension, if it is one of those that are read.
+/// - seen: those that were; one that comes again makes the hello malformed (RFC 8446, section 4.2).
+static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,
+                           struct names *names) {
+    uint32_t bit;
+
+    if (kind == SERVER_NAME)
+        bit = SERVER_NAME_SEEN;
+    else if (kind == ALPN)
+        bit = ALPN_SEEN;
+    else if (kind == SUPPORTED_VERSIONS)
+        bit = SUPPORTED_VERSIONS_SEEN;
+    else if (kind == ECH)
+        bit = ECH_SEEN;
+    else
+        return true;
+    if (*seen & bit)
+        return false;
+    *seen |= bit;
+    switch (kind) {
+    case SERVER_NAME:
+        return read_server_name(value, names);
+    case ALPN:
+        return read_alpn(value, names);
+    case SUPPORTED_VERSIONS:
+        return read_versions(value, names);
+    default:
+        names->ech = true;
+        return true;
+    }
+}
+
+/// Reads the extensions at the end of a message.
+static bool read_extensions(struct names_cursor *body, struct names *names) {
+    struct names_cursor extensions = names_cursor_vector(body, 2);
+    uint32_t seen = 0;
+
+    if (extensions.cut || body->length > 0)
+        return false;
+    while (extensions.length > 0) {
+        const uint32_t kind = names_cursor_number(&extensions, 2);
+        struct names_cursor value = names_cursor_vector(&extensions, 2);
+
+        if (value.cut || !read_extension(kind, &value, &seen, names))
+            return false;
+    }
+    return true;
+}
+
+/// Reads what stands behind a message's header. A client of TLS 1.2 or older may have no extensions
+/// at all.
+static bool read_body(struct names_cursor *body, struct names *names) {
+    const uint32_t version = names_cursor_number(body, 2);
+    struct names_cursor session, suites, compressions;
+
+    names_cursor_part(body, RANDOM_BYTES);
+    session = names_cursor_vector(body, 1);
+    suites = names_cursor_vector(body, 2);
+    compressions = names_cursor_vector(body, 1);
+    if (body->cut || version >> 8 != 3 || session.length > SESSION_BYTES_MAX ||
+        suites.length == 0 || suites.length % 2 != 0 || compressions.length == 0)
+        return false;
+    names->version = (uint16_t)(version < VERSION_1_2 ? version : VERSION_1_2);
+    return body->length == 0 || read_extensions(body, names);
+}
+
+bool names_hello_is_settled(const uint8_t *handshake, uint32_t length) {
+    struct names_cursor message = names_cursor_begin(handshake, length);
+    const uint32_t kind = names_cursor_number(&message, 1);
+    const uint32_t bytes = names_cursor_number(&message, 3);
+
+    return (length > 0 && kind != CLIENT_HELLO) || bytes > BODY_BYTES_MAX ||
+           (!message.cut && bytes <= message.length);
+}
+
+/// Reads a message that is settled into fields that are empty.
+static enum names_state read_message(const uint8_t *handshake, uint32_t length,
+                                     struct names *names) {
+    struct names_cursor message = names_cursor_begin(handshake, length);
+    const uint32_t kind = names_cursor_number(&message, 1);
+    struct names_cursor body = names_cursor_vector(&message, 3);
+
+    if (kind != CLIENT_HELLO || body.cut || !read_body(&body, names))
+        return NAMES_UNREADABLE;
+    return NAMES_KNOWN;
+}
+
 enum names_state names_hello_read(const uint8_t *handshake, uint32_t length,
                                   enum names_protocol protocol, struct names *names) {
-    (void)handshake;
-    (void)length;
-    *names = (struct names){.state = NAMES_UNREADABLE, .protocol = protocol};
-    return names->state;
+    enum names_state state = NAMES_UNDECIDED;
+
+    names_blank_fill(NAMES_UNDECIDED, protocol, names);
+    if (names_hello_is_settled(handshake, length))
+        state = read_message(handshake, length, names);
+    return names_blank_finish(state, false, names);
 }

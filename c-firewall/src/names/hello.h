@@ -5,6 +5,7 @@
 #ifndef NAMES_HELLO_H
 #define NAMES_HELLO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "names/types.h"
@@ -12,6 +13,10 @@
 enum {
     NAMES_HELLO_BYTES_MAX = 16384, // of a ClientHello with its header; a longer one is unreadable
 };
+
+/// Whether more bytes of a handshake would not change what names_hello_read says: it is no
+/// ClientHello, too long, or whole.
+bool names_hello_is_settled(const uint8_t *handshake, uint32_t length);
 
 /// Reads the ClientHello at the start of a handshake.
 /// - handshake: the client's handshake messages in order, as far as they came; what follows the

@@ -1,17 +1,312 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "names/http.h"
 
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include "names/blank.h"
+#include "names/cursor.h"
+#include "names/host.h"
+
+/// Methods of RFC 9110, section 9, and RFC 5789: a line with one of them is a request even without
+/// a version (HTTP/0.9).
+static const char *const METHODS[] = {
+    "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
+};
+static const char PROTOCOL[] = "HTTP";
+static const char VERSION[] = "HTTP/1."; // and a digit
+
+/// A request, in parts of the bytes that it came in.
+struct request {
+    struct names_cursor method;
+    struct names_cursor target;
+    bool has_host;
+    struct names_cursor host; // the value of Host
+};
+
+/// Whether some server takes a byte for a space (RFC 9112, section 3).
+static bool is_blank(uint8_t byte) {
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == 0x0b || byte == 0x0c;
+}
+
+/// Whether a byte may stand before a request to some server.
+static bool is_leading(uint8_t byte) { return is_blank(byte) || byte == '\n'; }
+
+/// Whether a byte may stand before a request to any server.
+static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
+
+/// Whether a byte may stand around a field's value (RFC 9110, section 5.6.3).
+static bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t'; }
+
+/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
+static bool is_token(uint8_t byte) {
+    return isalnum(byte) || (byte != 0 && strchr("!#$%&'*+-.^_`|~", byte));
+}
+
+/// Whether a byte may stand in a target.
+static bool is_visible(uint8_t byte) { return byte > ' ' && byte != 0x7f; }
+
+/// Whether a byte may stand in a scheme (RFC 3986, section 3.1).
+static bool is_scheme(uint8_t byte) {
+    return isalnum(byte) || byte == '+' || byte == '-' || byte == '.';
+}
+
+/// Whether a byte of a target belongs to its authority (RFC 3986, section 3.2).
+static bool is_authority(uint8_t byte) { return byte != '/' && byte != '?' && byte != '#'; }
+
+/// Whether a byte may stand in an authority, and means the same to all.
+static bool is_plain(uint8_t byte) { return is_visible(byte) && !strchr("\"#%,/;<>?\\", byte); }
+
+/// Whether a byte may stand in a port.
+static bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
+
+/// The number of bytes at the start that are of a kind.
+static uint32_t span(const uint8_t *bytes, uint32_t length, bool (*is_kind)(uint8_t)) {
+    uint32_t at = 0;
+
+    while (at < length && is_kind(bytes[at]))
+        at++;
+    return at;
+}
+
+/// Whether all bytes are of a kind, and there are some.
+static bool is_all(const uint8_t *bytes, uint32_t length, bool (*is_kind)(uint8_t)) {
+    return length > 0 && span(bytes, length, is_kind) == length;
+}
+
 enum names_state names_http_begins(const uint8_t *bytes, uint32_t length) {
-    (void)bytes;
-    (void)length;
-    return NAMES_NONE;
+    const uint32_t before = span(bytes, length, is_leading);
+    const uint32_t left = length - before;
+    const uint32_t limit =
+        left < NAMES_HTTP_TOKEN_BYTES_MAX + 1 ? left : NAMES_HTTP_TOKEN_BYTES_MAX + 1;
+    uint32_t method;
+
+    if (left == 0)
+        return NAMES_UNDECIDED;
+    method = span(bytes + before, limit, is_token);
+    if (method > NAMES_HTTP_TOKEN_BYTES_MAX)
+        return NAMES_NONE;
+    if (method == left)
+        return NAMES_UNDECIDED;
+    return method > 0 && is_blank(bytes[before + method]) ? NAMES_KNOWN : NAMES_NONE;
+}
+
+/// Takes a line, without its end: LF, or CR and LF (RFC 9112, section 2.2).
+/// - line: gets it.
+/// - Returns false if its end did not come.
+static bool take_line(struct names_cursor *stream, struct names_cursor *line) {
+    const uint8_t *end = stream->length ? memchr(stream->bytes, '\n', stream->length) : NULL;
+
+    if (!end)
+        return false;
+    *line = names_cursor_part(stream, (uint32_t)(end - stream->bytes));
+    names_cursor_part(stream, 1);
+    if (line->length > 0 && line->bytes[line->length - 1] == '\r')
+        line->length--;
+    return true;
+}
+
+/// Whether a first line, which begins with a word and a blank, is one of HTTP to any server: its
+/// last word is HTTP's version in whatever case, or its first is a method and its last not another
+/// protocol's version, as RTSP and SIP have.
+static bool is_http(struct names_cursor line) {
+    const char *text = (const char *)line.bytes;
+    uint32_t first = 0, target, last, name;
+    bool is_version, is_other;
+
+    while (line.length > 0 && is_blank(line.bytes[line.length - 1]))
+        line.length--;
+    while (first < line.length && !is_blank(line.bytes[first]))
+        first++;
+    for (last = line.length; last > first && !is_blank(line.bytes[last - 1]);)
+        last--;
+    for (target = first; target < last && is_blank(line.bytes[target]);)
+        target++;
+    for (name = last; name < line.length && line.bytes[name] != '/';)
+        name++;
+    is_version = name < line.length && name > last;
+    if (is_version && name - last == sizeof PROTOCOL - 1 &&
+        strncasecmp(text + last, PROTOCOL, sizeof PROTOCOL - 1) == 0)
+        return true;
+    is_other = target < last && is_version;
+    for (uint32_t i = last; i < name; i++)
+        is_other = is_other && isupper(line.bytes[i]);
+    for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS && !is_other; i++) {
+        if (strlen(METHODS[i]) == first && memcmp(text, METHODS[i], first) == 0)
+            return true;
+    }
+    return false;
+}
+
+/// Takes a word, and the space behind it.
+static struct names_cursor take_word(struct names_cursor *line) {
+    uint32_t length = 0;
+    struct names_cursor word;
+
+    while (length < line->length && line->bytes[length] != ' ')
+        length++;
+    word = names_cursor_part(line, length);
+    names_cursor_part(line, 1);
+    return word;
+}
+
+/// Reads a request line (RFC 9112, section 3). Returns false unless it is just as there.
+static bool read_request_line(struct names_cursor line, struct request *request) {
+    request->method = take_word(&line);
+    request->target = take_word(&line);
+    return is_all(request->method.bytes, request->method.length, is_token) &&
+           is_all(request->target.bytes, request->target.length, is_visible) &&
+           line.length == sizeof VERSION && memcmp(line.bytes, VERSION, sizeof VERSION - 1) == 0 &&
+           is_digit(line.bytes[sizeof VERSION - 1]);
+}
+
+/// Cuts the white space around a field's value.
+static struct names_cursor trim(struct names_cursor value) {
+    names_cursor_part(&value, span(value.bytes, value.length, is_space));
+    while (value.length > 0 && is_space(value.bytes[value.length - 1]))
+        value.length--;
+    return value;
+}
+
+/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, or a
+/// second Host that differs.
+static bool read_field(struct names_cursor line, struct request *request) {
+    const uint8_t *colon = memchr(line.bytes, ':', line.length);
+    struct names_cursor name, value;
+
+    if (!colon)
+        return false;
+    name = names_cursor_part(&line, (uint32_t)(colon - line.bytes));
+    names_cursor_part(&line, 1);
+    if (!is_all(name.bytes, name.length, is_token) || memchr(line.bytes, 0, line.length) ||
+        memchr(line.bytes, '\r', line.length))
+        return false;
+    value = trim(line);
+    if (name.length != 4 || strncasecmp((const char *)name.bytes, "host", 4) != 0)
+        return true;
+    if (request->has_host && (value.length != request->host.length ||
+                              memcmp(value.bytes, request->host.bytes, value.length) != 0))
+        return false;
+    request->has_host = true;
+    request->host = value;
+    return true;
+}
+
+/// Cuts userinfo and port from an authority (RFC 9110, section 4.2): a name, an address, or one of
+/// IPv6 in brackets.
+/// - has_user: userinfo may stand there.
+/// - name: gets it; empty if the authority is.
+/// - Returns false if it may mean something else to others.
+static bool take_name(struct names_cursor authority, bool has_user, struct names_cursor *name) {
+    struct names_cursor left = authority, inner;
+    const uint8_t *user, *end;
+
+    *name = authority;
+    if (authority.length == 0)
+        return true;
+    user = memchr(authority.bytes, '@', authority.length);
+    if (user) {
+        names_cursor_part(&left, (uint32_t)(user + 1 - authority.bytes));
+        if (!has_user || left.length == 0 || memchr(left.bytes, '@', left.length))
+            return false;
+    }
+    if (left.bytes[0] == '[') {
+        end = memchr(left.bytes, ']', left.length);
+        end = end ? end + 1 : left.bytes;
+    } else {
+        end = memchr(left.bytes, ':', left.length);
+        end = end ? end : left.bytes + left.length;
+    }
+    *name = names_cursor_part(&left, (uint32_t)(end - left.bytes));
+    inner = *name;
+    if (inner.length >= 2 && inner.bytes[0] == '[') {
+        inner.bytes++;
+        inner.length -= 2;
+    }
+    return is_all(authority.bytes, authority.length, is_plain) && inner.length > 0 &&
+           !memchr(inner.bytes, '[', inner.length) && !memchr(inner.bytes, ']', inner.length) &&
+           (left.length == 0 || left.bytes[0] == ':') &&
+           (left.length < 2 || is_all(left.bytes + 1, left.length - 1, is_digit));
+}
+
+/// Finds the authority in a target (RFC 9112, section 3.2).
+/// - authority: gets it; empty if the target is a path or `*`.
+/// - Returns false if the target is of no form.
+static bool find_authority(const struct request *request, struct names_cursor *authority) {
+    struct names_cursor target = request->target;
+    uint32_t scheme;
+
+    *authority = names_cursor_begin(target.bytes, 0);
+    if (request->method.length == 7 && memcmp(request->method.bytes, "CONNECT", 7) == 0) {
+        *authority = target;
+        return true;
+    }
+    if (target.bytes[0] == '/' || (target.length == 1 && target.bytes[0] == '*'))
+        return true;
+    scheme = span(target.bytes, target.length, is_scheme);
+    names_cursor_part(&target, scheme);
+    if (target.length < 3 || memcmp(target.bytes, "://", 3) != 0)
+        return false;
+    names_cursor_part(&target, 3);
+    *authority = names_cursor_part(&target, span(target.bytes, target.length, is_authority));
+    return scheme > 0 && authority->length > 0;
+}
+
+/// Writes a request's method and host into fields that are empty. The target's authority and Host
+/// must name the same (RFC 9112, section 3.2.2): servers differ in which of them they take.
+static bool take_request(const struct request *request, struct names *names) {
+    const struct names_cursor method = request->method;
+    const bool is_connect = method.length == 7 && memcmp(method.bytes, "CONNECT", 7) == 0;
+    struct names_cursor authority, target_name, host_name, name;
+
+    if (!find_authority(request, &authority) || !take_name(authority, !is_connect, &target_name) ||
+        !take_name(request->host, false, &host_name))
+        return false;
+    if (request->has_host && authority.length > 0 &&
+        (target_name.length != host_name.length ||
+         strncasecmp((const char *)target_name.bytes, (const char *)host_name.bytes,
+                     host_name.length) != 0))
+        return false;
+    names->method_length =
+        method.length < NAMES_METHOD_BYTES ? (uint8_t)method.length : NAMES_METHOD_BYTES;
+    memcpy(names->method, method.bytes, names->method_length);
+    if (method.length > NAMES_METHOD_BYTES)
+        names->method[NAMES_METHOD_BYTES - 1] = ' ';
+    name = authority.length > 0 ? target_name : host_name;
+    return name.length == 0 || names_host_fold(name.bytes, name.length, names);
+}
+
+/// Reads a request into fields that are empty.
+static enum names_state read_request(const uint8_t *bytes, uint32_t length, struct names *names) {
+    struct names_cursor stream = names_cursor_begin(bytes, length), before, line;
+    struct request request = {0};
+
+    before = names_cursor_part(&stream, span(bytes, length, is_leading));
+    if (!take_line(&stream, &line))
+        return NAMES_UNDECIDED;
+    if (!is_http(line)) {
+        names->protocol = NAMES_OTHER;
+        return NAMES_KNOWN;
+    }
+    if (span(before.bytes, before.length, is_line_end) < before.length ||
+        !read_request_line(line, &request))
+        return NAMES_UNREADABLE;
+    while (take_line(&stream, &line)) {
+        if (line.length == 0)
+            return take_request(&request, names) ? NAMES_KNOWN : NAMES_UNREADABLE;
+        if (!read_field(line, &request))
+            return NAMES_UNREADABLE;
+    }
+    return NAMES_UNDECIDED;
 }
 
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
                                  struct names *names) {
-    (void)bytes;
-    (void)length;
-    (void)whole;
-    *names = (struct names){.state = NAMES_UNREADABLE, .protocol = NAMES_HTTP};
-    return names->state;
+    enum names_state state;
+
+    names_blank_fill(NAMES_UNDECIDED, NAMES_HTTP, names);
+    state = read_request(bytes, length, names);
+    return names_blank_finish(state, whole, names);
 }

@@ -2,6 +2,10 @@
 // The first request of HTTP/1: its method and its host.
 // Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections 4.2, 5.6.2 and 7.2
 // (authority, token, Host).
+//
+// Theory of operation: a server may be lenient where the RFCs are strict, each in its own way. So a
+// request is either as strict as they ask, or unreadable; only what no server would take for a
+// request of HTTP is another protocol.
 #ifndef NAMES_HTTP_H
 #define NAMES_HTTP_H
 

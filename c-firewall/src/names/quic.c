@@ -1,40 +1,380 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "names/quic.h"
 
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "names/cursor.h"
+
+/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1).
+static const uint8_t SALT_1[20] = {
+    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,
+    0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a,
+};
+static const uint8_t SALT_2[20] = {
+    0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93,
+    0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9,
+};
+/// What a label of HKDF begins with (RFC 8446, section 7.1), and those of the keys.
+static const char LABEL[] = "tls13 ";
+static const char LABEL_CLIENT[] = "client in";
+static const char *const LABELS_1[] = {"quic key", "quic iv", "quic hp"};
+static const char *const LABELS_2[] = {"quicv2 key", "quicv2 iv", "quicv2 hp"};
+
+enum {
+    SECRET_BYTES = 32,
+    HASH_BLOCK_BYTES = 64, // that SHA-256 takes in one step
+
+    // The first byte of a long header: its form, and its type as version 1 numbers it (RFC 9000,
+    // section 17.2).
+    LONG = 0x80,
+    TYPE_SHIFT = 4,
+    TYPE_MASK = 3,
+    TYPE_INITIAL = 0,
+    TYPE_RETRY = 3,
+    // What is hidden of it (RFC 9001, section 5.4.1), and of that the bytes of the packet's number,
+    // less one.
+    HIDDEN = 0x0f,
+    NUMBER_MASK = 3,
+    // Where the sample is taken, behind the start of the number, and its bytes (RFC 9001, section
+    // 5.4.2).
+    SAMPLE_OFFSET = 4,
+    SAMPLE_BYTES = 16,
+    TAG_BYTES = 16, // at the end of what is sealed
+
+    // Types of frames (RFC 9000, section 19).
+    FRAME_PADDING = 0x00,
+    FRAME_PING = 0x01,
+    FRAME_ACK = 0x02,
+    FRAME_ACK_ECN = 0x03,
+    FRAME_CRYPTO = 0x06,
+    FRAME_CLOSE = 0x1c,
+};
+
+/// What a number of variable length can say at most, and one more (RFC 9000, section 16).
+static const uint64_t NUMBERS = 1ULL << 62;
+
 int names_quic_make(struct names_quic_opener *opener) {
-    *opener = (struct names_quic_opener){0};
+    *opener = (struct names_quic_opener){
+        .digest = EVP_MD_CTX_new(),
+        .header = EVP_CIPHER_CTX_new(),
+        .payload = EVP_CIPHER_CTX_new(),
+    };
+    if (!opener->digest || !opener->header || !opener->payload ||
+        !EVP_DigestInit_ex(opener->digest, EVP_sha256(), NULL) ||
+        !EVP_EncryptInit_ex(opener->header, EVP_aes_128_ecb(), NULL, NULL, NULL) ||
+        !EVP_CIPHER_CTX_set_padding(opener->header, 0) ||
+        !EVP_DecryptInit_ex(opener->payload, EVP_aes_128_gcm(), NULL, NULL, NULL)) {
+        names_quic_free(opener);
+        return -ENOMEM;
+    }
     return 0;
 }
 
-void names_quic_free(struct names_quic_opener *opener) { *opener = (struct names_quic_opener){0}; }
+void names_quic_free(struct names_quic_opener *opener) {
+    EVP_MD_CTX_free(opener->digest);
+    EVP_CIPHER_CTX_free(opener->header);
+    EVP_CIPHER_CTX_free(opener->payload);
+    *opener = (struct names_quic_opener){0};
+}
+
+/// Takes a number of variable length (RFC 9000, section 16); 0 if it is cut.
+static uint64_t take_number(struct names_cursor *cursor) {
+    const uint32_t first = names_cursor_number(cursor, 1);
+    const uint32_t more = (1U << (first >> 6)) - 1;
+    const uint64_t upper = names_cursor_number(cursor, more == 7 ? 3 : 0);
+    const uint64_t lower = names_cursor_number(cursor, more == 7 ? 4 : more);
+    const uint64_t start = first & 0x3f;
+
+    if (cursor->cut)
+        return 0;
+    return more == 7 ? start << 56 | upper << 32 | lower : start << (8 * more) | lower;
+}
+
+/// The type of a long header as version 1 numbers it. Version 2 numbers them one higher (RFC 9369,
+/// section 3.2).
+static uint8_t type_of(uint8_t first, uint32_t version) {
+    const uint8_t type = first >> TYPE_SHIFT & TYPE_MASK;
+
+    return version == NAMES_QUIC_VERSION_2 ? (uint8_t)(type - 1) & TYPE_MASK : type;
+}
+
+/// Reads what stands behind the version of a long header that is understood. Returns false if it is
+/// malformed or cut.
+/// - left: the rest of the datagram.
+/// - header: end is the datagram's.
+static bool read_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
+    const uint8_t type = type_of(first, header->version);
+    struct names_cursor destination, source;
+    uint64_t token, length;
+
+    destination = names_cursor_vector(left, 1);
+    header->connection = header->end - left->length - destination.length;
+    source = names_cursor_vector(left, 1);
+    if (left->cut || destination.length > NAMES_QUIC_CONNECTION_BYTES_MAX ||
+        source.length > NAMES_QUIC_CONNECTION_BYTES_MAX)
+        return false;
+    header->connection_bytes = (uint8_t)destination.length;
+    header->kind = NAMES_QUIC_LONG;
+    if (type == TYPE_RETRY)
+        return true;
+    if (type == TYPE_INITIAL) {
+        token = take_number(left);
+        if (token > left->length)
+            return false;
+        names_cursor_part(left, (uint32_t)token);
+        header->kind = NAMES_QUIC_INITIAL;
+    }
+    length = take_number(left);
+    header->number = header->end - left->length;
+    if (left->cut || length > left->length)
+        return false;
+    header->end = header->number + (uint32_t)length;
+    return true;
+}
 
 struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t length, uint32_t at) {
-    (void)datagram;
-    return (struct names_quic_header){.kind = NAMES_QUIC_SHORT, .start = at, .end = length};
+    const struct names_quic_header nothing = {.kind = NAMES_QUIC_SHORT, .start = at, .end = length};
+    struct names_cursor left = names_cursor_begin(datagram, length);
+    struct names_quic_header header = nothing;
+    uint8_t first;
+
+    names_cursor_part(&left, at);
+    first = (uint8_t)names_cursor_number(&left, 1);
+    if (!(first & LONG))
+        return nothing;
+    header.version = names_cursor_number(&left, 4);
+    if (!left.cut && header.version != NAMES_QUIC_VERSION_1 &&
+        header.version != NAMES_QUIC_VERSION_2) {
+        header.kind = NAMES_QUIC_UNKNOWN;
+        return header;
+    }
+    if (left.cut || !read_long(first, &left, &header)) {
+        header = nothing;
+        header.kind = NAMES_QUIC_BAD;
+    }
+    return header;
+}
+
+/// HMAC with SHA-256 (RFC 2104). libcrypto's own allocates at each use.
+/// - key: at most HASH_BLOCK_BYTES long.
+static bool hmac(const struct names_quic_opener *opener, const uint8_t *key, uint32_t length,
+                 const struct names_cursor *text, uint8_t code[static SECRET_BYTES]) {
+    uint8_t inner[HASH_BLOCK_BYTES], outer[HASH_BLOCK_BYTES];
+
+    for (uint32_t i = 0; i < HASH_BLOCK_BYTES; i++) {
+        inner[i] = (i < length ? key[i] : 0) ^ 0x36;
+        outer[i] = (i < length ? key[i] : 0) ^ 0x5c;
+    }
+    return EVP_DigestInit_ex(opener->digest, NULL, NULL) &&
+           EVP_DigestUpdate(opener->digest, inner, sizeof inner) &&
+           EVP_DigestUpdate(opener->digest, text->bytes, text->length) &&
+           EVP_DigestFinal_ex(opener->digest, code, NULL) &&
+           EVP_DigestInit_ex(opener->digest, NULL, NULL) &&
+           EVP_DigestUpdate(opener->digest, outer, sizeof outer) &&
+           EVP_DigestUpdate(opener->digest, code, SECRET_BYTES) &&
+           EVP_DigestFinal_ex(opener->digest, code, NULL);
+}
+
+/// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+/// - length: at most SECRET_BYTES, so that one step is enough (RFC 5869, section 2.3).
+static bool expand(const struct names_quic_opener *opener, const uint8_t secret[SECRET_BYTES],
+                   const char *label, uint8_t *bytes, uint32_t length) {
+    const uint8_t label_length = (uint8_t)(strlen(LABEL) + strlen(label));
+    uint8_t info[HASH_BLOCK_BYTES] = {0, (uint8_t)length, label_length}, code[SECRET_BYTES];
+    struct names_cursor text;
+
+    memcpy(info + 3, LABEL, strlen(LABEL));
+    memcpy(info + 3 + strlen(LABEL), label, strlen(label));
+    info[3 + label_length + 1] = 1; // behind an empty context: the number of the step
+    text = names_cursor_begin(info, 3U + label_length + 2);
+    if (!hmac(opener, secret, SECRET_BYTES, &text, code))
+        return false;
+    memcpy(bytes, code, length);
+    return true;
 }
 
 struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
                                          const uint8_t *datagram,
                                          const struct names_quic_header *header) {
-    (void)opener;
-    (void)datagram;
-    (void)header;
-    return (struct names_quic_keys){0};
+    const bool is_2 = header->version == NAMES_QUIC_VERSION_2;
+    const char *const *labels = is_2 ? LABELS_2 : LABELS_1;
+    const struct names_cursor connection =
+        names_cursor_begin(datagram + header->connection, header->connection_bytes);
+    struct names_quic_keys keys = {.version = header->version};
+    uint8_t initial[SECRET_BYTES], client[SECRET_BYTES];
+
+    if (!hmac(opener, is_2 ? SALT_2 : SALT_1, sizeof SALT_1, &connection, initial) ||
+        !expand(opener, initial, LABEL_CLIENT, client, sizeof client) ||
+        !expand(opener, client, labels[0], keys.key, sizeof keys.key) ||
+        !expand(opener, client, labels[1], keys.iv, sizeof keys.iv) ||
+        !expand(opener, client, labels[2], keys.header, sizeof keys.header))
+        return (struct names_quic_keys){0};
+    return keys;
+}
+
+/// The number of a packet, of which the lowest bytes are sent: what is nearest to the one expected
+/// next (RFC 9000, section A.3).
+static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
+    const uint64_t window = 1ULL << (8 * bytes);
+    const uint64_t half = window / 2;
+    const uint64_t number = (expected & ~(window - 1)) | sent;
+
+    if (number + half <= expected && number < NUMBERS - window)
+        return number + window;
+    if (number > expected + half && number >= window)
+        return number - window;
+    return number;
+}
+
+/// Takes the protection off the header of an Initial packet (RFC 9001, section 5.4.1).
+/// - packet: from its first byte on.
+/// - place: where in it its number is.
+/// - sent: gets the number as it was sent.
+/// - Returns the bytes of the number; 0 if the packet is too short for a sample.
+static uint32_t unprotect(const struct names_quic_opener *opener,
+                          const struct names_quic_keys *keys, uint8_t *packet, uint32_t length,
+                          uint32_t place, uint64_t *sent) {
+    uint8_t mask[SAMPLE_BYTES];
+    uint32_t bytes;
+    int written;
+
+    if (length - place < SAMPLE_OFFSET + SAMPLE_BYTES ||
+        !EVP_EncryptInit_ex(opener->header, NULL, NULL, keys->header, NULL) ||
+        !EVP_EncryptUpdate(opener->header, mask, &written, packet + place + SAMPLE_OFFSET,
+                           SAMPLE_BYTES))
+        return 0;
+    packet[0] ^= mask[0] & HIDDEN;
+    bytes = (packet[0] & NUMBER_MASK) + 1U;
+    *sent = 0;
+    for (uint32_t i = 0; i < bytes; i++) {
+        packet[place + i] ^= mask[1 + i];
+        *sent = *sent << 8 | packet[place + i];
+    }
+    return bytes;
+}
+
+/// Opens a packet whose header is unprotected, in place (RFC 9001, section 5.3).
+/// - head: bytes of the header, the number among them. At least TAG_BYTES follow.
+/// - number: the packet's.
+/// - Returns the bytes of plaintext, which are then at the packet's start; 0 if it can't be opened.
+static uint32_t decrypt(const struct names_quic_opener *opener, const struct names_quic_keys *keys,
+                        uint8_t *packet, uint32_t length, uint32_t head, uint64_t number) {
+    const int bytes = (int)(length - head - TAG_BYTES);
+    uint8_t nonce[sizeof keys->iv];
+    int written;
+
+    memcpy(nonce, keys->iv, sizeof nonce);
+    for (uint32_t i = 0; i < sizeof number; i++)
+        nonce[sizeof nonce - 1 - i] ^= (uint8_t)(number >> (8 * i));
+    if (!EVP_DecryptInit_ex(opener->payload, NULL, NULL, keys->key, nonce) ||
+        !EVP_DecryptUpdate(opener->payload, NULL, &written, packet, (int)head) ||
+        (bytes > 0 &&
+         !EVP_DecryptUpdate(opener->payload, packet + head, &written, packet + head, bytes)) ||
+        !EVP_CIPHER_CTX_ctrl(opener->payload, EVP_CTRL_AEAD_SET_TAG, TAG_BYTES,
+                             packet + head + bytes) ||
+        EVP_DecryptFinal_ex(opener->payload, packet + head + bytes, &written) <= 0)
+        return 0;
+    memmove(packet, packet + head, (size_t)bytes);
+    return (uint32_t)bytes;
 }
 
 uint32_t names_quic_open(const struct names_quic_opener *opener, struct names_quic_keys *keys,
                          const uint8_t *datagram, const struct names_quic_header *header,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
-    (void)opener;
-    (void)keys;
-    (void)datagram;
-    (void)header;
-    (void)plain;
-    return 0;
+    const uint32_t place = header->number - header->start;
+    const uint32_t length = header->end - header->start;
+    uint32_t number_bytes, bytes;
+    uint64_t sent, number;
+
+    if (length > NAMES_HELLO_BYTES_MAX)
+        return 0;
+    memcpy(plain, datagram + header->start, length);
+    number_bytes = unprotect(opener, keys, plain, length, place, &sent);
+    if (number_bytes == 0 || keys->version != header->version)
+        return 0;
+    number = full_number(keys->next, sent, number_bytes);
+    bytes = decrypt(opener, keys, plain, length, place + number_bytes, number);
+    if (bytes > 0 && number >= keys->next)
+        keys->next = number + 1;
+    return bytes;
+}
+
+/// Takes what stands behind the type of an ACK frame (RFC 9000, section 19.3).
+static void take_ack(struct names_cursor *left, bool has_ecn) {
+    uint64_t ranges;
+
+    take_number(left);
+    take_number(left);
+    ranges = take_number(left);
+    take_number(left);
+    for (; ranges > 0 && !left->cut; ranges--) {
+        take_number(left);
+        take_number(left);
+    }
+    if (has_ecn) {
+        take_number(left);
+        take_number(left);
+        take_number(left);
+    }
+}
+
+/// Takes so many bytes, as a message of its own; it is cut if there are fewer.
+static struct names_cursor take_part(struct names_cursor *left, uint64_t bytes) {
+    return names_cursor_part(left, bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX);
+}
+
+/// Reads a frame of any type but PADDING and PING. Whether it is cut, left knows.
+static void read_frame(uint64_t type, uint32_t end, struct names_cursor *left,
+                       struct names_quic_frame *frame) {
+    uint64_t bytes;
+
+    switch (type) {
+    case FRAME_ACK:
+    case FRAME_ACK_ECN:
+        take_ack(left, type == FRAME_ACK_ECN);
+        frame->kind = NAMES_QUIC_FRAME_ACK;
+        break;
+    case FRAME_CRYPTO:
+        frame->offset = take_number(left);
+        bytes = take_number(left);
+        frame->data = end - left->length;
+        frame->data_bytes = take_part(left, bytes).length;
+        frame->kind = NAMES_QUIC_FRAME_CRYPTO;
+        break;
+    case FRAME_CLOSE:
+        take_number(left);
+        take_number(left);
+        bytes = take_number(left);
+        take_part(left, bytes);
+        frame->kind = NAMES_QUIC_FRAME_CLOSE;
+        break;
+    default:
+        *left = (struct names_cursor){.cut = true};
+    }
 }
 
 struct names_quic_frame names_quic_frame(const uint8_t *plain, uint32_t length, uint32_t at) {
-    (void)plain;
-    (void)at;
-    return (struct names_quic_frame){.next = length};
+    struct names_cursor left = names_cursor_begin(plain, length);
+    struct names_quic_frame frame = {0};
+    uint64_t type;
+
+    names_cursor_part(&left, at);
+    type = take_number(&left);
+    if (type == FRAME_PADDING && !left.cut) {
+        while (left.length > 0 && left.bytes[0] == 0)
+            names_cursor_part(&left, 1);
+        frame.kind = NAMES_QUIC_FRAME_PADDING;
+    } else if (type == FRAME_PING) {
+        frame.kind = NAMES_QUIC_FRAME_PING;
+    } else {
+        read_frame(type, length, &left, &frame);
+    }
+    if (left.cut || frame.offset + frame.data_bytes >= NUMBERS)
+        frame = (struct names_quic_frame){.next = length};
+    else
+        frame.next = length - left.length;
+    return frame;
 }

@@ -1,16 +1,103 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "names/record.h"
 
+#include <string.h>
+
+#include "names/blank.h"
+#include "names/cursor.h"
+
+enum {
+    HEADER_BYTES = 5,                   // of a record: its content type, version and length
+    RECORD_BYTES_MAX = (1 << 14) + 256, // without it: 2^14, and what protection may add in TLS 1.3
+    CHANGE_CIPHER_SPEC = 20,            // the lowest content type
+    HANDSHAKE = 22,
+    HEARTBEAT = 24, // the highest content type
+    MAJOR = 3,      // the upper byte of the version of TLS and SSL 3
+};
+
 enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
-    (void)bytes;
-    (void)length;
-    return NAMES_NONE;
+    if (length == 0)
+        return NAMES_UNDECIDED;
+    if (bytes[0] < CHANGE_CIPHER_SPEC || bytes[0] > HEARTBEAT)
+        return NAMES_NONE;
+    if (length == 1)
+        return NAMES_UNDECIDED;
+    return bytes[1] == MAJOR ? NAMES_KNOWN : NAMES_NONE;
+}
+
+/// Takes a record, or what came of it.
+/// - fragment: gets what came of its bytes.
+/// - Returns NAMES_KNOWN if all of its header came, NAMES_UNDECIDED if not, NAMES_UNREADABLE if it
+/// is
+///   no handshake or malformed.
+static enum names_state take(struct names_cursor *stream, struct names_cursor *fragment) {
+    struct names_cursor header;
+    uint32_t length;
+
+    if ((stream->length > 0 && stream->bytes[0] != HANDSHAKE) ||
+        (stream->length > 1 && stream->bytes[1] != MAJOR))
+        return NAMES_UNREADABLE;
+    header = names_cursor_part(stream, HEADER_BYTES);
+    names_cursor_part(&header, 3);
+    length = names_cursor_number(&header, 2);
+    if (header.cut)
+        return NAMES_UNDECIDED;
+    if (length > RECORD_BYTES_MAX)
+        return NAMES_UNREADABLE;
+    *fragment = names_cursor_part(stream, length < stream->length ? length : stream->length);
+    return NAMES_KNOWN;
+}
+
+/// Puts the bytes of records side by side, until the ClientHello is whole or scratch is full.
+/// - Returns NAMES_KNOWN if more bytes would not change what it says, NAMES_UNDECIDED if they are
+///   missing, NAMES_UNREADABLE if a record before its end is.
+/// - gathered: gets how many bytes are in scratch.
+static enum names_state gather(const uint8_t *bytes, uint32_t length,
+                               uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t *gathered) {
+    struct names_cursor stream = names_cursor_begin(bytes, length);
+    struct names_cursor fragment = names_cursor_begin(NULL, 0);
+
+    *gathered = 0;
+    for (;;) {
+        const enum names_state state = take(&stream, &fragment);
+        const uint32_t room = NAMES_HELLO_BYTES_MAX - *gathered;
+
+        if (state != NAMES_KNOWN)
+            return state;
+        if (fragment.length > room)
+            fragment.length = room;
+        memcpy(scratch + *gathered, fragment.bytes, fragment.length);
+        *gathered += fragment.length;
+        if (names_hello_is_settled(scratch, *gathered))
+            return NAMES_KNOWN;
+    }
+}
+
+/// Reads records into fields that are empty.
+static enum names_state read_records(const uint8_t *bytes, uint32_t length,
+                                     uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                     struct names *names) {
+    struct names_cursor stream = names_cursor_begin(bytes, length);
+    struct names_cursor fragment = names_cursor_begin(NULL, 0);
+    enum names_state state = take(&stream, &fragment);
+    uint32_t gathered;
+
+    if (state != NAMES_KNOWN)
+        return state;
+    if (names_hello_is_settled(fragment.bytes, fragment.length) || stream.length == 0)
+        return names_hello_read(fragment.bytes, fragment.length, NAMES_TLS, names);
+    state = gather(bytes, length, scratch, &gathered);
+    if (state != NAMES_KNOWN)
+        return state;
+    return names_hello_read(scratch, gathered, NAMES_TLS, names);
 }
 
 enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool whole,
                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                    struct names *names) {
-    (void)whole;
-    (void)scratch;
-    return names_hello_read(bytes, length, NAMES_TLS, names);
+    enum names_state state;
+
+    names_blank_fill(NAMES_UNDECIDED, NAMES_TLS, names);
+    state = read_records(bytes, length, scratch, names);
+    return names_blank_finish(state, whole, names);
 }

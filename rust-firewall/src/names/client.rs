@@ -2,8 +2,8 @@
 //! What a client of TCP speaks, and the names in it.
 #![deny(clippy::indexing_slicing)]
 
-use crate::names::types::{Names, NamesState};
-use crate::names::{hello, http, record};
+use crate::names::types::{Names, NamesProtocol, NamesState};
+use crate::names::{blank, hello, http, record};
 
 /// Reads a client's first bytes, be they TLS, HTTP or something else.
 /// - bytes: in order from the stream's first, as far as they came.
@@ -18,8 +18,18 @@ pub fn read(
     scratch: &mut [u8; hello::BYTES_MAX],
     names: &mut Names,
 ) -> NamesState {
-    if record::begins(bytes) == NamesState::Known {
+    let tls = record::begins(bytes);
+    if tls == NamesState::Known {
         return record::read(bytes, whole, scratch, names);
     }
-    http::read(bytes, whole, names)
+    let http = http::begins(bytes);
+    if http == NamesState::Known {
+        return http::read(bytes, whole, names);
+    }
+    let state = match (tls, http) {
+        (NamesState::None, NamesState::None) => NamesState::Known,
+        _ => NamesState::Undecided,
+    };
+    blank::fill(state, NamesProtocol::Other, names);
+    blank::finish(state, whole, names)
 }

@@ -4,10 +4,162 @@
 //! RFC 8701 (GREASE), RFC 9849 (ECH).
 #![deny(clippy::indexing_slicing)]
 
-use crate::names::types::{Names, NamesProtocol, NamesState};
+use crate::names::cursor::{self, Cursor};
+use crate::names::types::{Names, NamesProtocol, NamesState, ALPN_BYTES};
+use crate::names::{blank, host};
 
 /// Bytes of a ClientHello with its header; a longer one is unreadable.
 pub const BYTES_MAX: usize = 16384;
+
+/// Of a handshake message without its type and length.
+const BODY_BYTES_MAX: u32 = BYTES_MAX as u32 - 4;
+const CLIENT_HELLO: u32 = 1;
+const RANDOM_BYTES: u32 = 32;
+const SESSION_BYTES_MAX: usize = 32;
+/// TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446, section 4.2.1).
+const VERSION_1_2: u32 = 0x0303;
+/// In the server's name: its type.
+const HOST_NAME: u32 = 0;
+
+// Extensions that are read, and a bit for each that was seen.
+const SERVER_NAME: u32 = 0;
+const SERVER_NAME_SEEN: u32 = 1 << 0;
+const ALPN: u32 = 16;
+const ALPN_SEEN: u32 = 1 << 1;
+const SUPPORTED_VERSIONS: u32 = 43;
+const SUPPORTED_VERSIONS_SEEN: u32 = 1 << 2;
+const ECH: u32 = 0xfe0d;
+const ECH_SEEN: u32 = 1 << 3;
+
+/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's.
+fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
+    let mut list = cursor::vector(value, 2);
+    let kind = cursor::number(&mut list, 1);
+    let name = cursor::vector(&mut list, 2);
+    !list.cut
+        && list.bytes.is_empty()
+        && value.bytes.is_empty()
+        && kind == HOST_NAME
+        && host::fold(name.bytes, names)
+}
+
+/// Reads the list of protocols (RFC 7301, section 3.1), of which none is empty.
+fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
+    let list = cursor::vector(value, 2);
+    let mut left = list;
+    if !value.bytes.is_empty() || list.bytes.is_empty() || list.bytes.len() > ALPN_BYTES {
+        return false;
+    }
+    while !left.bytes.is_empty() {
+        if cursor::vector(&mut left, 1).bytes.is_empty() {
+            return false;
+        }
+    }
+    for (to, from) in names.alpn.iter_mut().zip(list.bytes) {
+        *to = *from;
+    }
+    names.alpn_length = list.bytes.len() as u8;
+    true
+}
+
+/// Reads the versions offered (RFC 8446, section 4.2.1). What is not 3.x is no TLS, but GREASE (RFC 8701) or a draft.
+fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
+    let mut list = cursor::vector(value, 1);
+    if !value.bytes.is_empty() || list.bytes.is_empty() {
+        return false;
+    }
+    names.version = 0;
+    while !list.bytes.is_empty() {
+        let version = cursor::number(&mut list, 2) as u16;
+        if version >> 8 == 3 && version > names.version {
+            names.version = version;
+        }
+    }
+    !list.cut
+}
+
+/// Reads an extension, if it is one of those that are read.
+/// - seen: those that were; one that comes again makes the hello malformed (RFC 8446, section 4.2).
+fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {
+    let bit = match kind {
+        SERVER_NAME => SERVER_NAME_SEEN,
+        ALPN => ALPN_SEEN,
+        SUPPORTED_VERSIONS => SUPPORTED_VERSIONS_SEEN,
+        ECH => ECH_SEEN,
+        _ => return true,
+    };
+    if *seen & bit != 0 {
+        return false;
+    }
+    *seen |= bit;
+    match kind {
+        SERVER_NAME => read_server_name(value, names),
+        ALPN => read_alpn(value, names),
+        SUPPORTED_VERSIONS => read_versions(value, names),
+        _ => {
+            names.ech = true;
+            true
+        }
+    }
+}
+
+/// Reads the extensions at the end of a message.
+fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
+    let mut extensions = cursor::vector(body, 2);
+    let mut seen = 0;
+    if extensions.cut || !body.bytes.is_empty() {
+        return false;
+    }
+    while !extensions.bytes.is_empty() {
+        let kind = cursor::number(&mut extensions, 2);
+        let mut value = cursor::vector(&mut extensions, 2);
+        if value.cut || !read_extension(kind, &mut value, &mut seen, names) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Reads what stands behind a message's header. A client of TLS 1.2 or older may have no extensions at all.
+fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
+    let version = cursor::number(body, 2);
+    cursor::part(body, RANDOM_BYTES);
+    let session = cursor::vector(body, 1);
+    let suites = cursor::vector(body, 2);
+    let compressions = cursor::vector(body, 1);
+    if body.cut
+        || version >> 8 != 3
+        || session.bytes.len() > SESSION_BYTES_MAX
+        || suites.bytes.is_empty()
+        || suites.bytes.len() % 2 != 0
+        || compressions.bytes.is_empty()
+    {
+        return false;
+    }
+    names.version = version.min(VERSION_1_2) as u16;
+    body.bytes.is_empty() || read_extensions(body, names)
+}
+
+/// Whether more bytes of a handshake would not change what `read` says: it is no ClientHello, too long, or whole.
+pub fn is_settled(handshake: &[u8]) -> bool {
+    let mut message = cursor::begin(handshake);
+    let kind = cursor::number(&mut message, 1);
+    let length = cursor::number(&mut message, 3);
+    !handshake.is_empty() && kind != CLIENT_HELLO
+        || length > BODY_BYTES_MAX
+        || !message.cut && length as usize <= message.bytes.len()
+}
+
+/// Reads a message that is settled into fields that are empty.
+fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
+    let mut message = cursor::begin(handshake);
+    let kind = cursor::number(&mut message, 1);
+    let mut body = cursor::vector(&mut message, 3);
+    if kind != CLIENT_HELLO || body.cut || !read_body(&mut body, names) {
+        return NamesState::Unreadable;
+    }
+    NamesState::Known
+}
 
 /// Reads the ClientHello at the start of a handshake.
 /// - handshake: the client's handshake messages in order, as far as they came; what follows the first is not looked at.
@@ -16,11 +168,10 @@ pub const BYTES_MAX: usize = 16384;
 /// - Returns names.state: Undecided if bytes are missing, Unreadable if it is no ClientHello, is malformed, has an
 ///   extension twice that is read here, or is longer than BYTES_MAX.
 pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {
-    let _ = handshake;
-    *names = Names {
-        state: NamesState::Unreadable,
-        protocol,
-        ..Names::default()
+    blank::fill(NamesState::Undecided, protocol, names);
+    let state = match is_settled(handshake) {
+        true => read_message(handshake, names),
+        false => NamesState::Undecided,
     };
-    names.state
+    blank::finish(state, false, names)
 }

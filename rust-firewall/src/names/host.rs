@@ -7,6 +7,13 @@ use crate::names::types::{Names, HOST_BYTES};
 /// Writes a name into names.host: ASCII in lower case, one dot at its end dropped; other bytes stay.
 /// - Returns false, names.host untouched, if it is then empty or longer than HOST_BYTES.
 pub fn fold(bytes: &[u8], names: &mut Names) -> bool {
-    let _ = (bytes, names, HOST_BYTES);
-    false
+    let name = bytes.strip_suffix(b".").unwrap_or(bytes);
+    if name.is_empty() || name.len() > HOST_BYTES {
+        return false;
+    }
+    for (to, from) in names.host.iter_mut().zip(name) {
+        *to = from.to_ascii_lowercase();
+    }
+    names.host_length = name.len() as u8;
+    true
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Names: what a client's first bytes say of the host it wants.
 
+pub mod blank;
 pub mod client;
+pub mod cursor;
 pub mod dns;
 pub mod hello;
 pub mod host;

@@ -3,6 +3,11 @@
 //! Formats: RFC 9000, sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC 9369, section 3 (version 2).
 #![deny(clippy::indexing_slicing)]
 
+use ring::aead::quic::{HeaderProtectionKey, AES_128};
+use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM};
+use ring::hkdf::{KeyType, Prk, Salt, HKDF_SHA256};
+
+use crate::names::cursor::{self, Cursor};
 use crate::names::hello;
 
 /// Versions that are understood.
@@ -10,6 +15,45 @@ pub const VERSION_1: u32 = 0x0000_0001;
 pub const VERSION_2: u32 = 0x6b33_43cf;
 /// Bytes of a connection id (RFC 9000, section 17.2).
 pub const CONNECTION_BYTES_MAX: usize = 20;
+
+/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1).
+const SALT_1: [u8; 20] = [
+    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
+    0xcc, 0xbb, 0x7f, 0x0a,
+];
+const SALT_2: [u8; 20] = [
+    0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb,
+    0xf9, 0xbd, 0x2e, 0xd9,
+];
+const SECRET_BYTES: usize = 32;
+/// What a label of HKDF begins with (RFC 8446, section 7.1), and those of the keys.
+const LABEL: &str = "tls13 ";
+const LABEL_CLIENT: &str = "client in";
+const LABELS_1: [&str; 3] = ["quic key", "quic iv", "quic hp"];
+const LABELS_2: [&str; 3] = ["quicv2 key", "quicv2 iv", "quicv2 hp"];
+
+/// The first byte of a long header: its form, and its type as version 1 numbers it (RFC 9000, section 17.2).
+const LONG: u8 = 0x80;
+const TYPE_SHIFT: u8 = 4;
+const TYPE_MASK: u8 = 3;
+const TYPE_INITIAL: u8 = 0;
+const TYPE_RETRY: u8 = 3;
+/// What is hidden of it (RFC 9001, section 5.4.1), and of that the bytes of the packet's number, less one.
+const HIDDEN: u8 = 0x0f;
+const NUMBER_MASK: u8 = 3;
+/// Where the sample is taken, behind the start of the number, and its bytes (RFC 9001, section 5.4.2).
+const SAMPLE_OFFSET: usize = 4;
+const SAMPLE_BYTES: usize = 16;
+
+/// Types of frames (RFC 9000, section 19).
+const FRAME_PADDING: u64 = 0x00;
+const FRAME_PING: u64 = 0x01;
+const FRAME_ACK: u64 = 0x02;
+const FRAME_ACK_ECN: u64 = 0x03;
+const FRAME_CRYPTO: u64 = 0x06;
+const FRAME_CLOSE: u64 = 0x1c;
+/// What a number of variable length can say at most, and one more (RFC 9000, section 16).
+const NUMBERS: u64 = 1 << 62;
 
 /// What a datagram has at some place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +105,10 @@ pub struct QuicKeys {
 
 /// What is made once for all packets that are opened: nothing allocates afterwards. One a thread.
 #[derive(Debug)]
-pub struct QuicOpener {}
+pub struct QuicOpener {
+    salt_1: Salt,
+    salt_2: Salt,
+}
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,49 +140,325 @@ pub struct QuicFrame {
 
 /// Makes an opener.
 pub fn make() -> QuicOpener {
-    QuicOpener {}
+    QuicOpener {
+        salt_1: Salt::new(HKDF_SHA256, &SALT_1),
+        salt_2: Salt::new(HKDF_SHA256, &SALT_2),
+    }
+}
+
+/// Takes a number of variable length (RFC 9000, section 16); 0 if it is cut.
+fn take_number(cursor: &mut Cursor) -> u64 {
+    let first = cursor::number(cursor, 1);
+    let more = (1 << (first >> 6)) - 1;
+    let upper = cursor::number(cursor, if more == 7 { 3 } else { 0 });
+    let lower = cursor::number(cursor, if more == 7 { 4 } else { more });
+    let first = u64::from(first & 0x3f);
+    match more {
+        _ if cursor.cut => 0,
+        7 => first << 56 | u64::from(upper) << 32 | u64::from(lower),
+        _ => first << (8 * more) | u64::from(lower),
+    }
+}
+
+/// The type of a long header as version 1 numbers it. Version 2 numbers them one higher (RFC 9369, section 3.2).
+fn type_of(first: u8, version: u32) -> u8 {
+    let packet_type = first >> TYPE_SHIFT & TYPE_MASK;
+    match version {
+        VERSION_2 => packet_type.wrapping_sub(1) & TYPE_MASK,
+        _ => packet_type,
+    }
+}
+
+/// Reads what stands behind the version of a long header that is understood. Returns false if it is malformed or cut.
+/// - left: the rest of the datagram.
+/// - header: end is the datagram's.
+fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
+    let packet_type = type_of(first, header.version);
+    let at = |left: &Cursor, end: u32| end - left.bytes.len() as u32;
+    let datagram_end = header.end;
+    let destination = cursor::vector(left, 1);
+    header.connection = at(left, datagram_end) - destination.bytes.len() as u32;
+    let source = cursor::vector(left, 1);
+    if left.cut
+        || destination.bytes.len() > CONNECTION_BYTES_MAX
+        || source.bytes.len() > CONNECTION_BYTES_MAX
+    {
+        return false;
+    }
+    header.connection_bytes = destination.bytes.len() as u8;
+    header.kind = QuicKind::Long;
+    if packet_type == TYPE_RETRY {
+        return true;
+    }
+    if packet_type == TYPE_INITIAL {
+        let token = take_number(left);
+        if token > left.bytes.len() as u64 {
+            return false;
+        }
+        cursor::part(left, token as u32);
+        header.kind = QuicKind::Initial;
+    }
+    let length = take_number(left);
+    header.number = at(left, datagram_end);
+    if left.cut || length > left.bytes.len() as u64 {
+        return false;
+    }
+    header.end = header.number + length as u32;
+    true
 }
 
 /// Reads the header of the packet at a place of a datagram. Its fixed bit may be 0 (RFC 9287).
 /// - at: where the packet begins, at most the datagram's length; an empty rest is Short.
 pub fn header(datagram: &[u8], at: u32) -> QuicHeader {
-    QuicHeader {
+    let mut left = cursor::begin(datagram.get(at as usize..).unwrap_or_default());
+    let nothing = QuicHeader {
         kind: QuicKind::Short,
         start: at,
         end: datagram.len() as u32,
         ..QuicHeader::default()
+    };
+    let first = cursor::number(&mut left, 1) as u8;
+    if first & LONG == 0 {
+        return nothing;
     }
+    let mut header = QuicHeader {
+        version: cursor::number(&mut left, 4),
+        ..nothing
+    };
+    if !left.cut && header.version != VERSION_1 && header.version != VERSION_2 {
+        header.kind = QuicKind::Unknown;
+        return header;
+    }
+    if left.cut || !read_long(first, &mut left, &mut header) {
+        return QuicHeader {
+            kind: QuicKind::Bad,
+            ..nothing
+        };
+    }
+    header
+}
+
+/// Bytes to derive, as ring asks for them.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
+    let length = bytes.len() as u8;
+    let label_length = (LABEL.len() + label.len()) as u8;
+    let before = [0, length, label_length];
+    let info = [&before, LABEL.as_bytes(), label.as_bytes(), &[0]];
+    secret
+        .expand(&info, Length(bytes.len()))
+        .and_then(|output| output.fill(bytes))
+        .is_ok()
 }
 
 /// Derives the keys of a client's Initial packets from the connection id that its first one is sent to.
 /// - header: of an Initial of this datagram.
 pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> QuicKeys {
-    let _ = (opener, datagram, header);
-    QuicKeys::default()
+    let (salt, labels) = match header.version {
+        VERSION_2 => (&opener.salt_2, LABELS_2),
+        _ => (&opener.salt_1, LABELS_1),
+    };
+    let [key, iv, protection] = labels;
+    let connection = header.connection as usize;
+    let end = connection + usize::from(header.connection_bytes);
+    let initial = salt.extract(datagram.get(connection..end).unwrap_or_default());
+    let mut client = [0; SECRET_BYTES];
+    let mut keys = QuicKeys {
+        version: header.version,
+        ..QuicKeys::default()
+    };
+    let made = expand(&initial, LABEL_CLIENT, &mut client);
+    let secret = Prk::new_less_safe(HKDF_SHA256, &client);
+    if !made
+        || !expand(&secret, key, &mut keys.key)
+        || !expand(&secret, iv, &mut keys.iv)
+        || !expand(&secret, protection, &mut keys.header)
+    {
+        return QuicKeys::default();
+    }
+    keys
+}
+
+/// The number of a packet, of which the lowest bytes are sent: what is nearest to the one expected next (RFC 9000, section
+/// A.3).
+fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
+    let window = 1 << (8 * bytes);
+    let half = window / 2;
+    let number = expected & !(window - 1) | sent;
+    if number + half <= expected && number < NUMBERS - window {
+        return number + window;
+    }
+    if number > expected + half && number >= window {
+        return number - window;
+    }
+    number
+}
+
+/// Takes the protection off the header of an Initial packet (RFC 9001, section 5.4.1).
+/// - packet: from its first byte on.
+/// - place: where in it its number is.
+/// - sent: gets the number as it was sent.
+/// - Returns the bytes of the number; 0 if the packet is too short for a sample.
+fn unprotect(keys: &QuicKeys, packet: &mut [u8], place: usize, sent: &mut u64) -> usize {
+    let sample = place + SAMPLE_OFFSET;
+    let Some(mask) = HeaderProtectionKey::new(&AES_128, &keys.header)
+        .ok()
+        .zip(packet.get(sample..sample + SAMPLE_BYTES))
+        .and_then(|(key, sample)| key.new_mask(sample).ok())
+    else {
+        return 0;
+    };
+    let [first_mask, number_mask @ ..] = mask;
+    let mut bytes = 0;
+    if let Some(first) = packet.first_mut() {
+        *first ^= first_mask & HIDDEN;
+        bytes = usize::from(*first & NUMBER_MASK) + 1;
+    }
+    *sent = 0;
+    let number = packet.get_mut(place..place + bytes).unwrap_or_default();
+    for (byte, mask) in number.iter_mut().zip(number_mask) {
+        *byte ^= mask;
+        *sent = *sent << 8 | u64::from(*byte);
+    }
+    bytes
+}
+
+/// Opens a packet whose header is unprotected, in place (RFC 9001, section 5.3).
+/// - head: bytes of the header, the number among them.
+/// - number: the packet's.
+/// - Returns the bytes of plaintext, which are then at the packet's start; 0 if it can't be opened.
+fn decrypt(keys: &QuicKeys, packet: &mut [u8], head: usize, number: u64) -> usize {
+    let mut nonce = keys.iv;
+    let lower = nonce
+        .iter_mut()
+        .rev()
+        .zip(number.to_be_bytes().into_iter().rev());
+    for (byte, number) in lower {
+        *byte ^= number;
+    }
+    let Some((header, sealed)) = packet.split_at_mut_checked(head) else {
+        return 0;
+    };
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let opened = UnboundKey::new(&AES_128_GCM, &keys.key).and_then(|key| {
+        let plain = LessSafeKey::new(key).open_in_place(nonce, Aad::from(&*header), sealed);
+        plain.map(|plain| plain.len())
+    });
+    let bytes = opened.unwrap_or(0);
+    packet.copy_within(head..head + bytes, 0);
+    bytes
 }
 
 /// Opens an Initial packet.
+/// - _opener: libcrypto's contexts in the C twin; ring needs none.
 /// - keys: of its version; next goes on if it could be opened, else nothing changes.
 /// - datagram, header: of an Initial; the datagram is not written to.
 /// - plain: gets its frames.
 /// - Returns the bytes in plain; 0 = it can't be opened with these keys, or has no frame, or does not fit.
 pub fn open(
-    opener: &QuicOpener,
+    _opener: &QuicOpener,
     keys: &mut QuicKeys,
     datagram: &[u8],
     header: &QuicHeader,
     plain: &mut [u8; hello::BYTES_MAX],
 ) -> u32 {
-    let _ = (opener, keys, datagram, header, plain);
-    0
+    let place = (header.number - header.start) as usize;
+    let from = datagram.get(header.start as usize..header.end as usize);
+    let packet = from.and_then(|from| plain.get_mut(..from.len()));
+    let (Some(from), Some(packet)) = (from, packet) else {
+        return 0;
+    };
+    let mut sent = 0;
+    packet.copy_from_slice(from);
+    let number_bytes = unprotect(keys, packet, place, &mut sent);
+    if number_bytes == 0 || keys.version != header.version {
+        return 0;
+    }
+    let number = full_number(keys.next, sent, number_bytes as u32);
+    let bytes = decrypt(keys, packet, place + number_bytes, number);
+    if bytes > 0 {
+        keys.next = keys.next.max(number + 1);
+    }
+    bytes as u32
+}
+
+/// Takes what stands behind the type of an ACK frame (RFC 9000, section 19.3).
+fn take_ack(left: &mut Cursor, has_ecn: bool) {
+    take_number(left);
+    take_number(left);
+    let mut ranges = take_number(left);
+    take_number(left);
+    while ranges > 0 && !left.cut {
+        take_number(left);
+        take_number(left);
+        ranges -= 1;
+    }
+    if has_ecn {
+        take_number(left);
+        take_number(left);
+        take_number(left);
+    }
+}
+
+/// Takes so many bytes, as a message of its own; it is cut if there are fewer.
+fn take_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
+    cursor::part(left, bytes.min(u32::MAX.into()) as u32)
+}
+
+/// Reads a frame of any type but PADDING and PING. Whether it is cut, left knows.
+fn read_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFrame) {
+    match frame_type {
+        FRAME_ACK | FRAME_ACK_ECN => {
+            take_ack(left, frame_type == FRAME_ACK_ECN);
+            frame.kind = QuicFrameKind::Ack;
+        }
+        FRAME_CRYPTO => {
+            frame.offset = take_number(left);
+            let bytes = take_number(left);
+            frame.data = end - left.bytes.len() as u32;
+            frame.data_bytes = take_part(left, bytes).bytes.len() as u32;
+            frame.kind = QuicFrameKind::Crypto;
+        }
+        FRAME_CLOSE => {
+            take_number(left);
+            take_number(left);
+            let reason = take_number(left);
+            take_part(left, reason);
+            frame.kind = QuicFrameKind::Close;
+        }
+        _ => left.cut = true,
+    }
 }
 
 /// Reads the frame at a place of a plaintext.
 /// - at: where it begins, below the plaintext's length.
 pub fn frame(plain: &[u8], at: u32) -> QuicFrame {
-    let _ = at;
-    QuicFrame {
-        next: plain.len() as u32,
-        ..QuicFrame::default()
+    let mut left = cursor::begin(plain.get(at as usize..).unwrap_or_default());
+    let end = plain.len() as u32;
+    let mut frame = QuicFrame::default();
+    match take_number(&mut left) {
+        FRAME_PADDING => {
+            let zeros = left.bytes.iter().take_while(|byte| **byte == 0).count();
+            cursor::part(&mut left, zeros as u32);
+            frame.kind = QuicFrameKind::Padding;
+        }
+        FRAME_PING => frame.kind = QuicFrameKind::Ping,
+        frame_type => read_frame(frame_type, end, &mut left, &mut frame),
     }
+    if left.cut || frame.offset + u64::from(frame.data_bytes) >= NUMBERS {
+        return QuicFrame {
+            next: end,
+            ..QuicFrame::default()
+        };
+    }
+    frame.next = end - left.bytes.len() as u32;
+    frame
 }
