@@ -71,9 +71,8 @@ bool connection_table_key(const struct packet *packet, struct connection_key *ke
         low_port = high_port;
         high_port = swapped_port;
     }
-    *key = (struct connection_key){
-        {(uint64_t)low_port << 48 | (uint64_t)high_port << 32 | (uint64_t)packet->version << 8 |
-         packet->protocol}};
+    *key = (struct connection_key){{(uint64_t)low_port << 48 | (uint64_t)high_port << 32 |
+                                    (uint64_t)packet->version << 8 | packet->protocol}};
     if (packet->version == 4) {
         key->words[1] = word(low, 4) << 32 | word(high, 4);
         return is_low;
@@ -115,7 +114,7 @@ bool connection_table_is_full(const struct connection_table *table) {
 
 /// Appends a connection to a list.
 static void append(struct connection_table *table, uint32_t slot, enum connection_list list,
-                 uint64_t now_ns) {
+                   uint64_t now_ns) {
     struct connection_times *head = &table->lists[list];
     struct connection *connection = connection_table_at(table, slot);
     const uint32_t before = head->newest;
@@ -162,8 +161,7 @@ uint32_t connection_table_add(struct connection_table *table, const struct conne
     else
         return CONNECTION_SLOT_NONE;
     connection = connection_table_at(table, slot);
-    *connection =
-        (struct connection){.key = *key, .chained = *first - 1, .stream = stream_make(0)};
+    *connection = (struct connection){.key = *key, .chained = *first - 1, .stream = stream_make(0)};
     *first = slot + 1;
     append(table, slot, list, now_ns);
     return slot;

@@ -103,6 +103,12 @@ fn let_go(connections: &mut Connections, slot: u32, cause: ConnectionCause, now_
     }
 }
 
+fn count_unreadable(connections: &mut Connections, cause: ConnectionCause) {
+    if let Some(count) = connections.counts.unreadable.get_mut(cause as usize) {
+        *count += 1;
+    }
+}
+
 /// Does what follows when a connection's time is over.
 fn end_of(connections: &mut Connections, slot: u32, now_ns: u64) {
     match table::at(&mut connections.table, slot).list {
@@ -204,12 +210,6 @@ pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
             ConnectionList::Closing,
             now_ns,
         );
-    }
-}
-
-fn count_unreadable(connections: &mut Connections, cause: ConnectionCause) {
-    if let Some(count) = connections.counts.unreadable.get_mut(cause as usize) {
-        *count += 1;
     }
 }
 

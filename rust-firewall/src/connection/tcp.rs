@@ -114,6 +114,14 @@ fn take_known(
     }
 }
 
+/// Notes that a client has begun to show its names: for so long at most.
+fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
+    let list = ConnectionList::Showing;
+    if table::at(&mut connections.table, slot).list != list {
+        table::move_to(&mut connections.table, slot, list, now_ns);
+    }
+}
+
 /// Reads what is there of a stream without a gap.
 /// - data: of the segment that came last, from its offset on.
 fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> NamesState {
@@ -154,14 +162,7 @@ fn take_undecided(
     };
     let connection = table::at(&mut connections.table, slot);
     let before = stream::prefix(&connection.stream);
-    if ![ConnectionList::Showing, ConnectionList::Settling].contains(&connection.list) {
-        table::move_to(
-            &mut connections.table,
-            slot,
-            ConnectionList::Showing,
-            segment.now_ns,
-        );
-    }
+    show(connections, slot, segment.now_ns);
     let put = lifetime::keep(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return refuse(connections, slot, put, segment.now_ns);
@@ -234,15 +235,10 @@ fn read_query(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed
     }
     if state == NamesState::Known {
         lifetime::decide(connections, slot, start + taken as u32, now_ns);
-    } else {
-        connection.cache = ConnectionCache::default();
-        table::move_to(
-            &mut connections.table,
-            slot,
-            ConnectionList::Showing,
-            now_ns,
-        );
+        return lifetime::named(connections, slot);
     }
+    connection.cache = ConnectionCache::default();
+    show(connections, slot, now_ns);
     lifetime::named(connections, slot)
 }
 
@@ -274,11 +270,7 @@ fn take_queries(
     if stream::prefix(&table::at(&mut connections.table, slot).stream) > before {
         return read_query(connections, slot, now_ns);
     }
-    let connection = table::at(&mut connections.table, slot);
-    if ![ConnectionList::Showing, ConnectionList::Settling].contains(&connection.list) {
-        let list = ConnectionList::Showing;
-        table::move_to(&mut connections.table, slot, list, now_ns);
-    }
+    show(connections, slot, now_ns);
     lifetime::named(connections, slot)
 }
 
