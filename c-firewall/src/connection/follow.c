@@ -1,43 +1,98 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/follow.h"
 
+#include <errno.h>
+#include <netinet/in.h>
 #include <stddef.h>
+#include <stdlib.h>
+
+#include "connection/lifetime.h"
+#include "connection/pool.h"
+#include "connection/table.h"
+#include "connection/tcp.h"
+#include "connection/udp.h"
 
 int connection_make(struct connections *connections, const struct connection_settings *settings) {
-    *connections = (struct connections){.settings = *settings};
-    return 0;
+    int result;
+
+    *connections = (struct connections){
+        .settings = *settings,
+        .gathered = calloc(1, NAMES_HELLO_BYTES_MAX),
+        .scratch = calloc(1, NAMES_HELLO_BYTES_MAX),
+        .plain = calloc(1, NAMES_HELLO_BYTES_MAX),
+    };
+    result = connections->gathered && connections->scratch && connections->plain ? 0 : -ENOMEM;
+    if (result == 0)
+        result = connection_table_make(&connections->table, settings->connections);
+    if (result == 0)
+        result = connection_pool_make(&connections->pool, settings->hello_bytes);
+    if (result == 0)
+        result = names_quic_make(&connections->opener);
+    if (result < 0)
+        connection_free(connections);
+    return result;
 }
 
-void connection_free(struct connections *connections) { *connections = (struct connections){0}; }
+void connection_free(struct connections *connections) {
+    names_quic_free(&connections->opener);
+    connection_pool_free(&connections->pool);
+    connection_table_free(&connections->table);
+    free(connections->gathered);
+    free(connections->scratch);
+    free(connections->plain);
+    *connections = (struct connections){0};
+}
+
+/// Whether a packet may be of TCP or UDP: where that isn't known, too.
+static bool has_names(const struct packet *packet) {
+    const uint8_t protocol = packet->protocol;
+    // What follows these in a later fragment isn't known.
+    const bool is_hidden = packet->version == 6 && packet->later_fragment &&
+                           (protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
+                            protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_DSTOPTS);
+
+    return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || packet->headers_beyond ||
+           is_hidden;
+}
 
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input) {
-    (void)connections;
-    (void)packet;
-    (void)input;
-    return (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
+    connections->now_ns = input->now_ns;
+    lifetime_expire(connections, input->now_ns);
+    if (!has_names(packet))
+        return (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
+    if (packet->fragment)
+        return lifetime_odd(connections, CONNECTION_FRAGMENT);
+    if (!packet->has_ports)
+        return lifetime_odd(connections, CONNECTION_CUT);
+    return packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
+                                           : connection_udp_follow(connections, packet, input);
 }
 
 const struct names *connection_names(const struct connections *connections,
                                      const struct followed *followed) {
-    (void)followed;
-    return &connections->alone;
+    const struct connection_table *table = &connections->table;
+
+    return followed->slot < table->used ? &table->slots[followed->slot].names : &connections->alone;
 }
 
 struct connection_cache *connection_cache(struct connections *connections,
                                           const struct followed *followed) {
-    (void)connections;
-    (void)followed;
-    return NULL;
+    struct connection_table *table = &connections->table;
+
+    return followed->slot < table->used ? &table->slots[followed->slot].cache : NULL;
 }
 
 void connection_deny(struct connections *connections, const struct followed *followed,
                      uint64_t generation) {
-    (void)connections;
-    (void)followed;
-    (void)generation;
+    if (followed->slot != CONNECTION_SLOT_NONE)
+        lifetime_deny(connections, followed->slot, generation);
 }
 
-const struct connection_counts *connection_counts(const struct connections *connections) {
-    return &connections->counts;
+struct connection_counts connection_counts(const struct connections *connections) {
+    struct connection_counts counts = connections->counts;
+
+    for (uint32_t list = 0; list < CONNECTION_LIST_COUNT; list++)
+        counts.now[list] = connections->table.lists[list].count;
+    return counts;
 }

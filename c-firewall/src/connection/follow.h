@@ -18,8 +18,7 @@ void connection_free(struct connections *connections);
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input);
 
-/// The names of a packet that was just followed, and that is not denied; state NAMES_NONE if it has
-/// none.
+/// The names of a packet that was just followed, of kind FOLLOWED_NAMES.
 const struct names *connection_names(const struct connections *connections,
                                      const struct followed *followed);
 
@@ -34,6 +33,6 @@ void connection_deny(struct connections *connections, const struct followed *fol
                      uint64_t generation);
 
 /// What was counted since connection_make.
-const struct connection_counts *connection_counts(const struct connections *connections);
+struct connection_counts connection_counts(const struct connections *connections);
 
 #endif

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/siphash.h"
+#include "names/hello.h"
+#include "names/quic.h"
 #include "names/types.h"
 
 // No connection: what is told of a packet holds for this packet alone.
@@ -28,6 +31,7 @@ enum connection_checksum {
 /// What comes with a packet.
 struct connection_input {
     enum connection_checksum checksum;
+    bool segmented; // it is several packets in one (NFQA_SKB_GSO), which its receiver sees apart
     uint64_t generation; // of the policy that decides; never 0
     uint64_t now_ns;     // of a clock that never goes back
 };
@@ -96,10 +100,112 @@ struct connection_counts {
     uint64_t unknown_version;                // packets of versions of QUIC that are not understood
 };
 
+enum {
+    CONNECTION_SPANS_MAX = 16,     // of a stream: so many pieces at once, with gaps between them
+    CONNECTION_BLOCK_BYTES = 1024, // of a block of the pool
+    CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES, // of a stream
+    CONNECTION_KEY_WORDS = 5,
+};
+
+#define CONNECTION_BLOCK_NONE UINT32_MAX // no block
+
+/// Memory for what clients have sent, in blocks.
+struct connection_pool {
+    uint8_t *bytes;
+    uint32_t *links; // of a block that is free again: the next one
+    uint32_t count;  // of blocks
+    uint32_t used;   // blocks that were ever in use
+    uint32_t free;   // the first one that is free again
+};
+
+/// A piece of a stream without a gap.
+struct stream_span {
+    uint16_t start;
+    uint16_t end;
+};
+
+/// The first bytes of a client, put together. Offsets count from the first one.
+struct stream {
+    uint32_t base;    // the sequence number of offset 0
+    uint32_t decided; // up to here it is decided on
+    uint32_t acked;   // up to here the server has it
+    bool let_go;      // what was kept is not kept any more
+    uint8_t span_count;
+    struct stream_span spans[CONNECTION_SPANS_MAX]; // that were kept: apart, in their order
+    uint32_t blocks[CONNECTION_BLOCKS_MAX];
+};
+
+/// Both ends and the protocol, alike for both directions.
+struct connection_key {
+    uint64_t words[CONNECTION_KEY_WORDS];
+};
+
+/// A connection.
+struct connection {
+    struct connection_key key;
+    uint32_t chained; // the next one of its bucket, or, of none, the next one that is free
+    uint32_t older;
+    uint32_t newer;
+    enum connection_list list;
+    bool is_udp;           // else TCP
+    bool client_low;       // the client is the lower one of both ends
+    bool confirmed;        // the server has answered the client's SYN
+    bool closed;           // one of the ends has closed it
+    bool evasion;          // its client claimed different bytes for one place
+    bool is_dns;           // the server's port is that of DNS
+    uint32_t begun;        // of TCP: the sequence number of the client's first byte
+    bool pending;          // another SYN came, which the server has not answered
+    bool pending_low;      // from the lower one of both ends
+    uint32_t pending_base; // with pending: the sequence number of its first byte
+    uint64_t since_ns;     // when it came to its list, or was used last
+    uint64_t denied;       // the generation of the policy that refused it; 0 = none has
+    struct connection_cache cache;
+    struct stream stream;
+    struct names_quic_keys keys;
+    uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX]; // that the keys are of
+    uint8_t id_bytes;
+    struct names names;
+};
+
+/// Connections in the order of their time.
+struct connection_times {
+    uint32_t oldest;
+    uint32_t newest;
+    uint32_t count;
+};
+
+/// That a connection of UDP was forgotten.
+struct connection_grave {
+    uint32_t tag;    // the upper half of its hash, or 0 for any
+    uint32_t second; // when, in seconds from 1; 0 = none was
+};
+
+/// Connections by their key.
+struct connection_table {
+    struct siphash_key key;
+    uint32_t mask;                   // buckets - 1; they are a power of 2
+    uint32_t *buckets;               // the first connection of each, plus 1
+    struct connection_grave *graves; // one a bucket
+    struct connection *slots;
+    uint32_t used;  // slots that were ever in use
+    uint32_t limit; // of them
+    uint32_t free;  // the first one that is free again
+    struct connection_times lists[CONNECTION_LIST_COUNT];
+    struct connection spare; // what a slot that is none is
+};
+
 /// All connections of a worker.
 struct connections {
     struct connection_settings settings;
     struct connection_counts counts;
+    struct connection_table table;
+    struct connection_pool pool;
+    uint64_t now_ns;    // of the packet that was followed last
+    uint64_t expire_ns; // when it is looked next whose time is over
+    struct names_quic_opener opener;
+    uint8_t *gathered;  // a stream's bytes in one piece; NAMES_HELLO_BYTES_MAX
+    uint8_t *scratch;   // what the parsers put together; NAMES_HELLO_BYTES_MAX
+    uint8_t *plain;     // the frames of an Initial packet; NAMES_HELLO_BYTES_MAX
     struct names alone; // of a packet that belongs to no connection
 };
 

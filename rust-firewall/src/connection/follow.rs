@@ -3,34 +3,72 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
-    ConnectionCache, ConnectionCounts, ConnectionInput, ConnectionSettings, Connections, Followed,
-    FollowedKind, SLOT_NONE,
+    ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionSettings,
+    Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::names::Names;
+use crate::connection::{lifetime, pool, table, tcp, udp};
+use crate::names::{hello, quic, Names};
 use crate::packet::Packet;
+
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+const HOPOPTS: u8 = libc::IPPROTO_HOPOPTS as u8;
+const ROUTING: u8 = libc::IPPROTO_ROUTING as u8;
+const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
+const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
 
 /// Makes room for connections; nothing allocates afterwards.
 pub fn make(settings: &ConnectionSettings) -> Connections {
     Connections {
         settings: *settings,
         counts: ConnectionCounts::default(),
+        table: table::make(settings.connections),
+        pool: pool::make(settings.hello_bytes),
+        now_ns: 0,
+        expire_ns: 0,
+        opener: quic::make(),
+        gathered: Box::new([0; hello::BYTES_MAX]),
+        scratch: Box::new([0; hello::BYTES_MAX]),
+        plain: vec![0; hello::BYTES_MAX],
         alone: Names::default(),
     }
 }
 
+/// Whether a packet may be of TCP or UDP: where that isn't known, too.
+fn has_names(packet: &Packet) -> bool {
+    // What follows these in a later fragment isn't known.
+    let is_hidden = packet.version == 6
+        && packet.later_fragment
+        && matches!(packet.protocol, HOPOPTS | ROUTING | FRAGMENT | DSTOPTS);
+    matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
+}
+
 /// Takes a packet in, in the order in which its queue gives them. Those of both directions must come.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
-    let _ = (connections, packet, input);
-    Followed {
-        kind: FollowedKind::None,
-        slot: SLOT_NONE,
+    connections.now_ns = input.now_ns;
+    lifetime::expire(connections, input.now_ns);
+    if !has_names(packet) {
+        return Followed {
+            kind: FollowedKind::None,
+            slot: SLOT_NONE,
+        };
+    }
+    if packet.fragment {
+        return lifetime::odd(connections, ConnectionCause::Fragment);
+    }
+    if !packet.has_ports {
+        return lifetime::odd(connections, ConnectionCause::Cut);
+    }
+    match packet.protocol {
+        TCP => tcp::follow(connections, packet, input),
+        _ => udp::follow(connections, packet, input),
     }
 }
 
-/// The names of a packet that was just followed, and that is not denied; state None if it has none.
+/// The names of a packet that was just followed, of kind Names.
 pub fn names<'a>(connections: &'a Connections, followed: &Followed) -> &'a Names {
-    let _ = followed;
-    &connections.alone
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.map_or(&connections.alone, |connection| &connection.names)
 }
 
 /// What is kept of a packet's connection for the policy; None if the packet stands alone.
@@ -38,17 +76,23 @@ pub fn cache<'a>(
     connections: &'a mut Connections,
     followed: &Followed,
 ) -> Option<&'a mut ConnectionCache> {
-    let _ = (connections, followed);
-    None
+    let connection = connections.table.slots.get_mut(followed.slot as usize);
+    connection.map(|connection| &mut connection.cache)
 }
 
 /// Notes that a policy refused a packet for the names of its connection: as long as it is the policy, all packets of the
 /// connection are denied. Nothing is noted of a packet that stands alone.
 pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64) {
-    let _ = (connections, followed, generation);
+    if followed.slot != SLOT_NONE {
+        lifetime::deny(connections, followed.slot, generation);
+    }
 }
 
 /// What was counted since `make`.
-pub fn counts(connections: &Connections) -> &ConnectionCounts {
-    &connections.counts
+pub fn counts(connections: &Connections) -> ConnectionCounts {
+    let mut counts = connections.counts;
+    for (now, list) in counts.now.iter_mut().zip(&connections.table.lists) {
+        *now = list.count.into();
+    }
+    counts
 }

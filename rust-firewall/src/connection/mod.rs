@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Connections, followed until their clients have shown their names.
 
+pub mod checksum;
 pub mod follow;
+pub mod lifetime;
+pub mod pool;
+pub mod stream;
+pub mod table;
+pub mod tcp;
 pub mod types;
+pub mod udp;
 
 pub use types::*;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is kept of connections, and what is told of a packet.
 
-use crate::names::Names;
+use siphasher::sip::SipHasher13;
+
+use crate::names::quic::{QuicKeys, QuicOpener};
+use crate::names::{hello, quic, Names};
 
 /// No connection: what is told of a packet holds for this packet alone.
 pub const SLOT_NONE: u32 = u32::MAX;
@@ -34,6 +37,8 @@ pub enum ConnectionChecksum {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
+    /// It is several packets in one (NFQA_SKB_GSO), which its receiver sees apart.
+    pub segmented: bool,
     /// Of the policy that decides; never 0.
     pub generation: u64,
     /// Of a clock that never goes back.
@@ -140,11 +145,197 @@ pub struct ConnectionCounts {
     pub unknown_version: u64,
 }
 
+/// Of `StreamSpan` in a stream: so many pieces at once, with gaps between them.
+pub const SPANS_MAX: usize = 16;
+/// Of a block of the pool.
+pub const BLOCK_BYTES: usize = 1024;
+/// Of a stream.
+pub const BLOCKS_MAX: usize = hello::BYTES_MAX / BLOCK_BYTES;
+/// No block.
+pub const BLOCK_NONE: u32 = u32::MAX;
+
+/// Memory for what clients have sent, in blocks.
+#[derive(Debug, Default)]
+pub struct Pool {
+    pub bytes: Vec<u8>,
+    /// Of a block that is free again: the next one.
+    pub links: Vec<u32>,
+    /// Blocks that were ever in use.
+    pub used: u32,
+    /// The first one that is free again.
+    pub free: u32,
+}
+
+/// A piece of a stream without a gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamSpan {
+    pub start: u16,
+    pub end: u16,
+}
+
+/// The first bytes of a client, put together. Offsets count from the first one.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    /// The sequence number of offset 0.
+    pub base: u32,
+    /// Up to here it is decided on.
+    pub decided: u32,
+    /// Up to here the server has it.
+    pub acked: u32,
+    /// What was kept is not kept any more.
+    pub let_go: bool,
+    pub span_count: u8,
+    /// Those that were kept: apart from each other, in their order.
+    pub spans: [StreamSpan; SPANS_MAX],
+    pub blocks: [u32; BLOCKS_MAX],
+}
+
+/// Both ends and the protocol, alike for both directions.
+pub type ConnectionKey = [u64; KEY_WORDS];
+
+/// Of `ConnectionKey`.
+pub const KEY_WORDS: usize = 5;
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    pub key: ConnectionKey,
+    /// The next one of its bucket, or, of none, the next one that is free.
+    pub chained: u32,
+    pub older: u32,
+    pub newer: u32,
+    pub list: ConnectionList,
+    /// UDP, else TCP.
+    pub is_udp: bool,
+    /// The client is the lower one of both ends.
+    pub client_low: bool,
+    /// The server has answered the client's SYN.
+    pub confirmed: bool,
+    /// One of the ends has closed it.
+    pub closed: bool,
+    /// Its client claimed different bytes for one place.
+    pub evasion: bool,
+    /// The server's port is that of DNS.
+    pub is_dns: bool,
+    /// Of TCP: the sequence number of the client's first byte.
+    pub begun: u32,
+    /// Another SYN came, which the server has not answered; from the lower one of both ends.
+    pub pending: bool,
+    pub pending_low: bool,
+    /// With pending: the sequence number of its first byte.
+    pub pending_base: u32,
+    /// When it came to its list, or was used last.
+    pub since_ns: u64,
+    /// The generation of the policy that refused it; 0 = none has.
+    pub denied: u64,
+    pub cache: ConnectionCache,
+    pub stream: Stream,
+    pub keys: QuicKeys,
+    /// The connection id that the keys are of.
+    pub id: [u8; quic::CONNECTION_BYTES_MAX],
+    pub id_bytes: u8,
+    pub names: Names,
+}
+
+/// Connections in the order of their time.
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    pub oldest: u32,
+    pub newest: u32,
+    pub count: u32,
+}
+
+/// That a connection of UDP was forgotten.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grave {
+    /// The upper half of its hash, or 0 for any.
+    pub tag: u32,
+    /// When, in seconds from 1; 0 = none was.
+    pub second: u32,
+}
+
+/// Connections by their key.
+#[derive(Debug)]
+pub struct Table {
+    pub hasher: SipHasher13,
+    /// Buckets - 1; they are a power of 2.
+    pub mask: u32,
+    /// The first connection of each bucket, plus 1.
+    pub buckets: Vec<u32>,
+    /// One a bucket.
+    pub graves: Vec<Grave>,
+    /// Those that were ever in use, at most `limit`.
+    pub slots: Vec<Connection>,
+    pub limit: u32,
+    /// The first one that is free again.
+    pub free: u32,
+    pub lists: [List; LIST_COUNT],
+    /// What a slot that is none is.
+    pub spare: Connection,
+}
+
 /// All connections of a worker.
 #[derive(Debug)]
 pub struct Connections {
     pub settings: ConnectionSettings,
     pub counts: ConnectionCounts,
+    pub table: Table,
+    pub pool: Pool,
+    /// Of the packet that was followed last.
+    pub now_ns: u64,
+    /// When it is looked next whose time is over.
+    pub expire_ns: u64,
+    pub opener: QuicOpener,
+    /// A stream's bytes in one piece.
+    pub gathered: Box<[u8; hello::BYTES_MAX]>,
+    /// What the parsers put together.
+    pub scratch: Box<[u8; hello::BYTES_MAX]>,
+    /// The frames of an Initial packet; hello::BYTES_MAX bytes.
+    pub plain: Vec<u8>,
     /// Of a packet that belongs to no connection.
     pub alone: Names,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Stream {
+            base: 0,
+            decided: 0,
+            acked: 0,
+            let_go: false,
+            span_count: 0,
+            spans: [StreamSpan::default(); SPANS_MAX],
+            blocks: [BLOCK_NONE; BLOCKS_MAX],
+        }
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Connection {
+            key: [0; KEY_WORDS],
+            chained: SLOT_NONE,
+            older: SLOT_NONE,
+            newer: SLOT_NONE,
+            list: ConnectionList::Opening,
+            is_udp: false,
+            client_low: false,
+            confirmed: false,
+            closed: false,
+            evasion: false,
+            is_dns: false,
+            begun: 0,
+            pending: false,
+            pending_low: false,
+            pending_base: 0,
+            since_ns: 0,
+            denied: 0,
+            cache: ConnectionCache::default(),
+            stream: Stream::default(),
+            keys: QuicKeys::default(),
+            id: [0; quic::CONNECTION_BYTES_MAX],
+            id_bytes: 0,
+            names: Names::default(),
+        }
+    }
 }

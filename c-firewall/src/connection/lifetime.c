@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/lifetime.h"
+
+#include "connection/table.h"
+
+#define SECOND_NS 1000000000ULL
+
+enum {
+    EXPIRE_MAX = 16,  // connections of a list that are looked at for one packet as over
+    SHARE = 16,       // a list gives room to others if it holds more than this part of the table
+    RECLAIM_MAX = 16, // connections that give their memory to another one for one piece of a stream
+};
+
+#define OPENING_NS (300 * SECOND_NS)   // from a SYN to the client's first byte
+#define KNOWN_NS (432000 * SECOND_NS)  // as nf_conntrack_tcp_timeout_established
+#define DATAGRAMS_NS (180 * SECOND_NS) // as nf_conntrack_udp_timeout_stream was for long
+#define CLOSING_NS (120 * SECOND_NS)   // as nf_conntrack_tcp_timeout_fin_wait
+#define TOUCH_NS SECOND_NS             // what is used comes to the end of its list so often at most
+#define EXPIRE_NS 10000000ULL          // how often it is looked whose time is over
+
+static const enum connection_list lists[CONNECTION_LIST_COUNT] = {
+    CONNECTION_OPENING,  CONNECTION_SHOWING,   CONNECTION_CLOSING,
+    CONNECTION_SETTLING, CONNECTION_DATAGRAMS, CONNECTION_KNOWN,
+};
+
+static uint64_t timeout_ns(const struct connections *connections, enum connection_list list) {
+    switch (list) {
+    case CONNECTION_OPENING:
+        return OPENING_NS;
+    case CONNECTION_SHOWING:
+    case CONNECTION_SETTLING:
+        return connections->settings.hello_timeout_ns;
+    case CONNECTION_KNOWN:
+        return KNOWN_NS;
+    case CONNECTION_DATAGRAMS:
+        return DATAGRAMS_NS;
+    default:
+        return CLOSING_NS;
+    }
+}
+
+/// The oldest connection of a list, or CONNECTION_SLOT_NONE.
+static uint32_t oldest(const struct connections *connections, enum connection_list list) {
+    return connections->table.lists[list].oldest;
+}
+
+/// The number of connections of a list.
+static uint32_t count_of(const struct connections *connections, enum connection_list list) {
+    return connections->table.lists[list].count;
+}
+
+/// Takes a connection out of the table, and gives back what it kept.
+static void forget(struct connections *connections, uint32_t slot) {
+    stream_release(&connection_table_at(&connections->table, slot)->stream, &connections->pool);
+    connection_table_remove(&connections->table, slot);
+}
+
+/// Takes a connection out of the table whose server may go on with it. That of TCP needs another
+/// SYN then; of UDP it must be remembered.
+static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    const struct connection *connection = connection_table_at(&connections->table, slot);
+
+    if (connection->is_udp)
+        connection_table_bury(&connections->table, &connection->key, now_ns);
+    forget(connections, slot);
+}
+
+void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+    enum connection_list list = CONNECTION_KNOWN;
+
+    stream_release(&connection->stream, &connections->pool);
+    if (connection->closed)
+        list = CONNECTION_CLOSING;
+    else if (connection->is_udp)
+        list = CONNECTION_DATAGRAMS;
+    connection_table_move_to(&connections->table, slot, list, now_ns);
+}
+
+/// Settles a connection whose server may not have all. A query of DNS that has begun is lost.
+static void let_go(struct connections *connections, uint32_t slot, enum connection_cause cause,
+                   uint64_t now_ns) {
+    const struct connection *connection = connection_table_at(&connections->table, slot);
+
+    if (connection->is_dns && stream_has_more(&connection->stream))
+        lifetime_unreadable(connections, slot, cause, now_ns);
+    else
+        lifetime_settle(connections, slot, now_ns);
+}
+
+static void count_unreadable(struct connections *connections, enum connection_cause cause) {
+    connections->counts.unreadable[cause]++;
+}
+
+/// Does what follows when a connection's time is over.
+static void end_of(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    switch (connection_table_at(&connections->table, slot)->list) {
+    case CONNECTION_SHOWING:
+        count_unreadable(connections, CONNECTION_TIMEOUT);
+        abandon(connections, slot, now_ns);
+        break;
+    case CONNECTION_SETTLING:
+        let_go(connections, slot, CONNECTION_TIMEOUT, now_ns);
+        break;
+    default:
+        forget(connections, slot);
+    }
+}
+
+void lifetime_expire(struct connections *connections, uint64_t now_ns) {
+    if (now_ns < connections->expire_ns)
+        return;
+    connections->expire_ns = now_ns + EXPIRE_NS;
+    for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
+        const uint64_t timeout = timeout_ns(connections, lists[i]);
+
+        for (uint32_t looked = 0; looked <= EXPIRE_MAX; looked++) {
+            const uint32_t slot = oldest(connections, lists[i]);
+            const uint64_t since_ns = connection_table_at(&connections->table, slot)->since_ns;
+
+            if (slot == CONNECTION_SLOT_NONE || now_ns < since_ns || now_ns - since_ns < timeout)
+                break;
+            if (looked == EXPIRE_MAX) {
+                connections->expire_ns = now_ns;
+                break;
+            }
+            end_of(connections, slot, now_ns);
+        }
+    }
+}
+
+/// The list whose oldest connection makes room: the first of those in their order that has more
+/// than its share, so that who opens connections without end takes room from few that are known.
+static enum connection_list list_to_evict(const struct connections *connections) {
+    const uint32_t share = connections->table.limit / SHARE;
+
+    // There are fewer lists than shares, so in a full table one of them has more.
+    for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
+        if (count_of(connections, lists[i]) > share)
+            return lists[i];
+    }
+    return CONNECTION_OPENING;
+}
+
+/// Counts that a connection makes room for another one, and takes it out.
+static void evict(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    connections->counts.evicted[connection_table_at(&connections->table, slot)->list]++;
+    abandon(connections, slot, now_ns);
+}
+
+uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
+                       enum connection_list list, uint64_t now_ns) {
+    uint32_t slot;
+
+    if (connection_table_is_full(&connections->table))
+        evict(connections, oldest(connections, list_to_evict(connections)), now_ns);
+    connections->counts.opened++;
+    slot = connection_table_add(&connections->table, key, list, now_ns);
+    connection_table_at(&connections->table, slot)->names.state = NAMES_UNDECIDED;
+    return slot;
+}
+
+void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    const struct connection *connection = connection_table_at(&connections->table, slot);
+    const enum connection_list list = connection->list;
+    const bool is_aged =
+        list == CONNECTION_KNOWN || list == CONNECTION_DATAGRAMS || list == CONNECTION_CLOSING;
+
+    if (is_aged && now_ns > connection->since_ns && now_ns - connection->since_ns >= TOUCH_NS)
+        connection_table_move_to(&connections->table, slot, list, now_ns);
+}
+
+void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+    const bool was_closed = connection->closed;
+    const bool rests =
+        connection->list == CONNECTION_OPENING || connection->list == CONNECTION_KNOWN;
+
+    connection->closed = true;
+    if (rests && !was_closed)
+        connection_table_move_to(&connections->table, slot, CONNECTION_CLOSING, now_ns);
+}
+
+/// Says that a packet alone has names in some state.
+static struct followed alone(struct connections *connections, enum names_state state) {
+    connections->alone.state = state;
+    connections->alone.protocol = NAMES_OTHER;
+    connections->alone.host_length = 0;
+    connections->alone.alpn_length = 0;
+    connections->alone.method_length = 0;
+    connections->alone.ech = false;
+    connections->alone.version = 0;
+    connections->alone.dns_type = 0;
+    return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
+}
+
+struct followed lifetime_odd(struct connections *connections, enum connection_cause cause) {
+    count_unreadable(connections, cause);
+    return alone(connections, NAMES_UNREADABLE);
+}
+
+struct followed lifetime_fresh(struct connections *connections) {
+    return alone(connections, NAMES_UNDECIDED);
+}
+
+struct followed lifetime_other(struct connections *connections) {
+    return alone(connections, NAMES_KNOWN);
+}
+
+bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t generation) {
+    const struct connection *connection = connection_table_at(&connections->table, slot);
+
+    return connection->evasion || (connection->denied == generation && generation != 0);
+}
+
+struct followed lifetime_named(struct connections *connections, uint32_t slot) {
+    const bool evasion = connection_table_at(&connections->table, slot)->evasion;
+
+    return (struct followed){evasion ? FOLLOWED_DENIED : FOLLOWED_NAMES, slot};
+}
+
+struct followed lifetime_unreadable(struct connections *connections, uint32_t slot,
+                                    enum connection_cause cause, uint64_t now_ns) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+
+    if (connection->names.state != NAMES_UNREADABLE) {
+        connection->names = (struct names){.state = NAMES_UNREADABLE};
+        connection->cache = (struct connection_cache){0};
+        connection->closed = true;
+        count_unreadable(connections, cause);
+        lifetime_settle(connections, slot, now_ns);
+    }
+    return lifetime_named(connections, slot);
+}
+
+struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+
+    connection->evasion = true;
+    connection->closed = true;
+    connections->counts.evasion++;
+    lifetime_settle(connections, slot, now_ns);
+    return lifetime_named(connections, slot);
+}
+
+void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+
+    if (connection->denied == generation)
+        return;
+    connections->counts.denied++;
+    connection->denied = generation;
+    connection->closed = true;
+    if (connection->list != CONNECTION_SETTLING) {
+        connection_table_move_to(&connections->table, slot, CONNECTION_CLOSING,
+                                 connections->now_ns);
+    }
+}
+
+void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
+                     uint64_t now_ns) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+
+    connection->cache = (struct connection_cache){0};
+    connection->stream.decided = decided;
+    connections->counts.decided[connection->names.protocol]++;
+    connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
+}
+
+/// Frees memory of another connection than that of a slot: the oldest one that shows its names is
+/// evicted, else the oldest one that settles is let go. Returns whether there was one.
+static bool reclaim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    const uint32_t showing = oldest(connections, CONNECTION_SHOWING);
+    const uint32_t settling = oldest(connections, CONNECTION_SETTLING);
+
+    if (showing != CONNECTION_SLOT_NONE && showing != slot) {
+        evict(connections, showing, now_ns);
+        return true;
+    }
+    if (settling != CONNECTION_SLOT_NONE && settling != slot) {
+        let_go(connections, settling, CONNECTION_POOL, now_ns);
+        return true;
+    }
+    return false;
+}
+
+enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
+                              const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
+    for (uint32_t i = 0; i < RECLAIM_MAX; i++) {
+        struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
+        const enum stream_put put = stream_put(stream, &connections->pool, offset, bytes, length);
+
+        if (put != STREAM_POOL || !reclaim(connections, slot, now_ns))
+            return put;
+    }
+    return STREAM_POOL;
+}

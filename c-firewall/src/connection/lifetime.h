@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What becomes of a connection: from list to list, and out of the table.
+#ifndef CONNECTION_LIFETIME_H
+#define CONNECTION_LIFETIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "connection/stream.h"
+#include "connection/types.h"
+
+/// Gives back what was kept of a client's bytes, and puts its connection where it stays.
+void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
+/// Looks at the connections whose time is over, so many at most.
+void lifetime_expire(struct connections *connections, uint64_t now_ns);
+
+/// Begins to follow a connection that the table has not.
+uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
+                       enum connection_list list, uint64_t now_ns);
+
+/// Notes that a connection is used.
+void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
+/// Notes that an end has closed a connection.
+void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
+/// A packet whose names are unreadable, whatever is known of its connection.
+struct followed lifetime_odd(struct connections *connections, enum connection_cause cause);
+
+/// A packet that opens a connection, of which nothing is known.
+struct followed lifetime_fresh(struct connections *connections);
+
+/// A packet that has no name, and needs no connection.
+struct followed lifetime_other(struct connections *connections);
+
+/// Whether all packets of a connection are denied.
+bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t generation);
+
+/// A packet with the names of its connection.
+struct followed lifetime_named(struct connections *connections, uint32_t slot);
+
+/// Says that a connection's names can't be read, and never will.
+struct followed lifetime_unreadable(struct connections *connections, uint32_t slot,
+                                    enum connection_cause cause, uint64_t now_ns);
+
+/// Says that a client claimed different bytes for one place: its connection is denied for good.
+struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
+/// Notes that a policy refused a connection.
+void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation);
+
+/// Notes that a connection's names are known. What the client sent up to there is kept until its
+/// server has it.
+void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
+                     uint64_t now_ns);
+
+/// Keeps a piece of a client's bytes. Where the pool is empty, others give it room.
+enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
+                              const uint8_t *bytes, uint32_t length, uint64_t now_ns);
+
+#endif

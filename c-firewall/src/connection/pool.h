@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory for what clients have sent, in blocks of one size. Made once; what was never used is not
+// touched.
+#ifndef CONNECTION_POOL_H
+#define CONNECTION_POOL_H
+
+#include <stdint.h>
+
+#include "connection/types.h"
+
+/// Makes a pool of so many bytes, rounded down to blocks. Returns 0, or -ENOMEM with nothing to
+/// free.
+int connection_pool_make(struct connection_pool *pool, uint64_t bytes);
+void connection_pool_free(struct connection_pool *pool);
+
+/// Takes a block out of the pool; CONNECTION_BLOCK_NONE = there is none. What it holds is anything.
+uint32_t connection_pool_take(struct connection_pool *pool);
+
+/// Puts a block back.
+void connection_pool_give(struct connection_pool *pool, uint32_t block);
+
+/// The bytes of a block.
+uint8_t *connection_pool_block(struct connection_pool *pool, uint32_t block);
+
+#endif

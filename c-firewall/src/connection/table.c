@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/stream.h"
+
+enum {
+    IPV4_WORDS = 2, // of the key of IPv4; the others are 0
+    // How long it is remembered that a connection of UDP was forgotten; its server may remember for
+    // as long what the client sent.
+    GRAVE_SECONDS = 60,
+    SECOND_NS = 1000000000,
+};
+
+int connection_table_make(struct connection_table *table, uint32_t connections) {
+    uint64_t buckets = 1;
+
+    while (buckets < (uint64_t)connections * 2)
+        buckets *= 2;
+    *table = (struct connection_table){
+        .key = siphash_draw(),
+        .mask = (uint32_t)(buckets - 1),
+        .buckets = calloc(buckets, sizeof *table->buckets),
+        .graves = calloc(buckets, sizeof *table->graves),
+        .slots = malloc(connections * sizeof *table->slots),
+        .limit = connections,
+        .free = CONNECTION_SLOT_NONE,
+    };
+    for (uint32_t list = 0; list < CONNECTION_LIST_COUNT; list++) {
+        table->lists[list] =
+            (struct connection_times){CONNECTION_SLOT_NONE, CONNECTION_SLOT_NONE, 0};
+    }
+    if (table->buckets && table->graves && table->slots)
+        return 0;
+    connection_table_free(table);
+    return -ENOMEM;
+}
+
+void connection_table_free(struct connection_table *table) {
+    free(table->buckets);
+    free(table->graves);
+    free(table->slots);
+    *table = (struct connection_table){0};
+}
+
+/// Bytes as a number, the first one the highest.
+static uint64_t word(const uint8_t *bytes, uint32_t length) {
+    uint64_t word = 0;
+
+    for (uint32_t i = 0; i < length; i++)
+        word = word << 8 | bytes[i];
+    return word;
+}
+
+bool connection_table_key(const struct packet *packet, struct connection_key *key) {
+    const uint32_t size = packet_address_bytes(packet);
+    const uint8_t *low = packet_addresses(packet), *high = low + size;
+    uint16_t low_port = packet->source_port, high_port = packet->destination_port;
+    const int order = memcmp(low, high, size);
+    const bool is_low = order < 0 || (order == 0 && low_port <= high_port);
+
+    if (!is_low) {
+        const uint8_t *swapped = low;
+        const uint16_t swapped_port = low_port;
+
+        low = high;
+        high = swapped;
+        low_port = high_port;
+        high_port = swapped_port;
+    }
+    *key = (struct connection_key){{(uint64_t)low_port << 48 | (uint64_t)high_port << 32 |
+                                    (uint64_t)packet->version << 8 | packet->protocol}};
+    if (packet->version == 4) {
+        key->words[1] = word(low, 4) << 32 | word(high, 4);
+        return is_low;
+    }
+    key->words[1] = word(low, 8);
+    key->words[2] = word(low + 8, 8);
+    key->words[3] = word(high, 8);
+    key->words[4] = word(high + 8, 8);
+    return is_low;
+}
+
+static uint64_t hash(const struct connection_table *table, const struct connection_key *key) {
+    const bool is_ipv4 = key->words[2] == 0 && key->words[3] == 0 && key->words[4] == 0;
+
+    return siphash_words(&table->key, key->words, is_ipv4 ? IPV4_WORDS : CONNECTION_KEY_WORDS);
+}
+
+struct connection *connection_table_at(struct connection_table *table, uint32_t slot) {
+    return slot < table->used ? &table->slots[slot] : &table->spare;
+}
+
+uint32_t connection_table_find(const struct connection_table *table,
+                               const struct connection_key *key) {
+    uint32_t slot = table->buckets[(uint32_t)hash(table, key) & table->mask] - 1;
+
+    while (slot < table->used) {
+        const struct connection *connection = &table->slots[slot];
+
+        if (memcmp(&connection->key, key, sizeof *key) == 0)
+            return slot;
+        slot = connection->chained;
+    }
+    return CONNECTION_SLOT_NONE;
+}
+
+bool connection_table_is_full(const struct connection_table *table) {
+    return table->free == CONNECTION_SLOT_NONE && table->used >= table->limit;
+}
+
+/// Appends a connection to a list.
+static void append(struct connection_table *table, uint32_t slot, enum connection_list list,
+                   uint64_t now_ns) {
+    struct connection_times *head = &table->lists[list];
+    struct connection *connection = connection_table_at(table, slot);
+    const uint32_t before = head->newest;
+
+    head->newest = slot;
+    head->count++;
+    if (before == CONNECTION_SLOT_NONE)
+        head->oldest = slot;
+    else
+        connection_table_at(table, before)->newer = slot;
+    connection->list = list;
+    connection->since_ns = now_ns;
+    connection->older = before;
+    connection->newer = CONNECTION_SLOT_NONE;
+}
+
+/// Takes a connection out of its list.
+static void take_out(struct connection_table *table, uint32_t slot) {
+    const struct connection *connection = connection_table_at(table, slot);
+    struct connection_times *head = &table->lists[connection->list];
+    const uint32_t older = connection->older, newer = connection->newer;
+
+    if (older != CONNECTION_SLOT_NONE)
+        connection_table_at(table, older)->newer = newer;
+    if (newer != CONNECTION_SLOT_NONE)
+        connection_table_at(table, newer)->older = older;
+    head->count--;
+    if (older == CONNECTION_SLOT_NONE)
+        head->oldest = newer;
+    if (newer == CONNECTION_SLOT_NONE)
+        head->newest = older;
+}
+
+uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
+                              enum connection_list list, uint64_t now_ns) {
+    uint32_t *first = &table->buckets[(uint32_t)hash(table, key) & table->mask];
+    uint32_t slot = table->free;
+    struct connection *connection;
+
+    if (slot != CONNECTION_SLOT_NONE)
+        table->free = connection_table_at(table, slot)->chained;
+    else if (table->used < table->limit)
+        slot = table->used++;
+    else
+        return CONNECTION_SLOT_NONE;
+    connection = connection_table_at(table, slot);
+    *connection = (struct connection){.key = *key, .chained = *first - 1, .stream = stream_make(0)};
+    *first = slot + 1;
+    append(table, slot, list, now_ns);
+    return slot;
+}
+
+void connection_table_move_to(struct connection_table *table, uint32_t slot,
+                              enum connection_list list, uint64_t now_ns) {
+    take_out(table, slot);
+    append(table, slot, list, now_ns);
+}
+
+void connection_table_remove(struct connection_table *table, uint32_t slot) {
+    struct connection *connection = connection_table_at(table, slot);
+    uint32_t *first = &table->buckets[(uint32_t)hash(table, &connection->key) & table->mask];
+    uint32_t before = *first - 1;
+
+    take_out(table, slot);
+    if (before == slot) {
+        *first = connection->chained + 1;
+    } else {
+        while (before != CONNECTION_SLOT_NONE &&
+               connection_table_at(table, before)->chained != slot)
+            before = connection_table_at(table, before)->chained;
+        connection_table_at(table, before)->chained = connection->chained;
+    }
+    connection->chained = table->free;
+    connection->key = (struct connection_key){0};
+    table->free = slot;
+}
+
+/// The second of a time, from 1.
+static uint32_t second_of(uint64_t now_ns) { return (uint32_t)(now_ns / SECOND_NS) + 1; }
+
+static bool is_fresh(const struct connection_grave *grave, uint32_t second) {
+    return grave->second != 0 && second - grave->second < GRAVE_SECONDS;
+}
+
+void connection_table_bury(struct connection_table *table, const struct connection_key *key,
+                           uint64_t now_ns) {
+    const uint64_t hashed = hash(table, key);
+    struct connection_grave *grave = &table->graves[(uint32_t)hashed & table->mask];
+    const uint32_t tag = (uint32_t)(hashed >> 32), second = second_of(now_ns);
+    // Two in one place: any.
+    const bool is_shared = is_fresh(grave, second) && grave->tag != tag;
+
+    *grave = (struct connection_grave){is_shared ? 0 : tag, second};
+}
+
+bool connection_table_is_buried(const struct connection_table *table,
+                                const struct connection_key *key, uint64_t now_ns) {
+    const uint64_t hashed = hash(table, key);
+    const struct connection_grave *grave = &table->graves[(uint32_t)hashed & table->mask];
+
+    return is_fresh(grave, second_of(now_ns)) &&
+           (grave->tag == 0 || grave->tag == (uint32_t)(hashed >> 32));
+}

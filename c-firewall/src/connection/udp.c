@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/udp.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "connection/checksum.h"
+#include "connection/lifetime.h"
+#include "connection/stream.h"
+#include "connection/table.h"
+#include "names/dns.h"
+#include "names/hello.h"
+#include "names/quic.h"
+
+enum {
+    DNS_PORT = 53,    // whose servers are asked by DNS
+    HEADER_BYTES = 5, // which show whether it begins with a long header, and its version
+    PACKETS_MAX = 8,  // of QUIC that are looked at in one datagram
+    LONG_HEADER = 0x80,
+};
+
+/// A datagram.
+struct datagram {
+    struct connection_key key;
+    bool is_low; // it comes from the lower one of both ends
+    uint16_t source_port;
+    uint16_t destination_port;
+    const uint8_t *data;
+    uint32_t captured; // what was copied of its data
+    uint32_t length;   // of its data
+    uint64_t now_ns;
+};
+
+static uint32_t be32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static struct connection *at(struct connections *connections, uint32_t slot) {
+    return connection_table_at(&connections->table, slot);
+}
+
+/// Reads a packet's header; false if it was not copied or is malformed.
+static bool datagram_of(const struct packet *packet, uint64_t now_ns, struct datagram *datagram) {
+    const uint32_t start = packet->l4_offset;
+    const uint32_t available = packet->end > start ? packet->end - start : 0;
+    const uint8_t *header = packet->bytes + start;
+    uint32_t told, copied;
+
+    if (start > packet->captured || packet->captured - start < PACKET_UDP_HEADER_BYTES)
+        return false;
+    copied = packet->captured - start - PACKET_UDP_HEADER_BYTES;
+    told = (uint32_t)(header[4] << 8 | header[5]);
+    if (told == 0)
+        told = available; // too long for the field
+    if (told < PACKET_UDP_HEADER_BYTES || told > available)
+        return false;
+    told -= PACKET_UDP_HEADER_BYTES;
+    *datagram = (struct datagram){
+        .source_port = packet->source_port,
+        .destination_port = packet->destination_port,
+        .data = header + PACKET_UDP_HEADER_BYTES,
+        .captured = copied < told ? copied : told,
+        .length = told,
+        .now_ns = now_ns,
+    };
+    datagram->is_low = connection_table_key(packet, &datagram->key);
+    return true;
+}
+
+/// Notes by which connection id a client's packets are opened.
+static void set_keys(struct connections *connections, uint32_t slot,
+                     const struct names_quic_keys *keys, const struct datagram *datagram,
+                     const struct names_quic_header *header) {
+    struct connection *connection = at(connections, slot);
+
+    memcpy(connection->id, datagram->data + header->connection, header->connection_bytes);
+    connection->id_bytes = header->connection_bytes;
+    connection->keys = *keys;
+}
+
+/// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in
+/// another version (RFC 9368), or by the packet's own connection id, as after Retry. Returns the
+/// bytes of its frames; 0 = it can't be.
+static uint32_t open_known(struct connections *connections, uint32_t slot,
+                           const struct datagram *datagram, const struct names_quic_header *header,
+                           uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+    const struct names_quic_opener *opener = &connections->opener;
+    struct connection *connection = at(connections, slot);
+    struct names_quic_keys keys = connection->keys;
+    uint32_t bytes;
+
+    if (keys.version != header->version) {
+        struct names_quic_header of_id = *header;
+
+        of_id.connection = 0;
+        of_id.connection_bytes = connection->id_bytes;
+        keys = names_quic_derive(opener, connection->id, &of_id);
+    }
+    bytes = names_quic_open(opener, &keys, datagram->data, header, plain);
+    if (bytes > 0) {
+        if (connection->keys.version == keys.version)
+            connection->keys = keys;
+        return bytes;
+    }
+    keys = names_quic_derive(opener, datagram->data, header);
+    bytes = names_quic_open(opener, &keys, datagram->data, header, plain);
+    if (bytes > 0)
+        set_keys(connections, slot, &keys, datagram, header);
+    return bytes;
+}
+
+/// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be.
+/// *slot gets its slot. Returns the bytes of its frames.
+static uint32_t open_first(struct connections *connections, const struct datagram *datagram,
+                           const struct names_quic_header *header,
+                           uint8_t plain[static NAMES_HELLO_BYTES_MAX], uint32_t *slot) {
+    const struct names_quic_opener *opener = &connections->opener;
+    struct names_quic_keys keys = names_quic_derive(opener, datagram->data, header);
+    const uint32_t bytes = names_quic_open(opener, &keys, datagram->data, header, plain);
+    struct connection *connection;
+    bool is_buried;
+
+    if (bytes == 0)
+        return 0;
+    is_buried = connection_table_is_buried(&connections->table, &datagram->key, datagram->now_ns);
+    *slot = lifetime_open(connections, &datagram->key, CONNECTION_SHOWING, datagram->now_ns);
+    connection = at(connections, *slot);
+    connection->is_udp = true;
+    connection->client_low = datagram->is_low;
+    set_keys(connections, *slot, &keys, datagram, header);
+    if (is_buried)
+        lifetime_unreadable(connections, *slot, CONNECTION_AMBIGUOUS, datagram->now_ns);
+    return bytes;
+}
+
+/// Takes in the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
+static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
+                        const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
+    const struct connection *connection = at(connections, slot);
+    const bool is_known = connection->names.state == NAMES_KNOWN;
+    const uint32_t decided = connection->stream.decided;
+    enum connection_cause cause = CONNECTION_GAPS;
+
+    if (connection->evasion || connection->names.state == NAMES_UNREADABLE ||
+        (is_known && offset >= decided))
+        return true;
+    if (connection->stream.let_go)
+        return false;
+    if (is_known && length > decided - offset)
+        length = (uint32_t)(decided - offset);
+    if (offset + length <= STREAM_BYTES_MAX) {
+        switch (lifetime_keep(connections, slot, (uint32_t)offset, bytes, length, now_ns)) {
+        case STREAM_KEPT:
+            return true;
+        case STREAM_CONFLICT:
+            lifetime_evade(connections, slot, now_ns);
+            return true;
+        case STREAM_GAPS:
+            break;
+        case STREAM_POOL:
+            cause = CONNECTION_POOL;
+        }
+    }
+    lifetime_unreadable(connections, slot, cause, now_ns);
+    return true;
+}
+
+/// Reads the ClientHello of a connection as far as it is there.
+static void read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct connection *connection = at(connections, slot);
+    const uint32_t end = stream_prefix(&connection->stream);
+    enum names_state state;
+
+    stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
+    state = names_hello_read(connections->gathered, end, NAMES_QUIC, &connection->names);
+    if (state == NAMES_KNOWN) {
+        lifetime_decide(connections, slot, end, now_ns);
+    } else if (state == NAMES_UNREADABLE || end >= STREAM_BYTES_MAX) {
+        connection->names.state = NAMES_UNDECIDED;
+        lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+    }
+}
+
+/// Takes in the frames of an Initial packet. Returns false if one can't be read.
+static bool take_frames(struct connections *connections, uint32_t slot, const uint8_t *plain,
+                        uint32_t length, uint64_t now_ns) {
+    const struct connection *connection = at(connections, slot);
+    const uint32_t before = stream_prefix(&connection->stream);
+    bool is_read = true;
+    uint32_t place = 0;
+
+    while (place < length && is_read) {
+        const struct names_quic_frame frame = names_quic_frame(plain, length, place);
+
+        if (frame.kind == NAMES_QUIC_FRAME_CRYPTO) {
+            is_read = take_crypto(connections, slot, frame.offset, plain + frame.data,
+                                  frame.data_bytes, now_ns);
+        }
+        is_read = is_read && frame.kind != NAMES_QUIC_FRAME_BAD && frame.next > place;
+        place = frame.next;
+    }
+    if (stream_prefix(&connection->stream) > before && connection->names.state == NAMES_UNDECIDED &&
+        !connection->evasion)
+        read(connections, slot, now_ns);
+    return is_read;
+}
+
+/// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long
+/// header of a version that is understood seems to. The datagram's end if nowhere.
+static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place) {
+    for (; place < length && length - place >= HEADER_BYTES; place++) {
+        const uint32_t version = be32(data + place + 1);
+
+        if (data[place] >= LONG_HEADER &&
+            (version == NAMES_QUIC_VERSION_1 || version == NAMES_QUIC_VERSION_2))
+            return place;
+    }
+    return length;
+}
+
+/// Takes in the packets of a client's datagram. *slot gets its connection's. Returns false if one
+/// can't be read.
+static bool take_packets(struct connections *connections, uint32_t *slot,
+                         const struct datagram *datagram, bool segmented,
+                         uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+    bool is_read = true;
+    uint32_t place = 0;
+
+    for (uint32_t i = 0; i < PACKETS_MAX; i++) {
+        const struct names_quic_header header =
+            names_quic_header(datagram->data, datagram->captured, place);
+        uint32_t bytes;
+
+        place = header.end;
+        switch (header.kind) {
+        case NAMES_QUIC_INITIAL:
+            bytes = *slot == CONNECTION_SLOT_NONE
+                        ? open_first(connections, datagram, &header, plain, slot)
+                        : open_known(connections, *slot, datagram, &header, plain);
+            if (bytes == 0 || !take_frames(connections, *slot, plain, bytes, datagram->now_ns))
+                is_read = false;
+            break;
+        case NAMES_QUIC_BAD:
+            is_read = false;
+            break;
+        case NAMES_QUIC_LONG:
+            break;
+        default:
+            if (segmented)
+                place = next_packet(datagram->data, datagram->captured, header.start + 1);
+        }
+        if (place >= datagram->captured)
+            return is_read;
+    }
+    return false;
+}
+
+/// A client's datagram of QUIC.
+static struct followed go_on(struct connections *connections, uint32_t slot,
+                             const struct datagram *datagram, bool segmented) {
+    const bool is_read = take_packets(connections, &slot, datagram, segmented, connections->plain);
+
+    if (slot == CONNECTION_SLOT_NONE) {
+        return is_read ? lifetime_other(connections) : lifetime_odd(connections, CONNECTION_PARSE);
+    }
+    lifetime_touch(connections, slot, datagram->now_ns);
+    if (is_read || at(connections, slot)->evasion)
+        return lifetime_named(connections, slot);
+    return lifetime_odd(connections, CONNECTION_PARSE);
+}
+
+/// A query of DNS, which stands alone.
+static struct followed ask(struct connections *connections, const struct datagram *datagram) {
+    if (names_dns_query(datagram->data, datagram->captured, &connections->alone) != NAMES_KNOWN)
+        return lifetime_odd(connections, CONNECTION_PARSE);
+    connections->counts.decided[connections->alone.protocol]++;
+    return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
+}
+
+/// A datagram that is none of QUIC that says what is noted.
+static struct followed pass(struct connections *connections, uint32_t slot,
+                            const struct datagram *datagram, enum names_quic_kind kind) {
+    if (kind == NAMES_QUIC_UNKNOWN && datagram->source_port != DNS_PORT)
+        connections->counts.unknown_version++;
+    if (slot == CONNECTION_SLOT_NONE)
+        return lifetime_other(connections);
+    lifetime_touch(connections, slot, datagram->now_ns);
+    return lifetime_named(connections, slot);
+}
+
+struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
+                                      const struct connection_input *input) {
+    struct datagram datagram;
+    bool is_quic, is_query, is_cut;
+    enum names_quic_kind kind;
+    uint32_t slot;
+
+    if (!datagram_of(packet, input->now_ns, &datagram))
+        return lifetime_odd(connections, CONNECTION_CUT);
+    slot = connection_table_find(&connections->table, &datagram.key);
+    if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation)) {
+        lifetime_touch(connections, slot, input->now_ns);
+        return (struct followed){FOLLOWED_DENIED, slot};
+    }
+    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low)
+        return pass(connections, slot, &datagram, NAMES_QUIC_SHORT);
+    kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
+    is_quic = input->segmented || kind == NAMES_QUIC_BAD || kind == NAMES_QUIC_LONG ||
+              kind == NAMES_QUIC_INITIAL;
+    is_query = !is_quic && datagram.destination_port == DNS_PORT;
+    is_cut = datagram.captured < datagram.length;
+    if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))
+        return pass(connections, slot, &datagram, kind);
+    if (is_cut)
+        return lifetime_odd(connections, CONNECTION_CUT);
+    if (input->checksum == CONNECTION_CHECKSUM_UNVERIFIED &&
+        !checksum_is_right(packet, datagram.length + PACKET_UDP_HEADER_BYTES))
+        return lifetime_odd(connections, CONNECTION_CHECKSUM);
+    return is_query ? ask(connections, &datagram)
+                    : go_on(connections, slot, &datagram, input->segmented);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The checksum of TCP and UDP (RFC 9293, section 3.1; RFC 768; RFC 8200, section 8.1).
+#![deny(clippy::indexing_slicing)]
+
+use crate::packet::{self, Packet, LENGTH_MAX};
+
+const UDP: u8 = libc::IPPROTO_UDP as u8;
+/// Where a header of UDP has its checksum.
+const UDP_PLACE: usize = 6;
+
+/// The sum of 16-bit words, the first byte of each the higher one; an odd one at the end is followed by 0.
+fn sum(bytes: &[u8]) -> u64 {
+    let mut sum = 0;
+    let mut words = bytes.chunks_exact(4);
+    for word in words.by_ref() {
+        let word: [u8; 4] = word.try_into().unwrap_or_default();
+        sum += u64::from(u32::from_be_bytes(word));
+    }
+    let mut last = [0; 4];
+    for (place, byte) in last.iter_mut().zip(words.remainder()) {
+        *place = *byte;
+    }
+    sum + u64::from(u32::from_be_bytes(last))
+}
+
+/// Whether a packet's checksum is right, as far as it can be told: what was cut, has none, or is too long for one is
+/// taken as right.
+/// - packet: of TCP or UDP, with its layer 4 header, no fragment.
+/// - size: bytes from its layer 4 header on.
+pub fn is_right(packet: &Packet, size: u32) -> bool {
+    let start = packet.l4_offset as usize;
+    let bytes = packet.bytes.get(start..start + size as usize);
+    let (Some(bytes), Some(ends)) = (bytes, packet::addresses(packet)) else {
+        return true;
+    };
+    let is_none = packet.protocol == UDP && bytes.get(UDP_PLACE..UDP_PLACE + 2) == Some(&[0, 0]);
+    if is_none || size > LENGTH_MAX {
+        return true;
+    }
+    let pseudo = u64::from(packet.protocol) + u64::from(size);
+    let mut total = sum(ends.0) + sum(ends.1) + pseudo + sum(bytes);
+    while total >> 16 != 0 {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total == 0xffff
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The first bytes of a client, put together from pieces in any order. Two pieces that claim
+//! different bytes for one place are told: one of the ends may have taken the other one.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::pool;
+use crate::connection::types::{
+    Pool, Stream, StreamSpan, BLOCKS_MAX, BLOCK_BYTES, BLOCK_NONE, SPANS_MAX,
+};
+use crate::names::hello;
+
+/// Bytes that are kept of a stream.
+pub const BYTES_MAX: u32 = hello::BYTES_MAX as u32;
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamPut {
+    Kept,
+    /// Other bytes are kept of its place.
+    Conflict,
+    /// There are more than SPANS_MAX pieces now.
+    Gaps,
+    /// The pool is empty; it can be tried again.
+    Pool,
+}
+
+/// A part of a stream that lies in one block.
+struct Chunk {
+    block: usize,
+    /// In the block.
+    start: usize,
+    bytes: usize,
+}
+
+/// Makes a stream of which nothing is kept.
+pub fn make(base: u32) -> Stream {
+    Stream {
+        base,
+        ..Stream::default()
+    }
+}
+
+/// The part of a stream from an offset on, up to another one, as far as it lies in one block.
+fn chunk_at(offset: u32, limit: u32) -> Chunk {
+    let start = offset as usize % BLOCK_BYTES;
+    Chunk {
+        block: offset as usize / BLOCK_BYTES,
+        start,
+        bytes: (limit.saturating_sub(offset) as usize).min(BLOCK_BYTES - start),
+    }
+}
+
+/// The memory of a chunk; empty if it has none.
+fn chunk_memory<'a>(stream: &Stream, pool: &'a mut Pool, chunk: &Chunk) -> &'a mut [u8] {
+    let block = stream.blocks.get(chunk.block).copied();
+    let memory = pool::block(pool, block.unwrap_or(BLOCK_NONE));
+    let memory = memory.get_mut(chunk.start..chunk.start + chunk.bytes);
+    memory.unwrap_or_default()
+}
+
+/// Whether other bytes are kept from an offset on.
+fn differs_at(stream: &Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let chunk = chunk_at(offset, offset + bytes.len() as u32);
+        let (head, rest) = bytes.split_at_checked(chunk.bytes).unwrap_or_default();
+        if chunk_memory(stream, pool, &chunk) != head {
+            return true;
+        }
+        offset += chunk.bytes as u32;
+        bytes = rest;
+    }
+    false
+}
+
+/// Whether other bytes are kept of any part of a piece.
+fn differs(stream: &Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> bool {
+    let end = offset + bytes.len() as u32;
+    for span in stream.spans.iter().take(stream.span_count.into()) {
+        let low = offset.max(span.start.into());
+        let high = end.min(span.end.into());
+        if low >= high {
+            continue;
+        }
+        let part = bytes.get((low - offset) as usize..(high - offset) as usize);
+        if differs_at(stream, pool, low, part.unwrap_or_default()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Writes a piece to its blocks, and takes those that it needs. Returns whether there were as many.
+fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let chunk = chunk_at(offset, offset + bytes.len() as u32);
+        let (head, rest) = bytes.split_at_checked(chunk.bytes).unwrap_or_default();
+        if let Some(block) = stream.blocks.get_mut(chunk.block) {
+            if *block == BLOCK_NONE {
+                *block = pool::take(pool);
+            }
+            if *block == BLOCK_NONE {
+                return false;
+            }
+        }
+        let memory = chunk_memory(stream, pool, &chunk);
+        if memory.len() == head.len() {
+            memory.copy_from_slice(head);
+        }
+        offset += chunk.bytes as u32;
+        bytes = rest;
+    }
+    true
+}
+
+/// Notes that a piece is there, and joins those that touch it. Returns whether there is room for it.
+fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
+    let mut joined = StreamSpan {
+        start: start as u16,
+        end: limit as u16,
+    };
+    let mut spans = [StreamSpan::default(); SPANS_MAX + 1];
+    let mut count = 0;
+    let mut is_in = false;
+    for span in stream.spans.iter().take(stream.span_count.into()) {
+        if span.end >= joined.start && span.start <= joined.end {
+            joined.start = joined.start.min(span.start);
+            joined.end = joined.end.max(span.end);
+            continue;
+        }
+        if span.start > joined.end && !is_in {
+            put_span(&mut spans, &mut count, joined);
+            is_in = true;
+        }
+        put_span(&mut spans, &mut count, *span);
+    }
+    if !is_in {
+        put_span(&mut spans, &mut count, joined);
+    }
+    if count > SPANS_MAX {
+        return false;
+    }
+    for (span, new) in stream.spans.iter_mut().zip(spans) {
+        *span = new;
+    }
+    stream.span_count = count as u8;
+    true
+}
+
+/// Appends a span.
+fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
+    if let Some(place) = spans.get_mut(*count) {
+        *place = span;
+        *count += 1;
+    }
+}
+
+/// Takes a piece in. What lies beyond BYTES_MAX is not kept.
+pub fn put(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
+    let room = BYTES_MAX.saturating_sub(offset) as usize;
+    let bytes = bytes.get(..room).unwrap_or(bytes);
+    if bytes.is_empty() {
+        return StreamPut::Kept;
+    }
+    if differs(stream, pool, offset, bytes) {
+        return StreamPut::Conflict;
+    }
+    if !store(stream, pool, offset, bytes) {
+        return StreamPut::Pool;
+    }
+    match add_span(stream, offset, offset + bytes.len() as u32) {
+        true => StreamPut::Kept,
+        false => StreamPut::Gaps,
+    }
+}
+
+/// Bytes from the first one on that are there without a gap.
+pub fn prefix(stream: &Stream) -> u32 {
+    match stream.spans.first() {
+        Some(span) if stream.span_count > 0 && span.start == 0 => span.end.into(),
+        _ => 0,
+    }
+}
+
+/// Whether anything is kept beyond what was decided on.
+pub fn has_more(stream: &Stream) -> bool {
+    let mut spans = stream.spans.iter().take(stream.span_count.into());
+    spans.any(|span| u32::from(span.end) > stream.decided)
+}
+
+/// Puts what is kept from an offset on, up to another one, into one piece.
+pub fn gather(stream: &Stream, pool: &mut Pool, offset: u32, limit: u32, out: &mut [u8]) {
+    let mut at = offset;
+    while at < limit {
+        let chunk = chunk_at(at, limit);
+        let from = (at - offset) as usize;
+        let memory = chunk_memory(stream, pool, &chunk);
+        if let Some(place) = out.get_mut(from..from + memory.len()) {
+            place.copy_from_slice(memory);
+        }
+        at += chunk.bytes as u32;
+    }
+}
+
+/// Puts the blocks of a stream back: nothing is kept of it any more.
+pub fn release(stream: &mut Stream, pool: &mut Pool) {
+    for index in 0..BLOCKS_MAX {
+        let block = stream.blocks.get_mut(index);
+        let Some(block) = block.filter(|block| **block != BLOCK_NONE) else {
+            continue;
+        };
+        pool::give(pool, *block);
+        *block = BLOCK_NONE;
+    }
+    stream.span_count = 0;
+    stream.let_go = true;
+}

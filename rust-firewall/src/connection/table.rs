@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections by their key, and in lists by their time. The table has a fixed size and never
+//! allocates.
+//!
+//! Theory of operation: who sends packets must not choose how long a search takes. A bucket is found
+//! by SipHash with a key that is drawn once, and there are at least twice as many buckets as
+//! connections, so chains are as short as those of random keys. Every list has one time-out, so it is
+//! in the order of time, and who looks for what is over looks at its beginning alone.
+// seccomp: getrandom
+#![deny(clippy::indexing_slicing)]
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use crate::connection::types::{
+    Connection, ConnectionKey, ConnectionList, Grave, List, Table, KEY_WORDS, LIST_COUNT, SLOT_NONE,
+};
+use crate::packet::{self, Packet};
+
+/// Words of the key of IPv4; the others are 0.
+const IPV4_WORDS: usize = 2;
+/// How long it is remembered that a connection of UDP was forgotten; its server may remember for as
+/// long what the client sent.
+const GRAVE_SECONDS: u32 = 60;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Makes a table.
+pub fn make(connections: u32) -> Table {
+    let buckets = (u64::from(connections) * 2).next_power_of_two() as usize;
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).expect("the kernel gives random bytes");
+    Table {
+        hasher: SipHasher13::new_with_key(&key),
+        mask: (buckets - 1) as u32,
+        buckets: vec![0; buckets],
+        graves: vec![Grave::default(); buckets],
+        slots: Vec::with_capacity(connections as usize),
+        limit: connections,
+        free: SLOT_NONE,
+        lists: [List {
+            oldest: SLOT_NONE,
+            newest: SLOT_NONE,
+            count: 0,
+        }; LIST_COUNT],
+        spare: Connection::default(),
+    }
+}
+
+/// Four bytes as a number, the first one the highest.
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = 0;
+    for byte in bytes {
+        word = word << 8 | u64::from(*byte);
+    }
+    word
+}
+
+/// The key of a packet with addresses and ports, and whether its source is the lower one of both
+/// ends.
+pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
+    let (source, destination) = packet::addresses(packet).unwrap_or_default();
+    let ports = (packet.source_port, packet.destination_port);
+    let is_low = (source, ports.0) <= (destination, ports.1);
+    let (low, high) = match is_low {
+        true => ((source, ports.0), (destination, ports.1)),
+        false => ((destination, ports.1), (source, ports.0)),
+    };
+    let ports = u64::from(low.1) << 48 | u64::from(high.1) << 32;
+    let first = ports | u64::from(packet.version) << 8 | u64::from(packet.protocol);
+    if packet.version == 4 {
+        let addresses = word(low.0) << 32 | word(high.0);
+        return ([first, addresses, 0, 0, 0], is_low);
+    }
+    let half = |address: &[u8], at: usize| word(address.get(at..at + 8).unwrap_or_default());
+    let key = [
+        first,
+        half(low.0, 0),
+        half(low.0, 8),
+        half(high.0, 0),
+        half(high.0, 8),
+    ];
+    (key, is_low)
+}
+
+fn hash(table: &Table, key: &ConnectionKey) -> u64 {
+    let mut hasher = table.hasher;
+    let is_ipv4 = key.iter().skip(IPV4_WORDS).all(|word| *word == 0);
+    let words = if is_ipv4 { IPV4_WORDS } else { KEY_WORDS };
+    for word in key.iter().take(words) {
+        hasher.write_u64(*word);
+    }
+    hasher.finish()
+}
+
+/// A connection; of SLOT_NONE one that is none.
+pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
+    match table.slots.get_mut(slot as usize) {
+        Some(connection) => connection,
+        None => &mut table.spare,
+    }
+}
+
+/// The connection of a key, or SLOT_NONE.
+pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
+    let bucket = hash(table, key) as u32 & table.mask;
+    let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
+    let mut slot = first.wrapping_sub(1);
+    while let Some(connection) = table.slots.get(slot as usize) {
+        if connection.key == *key {
+            return slot;
+        }
+        slot = connection.chained;
+    }
+    SLOT_NONE
+}
+
+/// Whether there is no room for another one.
+pub fn is_full(table: &Table) -> bool {
+    table.free == SLOT_NONE && table.slots.len() >= table.limit as usize
+}
+
+/// Appends a connection to a list.
+fn append(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
+    let Some(head) = table.lists.get_mut(list as usize) else {
+        return;
+    };
+    let before = head.newest;
+    head.newest = slot;
+    head.count += 1;
+    if before == SLOT_NONE {
+        head.oldest = slot;
+    } else {
+        at(table, before).newer = slot;
+    }
+    let connection = at(table, slot);
+    connection.list = list;
+    connection.since_ns = now_ns;
+    connection.older = before;
+    connection.newer = SLOT_NONE;
+}
+
+/// Takes a connection out of its list.
+fn take_out(table: &mut Table, slot: u32) {
+    let connection = at(table, slot);
+    let (list, older, newer) = (connection.list, connection.older, connection.newer);
+    if older != SLOT_NONE {
+        at(table, older).newer = newer;
+    }
+    if newer != SLOT_NONE {
+        at(table, newer).older = older;
+    }
+    let Some(head) = table.lists.get_mut(list as usize) else {
+        return;
+    };
+    head.count -= 1;
+    if older == SLOT_NONE {
+        head.oldest = newer;
+    }
+    if newer == SLOT_NONE {
+        head.newest = older;
+    }
+}
+
+/// Adds a connection of a key that the table has not, to a list. The table is not full.
+/// Returns SLOT_NONE if it is.
+pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns: u64) -> u32 {
+    let mut slot = table.free;
+    if slot != SLOT_NONE {
+        table.free = at(table, slot).chained;
+    } else if table.slots.len() < table.limit as usize {
+        slot = table.slots.len() as u32;
+        table.slots.push(Connection::default());
+    } else {
+        return SLOT_NONE;
+    }
+    let bucket = hash(table, key) as u32 & table.mask;
+    let mut chained = 0;
+    if let Some(first) = table.buckets.get_mut(bucket as usize) {
+        chained = *first;
+        *first = slot + 1;
+    }
+    *at(table, slot) = Connection {
+        key: *key,
+        chained: chained.wrapping_sub(1),
+        ..Connection::default()
+    };
+    append(table, slot, list, now_ns);
+    slot
+}
+
+/// Puts a connection at the end of a list.
+pub fn move_to(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
+    take_out(table, slot);
+    append(table, slot, list, now_ns);
+}
+
+/// Takes a connection out of the table.
+pub fn remove(table: &mut Table, slot: u32) {
+    take_out(table, slot);
+    let connection = at(table, slot);
+    let (key, chained) = (connection.key, connection.chained);
+    let bucket = hash(table, &key) as u32 & table.mask;
+    let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
+    let mut before = first.wrapping_sub(1);
+    if before == slot {
+        if let Some(first) = table.buckets.get_mut(bucket as usize) {
+            *first = chained.wrapping_add(1);
+        }
+    } else {
+        while before != SLOT_NONE && at(table, before).chained != slot {
+            before = at(table, before).chained;
+        }
+        at(table, before).chained = chained;
+    }
+    let free = table.free;
+    at(table, slot).chained = free;
+    at(table, slot).key = [0; KEY_WORDS];
+    table.free = slot;
+}
+
+/// The second of a time, from 1.
+fn second_of(now_ns: u64) -> u32 {
+    (now_ns / SECOND_NS) as u32 + 1
+}
+
+fn is_fresh(grave: &Grave, second: u32) -> bool {
+    grave.second != 0 && second.wrapping_sub(grave.second) < GRAVE_SECONDS
+}
+
+/// Notes that a connection's bytes are forgotten, though its server may remember them.
+pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
+    let hashed = hash(table, key);
+    let (tag, second) = ((hashed >> 32) as u32, second_of(now_ns));
+    if let Some(grave) = table.graves.get_mut((hashed as u32 & table.mask) as usize) {
+        // Two in one place: any.
+        let is_shared = is_fresh(grave, second) && grave.tag != tag;
+        *grave = Grave {
+            tag: if is_shared { 0 } else { tag },
+            second,
+        };
+    }
+}
+
+/// Whether bytes of a connection with this key may have been forgotten lately.
+pub fn is_buried(table: &Table, key: &ConnectionKey, now_ns: u64) -> bool {
+    let hashed = hash(table, key);
+    let grave = table.graves.get((hashed as u32 & table.mask) as usize);
+    grave.is_some_and(|grave| {
+        is_fresh(grave, second_of(now_ns)) && [0, (hashed >> 32) as u32].contains(&grave.tag)
+    })
+}

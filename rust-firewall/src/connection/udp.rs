@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections of UDP: QUIC at any port (RFC 9000, RFC 9001, RFC 9369), and queries of DNS, each of which stands alone.
+//!
+//! Theory of operation: a server keeps what it was sent under any connection id, and nothing tells us which it took. So
+//! the CRYPTO frames of all Initial packets between two ends are one stream, whatever connection id they have: Retry
+//! makes a client send the same bytes again, and other bytes for one place are an evasion. What we have forgotten, a
+//! server may remember: for a while such a connection is Unreadable.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::stream::{StreamPut, BYTES_MAX};
+use crate::connection::types::{
+    ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey, ConnectionList,
+    Connections, Followed, FollowedKind, SLOT_NONE,
+};
+use crate::connection::{checksum, lifetime, stream, table};
+use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
+use crate::names::{dns, hello, quic, NamesProtocol, NamesState};
+use crate::packet::{Packet, UDP_HEADER_BYTES};
+
+/// Whose servers are asked by DNS.
+const DNS_PORT: u16 = 53;
+/// Of a datagram, which show whether it begins with a long header, and its version.
+const HEADER_BYTES: usize = 5;
+/// Packets of QUIC that are looked at in one datagram.
+const PACKETS_MAX: u32 = 8;
+
+/// A datagram.
+struct Datagram<'a> {
+    key: ConnectionKey,
+    /// It comes from the lower one of both ends.
+    is_low: bool,
+    source_port: u16,
+    destination_port: u16,
+    /// What was copied of its data.
+    data: &'a [u8],
+    /// Of its data.
+    length: u32,
+    now_ns: u64,
+}
+
+/// Reads a packet's header; None if it was not copied or is malformed.
+fn datagram_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Datagram<'a>> {
+    let start = packet.l4_offset as usize;
+    let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
+    let &[_, _, _, _, high, low, _, _] = header else {
+        return None;
+    };
+    let available = packet.end.saturating_sub(packet.l4_offset);
+    // 0 = too long for the field.
+    let told = match u32::from(u16::from_be_bytes([high, low])) {
+        0 => available,
+        told => told,
+    };
+    if told < UDP_HEADER_BYTES || told > available {
+        return None;
+    }
+    let length = told - UDP_HEADER_BYTES;
+    let data = packet.bytes.get(start + UDP_HEADER_BYTES as usize..)?;
+    let (key, is_low) = table::key(packet);
+    Some(Datagram {
+        key,
+        is_low,
+        source_port: packet.source_port,
+        destination_port: packet.destination_port,
+        data: data.get(..length as usize).unwrap_or(data),
+        length,
+        now_ns,
+    })
+}
+
+/// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in another version
+/// (RFC 9368), or by the packet's own connection id, as after Retry. Returns the bytes of its frames; 0 = it can't be.
+fn open_known(
+    connections: &mut Connections,
+    slot: u32,
+    datagram: &Datagram,
+    header: &QuicHeader,
+    plain: &mut [u8; hello::BYTES_MAX],
+) -> u32 {
+    let connection = table::at(&mut connections.table, slot);
+    let opener = &connections.opener;
+    let mut keys = connection.keys;
+    if keys.version != header.version {
+        let of_id = QuicHeader {
+            connection: 0,
+            connection_bytes: connection.id_bytes,
+            ..*header
+        };
+        keys = quic::derive(opener, &connection.id, &of_id);
+    }
+    let bytes = quic::open(opener, &mut keys, datagram.data, header, plain);
+    if bytes > 0 {
+        if connection.keys.version == keys.version {
+            connection.keys = keys;
+        }
+        return bytes;
+    }
+    keys = quic::derive(opener, datagram.data, header);
+    let bytes = quic::open(opener, &mut keys, datagram.data, header, plain);
+    if bytes > 0 {
+        set_keys(connections, slot, &keys, datagram, header);
+    }
+    bytes
+}
+
+/// Notes by which connection id a client's packets are opened.
+fn set_keys(
+    connections: &mut Connections,
+    slot: u32,
+    keys: &QuicKeys,
+    datagram: &Datagram,
+    header: &QuicHeader,
+) {
+    let connection = table::at(&mut connections.table, slot);
+    let id = datagram.data.get(header.connection as usize..);
+    let id = id.unwrap_or_default().iter();
+    for (place, byte) in connection.id.iter_mut().zip(id) {
+        *place = *byte;
+    }
+    connection.id_bytes = header.connection_bytes;
+    connection.keys = *keys;
+}
+
+/// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be. Returns its slot, or
+/// SLOT_NONE, and the bytes of its frames.
+fn open_first(
+    connections: &mut Connections,
+    datagram: &Datagram,
+    header: &QuicHeader,
+    plain: &mut [u8; hello::BYTES_MAX],
+) -> (u32, u32) {
+    let now_ns = datagram.now_ns;
+    let opener = &connections.opener;
+    let mut keys = quic::derive(opener, datagram.data, header);
+    let bytes = quic::open(opener, &mut keys, datagram.data, header, plain);
+    if bytes == 0 {
+        return (SLOT_NONE, 0);
+    }
+    let is_buried = table::is_buried(&connections.table, &datagram.key, now_ns);
+    let list = ConnectionList::Showing;
+    let slot = lifetime::open(connections, &datagram.key, list, now_ns);
+    let connection = table::at(&mut connections.table, slot);
+    connection.is_udp = true;
+    connection.client_low = datagram.is_low;
+    set_keys(connections, slot, &keys, datagram, header);
+    if is_buried {
+        lifetime::unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);
+    }
+    (slot, bytes)
+}
+
+/// Takes in the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
+fn take_crypto(
+    connections: &mut Connections,
+    slot: u32,
+    offset: u64,
+    bytes: &[u8],
+    now_ns: u64,
+) -> bool {
+    let connection = table::at(&mut connections.table, slot);
+    let is_known = connection.names.state == NamesState::Known;
+    let decided = u64::from(connection.stream.decided);
+    let is_behind = is_known && offset >= decided;
+    if connection.evasion || connection.names.state == NamesState::Unreadable || is_behind {
+        return true;
+    }
+    if connection.stream.let_go {
+        return false;
+    }
+    let mut bytes = bytes;
+    if is_known {
+        bytes = bytes.get(..(decided - offset) as usize).unwrap_or(bytes);
+    }
+    let mut cause = ConnectionCause::Gaps;
+    if offset + bytes.len() as u64 <= u64::from(BYTES_MAX) {
+        match lifetime::keep(connections, slot, offset as u32, bytes, now_ns) {
+            StreamPut::Kept => return true,
+            StreamPut::Conflict => {
+                lifetime::evade(connections, slot, now_ns);
+                return true;
+            }
+            StreamPut::Gaps => {}
+            StreamPut::Pool => cause = ConnectionCause::Pool,
+        }
+    }
+    lifetime::unreadable(connections, slot, cause, now_ns);
+    true
+}
+
+/// Reads the ClientHello of a connection as far as it is there.
+fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
+    let connection = table::at(&mut connections.table, slot);
+    let end = stream::prefix(&connection.stream);
+    let gathered = &mut connections.gathered;
+    stream::gather(
+        &connection.stream,
+        &mut connections.pool,
+        0,
+        end,
+        &mut gathered[..],
+    );
+    let bytes = gathered.get(..end as usize).unwrap_or_default();
+    let state = hello::read(bytes, NamesProtocol::Quic, &mut connection.names);
+    let is_whole = end >= BYTES_MAX;
+    if state == NamesState::Known {
+        lifetime::decide(connections, slot, end, now_ns);
+    } else if state == NamesState::Unreadable || is_whole {
+        connection.names.state = NamesState::Undecided;
+        lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
+    }
+}
+
+/// Takes in the frames of an Initial packet. Returns false if one can't be read.
+fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u64) -> bool {
+    let before = stream::prefix(&table::at(&mut connections.table, slot).stream);
+    let mut is_read = true;
+    let mut at = 0;
+    while (at as usize) < plain.len() && is_read {
+        let frame = quic::frame(plain, at);
+        if frame.kind == QuicFrameKind::Crypto {
+            let start = frame.data as usize;
+            let bytes = plain.get(start..start + frame.data_bytes as usize);
+            let bytes = bytes.unwrap_or_default();
+            is_read = take_crypto(connections, slot, frame.offset, bytes, now_ns);
+        }
+        is_read = is_read && frame.kind != QuicFrameKind::Bad && frame.next > at;
+        at = frame.next;
+    }
+    let connection = table::at(&mut connections.table, slot);
+    let has_grown = stream::prefix(&connection.stream) > before;
+    if has_grown && connection.names.state == NamesState::Undecided && !connection.evasion {
+        read(connections, slot, now_ns);
+    }
+    is_read
+}
+
+/// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long header of a version that
+/// is understood seems to. The datagram's end if nowhere.
+fn next_packet(data: &[u8], at: u32) -> u32 {
+    let versions = [quic::VERSION_1.to_be_bytes(), quic::VERSION_2.to_be_bytes()];
+    let windows = data.get(at as usize..).unwrap_or_default().windows(5);
+    for (place, window) in (at..).zip(windows) {
+        if let [0x80..=0xff, version @ ..] = window {
+            if versions.iter().any(|known| known == version) {
+                return place;
+            }
+        }
+    }
+    data.len() as u32
+}
+
+/// Takes in the packets of a client's datagram. Returns its connection's slot, and false if one can't be read.
+fn take_packets(
+    connections: &mut Connections,
+    mut slot: u32,
+    datagram: &Datagram,
+    segmented: bool,
+    plain: &mut [u8; hello::BYTES_MAX],
+) -> (u32, bool) {
+    let mut is_read = true;
+    let mut at = 0;
+    for _ in 0..PACKETS_MAX {
+        let header = quic::header(datagram.data, at);
+        let mut bytes = 0;
+        at = header.end;
+        match header.kind {
+            QuicKind::Initial if slot == SLOT_NONE => {
+                (slot, bytes) = open_first(connections, datagram, &header, plain);
+            }
+            QuicKind::Initial => bytes = open_known(connections, slot, datagram, &header, plain),
+            QuicKind::Bad => is_read = false,
+            QuicKind::Long => {}
+            _ if segmented => at = next_packet(datagram.data, header.start + 1),
+            _ => {}
+        }
+        if header.kind == QuicKind::Initial {
+            let frames = plain.get(..bytes as usize).unwrap_or_default();
+            let is_taken = bytes > 0 && take_frames(connections, slot, frames, datagram.now_ns);
+            is_read = is_read && is_taken;
+        }
+        if at as usize >= datagram.data.len() {
+            return (slot, is_read);
+        }
+    }
+    (slot, false)
+}
+
+/// A client's datagram of QUIC.
+fn go_on(
+    connections: &mut Connections,
+    slot: u32,
+    datagram: &Datagram,
+    segmented: bool,
+) -> Followed {
+    let mut room = std::mem::take(&mut connections.plain);
+    let Ok(plain) = room.as_mut_slice().try_into() else {
+        return lifetime::odd(connections, ConnectionCause::Pool);
+    };
+    let (slot, is_read) = take_packets(connections, slot, datagram, segmented, plain);
+    connections.plain = room;
+    if slot == SLOT_NONE {
+        return match is_read {
+            true => lifetime::other(connections),
+            false => lifetime::odd(connections, ConnectionCause::Parse),
+        };
+    }
+    lifetime::touch(connections, slot, datagram.now_ns);
+    if is_read || table::at(&mut connections.table, slot).evasion {
+        return lifetime::named(connections, slot);
+    }
+    lifetime::odd(connections, ConnectionCause::Parse)
+}
+
+/// A query of DNS, which stands alone.
+fn ask(connections: &mut Connections, datagram: &Datagram) -> Followed {
+    if dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
+        return lifetime::odd(connections, ConnectionCause::Parse);
+    }
+    let protocol = connections.alone.protocol;
+    if let Some(count) = connections.counts.decided.get_mut(protocol as usize) {
+        *count += 1;
+    }
+    Followed {
+        kind: FollowedKind::Names,
+        slot: SLOT_NONE,
+    }
+}
+
+/// A datagram that is none of QUIC that says what is noted.
+fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: QuicKind) -> Followed {
+    if kind == QuicKind::Unknown && datagram.source_port != DNS_PORT {
+        connections.counts.unknown_version += 1;
+    }
+    if slot == SLOT_NONE {
+        return lifetime::other(connections);
+    }
+    lifetime::touch(connections, slot, datagram.now_ns);
+    lifetime::named(connections, slot)
+}
+
+/// Takes in a packet of UDP.
+pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
+    let Some(datagram) = datagram_of(packet, input.now_ns) else {
+        return lifetime::odd(connections, ConnectionCause::Cut);
+    };
+    let slot = table::find(&connections.table, &datagram.key);
+    if slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation) {
+        lifetime::touch(connections, slot, input.now_ns);
+        let kind = FollowedKind::Denied;
+        return Followed { kind, slot };
+    }
+    let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
+    if slot != SLOT_NONE && is_servers {
+        return pass(connections, slot, &datagram, QuicKind::Short);
+    }
+    let kind = quic::header(datagram.data, 0).kind;
+    let is_quic =
+        input.segmented || matches!(kind, QuicKind::Bad | QuicKind::Long | QuicKind::Initial);
+    let is_query = !is_quic && datagram.destination_port == DNS_PORT;
+    let is_cut = (datagram.data.len() as u32) < datagram.length;
+    if !is_quic && !is_query && !(is_cut && datagram.data.len() < HEADER_BYTES) {
+        return pass(connections, slot, &datagram, kind);
+    }
+    if is_cut {
+        return lifetime::odd(connections, ConnectionCause::Cut);
+    }
+    let is_unsure = input.checksum == ConnectionChecksum::Unverified;
+    let bytes = datagram.length + UDP_HEADER_BYTES;
+    if is_unsure && !checksum::is_right(packet, bytes) {
+        return lifetime::odd(connections, ConnectionCause::Checksum);
+    }
+    match is_query {
+        true => ask(connections, &datagram),
+        false => go_on(connections, slot, &datagram, input.segmented),
+    }
+}
