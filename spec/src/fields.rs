@@ -129,7 +129,9 @@ fn complete(field: &mut Field, groups: &mut [Group]) -> anyhow::Result<()> {
         !field.alone || name == OF_ONE_WORD,
         "spec/fields.toml: field {text}: only those of {OF_ONE_WORD} stand alone"
     );
-    group.fields.push(word.to_owned());
+    if !group.has(word) {
+        group.fields.push(word.to_owned());
+    }
     field.word = word.to_owned();
     if field.name.is_empty() {
         field.name = text.replace([' ', '-'], "_");

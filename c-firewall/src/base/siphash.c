@@ -2,7 +2,9 @@
 // seccomp: getrandom
 #include "base/siphash.h"
 
+#include <endian.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 /// The paper's constants are the letters of "somepseudorandomlygeneratedbytes".
@@ -74,4 +76,24 @@ uint64_t siphash_words(const struct siphash_key *key, const uint64_t *words, uin
     for (uint32_t i = 0; i < count; i++)
         add(&state, words[i]);
     return end(&state, (uint64_t)count * sizeof *words << LENGTH_SHIFT);
+}
+
+uint64_t siphash_bytes(const struct siphash_key *key, const uint8_t *bytes, size_t count,
+                       uint8_t last) {
+    struct state state = begin(key);
+    size_t left = count;
+    uint64_t word;
+
+    for (; left >= sizeof word; left -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        add(&state, le64toh(word));
+    }
+    word = 0;
+    memcpy(&word, bytes, left);
+    word = le64toh(word) | (uint64_t)last << 8 * left;
+    if (left + 1 == sizeof word) {
+        add(&state, word);
+        word = 0;
+    }
+    return end(&state, (uint64_t)(count + 1) << LENGTH_SHIFT | word);
 }

@@ -4,6 +4,7 @@
 #ifndef BASE_SIPHASH_H
 #define BASE_SIPHASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct siphash_key {
@@ -19,5 +20,9 @@ uint64_t siphash_narrow(const struct siphash_key *key, uint32_t value);
 
 /// The hash of the bytes of words, of each the lowest first.
 uint64_t siphash_words(const struct siphash_key *key, const uint64_t *words, uint32_t count);
+
+/// The hash of bytes and one more behind them.
+uint64_t siphash_bytes(const struct siphash_key *key, const uint8_t *bytes, size_t count,
+                       uint8_t last);
 
 #endif

@@ -6,7 +6,9 @@
 
 #include "engine/dependency.h"
 #include "engine/fields.h"
+#include "engine/hostnames.h"
 #include "engine/index.h"
+#include "policy/value.h"
 
 enum {
     NANOSECONDS = 1000000000, // of a second
@@ -61,21 +63,32 @@ static int resolve_interface(const struct build *build, const struct policy_plac
     return 0;
 }
 
-/// The ranges of elements with interfaces resolved; to be freed. An element with one that is
-/// missing gets an empty first range.
+/// A range of a type with interfaces and names of hosts resolved.
+static int resolve_range(const struct build *build, const struct policy_place *place,
+                         enum policy_type type, struct policy_range *range) {
+    if (type == POLICY_IFACE_INDEX)
+        return resolve_interface(build, place, range);
+    if (type == POLICY_HOSTNAME)
+        *range = hostnames_interval(&build->out->hosts, (uint32_t)range->low);
+    return 0;
+}
+
+/// The ranges of elements with interfaces and names of hosts resolved; to be freed. An element with
+/// an interface that is missing gets an empty first range.
 static int resolve_elements(const struct build *build, const struct policy_elements *elements,
-                            const bool *interface, struct policy_range **resolved) {
+                            const enum policy_type *types, struct policy_range **resolved) {
     const size_t count = (size_t)elements->count * elements->fields;
     struct policy_range *ranges = malloc((count + 1) * sizeof *ranges);
     int result = ranges ? 0 : -ENOMEM;
 
     for (size_t i = 0; result == 0 && i < count; i++) {
+        const uint32_t field = (uint32_t)(i % elements->fields);
+
         ranges[i] = elements->ranges[i];
-        if (!interface[i % elements->fields])
-            continue;
-        result = resolve_interface(build, &elements->places[i / elements->fields], &ranges[i]);
+        result =
+            resolve_range(build, &elements->places[i / elements->fields], types[field], &ranges[i]);
         if (result == 0 && ranges[i].low > ranges[i].high)
-            ranges[i - i % elements->fields] = ranges[i];
+            ranges[i - field] = ranges[i];
     }
     if (result < 0) {
         free(ranges);
@@ -85,15 +98,15 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
-static int add_set(struct build *build, const struct policy_elements *elements, const bool *wide,
-                   const bool *interface) {
+static int add_set(struct build *build, const struct policy_elements *elements,
+                   const enum policy_type *types) {
     struct policy_range *ranges;
     struct set set;
-    int result = resolve_elements(build, elements, interface, &ranges);
+    int result = resolve_elements(build, elements, types, &ranges);
 
     if (result < 0)
         return result;
-    result = set_make(&set, wide, elements, ranges, build->first_chain);
+    result = set_make(&set, types, elements, ranges, build->first_chain);
     free(ranges);
     if (result < 0)
         return result;
@@ -103,29 +116,8 @@ static int add_set(struct build *build, const struct policy_elements *elements, 
     return result;
 }
 
-static int add_named_set(struct build *build, const struct policy_set *set) {
-    bool wide[POLICY_KEY_FIELDS_MAX] = {0}, interface[POLICY_KEY_FIELDS_MAX] = {0};
-
-    for (uint32_t i = 0; i < set->elements.fields; i++) {
-        wide[i] = set->types[i] == POLICY_IPV6_ADDR || set->types[i] == POLICY_IFNAME;
-        interface[i] = set->types[i] == POLICY_IFACE_INDEX;
-    }
-    return add_set(build, &set->elements, wide, interface);
-}
-
 static bool is_interface(enum policy_field field) {
     return field == POLICY_META_IIF || field == POLICY_META_OIF;
-}
-
-static int add_literal_set(struct build *build, const struct policy_key *key,
-                           const struct policy_elements *elements) {
-    bool wide[POLICY_KEY_FIELDS_MAX] = {0}, interface[POLICY_KEY_FIELDS_MAX] = {0};
-
-    for (uint32_t i = 0; i < key->count; i++) {
-        wide[i] = fields_wide_slot(key->fields[i]) < FIELDS_WIDE_COUNT;
-        interface[i] = is_interface(key->fields[i]);
-    }
-    return add_set(build, elements, wide, interface);
 }
 
 /// Adds a wide field with what it is compared with. Returns 0 or -ENOMEM.
@@ -167,6 +159,7 @@ static int run_set(struct build *build, const struct policy_match *match, struct
 /// A match or map that looks in a set.
 static int compile_set(struct build *build, const struct policy_match *match,
                        struct compile_op *op) {
+    enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
     int result = run_set(build, match, op);
 
     if (result < 0)
@@ -176,7 +169,8 @@ static int compile_set(struct build *build, const struct policy_match *match,
         return 0;
     }
     op->index = build->out->set_count;
-    return add_literal_set(build, &match->key, &match->elements);
+    policy_key_types(&match->key, types);
+    return add_set(build, &match->elements, types);
 }
 
 /// The values that make a comparison hold; empty if there are none.
@@ -228,6 +222,8 @@ static int compile_range(struct build *build, const struct policy_match *match,
         result = resolve_interface(build, place, &range);
     if (result < 0)
         return result;
+    if (policy_field_facts(field)->type == POLICY_HOSTNAME)
+        range = hostnames_interval(&build->out->hosts, (uint32_t)range.low);
     if (range.low > range.high)
         return compile_never(build, match, op);
     if (wide) {
@@ -248,10 +244,48 @@ static void want(struct build *build, const struct policy_key *key) {
         build->out->wanted |= FIELDS_BIT(key->fields[i]);
 }
 
+/// Adds the bit of a protocol of ALPN to a mask.
+static int protocol_bit(struct build *build, const struct policy_place *place,
+                        policy_value protocol, uint32_t *mask) {
+    struct compiled *out = build->out;
+    uint32_t bit = 0;
+
+    while (bit < out->protocol_count && out->protocols[bit] != protocol)
+        bit++;
+    if (bit == COMPILE_PROTOCOLS_MAX) {
+        char token[VALUE_SHORT_BYTES + 1] = {0};
+
+        for (int i = 0; i < VALUE_SHORT_BYTES; i++)
+            token[i] = (char)(protocol >> (8 * (VALUE_SHORT_BYTES - 1 - i)));
+        return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
+    }
+    *mask |= 1U << bit;
+    return bit < out->protocol_count ? 0 : ADD(out->protocols, out->protocol_count, protocol);
+}
+
+/// A match of the protocols that a client offers: any of some.
+static int compile_protocols(struct build *build, const struct policy_match *match,
+                             const struct policy_place *place, struct compile_op *op) {
+    const bool single = match->right == POLICY_RIGHT_RANGE;
+    const struct policy_range *ranges = single ? &match->range : match->elements.ranges;
+    const uint32_t count = single ? 1 : match->elements.count;
+    int result = 0;
+
+    op->kind = COMPILE_NARROW;
+    op->field = POLICY_TLS_ALPN;
+    op->low = 1;
+    op->span = UINT32_MAX - 1;
+    for (uint32_t i = 0; result == 0 && i < count; i++)
+        result = protocol_bit(build, place, ranges[i].low, &op->mask);
+    return result;
+}
+
 static int compile_match(struct build *build, const struct policy_match *match,
                          const struct policy_place *place, struct compile_op *op) {
     want(build, &match->key);
     op->negated = match->op == POLICY_NE;
+    if (match->key.count == 1 && match->key.fields[0] == POLICY_TLS_ALPN)
+        return compile_protocols(build, match, place, op);
     if (match->right == POLICY_RIGHT_RANGE)
         return compile_range(build, match, place, op);
     op->kind = COMPILE_SET;
@@ -396,7 +430,7 @@ static int compile_table(struct build *build, uint32_t number) {
     build->first_chain = build->out->chain_count;
     build->first_set = build->out->set_count;
     for (uint32_t i = 0; result == 0 && i < build->table->set_count; i++)
-        result = add_named_set(build, &build->table->sets[i]);
+        result = add_set(build, &build->table->sets[i].elements, build->table->sets[i].types);
     for (uint32_t i = 0; result == 0 && i < build->table->chain_count; i++)
         result = compile_chain(build, &build->table->chains[i],
                                (struct compile_place){.table = number, .chain = i});
@@ -478,7 +512,7 @@ int compile_policy(const struct policy *policy, const struct compile_settings *s
         .failure = failure,
         .out = calloc(1, sizeof *build.out),
     };
-    int result = build.out ? 0 : -ENOMEM;
+    int result = build.out ? hostnames_make(&build.out->hosts, policy->hostnames) : -ENOMEM;
 
     for (uint32_t i = 0; result == 0 && i < policy->table_count; i++)
         result = compile_table(&build, i);
@@ -503,6 +537,8 @@ void compile_free(struct compiled *compiled) {
         set_free(&compiled->sets[i]);
     for (uint32_t i = 0; i < compiled->index_count; i++)
         candidates_free(&compiled->indexes[i].candidates);
+    hostnames_free(&compiled->hosts);
+    free(compiled->protocols);
     free(compiled->ops);
     free(compiled->wides);
     free(compiled->keys);

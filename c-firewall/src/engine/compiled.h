@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/candidates.h"
+#include "engine/hostnames.h"
 #include "engine/set.h"
 #include "engine/types.h"
 #include "policy/policy.h"
@@ -18,6 +19,7 @@
 enum {
     COMPILE_INDEXES_MAX = 3,    // of a chain
     COMPILE_INDEX_GAIN_MIN = 8, // rules that an index must spare a packet
+    COMPILE_PROTOCOLS_MAX = 32, // of ALPN in a policy, each of which has a bit
     COMPILE_FAMILIES = 2,       // IPv4, IPv6
 };
 
@@ -96,7 +98,8 @@ struct compile_index {
 /// captured bytes finds none.
 enum compile_reach {
     COMPILE_WHOLE,       // by all
-    COMPILE_BEYOND_COPY, // by those that are not behind the IP header
+    COMPILE_UNNAMED,     // by those that are no names
+    COMPILE_BEYOND_COPY, // by those that are neither names nor behind the IP header
     COMPILE_NONE,        // by none: every rule is walked
     COMPILE_REACH_COUNT
 };
@@ -131,7 +134,10 @@ struct compile_bases {
 /// A compiled policy, for decide and flow; others ask the functions below.
 struct compiled {
     struct requirement requirement;
-    uint64_t wanted; // FIELDS_BIT of all fields that are looked at
+    uint64_t wanted;           // FIELDS_BIT of all fields that are looked at
+    struct host_numbers hosts; // of the names of hosts
+    uint32_t protocol_count;
+    policy_value *protocols; // of ALPN, as POLICY_ALPN; the n-th has bit n
     uint32_t op_count, wide_count, key_count, set_count, rule_count, chain_count, index_count;
     struct compile_op *ops;
     struct compile_wide *wides;

@@ -65,6 +65,24 @@ static bool is_extension(const struct policy_statement *statement) {
            policy_field_facts(statement->match->key.fields[0])->part == POLICY_PART_EXTENSION;
 }
 
+/// The key of a match or map, or NULL.
+static const struct policy_key *key_of(const struct policy_statement *statement) {
+    if (statement->kind == POLICY_MATCH || statement->kind == POLICY_VMAP)
+        return &statement->match->key;
+    if (statement->kind == POLICY_MARK_SET && statement->mark_set->has_map)
+        return &statement->mark_set->map.key;
+    return NULL;
+}
+
+static bool reads_names(const struct policy_statement *statement) {
+    const struct policy_key *key = key_of(statement);
+
+    for (uint32_t i = 0; key && i < key->count; i++)
+        if (policy_field_facts(key->fields[i])->part == POLICY_PART_NAMES)
+            return true;
+    return false;
+}
+
 /// What a reject asks for, where so much is said.
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
@@ -89,6 +107,8 @@ uint32_t dependency_needs(enum policy_family family, const struct policy_rule *r
 
         if (is_extension(statement) && !said.ipv6)
             needs |= DEPENDENCY_NEEDS_IPV6;
+        if (reads_names(statement))
+            needs |= DEPENDENCY_READS_NAMES;
         if (statement->kind == POLICY_REJECT)
             needs |= reject_needs(&statement->reject, &said);
         hear(&said, statement);

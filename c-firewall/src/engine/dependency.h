@@ -11,9 +11,11 @@ enum {
     DEPENDENCY_NEEDS_TCP = 1,
     DEPENDENCY_NEEDS_IPV4 = 2,
     DEPENDENCY_NEEDS_IPV6 = 4,
+    DEPENDENCY_READS_NAMES = 8, // beside them: the rule reads names
 };
 
-/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+/// What a rule of a table asks of a packet before all else, and whether it reads names: the sum of
+/// some of the above.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include "engine/types.h"
+#include "policy/value.h"
 
 enum {
     TCP_FLAGS_OFFSET = 13,                       // within the TCP header
@@ -53,6 +54,8 @@ uint32_t fields_wide_slot(enum policy_field field) {
         return 2;
     case POLICY_META_OIFNAME:
         return 3;
+    case POLICY_HTTP_METHOD_FIELD:
+        return 4;
     default:
         return FIELDS_WIDE_COUNT;
     }
@@ -231,10 +234,74 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
     }
 }
 
+/// What the client says in TLS or QUIC.
+static void read_tls(struct fields *fields, const struct decide_input *input,
+                     const struct names *names) {
+    const bool is_tls = names->protocol == NAMES_TLS || names->protocol == NAMES_QUIC;
+    const bool has_name = is_tls && names->host_length > 0;
+
+    set(fields, POLICY_TLS_SNI_EXISTS, has_name);
+    set(fields, POLICY_TLS_ECH, is_tls && names->ech);
+    if (!is_tls)
+        return;
+    set(fields, POLICY_TLS_ALPN, input->alpn_bits);
+    if (has_name)
+        set(fields, POLICY_TLS_SNI, input->host_number);
+    if (names->version != 0)
+        set(fields, POLICY_TLS_VERSION_FIELD, names->version);
+}
+
+static void read_http(struct fields *fields, const struct decide_input *input,
+                      const struct names *names) {
+    const bool is_http = names->protocol == NAMES_HTTP;
+    const bool has_name = is_http && names->host_length > 0;
+
+    set(fields, POLICY_HTTP_HOST_EXISTS, has_name);
+    if (has_name)
+        set(fields, POLICY_HTTP_HOST, input->host_number);
+    if (is_http && names->method_length > 0)
+        set_wide(fields, POLICY_HTTP_METHOD_FIELD,
+                 value_short(names->method, names->method_length));
+}
+
+static void read_dns(struct fields *fields, const struct decide_input *input,
+                     const struct names *names) {
+    const bool is_dns = names->protocol == NAMES_DNS;
+    const bool has_name = is_dns && names->host_length > 0;
+
+    set(fields, POLICY_DNS_NAME_EXISTS, has_name);
+    if (has_name)
+        set(fields, POLICY_DNS_NAME, input->host_number);
+    if (is_dns)
+        set(fields, POLICY_DNS_TYPE_FIELD, names->dns_type);
+}
+
+/// What the client has shown.
+static void read_names(struct fields *fields, const struct decide_input *input) {
+    const struct names *names = input->names;
+
+    if (!names)
+        return;
+    switch (names->state) {
+    case NAMES_NONE:
+        break;
+    case NAMES_UNDECIDED:
+    case NAMES_UNREADABLE:
+        fields->unknown = POLICY_FIELDS_OF_NAMES;
+        break;
+    case NAMES_KNOWN:
+        read_tls(fields, input, names);
+        read_http(fields, input, names);
+        read_dns(fields, input, names);
+        break;
+    }
+}
+
 void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
                  const struct decide_input *input) {
     fields->present = 0;
     fields->beyond = 0;
+    fields->unknown = 0;
     read_metadata(fields, nfproto, input);
     if ((wanted & POLICY_FIELDS_OF_IPV4) && nfproto == FIELDS_IPV4)
         read_ipv4(fields, input->packet);
@@ -245,6 +312,10 @@ void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
     if (wanted & transport_fields)
         read_transport(fields, nfproto, input->packet);
     fields->beyond &= wanted;
+    if (wanted & POLICY_FIELDS_OF_NAMES) {
+        read_names(fields, input);
+        fields->unknown &= wanted;
+    }
 }
 
 uint64_t fields_behind_ip(void) { return transport_fields | POLICY_FIELDS_OF_EXTENSION; }

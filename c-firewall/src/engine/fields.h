@@ -11,15 +11,17 @@
 enum {
     FIELDS_IPV4 = 2,       // NFPROTO_IPV4 (linux/netfilter.h)
     FIELDS_IPV6 = 10,      // NFPROTO_IPV6
-    FIELDS_WIDE_COUNT = 4, // ip6 saddr, ip6 daddr, iifname, oifname
+    FIELDS_WIDE_COUNT = 5, // ip6 saddr, ip6 daddr, iifname, oifname, http method
     FIELDS_KEY_WORDS_MAX = 2 * POLICY_KEY_FIELDS_MAX,
 };
 
 /// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
-/// neither mask), or beyond the captured bytes: the packet has it or may have it.
+/// no mask), beyond the captured bytes (the packet has it or may have it), or a name that is not
+/// known.
 struct fields {
     uint64_t present; // bit n: field n has a value
     uint64_t beyond;  // bit n: field n lies beyond the captured bytes
+    uint64_t unknown; // bit n: field n is not known yet, or can't be read
     uint32_t narrow[POLICY_FIELD_COUNT];
     policy_value wide[FIELDS_WIDE_COUNT]; // at fields_wide_slot
 };

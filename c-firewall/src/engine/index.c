@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/hostnames.h"
+
 /// A chain on the way to its indexes. Rules are numbered within it.
 struct plan {
     const struct compiled *compiled;
@@ -32,13 +34,14 @@ static const struct policy_elements *few_elements(const struct plan *plan,
 }
 
 /// Whether a match needs its field to have some of a few values. The mark is left out: rules change
-/// it. So are interfaces: their ranges are names here.
+/// it. So are interfaces: their ranges are names here; and protocols of ALPN, which are bits.
 static bool is_indexable(const struct plan *plan, const struct compile_op *op,
                          const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
 
     if (op->negated || match->masked || !(plan->fields & FIELDS_BIT(field)) ||
-        field == POLICY_META_MARK || field == POLICY_META_IIF || field == POLICY_META_OIF)
+        field == POLICY_META_MARK || field == POLICY_META_IIF || field == POLICY_META_OIF ||
+        field == POLICY_TLS_ALPN)
         return false;
     if (op->kind == COMPILE_SET)
         return few_elements(plan, match) != NULL;
@@ -60,6 +63,7 @@ static int add_range(struct plan *plan, policy_value low, policy_value high, uin
 static int add_match(struct plan *plan, const struct compile_op *op,
                      const struct policy_match *match, uint32_t rule) {
     const struct policy_elements *elements = few_elements(plan, match);
+    const bool is_host = policy_field_facts(match->key.fields[0])->type == POLICY_HOSTNAME;
     const uint32_t first = plan->range_count;
     int result = 0;
 
@@ -70,8 +74,13 @@ static int add_match(struct plan *plan, const struct compile_op *op,
 
         return add_range(plan, wide->low, wide->low + wide->span, rule);
     }
-    for (uint32_t i = 0; result == 0 && i < elements->count; i++)
-        result = add_range(plan, elements->ranges[i].low, elements->ranges[i].high, rule);
+    for (uint32_t i = 0; result == 0 && i < elements->count; i++) {
+        struct policy_range range = elements->ranges[i];
+
+        if (is_host)
+            range = hostnames_interval(&plan->compiled->hosts, (uint32_t)range.low);
+        result = add_range(plan, range.low, range.high, rule);
+    }
     if (result == 0 && plan->range_count > first)
         plan->range_count = first + lookup_part(&plan->ranges[first], plan->range_count - first);
     return result;
@@ -262,8 +271,10 @@ int index_chain(struct compiled *compiled, const struct policy_table *table,
                 const struct policy_chain *chain, uint32_t number) {
     struct compile_chain *out = &compiled->chains[number];
     struct compile_finder *whole = &out->finders[COMPILE_WHOLE];
+    struct compile_finder *unnamed = &out->finders[COMPILE_UNNAMED];
     struct compile_finder *cut = &out->finders[COMPILE_BEYOND_COPY];
     struct compile_finder *none = &out->finders[COMPILE_NONE];
+    const uint64_t near = ~(fields_behind_ip() | POLICY_FIELDS_OF_NAMES);
     struct plan plan = {
         .compiled = compiled,
         .table = table,
@@ -277,9 +288,12 @@ int index_chain(struct compiled *compiled, const struct policy_table *table,
 
     if (result == 0)
         result = make_finder(compiled, &plan, UINT64_MAX, whole);
-    *cut = *whole;
-    if (result == 0 && (found_by(compiled, whole) & fields_behind_ip()))
-        result = make_finder(compiled, &plan, ~fields_behind_ip(), cut);
+    *unnamed = *whole;
+    if (result == 0 && (found_by(compiled, whole) & POLICY_FIELDS_OF_NAMES))
+        result = make_finder(compiled, &plan, ~POLICY_FIELDS_OF_NAMES, unnamed);
+    *cut = *unnamed;
+    if (result == 0 && (found_by(compiled, unnamed) & ~near))
+        result = make_finder(compiled, &plan, near, cut);
     *none = *cut;
     if (result == 0 && cut->index_count > 0)
         result = make_finder(compiled, &plan, 0, none);
@@ -295,6 +309,7 @@ int index_none(struct compiled *compiled, uint32_t number) {
     struct compile_finder *whole = &chain->finders[COMPILE_WHOLE];
     const int result = add_always(compiled, chain, NULL, whole);
 
-    chain->finders[COMPILE_BEYOND_COPY] = chain->finders[COMPILE_NONE] = *whole;
+    chain->finders[COMPILE_UNNAMED] = chain->finders[COMPILE_BEYOND_COPY] =
+        chain->finders[COMPILE_NONE] = *whole;
     return result;
 }

@@ -11,12 +11,14 @@ static enum match found_element(uint32_t element) {
 /// What comes of looking at a key of which a field is not present. A field that the packet does not
 /// have decides, wherever it stands.
 static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
-    const uint64_t known = fields->present | fields->beyond;
+    uint64_t open = 0;
 
     for (uint32_t i = 0; i < key->count; i++)
-        if (!(known & FIELDS_BIT(key->fields[i])))
-            return MATCH_MISSING;
-    return MATCH_BEYOND;
+        open |= FIELDS_BIT(key->fields[i]);
+    open &= ~fields->present;
+    if (open & ~(fields->beyond | fields->unknown))
+        return MATCH_MISSING;
+    return (open & fields->beyond) ? MATCH_BEYOND : MATCH_UNKNOWN;
 }
 
 static enum match find_key(const struct compiled *compiled, const struct fields *fields,
@@ -91,6 +93,15 @@ static struct policy_key key_of(const struct compiled *compiled, const struct co
     default:
         return (struct policy_key){0};
     }
+}
+
+uint64_t matches_looks_at(const struct compiled *compiled, const struct compile_op *op) {
+    const struct policy_key key = key_of(compiled, op);
+    uint64_t bits = 0;
+
+    for (uint32_t i = 0; i < key.count; i++)
+        bits |= FIELDS_BIT(key.fields[i]);
+    return bits;
 }
 
 void matches_note_values(const struct compiled *compiled, const struct fields *fields,

@@ -11,13 +11,15 @@
 #include "engine/types.h"
 
 /// What came of looking at a match.
-enum match { MATCH_BEYOND, MATCH_MISSING, MATCH_NOT, MATCH_FOUND };
+enum match { MATCH_BEYOND, MATCH_UNKNOWN, MATCH_MISSING, MATCH_NOT, MATCH_FOUND };
 
 static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }
 
 /// What comes of looking at a field that is not present.
 static inline enum match matches_not_present(const struct fields *fields, enum policy_field field) {
-    return (fields->beyond & FIELDS_BIT(field)) ? MATCH_BEYOND : MATCH_MISSING;
+    if (fields->beyond & FIELDS_BIT(field))
+        return MATCH_BEYOND;
+    return (fields->unknown & FIELDS_BIT(field)) ? MATCH_UNKNOWN : MATCH_MISSING;
 }
 
 /// Looks at a match of a narrow field. Inline, since a call would cost more than the comparison.
@@ -58,14 +60,19 @@ static inline enum decide_why matches_why_not(enum match found) {
         return DECIDE_DIFFERS;
     case MATCH_MISSING:
         return DECIDE_MISSING;
+    case MATCH_UNKNOWN:
+        return DECIDE_UNKNOWN;
     case MATCH_BEYOND:
         break;
     }
     return DECIDE_BEYOND;
 }
 
-/// Notes the values that a match or map did not hold for, or the first that is missing or beyond,
-/// as step->why says. Other statements have none.
+/// The bits of the fields that a match or map looks at.
+uint64_t matches_looks_at(const struct compiled *compiled, const struct compile_op *op);
+
+/// Notes the values that a match or map did not hold for, or the first that is missing, beyond or
+/// unknown, as step->why says. Other statements have none.
 void matches_note_values(const struct compiled *compiled, const struct fields *fields,
                          const struct compile_op *op, struct decide_step *step);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/hostnames.h"
+
 static uint32_t bits(bool wide) { return wide ? 128 : 32; }
 
 static bool is_left_out(const struct policy_range *element) { return element->low > element->high; }
@@ -16,20 +18,67 @@ static bool is_exact(const struct policy_range *element, uint32_t fields) {
     return true;
 }
 
-static int make_single(struct set *set, bool wide, const struct policy_range *ranges,
-                       uint32_t count) {
+/// Whether values of a type are wide.
+static bool is_wide(enum policy_type type) {
+    return type == POLICY_IPV6_ADDR || type == POLICY_IFNAME || type == POLICY_HTTP_METHOD;
+}
+
+/// is_map: which element is found matters.
+static int make_single(struct set *set, enum policy_type type, const struct policy_range *ranges,
+                       uint32_t count, bool is_map) {
     struct lookup_range *all = malloc((count + 1ULL) * sizeof *all);
+    const bool is_host = type == POLICY_HOSTNAME;
     uint32_t kept = 0;
-    int result;
+    int result = 0;
 
     if (!all)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
         if (!is_left_out(&ranges[i]))
-            all[kept++] = (struct lookup_range){ranges[i].low, ranges[i].high, i};
-    result = lookup_make(&set->single, bits(wide), all, kept);
+            all[kept++] =
+                (struct lookup_range){ranges[i].low, ranges[i].high, is_host && !is_map ? 0 : i};
+    if (is_host)
+        result = hostnames_part(&all, &kept);
+    if (result == 0)
+        result = lookup_make(&set->single, bits(is_wide(type)), all, kept);
     free(all);
     return result;
+}
+
+/// What sorting elements goes by.
+struct nested {
+    uint32_t fields;
+    const enum policy_type *types;
+    const struct policy_range *ranges;
+};
+
+/// How many numbers the names of hosts of an element stand for.
+static policy_value width(const struct nested *nested, uint32_t number) {
+    const struct policy_range *element = &nested->ranges[(size_t)number * nested->fields];
+    policy_value sum = 0;
+
+    for (uint32_t i = 0; i < nested->fields; i++)
+        if (nested->types[i] == POLICY_HOSTNAME)
+            sum += element[i].high - element[i].low;
+    return sum;
+}
+
+static int compare_widths(const void *left, const void *right, void *context) {
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    const policy_value of_a = width(context, a), of_b = width(context, b);
+
+    if (of_a != of_b)
+        return of_a < of_b ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/// Sorts elements with ranges: those whose names of hosts stand for less come first.
+static void sort_nested(struct set *set, const enum policy_type *types,
+                        const struct policy_range *ranges) {
+    struct nested nested = {set->fields, types, ranges};
+
+    if (set->ranged_count > 0)
+        qsort_r(set->ranged, set->ranged_count, sizeof *set->ranged, compare_widths, &nested);
 }
 
 /// Parts elements into those of exact values, which become rows of words, and those with ranges.
@@ -162,15 +211,23 @@ static int make_map(struct set *set, const struct policy_elements *elements, uin
     return 0;
 }
 
-int set_make(struct set *set, const bool *wide, const struct policy_elements *elements,
+int set_make(struct set *set, const enum policy_type *types, const struct policy_elements *elements,
              const struct policy_range *ranges, uint32_t first_chain) {
+    const bool is_map = elements->marks || elements->targets;
+    bool wide[POLICY_KEY_FIELDS_MAX] = {0};
     int result;
 
     *set = (struct set){.fields = elements->fields};
+    for (uint32_t i = 0; i < set->fields; i++) {
+        wide[i] = is_wide(types[i]);
+        set->nested |= types[i] == POLICY_HOSTNAME;
+    }
     if (set->fields == 1)
-        result = make_single(set, wide[0], ranges, elements->count);
+        result = make_single(set, types[0], ranges, elements->count, is_map);
     else
         result = make_exact(set, wide, ranges, elements->count);
+    if (result == 0 && set->nested)
+        sort_nested(set, types, ranges);
     if (result == 0 && set->ranged_count > 0)
         result = make_ranged(set, wide, ranges);
     if (result == 0)
@@ -201,12 +258,12 @@ static bool element_holds(const struct set *set, uint32_t ranged, const policy_v
     return true;
 }
 
-/// The first of a list that holds, or LOOKUP_NONE.
+/// The first of a list that holds: its place in ranged, or LOOKUP_NONE.
 static uint32_t find_ranged(const struct set *set, const uint32_t *list, uint32_t count,
                             const policy_value *values) {
     for (uint32_t i = 0; i < count; i++)
         if (element_holds(set, list[i], values))
-            return set->ranged[list[i]];
+            return list[i];
     return LOOKUP_NONE;
 }
 
@@ -227,7 +284,10 @@ uint32_t set_find(const struct set *set, const struct fields *fields, const stru
     if (list != LOOKUP_NONE)
         found = find_ranged(set, &candidates->ids[candidates->starts[list]],
                             candidates->starts[list + 1] - candidates->starts[list], values);
-    if (found == LOOKUP_NONE)
-        found = find_ranged(set, set->always, set->always_count, values);
-    return found;
+    if (found == LOOKUP_NONE || set->nested) {
+        const uint32_t other = find_ranged(set, set->always, set->always_count, values);
+
+        found = other < found ? other : found; // LOOKUP_NONE is the highest number
+    }
+    return found == LOOKUP_NONE ? found : set->ranged[found];
 }

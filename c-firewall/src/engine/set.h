@@ -31,19 +31,21 @@ struct set {
     struct candidates candidates;
     uint32_t always_count;
     uint32_t *always; // those that candidates left out, into ranged
+    bool nested;      // elements lie in one another: the one that stands first in ranged is found
     // What a map gives; else NULL.
     uint32_t *marks;
     struct set_target *targets;
 };
 
 /// Makes a set.
-/// - wide: of each field of the key, whether its values are wide.
+/// - types: of the fields of the key.
 /// - ranges: of elements->count elements, elements->fields each; instead of elements->ranges, since
-///   names of interfaces have become indices. An element whose first range is empty (low > high) is
-///   left out.
+///   names of interfaces have become indices, and those of hosts numbers. An element whose first
+///   range is empty (low > high) is left out. Names of hosts may lie in one another: the innermost
+///   is found.
 /// - first_chain: the number of the table's first chain.
 /// - Returns 0, or -ENOMEM with *set zeroed.
-int set_make(struct set *set, const bool *wide, const struct policy_elements *elements,
+int set_make(struct set *set, const enum policy_type *types, const struct policy_elements *elements,
              const struct policy_range *ranges, uint32_t first_chain);
 void set_free(struct set *set);
 

@@ -92,6 +92,7 @@ enum decide_why {
     DECIDE_DIFFERS,   // a match or map: the key's fields have the values of the step
     DECIDE_MISSING,   // a match or map: the packet does not have a field
     DECIDE_BEYOND,    // a field is beyond the captured bytes, which ends the walk
+    DECIDE_UNKNOWN,   // a name is not known yet, or can't be read, which ends the walk
     DECIDE_LIMIT,     // the limit did not let it through
     DECIDE_QUOTA,     // the quota did not let it through
     DECIDE_NO_ANSWER, // the rule is for packets of another kind (answer.h)
@@ -102,7 +103,7 @@ struct decide_step {
     struct compile_place place; // statement: the one that did not hold; their count with HELD
     uint32_t depth;             // jumps and gotos taken on the way here
     enum decide_why why;
-    enum policy_field missing; // MISSING, BEYOND
+    enum policy_field missing; // MISSING, BEYOND, UNKNOWN
     uint32_t values_count;     // DIFFERS
     policy_value values[POLICY_KEY_FIELDS_MAX];
     bool has_verdict; // the rule ended with a verdict (of its own, of its vmap) or a reject

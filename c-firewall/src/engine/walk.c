@@ -177,53 +177,75 @@ static void record(const struct walk *walk, uint32_t rule, uint32_t statement, e
 
     step.place.rule = rule - walk->compiled->chains[walk->frame.chain].first_rule;
     step.place.statement = statement;
-    if (why == DECIDE_DIFFERS || why == DECIDE_MISSING || why == DECIDE_BEYOND)
+    if (why == DECIDE_DIFFERS || why == DECIDE_MISSING || why == DECIDE_BEYOND ||
+        why == DECIDE_UNKNOWN)
         matches_note_values(walk->compiled, &walk->fields,
                             &walk->compiled->ops[walked->first + statement], &step);
     walk->recorder->rule(walk->recorder->context, &step);
 }
 
-/// Looks on in a rule that reads a field beyond the captured bytes, for a match that does not hold
-/// whatever that field is, as long as nothing has an effect.
+/// Looks on in a rule that reads a field beyond the captured bytes or a name that is not known, for
+/// a match that does not hold whatever that field is, as long as nothing has an effect.
 /// - statement: that reads it; becomes the one that does not hold.
-/// - Returns why that one does not, or DECIDE_BEYOND.
-__attribute__((cold, noinline)) static enum decide_why
-look_on(struct walk *walk, const struct compile_rule *rule, uint32_t *statement) {
+/// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.
+/// - Returns why that one does not; or why, and says in outcome what the rule reads.
+__attribute__((cold, noinline)) static enum decide_why look_on(struct walk *walk,
+                                                               const struct compile_rule *rule,
+                                                               uint32_t *statement,
+                                                               enum decide_why why) {
     const struct compile_op *ops = &walk->compiled->ops[rule->first];
+    uint64_t read = matches_looks_at(walk->compiled, &ops[*statement]);
     struct set_target target;
 
     for (uint32_t i = *statement; i < rule->count && ops[i].kind <= COMPILE_SET; i++) {
-        const enum decide_why why = walk_statement(walk, &ops[i], &target);
+        const enum decide_why other = walk_statement(walk, &ops[i], &target);
 
-        if (why != DECIDE_HELD && why != DECIDE_BEYOND) {
+        if (other == DECIDE_BEYOND || other == DECIDE_UNKNOWN) {
+            read |= matches_looks_at(walk->compiled, &ops[i]);
+        } else if (other != DECIDE_HELD) {
             *statement = i;
-            return why;
+            return other;
         }
     }
-    return DECIDE_BEYOND;
+    walk->outcome->undecidable = why == DECIDE_BEYOND || (read & walk->fields.beyond);
+    walk->outcome->undecided = why == DECIDE_UNKNOWN || (read & walk->fields.unknown);
+    return why;
+}
+
+/// Notes whether a rule came to a statement that looks at names.
+/// - statement: the last that was looked at.
+__attribute__((cold, noinline)) static void
+note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
+    const struct compile_op *ops = &walk->compiled->ops[rule->first];
+
+    if (!(walk->fields.present & POLICY_FIELDS_OF_NAMES))
+        return;
+    for (uint32_t i = 0; i <= statement && i < rule->count; i++)
+        if (matches_looks_at(walk->compiled, &ops[i]) & POLICY_FIELDS_OF_NAMES)
+            walk->outcome->read_names = true;
 }
 
 /// Walks a rule. Gives where it leads: POLICY_CONTINUE if nowhere, POLICY_DROP if it can't be
-/// decided, as outcome->undecidable says then.
+/// decided, as outcome->undecidable or outcome->undecided say then.
 static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];
     const struct compile_op *ops = &walk->compiled->ops[walked->first];
     struct set_target target = {.verdict = POLICY_CONTINUE};
-    enum decide_why why = meets(walk, walked->needs);
+    enum decide_why why = walked->needs == 0 ? DECIDE_HELD : meets(walk, walked->needs);
     uint32_t i = 0;
 
     while (why == DECIDE_HELD && i < walked->count) {
         why = walk_statement(walk, &ops[i], &target);
         i += why == DECIDE_HELD;
     }
-    if (why == DECIDE_BEYOND)
-        why = look_on(walk, walked, &i);
+    if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN)
+        why = look_on(walk, walked, &i, why);
+    if (walked->needs & DEPENDENCY_READS_NAMES)
+        note_names(walk, walked, i);
     if (walk->recorder)
         record(walk, rule, i, why, &target);
-    if (why == DECIDE_BEYOND) {
-        walk->outcome->undecidable = true;
+    if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN)
         target.verdict = POLICY_DROP;
-    }
     return target;
 }
 
@@ -239,6 +261,7 @@ static void add_candidates(struct walk *walk, const struct compile_index *index)
 
     if (!fields_is_present(&walk->fields, index->field))
         return;
+    walk->outcome->read_names |= (POLICY_FIELDS_OF_NAMES & FIELDS_BIT(index->field)) != 0;
     if (index->slot < FIELDS_WIDE_COUNT)
         list = lookup_find_wide(&candidates->lookup, walk->fields.wide[index->slot]);
     else
@@ -365,10 +388,11 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
     }
 }
 
-/// By which fields rules are found where some are beyond the captured bytes.
-static enum compile_reach reach_of(uint64_t beyond) {
+/// By which fields rules are found where some are beyond the captured bytes, or names are not
+/// known.
+static enum compile_reach reach_of(uint64_t beyond, uint64_t unknown) {
     if (beyond == 0)
-        return COMPILE_WHOLE;
+        return unknown == 0 ? COMPILE_WHOLE : COMPILE_UNNAMED;
     return (beyond & ~fields_behind_ip()) ? COMPILE_NONE : COMPILE_BEYOND_COPY;
 }
 
@@ -384,10 +408,10 @@ void walk_policy(const struct compiled *compiled, struct flow *flow, struct flow
     walk.recorder = recorder;
     walk.outcome = outcome;
     fields_read(&walk.fields, compiled->wanted, nfproto, input);
-    walk.reach = reach_of(walk.fields.beyond);
+    walk.reach = reach_of(walk.fields.beyond, walk.fields.unknown);
     for (uint32_t i = 0; i < bases.count; i++)
         if (walk_base(&walk, compiled->bases[bases.first + i]) == POLICY_DROP) {
-            if (outcome->verdict != VERDICT_REJECT && !outcome->undecidable)
+            if (outcome->verdict != VERDICT_REJECT && !outcome->undecidable && !outcome->undecided)
                 outcome->verdict = VERDICT_DROP;
             return;
         }

@@ -51,7 +51,7 @@ void describe_chain(FILE *out, const struct policy *policy, struct compile_place
 }
 
 void describe_rule_text(FILE *out, const struct policy *policy, struct compile_place place) {
-    put(out, print_rule(&policy->tables[place.table], describe_rule(policy, place)));
+    put(out, print_rule(policy, &policy->tables[place.table], describe_rule(policy, place)));
 }
 
 /// Prints an address as it stands in the packet, with its port if it has one.
@@ -113,7 +113,48 @@ static const struct policy_key *key_of(const struct policy_statement *statement)
                                               : &statement->match->key;
 }
 
+/// A name that came in a packet, in quotes.
+static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
+    putc('"', out);
+    for (size_t i = 0; i < length; i++) {
+        const bool is_shown = name[i] >= ' ' && name[i] <= '~' && name[i] != '"' && name[i] != '\\';
+
+        putc(is_shown ? name[i] : '?', out);
+    }
+    putc('"', out);
+}
+
+/// The protocols that a client offers, as in a set; what can't be shown as `?`.
+static void put_protocols(FILE *out, const struct names *names) {
+    const uint8_t *at = names->alpn, *end = at + names->alpn_length;
+    const char *before = "";
+
+    fputs("{ ", out);
+    while (at < end) {
+        size_t length = *at++;
+
+        length = length < (size_t)(end - at) ? length : (size_t)(end - at);
+        fputs(before, out);
+        put_quoted(out, at, length);
+        at += length;
+        before = ", ";
+    }
+    fputs(" }", out);
+}
+
+/// The value of a field of a packet, but for an interface.
+static void put_value(FILE *out, enum policy_type type, policy_value value,
+                      const struct names *names) {
+    if (type == POLICY_HOSTNAME)
+        put_quoted(out, names->host, names->host_length);
+    else if (type == POLICY_ALPN)
+        put_protocols(out, names);
+    else
+        put(out, print_value(type, value));
+}
+
 static void put_differs(FILE *out, const struct policy *policy, const struct decide_step *step,
+                        const struct names *names,
                         const char *(*interface_name)(void *context, uint32_t index),
                         void *context) {
     const struct policy_key *key = key_of(describe_statement(policy, step->place));
@@ -128,7 +169,7 @@ static void put_differs(FILE *out, const struct policy *policy, const struct dec
         if (type == POLICY_IFACE_INDEX)
             value = interface_value(interface_name(context, (uint32_t)value));
         fputs(i > 0 ? " . " : "", out);
-        put(out, print_value(type, value));
+        put_value(out, type, value, names);
     }
 }
 
@@ -146,6 +187,7 @@ static const char *other_kind(const struct policy_rule *rule) {
 }
 
 void describe_why(FILE *out, const struct policy *policy, const struct decide_step *step,
+                  const struct names *names,
                   const char *(*interface_name)(void *context, uint32_t index), void *context) {
     const struct policy_statement *statement = describe_statement(policy, step->place);
 
@@ -153,13 +195,16 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
     case DECIDE_HELD:
         break;
     case DECIDE_DIFFERS:
-        put_differs(out, policy, step, interface_name, context);
+        put_differs(out, policy, step, names, interface_name, context);
         break;
     case DECIDE_MISSING:
         fprintf(out, "%s is missing", policy_field_facts(step->missing)->text);
         break;
     case DECIDE_BEYOND:
         fprintf(out, "%s is beyond the copied bytes", policy_field_facts(step->missing)->text);
+        break;
+    case DECIDE_UNKNOWN:
+        fprintf(out, "%s is not known", policy_field_facts(step->missing)->text);
         break;
     case DECIDE_LIMIT:
         fputs(statement->limit.over ? "limit not exceeded" : "limit exceeded", out);

@@ -35,8 +35,10 @@ void describe_rule_text(FILE *out, const struct policy *policy, struct compile_p
 void describe_packet(FILE *out, const struct packet *packet, enum packet_status status);
 
 /// Prints why a rule did not match: "ct state is new". step->why is not DECIDE_HELD.
+/// - names: what the packet's client has shown.
 /// - interface_name: the name of an index; "" = none.
 void describe_why(FILE *out, const struct policy *policy, const struct decide_step *step,
+                  const struct names *names,
                   const char *(*interface_name)(void *context, uint32_t index), void *context);
 
 /// Prints what a reply says: "icmp port-unreachable", "tcp reset".

@@ -99,6 +99,7 @@ static struct decide_input input_of(const struct explain *explain, const struct 
         .ct_state = values->ct_state,
         .has_ct_mark = values->has_ct_mark,
         .ct_mark = values->ct_mark,
+        .names = &explain->names,
         .now_ns = explain->now_ns,
     };
 }

@@ -71,7 +71,8 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     }
     if (!string_begin(&string))
         return;
-    describe_why(string.out, &explain->policy, step, explain_interface, (void *)explain);
+    describe_why(string.out, &explain->policy, step, &explain->names, explain_interface,
+                 (void *)explain);
     string_end(&string, out);
 }
 

@@ -20,7 +20,7 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     if (step->why == DECIDE_HELD)
         return;
     fputs(" | ", out);
-    describe_why(out, &explain->policy, step, explain_interface, (void *)explain);
+    describe_why(out, &explain->policy, step, &explain->names, explain_interface, (void *)explain);
 }
 
 static void put_item(FILE *out, const struct explain *explain, const struct trace_item *item,

@@ -48,6 +48,7 @@ struct explain {
     struct packet packet;
     enum packet_status status;
     struct decide_outcome outcome;
+    struct names names; // what the client of the packet at hand has shown
     struct trace trace;
     bool has_reply; // a reject whose reply is due
 };

@@ -20,6 +20,16 @@ const char *policy_hook_name(enum policy_hook hook) { return hook_names[hook]; }
 
 const char *policy_family_name(enum policy_family family) { return family_names[family]; }
 
+void policy_key_types(const struct policy_key *key, enum policy_type types[POLICY_KEY_FIELDS_MAX]) {
+    for (uint32_t i = 0; i < key->count; i++)
+        types[i] = policy_field_facts(key->fields[i])->type;
+}
+
+/// The names of two policies' hosts.
+struct both {
+    const struct hostnames *a, *b;
+};
+
 static bool equal_text(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static bool equal_key(const struct policy_key *a, const struct policy_key *b) {
@@ -31,7 +41,22 @@ static bool equal_key(const struct policy_key *a, const struct policy_key *b) {
     return true;
 }
 
-static bool equal_range(const struct policy_range *a, const struct policy_range *b) {
+/// Whether two names of hosts are the same.
+static bool equal_name(const struct both *both, uint32_t a, uint32_t b) {
+    size_t a_length, b_length;
+    bool a_wildcard, b_wildcard;
+    const uint8_t *a_name = hostname_get(both->a, a, &a_length, &a_wildcard);
+    const uint8_t *b_name = hostname_get(both->b, b, &b_length, &b_wildcard);
+
+    return a_length == b_length && a_wildcard == b_wildcard &&
+           memcmp(a_name, b_name, a_length) == 0;
+}
+
+/// Whether two values of a type are equal: of hosts, if they are the same name.
+static bool equal_range(const struct both *both, enum policy_type type,
+                        const struct policy_range *a, const struct policy_range *b) {
+    if (type == POLICY_HOSTNAME)
+        return equal_name(both, (uint32_t)a->low, (uint32_t)b->low);
     return a->low == b->low && a->high == b->high;
 }
 
@@ -39,12 +64,13 @@ static bool equal_target(const struct policy_target *a, const struct policy_targ
     return a->verdict == b->verdict && equal_text(a->chain, b->chain);
 }
 
-static bool equal_elements(const struct policy_elements *a, const struct policy_elements *b) {
+static bool equal_elements(const struct both *both, const enum policy_type *types,
+                           const struct policy_elements *a, const struct policy_elements *b) {
     if (a->fields != b->fields || a->count != b->count || !a->targets != !b->targets ||
         !a->marks != !b->marks)
         return false;
     for (size_t i = 0; i < (size_t)a->count * a->fields; i++)
-        if (!equal_range(&a->ranges[i], &b->ranges[i]))
+        if (!equal_range(both, types[i % a->fields], &a->ranges[i], &b->ranges[i]))
             return false;
     for (uint32_t i = 0; i < a->count; i++) {
         if (a->targets && !equal_target(&a->targets[i], &b->targets[i]))
@@ -64,24 +90,29 @@ static bool equal_types(const struct policy_set *a, const struct policy_set *b) 
     return true;
 }
 
-static bool equal_set(const struct policy_set *a, const struct policy_set *b) {
+static bool equal_set(const struct both *both, const struct policy_set *a,
+                      const struct policy_set *b) {
     return equal_text(a->name, b->name) && equal_text(a->comment, b->comment) &&
            a->maps_to == b->maps_to && a->interval == b->interval && a->constant == b->constant &&
-           a->auto_merge == b->auto_merge && equal_elements(&a->elements, &b->elements) &&
-           equal_types(a, b);
+           a->auto_merge == b->auto_merge && equal_types(a, b) &&
+           equal_elements(both, a->types, &a->elements, &b->elements);
 }
 
-static bool equal_match(const struct policy_match *a, const struct policy_match *b) {
+static bool equal_match(const struct both *both, const struct policy_match *a,
+                        const struct policy_match *b) {
+    enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
+
     if (!equal_key(&a->key, &b->key) || a->masked != b->masked || a->op != b->op ||
         a->right != b->right || (a->masked && a->mask != b->mask))
         return false;
+    policy_key_types(&a->key, types);
     switch (a->right) {
     case POLICY_RIGHT_RANGE:
-        return equal_range(&a->range, &b->range);
+        return equal_range(both, *types, &a->range, &b->range);
     case POLICY_RIGHT_NAMED:
         return equal_text(a->set_name, b->set_name);
     default:
-        return equal_elements(&a->elements, &b->elements);
+        return equal_elements(both, types, &a->elements, &b->elements);
     }
 }
 
@@ -90,20 +121,22 @@ static bool equal_limit(const struct policy_limit *a, const struct policy_limit 
            a->unit_s == b->unit_s && a->burst == b->burst;
 }
 
-static bool equal_mark_set(const struct policy_mark_set *a, const struct policy_mark_set *b) {
+static bool equal_mark_set(const struct both *both, const struct policy_mark_set *a,
+                           const struct policy_mark_set *b) {
     if (a->has_map != b->has_map)
         return false;
-    return a->has_map ? equal_match(&a->map, &b->map)
+    return a->has_map ? equal_match(both, &a->map, &b->map)
                       : a->keep == b->keep && a->toggle == b->toggle;
 }
 
-static bool equal_statement(const struct policy_statement *a, const struct policy_statement *b) {
+static bool equal_statement(const struct both *both, const struct policy_statement *a,
+                            const struct policy_statement *b) {
     if (a->kind != b->kind)
         return false;
     switch (a->kind) {
     case POLICY_MATCH:
     case POLICY_VMAP:
-        return equal_match(a->match, b->match);
+        return equal_match(both, a->match, b->match);
     case POLICY_COUNTER:
         return a->counter.packets == b->counter.packets && a->counter.bytes == b->counter.bytes;
     case POLICY_LIMIT:
@@ -114,7 +147,7 @@ static bool equal_statement(const struct policy_statement *a, const struct polic
     case POLICY_LOG:
         return equal_text(a->log->prefix, b->log->prefix) && a->log->level == b->log->level;
     case POLICY_MARK_SET:
-        return equal_mark_set(a->mark_set, b->mark_set);
+        return equal_mark_set(both, a->mark_set, b->mark_set);
     case POLICY_VERDICT:
         return equal_target(a->target, b->target);
     default:
@@ -122,12 +155,13 @@ static bool equal_statement(const struct policy_statement *a, const struct polic
     }
 }
 
-static bool equal_rule(const struct policy_rule *a, const struct policy_rule *b) {
+static bool equal_rule(const struct both *both, const struct policy_rule *a,
+                       const struct policy_rule *b) {
     if (a->count != b->count || !a->comment != !b->comment ||
         (a->comment && !equal_text(a->comment, b->comment)))
         return false;
     for (uint32_t i = 0; i < a->count; i++)
-        if (!equal_statement(&a->statements[i], &b->statements[i]))
+        if (!equal_statement(both, &a->statements[i], &b->statements[i]))
             return false;
     return true;
 }
@@ -139,35 +173,39 @@ static bool equal_base(const struct policy_chain *a, const struct policy_chain *
            a->declared == b->declared;
 }
 
-static bool equal_chain(const struct policy_chain *a, const struct policy_chain *b) {
+static bool equal_chain(const struct both *both, const struct policy_chain *a,
+                        const struct policy_chain *b) {
     if (!equal_text(a->name, b->name) || !equal_text(a->comment, b->comment) || !equal_base(a, b) ||
         a->count != b->count)
         return false;
     for (uint32_t i = 0; i < a->count; i++)
-        if (!equal_rule(&a->rules[i], &b->rules[i]))
+        if (!equal_rule(both, &a->rules[i], &b->rules[i]))
             return false;
     return true;
 }
 
-static bool equal_table(const struct policy_table *a, const struct policy_table *b) {
+static bool equal_table(const struct both *both, const struct policy_table *a,
+                        const struct policy_table *b) {
     if (a->family != b->family || !equal_text(a->name, b->name) ||
         !equal_text(a->comment, b->comment) || a->set_count != b->set_count ||
         a->chain_count != b->chain_count)
         return false;
     for (uint32_t i = 0; i < a->set_count; i++)
-        if (!equal_set(&a->sets[i], &b->sets[i]))
+        if (!equal_set(both, &a->sets[i], &b->sets[i]))
             return false;
     for (uint32_t i = 0; i < a->chain_count; i++)
-        if (!equal_chain(&a->chains[i], &b->chains[i]))
+        if (!equal_chain(both, &a->chains[i], &b->chains[i]))
             return false;
     return true;
 }
 
 bool policy_equal(const struct policy *a, const struct policy *b) {
+    const struct both both = {a->hostnames, b->hostnames};
+
     if (a->flush != b->flush || a->table_count != b->table_count)
         return false;
     for (uint32_t i = 0; i < a->table_count; i++)
-        if (!equal_table(&a->tables[i], &b->tables[i]))
+        if (!equal_table(&both, &a->tables[i], &b->tables[i]))
             return false;
     return true;
 }
@@ -233,5 +271,6 @@ void policy_free(struct policy *policy) {
         free(policy->files[i]);
     free(policy->tables);
     free(policy->files);
+    hostname_free(policy->hostnames);
     *policy = (struct policy){0};
 }

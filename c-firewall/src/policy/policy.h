@@ -3,7 +3,8 @@
 //
 // Every value of every type is one number of up to 128 bits, the way the field reads on the wire
 // (big endian) taken as a number; an interface name is its 16 bytes, NUL-padded, read as a big
-// endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is.
+// endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is. The name of a host is its
+// number in policy.hostnames.
 #ifndef POLICY_POLICY_H
 #define POLICY_POLICY_H
 
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "policy/hostname.h"
 #include "spec/field.h"
 
 enum {
@@ -242,11 +244,16 @@ struct policy {
     char **files; // paths as they appear in messages; [0] is the one given
     uint32_t table_count;
     struct policy_table *tables;
+    struct hostnames *hostnames; // of hosts, which what is compiled shares; NULL = none
 };
 
 /// The name of a hook, a family, a type, as in the language.
 const char *policy_hook_name(enum policy_hook hook);
 const char *policy_family_name(enum policy_family family);
+
+/// Fills in the types of a key's fields.
+void policy_key_types(const struct policy_key *key, enum policy_type types[POLICY_KEY_FIELDS_MAX]);
+
 /// Whether two policies say the same; places and file names do not count.
 bool policy_equal(const struct policy *a, const struct policy *b);
 

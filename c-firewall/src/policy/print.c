@@ -22,9 +22,15 @@ static void print_key(FILE *out, const struct policy_key *key) {
         fprintf(out, "%s%s", i > 0 ? " . " : "", policy_field_facts(key->fields[i])->text);
 }
 
-static void key_types(const struct policy_key *key, enum policy_type types[POLICY_KEY_FIELDS_MAX]) {
-    for (uint32_t i = 0; i < key->count; i++)
-        types[i] = policy_field_facts(key->fields[i])->type;
+void print_range(FILE *out, const struct hostnames *hostnames, enum policy_type type,
+                 const struct policy_range *values) {
+    if (type != POLICY_HOSTNAME) {
+        value_print_range(out, type, values);
+        return;
+    }
+    putc('"', out);
+    hostname_put_text(out, hostnames, (uint32_t)values->low);
+    putc('"', out);
 }
 
 /// The operator, if leaving it out would mean something else.
@@ -58,8 +64,8 @@ static void print_target(FILE *out, const struct policy_target *target) {
     fprintf(out, "%s%s", words[target->verdict], target->chain);
 }
 
-static void print_elements(FILE *out, const enum policy_type *types,
-                           const struct policy_elements *elements) {
+static void print_elements(FILE *out, const struct hostnames *hostnames,
+                           const enum policy_type *types, const struct policy_elements *elements) {
     const struct policy_range *range = elements->ranges;
 
     fputs("{ ", out);
@@ -67,7 +73,7 @@ static void print_elements(FILE *out, const enum policy_type *types,
         fputs(i > 0 ? ", " : "", out);
         for (uint32_t field = 0; field < elements->fields; field++) {
             fputs(field > 0 ? " . " : "", out);
-            value_print_range(out, types[field], range++);
+            print_range(out, hostnames, types[field], range++);
         }
         if (elements->targets) {
             fputs(" : ", out);
@@ -80,44 +86,46 @@ static void print_elements(FILE *out, const enum policy_type *types,
 }
 
 /// What a match compares with, a map looks in.
-static void print_right(FILE *out, const struct policy_match *match,
-                        const enum policy_type *types) {
+static void print_right(FILE *out, const struct hostnames *hostnames,
+                        const struct policy_match *match, const enum policy_type *types) {
     switch (match->right) {
     case POLICY_RIGHT_NAMED:
         fprintf(out, "@%s", match->set_name);
         break;
     case POLICY_RIGHT_LITERAL:
-        print_elements(out, types, &match->elements);
+        print_elements(out, hostnames, types, &match->elements);
         break;
     default:
         if (match->op == POLICY_BITS_ANY)
             value_print(out, *types, match->range.low, ",");
         else
-            value_print_range(out, *types, &match->range);
+            print_range(out, hostnames, *types, &match->range);
     }
 }
 
-static void print_match(FILE *out, const struct policy_match *match) {
+static void print_match(FILE *out, const struct hostnames *hostnames,
+                        const struct policy_match *match) {
     enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
 
-    key_types(&match->key, types);
+    policy_key_types(&match->key, types);
     print_key(out, &match->key);
     if (match->masked) {
         fputs(" & ", out);
         value_print_mask(out, *types, match->mask);
     }
     fprintf(out, "%s ", op_text(match, *types));
-    print_right(out, match, types);
+    print_right(out, hostnames, match, types);
 }
 
 /// A lookup: `KEY map @NAME`, `KEY vmap { … }`.
-static void print_map(FILE *out, const struct policy_match *match, const char *word) {
+static void print_map(FILE *out, const struct hostnames *hostnames,
+                      const struct policy_match *match, const char *word) {
     enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
 
-    key_types(&match->key, types);
+    policy_key_types(&match->key, types);
     print_key(out, &match->key);
     fprintf(out, " %s ", word);
-    print_right(out, match, types);
+    print_right(out, hostnames, match, types);
 }
 
 static void print_limit(FILE *out, const struct policy_limit *limit) {
@@ -156,10 +164,11 @@ static void print_bits(FILE *out, uint32_t keep, uint32_t toggle) {
         fprintf(out, "meta mark & 0x%08" PRIx32 " ^ 0x%08" PRIx32, keep, toggle);
 }
 
-static void print_mark_set(FILE *out, const struct policy_mark_set *mark_set) {
+static void print_mark_set(FILE *out, const struct hostnames *hostnames,
+                           const struct policy_mark_set *mark_set) {
     fputs("meta mark set ", out);
     if (mark_set->has_map)
-        print_map(out, &mark_set->map, "map");
+        print_map(out, hostnames, &mark_set->map, "map");
     else
         print_bits(out, mark_set->keep, mark_set->toggle);
 }
@@ -195,11 +204,12 @@ static void print_reject(FILE *out, const struct policy_table *table,
         fprintf(out, " %s", name);
 }
 
-static void put_statement(FILE *out, const struct policy_table *table,
+static void put_statement(FILE *out, const struct hostnames *hostnames,
+                          const struct policy_table *table,
                           const struct policy_statement *statement) {
     switch (statement->kind) {
     case POLICY_MATCH:
-        print_match(out, statement->match);
+        print_match(out, hostnames, statement->match);
         break;
     case POLICY_COUNTER:
         fprintf(out, "counter packets %" PRIu64 " bytes %" PRIu64, statement->counter.packets,
@@ -215,7 +225,7 @@ static void put_statement(FILE *out, const struct policy_table *table,
         print_log(out, statement->log);
         break;
     case POLICY_MARK_SET:
-        print_mark_set(out, statement->mark_set);
+        print_mark_set(out, hostnames, statement->mark_set);
         break;
     case POLICY_VERDICT:
         print_target(out, statement->target);
@@ -224,22 +234,23 @@ static void put_statement(FILE *out, const struct policy_table *table,
         print_reject(out, table, &statement->reject);
         break;
     case POLICY_VMAP:
-        print_map(out, statement->match, "vmap");
+        print_map(out, hostnames, statement->match, "vmap");
         break;
     }
 }
 
-static void put_rule(FILE *out, const struct policy_table *table, const struct policy_rule *rule) {
+static void put_rule(FILE *out, const struct hostnames *hostnames, const struct policy_table *table,
+                     const struct policy_rule *rule) {
     for (uint32_t i = 0; i < rule->count; i++) {
         fputs(i > 0 ? " " : "", out);
-        put_statement(out, table, &rule->statements[i]);
+        put_statement(out, hostnames, table, &rule->statements[i]);
     }
     if (rule->comment)
         fprintf(out, " comment \"%s\"", rule->comment);
 }
 
-static void print_chain(FILE *out, const struct policy_table *table,
-                        const struct policy_chain *chain) {
+static void print_chain(FILE *out, const struct hostnames *hostnames,
+                        const struct policy_table *table, const struct policy_chain *chain) {
     fprintf(out, "\tchain %s {\n", chain->name);
     if (*chain->comment)
         fprintf(out, "\t\tcomment \"%s\"\n", chain->comment);
@@ -249,7 +260,7 @@ static void print_chain(FILE *out, const struct policy_table *table,
                 chain->policy == POLICY_DROP ? "drop" : "accept");
     for (uint32_t i = 0; i < chain->count; i++) {
         fputs("\t\t", out);
-        put_rule(out, table, &chain->rules[i]);
+        put_rule(out, hostnames, table, &chain->rules[i]);
         fputc('\n', out);
     }
     fputs("\t}\n", out);
@@ -276,7 +287,7 @@ static void print_set_type(FILE *out, const struct policy_set *set) {
     }
 }
 
-static void print_set(FILE *out, const struct policy_set *set) {
+static void print_set(FILE *out, const struct hostnames *hostnames, const struct policy_set *set) {
     fprintf(out, "\t%s %s {\n", set->maps_to == POLICY_SET ? "set" : "map", set->name);
     if (*set->comment)
         fprintf(out, "\t\tcomment \"%s\"\n", set->comment);
@@ -288,7 +299,7 @@ static void print_set(FILE *out, const struct policy_set *set) {
         fputs("\t\tauto-merge\n", out);
     if (set->elements.count > 0) {
         fputs("\t\telements = ", out);
-        print_elements(out, set->types, &set->elements);
+        print_elements(out, hostnames, set->types, &set->elements);
         fputc('\n', out);
     }
     fputs("\t}\n", out);
@@ -301,8 +312,8 @@ struct printed {
 };
 
 /// Prints what is left of a table, up to a chain.
-static void print_block(FILE *out, const struct policy_table *table, struct printed *printed,
-                        uint32_t end) {
+static void print_block(FILE *out, const struct hostnames *hostnames,
+                        const struct policy_table *table, struct printed *printed, uint32_t end) {
     const char *between = "";
 
     fprintf(out, "table %s %s {\n", policy_family_name(table->family), table->name);
@@ -312,12 +323,12 @@ static void print_block(FILE *out, const struct policy_table *table, struct prin
     }
     for (uint32_t i = 0; !printed->opened && i < table->set_count; i++) {
         fputs(between, out);
-        print_set(out, &table->sets[i]);
+        print_set(out, hostnames, &table->sets[i]);
         between = "\n";
     }
     for (uint32_t i = printed->chains; i < end; i++) {
         fputs(between, out);
-        print_chain(out, table, &table->chains[i]);
+        print_chain(out, hostnames, table, &table->chains[i]);
         between = "\n";
     }
     fputs("}\n", out);
@@ -370,7 +381,7 @@ static void mention_tables(FILE *out, const struct policy *policy, uint32_t from
         if (has_base_chain(table))
             fprintf(out, "table %s %s\n", policy_family_name(table->family), table->name);
         else
-            print_block(out, table, &(struct printed){0}, table->chain_count);
+            print_block(out, policy->hostnames, table, &(struct printed){0}, table->chain_count);
     }
 }
 
@@ -391,7 +402,7 @@ static void print_tables(FILE *out, const struct policy *policy, const struct de
             continue;
         mention_tables(out, policy, mentioned, index);
         mentioned = mentioned > index ? mentioned : index + 1;
-        print_block(out, table, &printed[index],
+        print_block(out, policy->hostnames, table, &printed[index],
                     last[index] == i ? table->chain_count : list[i].chain + 1);
     }
     mention_tables(out, policy, mentioned, policy->table_count);
@@ -443,12 +454,13 @@ cleanup:
     return bytes;
 }
 
-char *print_rule(const struct policy_table *table, const struct policy_rule *rule) {
+char *print_rule(const struct policy *policy, const struct policy_table *table,
+                 const struct policy_rule *rule) {
     struct text text;
 
     if (!text_open(&text))
         return NULL;
-    put_rule(text.out, table, rule);
+    put_rule(text.out, policy->hostnames, table, rule);
     return text_close(&text);
 }
 

@@ -60,6 +60,11 @@ static void require_field(struct search *search, enum policy_field field) {
     case POLICY_PART_CT_STATE:
         search->requirement.conntrack_state = true;
         break;
+    case POLICY_PART_NAMES:
+        require_layer4(search);
+        require(search, REQUIREMENT_NAMES_BYTES);
+        search->requirement.names = true;
+        break;
     case POLICY_PART_CT_MARK:
         search->requirement.conntrack_mark = true;
         break;
@@ -174,5 +179,6 @@ void requirement_join(struct requirement *requirement, const struct requirement 
     requirement->conntrack_state |= other->conntrack_state;
     requirement->conntrack_mark |= other->conntrack_mark;
     requirement->interface_names |= other->interface_names;
+    requirement->names |= other->names;
     requirement->reject |= other->reject;
 }

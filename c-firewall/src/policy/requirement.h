@@ -16,6 +16,7 @@ enum {
     REQUIREMENT_IPV4_L4_BYTES = 80, // for layer 4 behind the longest IPv4 header
     // For what stands behind the fixed IPv6 header, and for reject.
     REQUIREMENT_ALL_BYTES = PACKET_COPY_BYTES,
+    REQUIREMENT_NAMES_BYTES = 16512, // for what a client shows first: 16 KiB, and headers in front
 };
 
 struct requirement {
@@ -25,6 +26,7 @@ struct requirement {
     bool conntrack_state; // ct state
     bool conntrack_mark;  // ct mark
     bool interface_names; // iifname, oifname
+    bool names;           // tls, http, dns
     bool reject;          // answers can be asked for
 };
 

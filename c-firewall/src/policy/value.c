@@ -21,6 +21,10 @@ static bool takes_numbers(enum policy_type type) {
     case POLICY_CT_STATE:
     case POLICY_NF_PROTO:
     case POLICY_BOOLEAN:
+    case POLICY_HOSTNAME:
+    case POLICY_ALPN:
+    case POLICY_TLS_VERSION:
+    case POLICY_HTTP_METHOD:
         return false;
     default:
         return true;
@@ -49,6 +53,11 @@ static const char *cause_of(enum policy_type type) {
         [POLICY_NF_PROTO] = "not one of ipv4 ipv6",
         [POLICY_INTEGER] = "not a number",
         [POLICY_BOOLEAN] = "not one of exists missing",
+        [POLICY_HOSTNAME] = "not the name of a host: write it in quotes",
+        [POLICY_ALPN] = "not a protocol such as h2: write it in quotes",
+        [POLICY_TLS_VERSION] = "not one of 1.0 1.1 1.2 1.3",
+        [POLICY_HTTP_METHOD] = "not a method such as GET: write it in quotes",
+        [POLICY_DNS_TYPE] = "not a type of DNS such as aaaa that is known here: write its number",
     };
 
     return causes[type];
@@ -131,6 +140,30 @@ static const char *parse_interface(enum policy_type type, const struct token *to
     return NULL;
 }
 
+/// Reads a protocol's or method's name as its bytes.
+static const char *parse_short(enum policy_type type, const struct token *token,
+                               struct policy_range *range) {
+    static const char of_token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    if (token->length == 0)
+        return "empty";
+    if (token->length > VALUE_SHORT_BYTES)
+        return "longer than 16 bytes";
+    for (size_t i = 0; type == POLICY_HTTP_METHOD && i < token->length; i++)
+        if (!strchr(of_token, token->text[i]))
+            return "not a method of HTTP (RFC 9110, section 9.1)";
+    *range = single(value_short((const uint8_t *)token->text, token->length));
+    return NULL;
+}
+
+policy_value value_short(const uint8_t *name, size_t length) {
+    uint8_t bytes[VALUE_SHORT_BYTES] = {0};
+
+    memcpy(bytes, name, length < sizeof bytes ? length : sizeof bytes);
+    return from_bytes(bytes, sizeof bytes);
+}
+
 static const char *parse_number(uint8_t bits, const struct token *token,
                                 struct policy_range *range) {
     if (token->number > value_max(bits))
@@ -161,6 +194,10 @@ const char *value_parse(enum policy_type type, uint8_t bits, const struct token 
     if ((type == POLICY_IFNAME || type == POLICY_IFACE_INDEX) &&
         (token->kind == TOKEN_WORD || token->kind == TOKEN_WILDCARD || token->kind == TOKEN_STRING))
         return parse_interface(type, token, range);
+    if ((type == POLICY_ALPN || type == POLICY_HTTP_METHOD) && token->kind == TOKEN_STRING)
+        return parse_short(type, token, range);
+    if (type == POLICY_TLS_VERSION && token->kind == TOKEN_IPV4)
+        return parse_symbol(type, token, range);
     if (token->kind == TOKEN_NUMBER && takes_numbers(type))
         return parse_number(bits, token, range);
     if (token->kind == TOKEN_WORD)
@@ -199,8 +236,11 @@ uint8_t value_bits(enum policy_type type) {
     switch (type) {
     case POLICY_IPV6_ADDR:
     case POLICY_IFNAME:
+    case POLICY_HTTP_METHOD:
         return 128;
     case POLICY_INET_SERVICE:
+    case POLICY_TLS_VERSION:
+    case POLICY_DNS_TYPE:
         return 16;
     case POLICY_INET_PROTO:
     case POLICY_TCP_FLAG:
@@ -229,7 +269,8 @@ bool value_find_type(const struct token *token, enum policy_type *type) {
     static const enum policy_type nameable[] = {
         POLICY_IPV4_ADDR,   POLICY_IPV6_ADDR,   POLICY_INET_PROTO, POLICY_INET_SERVICE,
         POLICY_ICMP_TYPE,   POLICY_ICMPV6_TYPE, POLICY_MARK,       POLICY_IFNAME,
-        POLICY_IFACE_INDEX, POLICY_UID,         POLICY_GID,
+        POLICY_IFACE_INDEX, POLICY_UID,         POLICY_GID,        POLICY_HOSTNAME,
+        POLICY_TLS_VERSION, POLICY_HTTP_METHOD, POLICY_DNS_TYPE,
     };
 
     for (size_t i = 0; i < sizeof nameable / sizeof *nameable; i++)
@@ -348,7 +389,12 @@ static void print_number(FILE *out, enum policy_type type, policy_value value) {
         break;
     case POLICY_IFNAME:
     case POLICY_IFACE_INDEX:
+    case POLICY_ALPN:
+    case POLICY_HTTP_METHOD:
         print_interface(out, value, "");
+        break;
+    case POLICY_TLS_VERSION:
+        fputs(symbol_name(symbols_of(type), value), out);
         break;
     case POLICY_MARK:
         fprintf(out, "0x%08" PRIx64, (uint64_t)value);

@@ -11,7 +11,11 @@
 
 enum {
     VALUE_INTERFACE_BYTES = 16, // of an interface name with its final NUL (IFNAMSIZ)
+    VALUE_SHORT_BYTES = 16,     // of the name of a protocol of ALPN or of a method, at most
 };
+
+/// The value of a protocol's or method's name of at most VALUE_SHORT_BYTES bytes.
+policy_value value_short(const uint8_t *name, size_t length);
 
 /// Reads one token as a value: low and high are equal, but for an interface name with a `*` at its
 /// end.

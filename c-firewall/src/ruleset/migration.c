@@ -12,7 +12,8 @@
 #define NOBODY UINT32_MAX
 
 /// The rule's text without its comment, counters at 0. NULL = no memory.
-static char *text_of(const struct policy_table *table, const struct policy_rule *rule) {
+static char *text_of(const struct policy *policy, const struct policy_table *table,
+                     const struct policy_rule *rule) {
     struct policy_rule bare = {
         .count = rule->count,
         .statements = malloc((rule->count + 1U) * sizeof *bare.statements),
@@ -26,7 +27,7 @@ static char *text_of(const struct policy_table *table, const struct policy_rule 
         if (bare.statements[i].kind == POLICY_COUNTER)
             bare.statements[i].counter = (struct policy_counter){0};
     }
-    text = print_rule(table, &bare);
+    text = print_rule(policy, table, &bare);
     free(bare.statements);
     return text;
 }
@@ -92,7 +93,7 @@ int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
         count_statements(next, rule);
         rule->chain = chain_of(table, chain);
         rule->comment = next->comment ? strdup(next->comment) : NULL;
-        rule->text = text_of(table, next);
+        rule->text = text_of(&loaded->policy, table, next);
         if (rule->chain && rule->text && (!next->comment || rule->comment))
             return 1;
         migration_rule_free(rule);

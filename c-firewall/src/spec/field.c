@@ -73,6 +73,21 @@ static const struct policy_field_facts facts[] = {
     [POLICY_CT_STATE_FIELD] = {"ct state", POLICY_CT_STATE, 32, POLICY_PART_CT_STATE, POLICY_ANY_L3,
                                0},
     [POLICY_CT_MARK] = {"ct mark", POLICY_MARK, 32, POLICY_PART_CT_MARK, POLICY_ANY_L3, 0},
+    [POLICY_TLS_SNI] = {"tls sni", POLICY_HOSTNAME, 32, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_TLS_SNI_EXISTS] = {"tls sni", POLICY_BOOLEAN, 1, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_TLS_ALPN] = {"tls alpn", POLICY_ALPN, 32, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_TLS_VERSION_FIELD] = {"tls version", POLICY_TLS_VERSION, 16, POLICY_PART_NAMES,
+                                  POLICY_ANY_L3, 0},
+    [POLICY_TLS_ECH] = {"tls ech", POLICY_BOOLEAN, 1, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_HTTP_HOST] = {"http host", POLICY_HOSTNAME, 32, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_HTTP_HOST_EXISTS] = {"http host", POLICY_BOOLEAN, 1, POLICY_PART_NAMES, POLICY_ANY_L3,
+                                 0},
+    [POLICY_HTTP_METHOD_FIELD] = {"http method", POLICY_HTTP_METHOD, 128, POLICY_PART_NAMES,
+                                  POLICY_ANY_L3, 0},
+    [POLICY_DNS_NAME] = {"dns name", POLICY_HOSTNAME, 32, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_DNS_NAME_EXISTS] = {"dns name", POLICY_BOOLEAN, 1, POLICY_PART_NAMES, POLICY_ANY_L3, 0},
+    [POLICY_DNS_TYPE_FIELD] = {"dns type", POLICY_DNS_TYPE, 16, POLICY_PART_NAMES, POLICY_ANY_L3,
+                               0},
 };
 static_assert(sizeof facts / sizeof *facts == POLICY_FIELD_COUNT, "every field has its facts");
 
@@ -96,6 +111,11 @@ static const char *const type_names[] = {
     [POLICY_NF_PROTO] = "nf_proto",
     [POLICY_INTEGER] = "integer",
     [POLICY_BOOLEAN] = "boolean",
+    [POLICY_HOSTNAME] = "hostname",
+    [POLICY_ALPN] = "alpn",
+    [POLICY_TLS_VERSION] = "tls_version",
+    [POLICY_HTTP_METHOD] = "http_method",
+    [POLICY_DNS_TYPE] = "dns_type",
 };
 static_assert(sizeof type_names / sizeof *type_names == POLICY_TYPE_COUNT, "all named");
 

@@ -25,7 +25,12 @@ enum policy_type {
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
     POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
-    POLICY_BOOLEAN, // what exthdr compares with: exists 1, missing 0
+    POLICY_BOOLEAN,     // what exthdr compares with: exists 1, missing 0
+    POLICY_HOSTNAME,    // its value in a policy is a number of Hostnames; later one of the engine
+    POLICY_ALPN,        // its value in a policy is the name's 16 bytes, as of ifname; a bit later
+    POLICY_TLS_VERSION, // as on the wire: 1.0 is 0x0301, 1.3 0x0304
+    POLICY_HTTP_METHOD, // its value is the method's 16 bytes, as of ifname
+    POLICY_DNS_TYPE,
     POLICY_TYPE_COUNT
 };
 
@@ -42,6 +47,8 @@ enum policy_part {
     POLICY_PART_OWNER,          // the socket that sends, which the kernel tells if it is asked
     POLICY_PART_CT_STATE, // the connection, which the kernel tells if it is asked, or marks do
     POLICY_PART_CT_MARK,  // the connection, which the kernel tells if it is asked
+    POLICY_PART_NAMES, // what a client shows of the host it wants, which takes the packets of its
+                       // connection
 };
 
 /// The fields.
@@ -85,6 +92,17 @@ enum policy_field {
     POLICY_META_SKGID,
     POLICY_CT_STATE_FIELD,
     POLICY_CT_MARK,
+    POLICY_TLS_SNI,
+    POLICY_TLS_SNI_EXISTS,
+    POLICY_TLS_ALPN,
+    POLICY_TLS_VERSION_FIELD,
+    POLICY_TLS_ECH,
+    POLICY_HTTP_HOST,
+    POLICY_HTTP_HOST_EXISTS,
+    POLICY_HTTP_METHOD_FIELD,
+    POLICY_DNS_NAME,
+    POLICY_DNS_NAME_EXISTS,
+    POLICY_DNS_TYPE_FIELD,
     POLICY_FIELD_COUNT
 };
 
@@ -131,6 +149,13 @@ struct policy_field_facts {
 #define POLICY_FIELDS_OF_OWNER (UINT64_C(1) << POLICY_META_SKUID | UINT64_C(1) << POLICY_META_SKGID)
 #define POLICY_FIELDS_OF_CT_STATE (UINT64_C(1) << POLICY_CT_STATE_FIELD)
 #define POLICY_FIELDS_OF_CT_MARK (UINT64_C(1) << POLICY_CT_MARK)
+#define POLICY_FIELDS_OF_NAMES                                                                     \
+    (UINT64_C(1) << POLICY_TLS_SNI | UINT64_C(1) << POLICY_TLS_SNI_EXISTS |                        \
+     UINT64_C(1) << POLICY_TLS_ALPN | UINT64_C(1) << POLICY_TLS_VERSION_FIELD |                    \
+     UINT64_C(1) << POLICY_TLS_ECH | UINT64_C(1) << POLICY_HTTP_HOST |                             \
+     UINT64_C(1) << POLICY_HTTP_HOST_EXISTS | UINT64_C(1) << POLICY_HTTP_METHOD_FIELD |            \
+     UINT64_C(1) << POLICY_DNS_NAME | UINT64_C(1) << POLICY_DNS_NAME_EXISTS |                      \
+     UINT64_C(1) << POLICY_DNS_TYPE_FIELD)
 
 /// The facts of a field; a constant table.
 const struct policy_field_facts *policy_field_facts(enum policy_field field);

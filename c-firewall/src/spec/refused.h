@@ -25,6 +25,7 @@ enum parse_where {
     PARSE_AT_ICMP,
     PARSE_AT_ICMPV6,
     PARSE_AT_EXTHDR,
+    PARSE_AT_NAMES,
     PARSE_AT_META,
     PARSE_AT_CT,
     PARSE_AT_NAMED,

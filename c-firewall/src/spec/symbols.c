@@ -115,6 +115,18 @@ const struct symbol symbols_booleans[] = {
     {NULL, 0},
 };
 
+const struct symbol symbols_tls_versions[] = {
+    {"1.0", 769}, {"1.1", 770}, {"1.2", 771}, {"1.3", 772}, {NULL, 0},
+};
+
+const struct symbol symbols_dns_types[] = {
+    {"a", 1},       {"ns", 2},     {"cname", 5},  {"soa", 6},    {"ptr", 12},
+    {"hinfo", 13},  {"mx", 15},    {"txt", 16},   {"aaaa", 28},  {"srv", 33},
+    {"naptr", 35},  {"ds", 43},    {"sshfp", 44}, {"rrsig", 46}, {"nsec", 47},
+    {"dnskey", 48}, {"tlsa", 52},  {"svcb", 64},  {"https", 65}, {"spf", 99},
+    {"ixfr", 251},  {"axfr", 252}, {"any", 255},  {"caa", 257},  {NULL, 0},
+};
+
 const struct symbol symbols_reject_icmp[] = {
     {"net-unreachable", 0},   {"host-unreachable", 1},
     {"prot-unreachable", 2},  {"port-unreachable", 3},
@@ -165,6 +177,10 @@ const struct symbol *symbols_of(enum policy_type type) {
         return symbols_nf_protos;
     case POLICY_BOOLEAN:
         return symbols_booleans;
+    case POLICY_TLS_VERSION:
+        return symbols_tls_versions;
+    case POLICY_DNS_TYPE:
+        return symbols_dns_types;
     default:
         return symbols_none;
     }
@@ -188,6 +204,10 @@ const struct symbol *symbols_printed(enum policy_type type) {
         return symbols_nf_protos;
     case POLICY_BOOLEAN:
         return symbols_booleans;
+    case POLICY_TLS_VERSION:
+        return symbols_tls_versions;
+    case POLICY_DNS_TYPE:
+        return symbols_dns_types;
     default:
         return symbols_none;
     }

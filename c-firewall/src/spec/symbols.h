@@ -33,6 +33,10 @@ extern const struct symbol symbols_ct_states[];
 extern const struct symbol symbols_nf_protos[];
 /// The names of whether an extension header is there.
 extern const struct symbol symbols_booleans[];
+/// The names of versions of TLS (RFC 8446, section 4.2.1).
+extern const struct symbol symbols_tls_versions[];
+/// The names of types of DNS (RFC 1035, section 3.2.2, and those after it).
+extern const struct symbol symbols_dns_types[];
 /// The names of codes of reject with icmp: fewer than icmp_code has.
 extern const struct symbol symbols_reject_icmp[];
 /// The names of codes of reject with icmpx (enum nft_reject_inet_code).

@@ -19,6 +19,16 @@ static void gives_the_known_values(void **state) {
     assert_true(siphash_narrow(&key, 0x03020100) == 0xcf75576088d38328ULL);
 }
 
+/// Bytes and one more are what words of them would be, and those in between are known, too.
+static void bytes_are_hashed_as_words(void **state) {
+    static const uint8_t bytes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+
+    (void)state;
+    assert_true(siphash_bytes(&key, bytes, 3, 3) == siphash_narrow(&key, 0x03020100));
+    assert_true(siphash_bytes(&key, bytes, 7, 7) == 0x369095118d299a8eULL);
+    assert_true(siphash_bytes(&key, bytes, 15, 15) == 0xcc4fdd1a7d908b66ULL);
+}
+
 static void draws_another_key_each_time(void **state) {
     const struct siphash_key one = siphash_draw(), other = siphash_draw();
 
@@ -29,6 +39,7 @@ static void draws_another_key_each_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_the_known_values),
+        cmocka_unit_test(bytes_are_hashed_as_words),
         cmocka_unit_test(draws_another_key_each_time),
     };
 

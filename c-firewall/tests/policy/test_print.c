@@ -31,9 +31,9 @@ static void rules_are_one_line(void **state) {
     assert_int_equal(parse_text("t", (const uint8_t *)text, strlen(text), &policy, &failure), 0);
     table = &policy.tables[0];
     rules = table->chains[0].rules;
-    check(print_rule(table, &rules[0]),
+    check(print_rule(&policy, table, &rules[0]),
           "tcp dport 22 counter packets 0 bytes 0 reject comment \"a\"");
-    check(print_rule(table, &rules[1]), "tcp flags syn,ack reject with tcp reset");
+    check(print_rule(&policy, table, &rules[1]), "tcp flags syn,ack reject with tcp reset");
     policy_free(&policy);
 }
 

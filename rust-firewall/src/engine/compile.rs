@@ -6,17 +6,20 @@
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{
     CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileOp, CompileRule, CompileWide,
-    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
+    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, PROTOCOLS_MAX, REACH_COUNT,
 };
 use crate::engine::dependency;
 use crate::engine::fields;
+use crate::engine::hostnames;
 use crate::engine::index;
 use crate::engine::set::{self, Set};
 use crate::engine::types::CompilePlace;
+use crate::policy::print;
 use crate::policy::requirement::{self, Requirement};
 use crate::policy::{
-    Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet, Match, Op, Place, Policy,
-    Quota, Range, Right, Rule, Statement, StatementKind, Table, Type, Verdict,
+    field_facts, key_types, Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet,
+    Match, Op, Place, Policy, Quota, Range, Right, Rule, Statement, StatementKind, Table, Type,
+    Verdict,
 };
 
 /// Nanoseconds of a second.
@@ -83,60 +86,45 @@ fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Rang
     })
 }
 
-/// The ranges of elements with interfaces resolved. An element with one that is missing gets an
-/// empty first range.
+/// The ranges of elements with interfaces and names of hosts resolved. An element with an interface that is
+/// missing gets an empty first range.
 fn resolve_elements(
     build: &Build,
     elements: &Elements,
-    interface: &[bool],
+    types: &[Type],
 ) -> Result<Vec<Range>, Failure> {
     let mut ranges = elements.ranges.clone();
     for (element, place) in ranges
-        .chunks_exact_mut(elements.fields)
+        .chunks_exact_mut(elements.fields.max(1))
         .zip(&elements.places)
     {
-        for field in (0..elements.fields).filter(|&field| interface[field]) {
-            element[field] = resolve_interface(build, place, &element[field])?;
-            if element[field].low > element[field].high {
-                element[0] = element[field];
+        for (field, kind) in types.iter().enumerate() {
+            match kind {
+                Type::IfaceIndex => {
+                    element[field] = resolve_interface(build, place, &element[field])?;
+                    if element[field].low > element[field].high {
+                        element[0] = element[field];
+                    }
+                }
+                Type::Hostname => {
+                    let id = element[field].low as u32;
+                    element[field] = hostnames::interval(&build.out.hosts, id);
+                }
+                _ => {}
             }
         }
     }
     Ok(ranges)
 }
 
-fn add_set(
-    build: &mut Build,
-    elements: &Elements,
-    wide: &[bool],
-    interface: &[bool],
-) -> Result<u32, Failure> {
-    let ranges = resolve_elements(build, elements, interface)?;
-    let made = set::make(wide, elements, &ranges, build.first_chain);
+fn add_set(build: &mut Build, elements: &Elements, types: &[Type]) -> Result<u32, Failure> {
+    let ranges = resolve_elements(build, elements, types)?;
+    let made = set::make(types, elements, &ranges, build.first_chain);
     Ok(add(&mut build.out.sets, made))
-}
-
-fn add_named_set(build: &mut Build, set: &crate::policy::Set) -> Result<u32, Failure> {
-    let is_wide = |kind: &Type| matches!(kind, Type::Ipv6Addr | Type::Ifname);
-    let wide: Vec<bool> = set.types.iter().map(is_wide).collect();
-    let is_interface = |kind: &Type| *kind == Type::IfaceIndex;
-    let interface: Vec<bool> = set.types.iter().map(is_interface).collect();
-    add_set(build, &set.elements, &wide, &interface)
 }
 
 fn is_interface(field: Field) -> bool {
     matches!(field, Field::MetaIif | Field::MetaOif)
-}
-
-fn add_literal_set(build: &mut Build, key: &Key, elements: &Elements) -> Result<u32, Failure> {
-    let is_wide = |&field: &Field| fields::wide_slot(field).is_some();
-    let wide: Vec<bool> = key.fields.iter().map(is_wide).collect();
-    let interface: Vec<bool> = key
-        .fields
-        .iter()
-        .map(|&field| is_interface(field))
-        .collect();
-    add_set(build, elements, &wide, &interface)
 }
 
 /// How a set is asked for, with the first field of the key masked.
@@ -165,7 +153,7 @@ fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), 
     let ask = run_set(build, matched);
     let set = match &matched.right {
         Right::Named { set, .. } => build.first_set + set,
-        Right::Literal(elements) => add_literal_set(build, &matched.key, elements)?,
+        Right::Literal(elements) => add_set(build, elements, &key_types(&matched.key))?,
         // The comparison never holds.
         Right::Range(_) => add(&mut build.out.sets, Set::default()),
     };
@@ -205,6 +193,9 @@ fn compile_range(
     if is_interface(field) {
         range = Some(resolve_interface(build, place, right)?);
     }
+    if field_facts(field).kind == Type::Hostname {
+        range = Some(hostnames::interval(&build.out.hosts, right.low as u32));
+    }
     let Some(Range { low, high }) = range.filter(|range| range.low <= range.high) else {
         let (set, ask) = compile_set(build, matched)?;
         return Ok(CompileOp::Set { set, ask, negated });
@@ -236,8 +227,49 @@ fn want(build: &mut Build, key: &Key) {
     }
 }
 
+/// The bit of a protocol of ALPN.
+fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32, Failure> {
+    let protocols = &mut build.out.protocols;
+    let known = protocols.iter().position(|known| *known == protocol);
+    if known.is_none() && protocols.len() == PROTOCOLS_MAX {
+        let mut token = print::value(Type::Alpn, protocol);
+        token.retain(|letter| letter != '"');
+        let cause = format!("more than {PROTOCOLS_MAX} protocols of tls alpn in a policy");
+        return Err(refuse(build, place, &token, &cause));
+    }
+    let bit = known.unwrap_or_else(|| add(protocols, protocol) as usize);
+    Ok(1 << bit)
+}
+
+/// A match of the protocols that a client offers: any of some.
+fn compile_protocols(
+    build: &mut Build,
+    matched: &Match,
+    place: &Place,
+) -> Result<CompileOp, Failure> {
+    let ranges = match &matched.right {
+        Right::Range(range) => std::slice::from_ref(range),
+        Right::Literal(elements) => &elements.ranges,
+        Right::Named { .. } => &[],
+    };
+    let mut mask = 0;
+    for range in ranges {
+        mask |= protocol_bit(build, place, range.low)?;
+    }
+    Ok(CompileOp::Narrow {
+        field: Field::TlsAlpn,
+        negated: matched.op == Op::Ne,
+        mask,
+        low: 1,
+        span: u32::MAX - 1,
+    })
+}
+
 fn compile_match(build: &mut Build, matched: &Match, place: &Place) -> Result<CompileOp, Failure> {
     want(build, &matched.key);
+    if matched.key.fields == [Field::TlsAlpn] {
+        return compile_protocols(build, matched, place);
+    }
     if let Right::Range(range) = &matched.right {
         return compile_range(build, matched, range, place);
     }
@@ -359,7 +391,7 @@ fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
     build.first_chain = build.out.chains.len() as u32;
     build.first_set = build.out.sets.len() as u32;
     for set in &build.table.sets {
-        add_named_set(build, set)?;
+        add_set(build, &set.elements, &set.types)?;
     }
     for (chain_number, chain) in (0..).zip(&build.table.chains) {
         let place = CompilePlace {
@@ -404,7 +436,10 @@ fn compile_requirements(policy: &Policy, out: &mut Compiled) {
 /// Compiles a policy that `parse` has checked.
 /// Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for an interface that must exist.
 pub fn policy(policy: &Policy, settings: &CompileSettings) -> Result<Compiled, Failure> {
-    let mut out = Compiled::default();
+    let mut out = Compiled {
+        hosts: hostnames::make(&policy.hostnames),
+        ..Compiled::default()
+    };
     for (number, table) in (0..).zip(&policy.tables) {
         let mut build = Build {
             policy,

@@ -2,6 +2,7 @@
 //! The form of a policy that decide walks. It never changes and is shared by all workers.
 
 use crate::engine::candidates::Candidates;
+use crate::engine::hostnames::HostNumbers;
 use crate::engine::set::Set;
 use crate::engine::types::CompilePlace;
 use crate::policy::requirement::Requirement;
@@ -12,6 +13,8 @@ pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
 
 /// Indexes of a chain, at most.
 pub const INDEXES_MAX: usize = 3;
+/// Protocols of ALPN in a policy, each of which has a bit.
+pub const PROTOCOLS_MAX: usize = 32;
 /// Rules that an index must spare a packet.
 pub const INDEX_GAIN_MIN: i64 = 8;
 /// IPv4, IPv6.
@@ -163,7 +166,9 @@ pub struct CompileIndex {
 pub enum CompileReach {
     /// By all.
     Whole,
-    /// By those that are not behind the IP header.
+    /// By those that are no names.
+    Unnamed,
+    /// By those that are neither names nor behind the IP header.
     BeyondCopy,
     /// By none: every rule is walked.
     None,
@@ -206,6 +211,10 @@ pub struct Compiled {
     pub(crate) requirement: Requirement,
     /// `fields::bit` of all fields that are looked at.
     pub(crate) wanted: u64,
+    /// The names of hosts.
+    pub(crate) hosts: HostNumbers,
+    /// Protocols of ALPN as values of `Type::Alpn`; the n-th has bit n.
+    pub(crate) protocols: Vec<u128>,
     pub(crate) ops: Vec<CompileOp>,
     pub(crate) wides: Vec<CompileWide>,
     pub(crate) keys: Vec<Key>,

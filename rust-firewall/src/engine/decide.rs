@@ -11,6 +11,7 @@ use crate::engine::types::{
     LOGS_MAX,
 };
 use crate::engine::walk;
+use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, PacketStatus};
 
@@ -70,6 +71,28 @@ fn fail(open: bool, outcome: &mut DecideOutcome) {
     outcome.by = DecideBy::Fail;
 }
 
+/// What the settings say of a packet of which a rule reads what is not known: bytes, a name, or both, of
+/// which the stricter holds.
+#[cold]
+#[inline(never)]
+fn end_open(settings: &DecideSettings, input: &DecideInput, outcome: &mut DecideOutcome) {
+    let waits = input
+        .names
+        .is_some_and(|names| names.state == NamesState::Undecided);
+    if outcome.undecidable {
+        fail(settings.truncated_open, outcome);
+        if !outcome.undecided || outcome.verdict == Verdict::Drop {
+            return;
+        }
+    }
+    if !waits {
+        fail(settings.unknown_open, outcome);
+        return;
+    }
+    outcome.verdict = settings.undecided_verdict;
+    outcome.by = DecideBy::Undecided;
+}
+
 /// The outcome before anything is decided.
 #[inline]
 fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
@@ -121,8 +144,8 @@ fn decide_by<R: DecideRecorder>(
         return;
     }
     walk::policy(&policy, input, bases, nfproto, recorder, outcome);
-    if outcome.undecidable {
-        fail(settings.truncated_open, outcome);
+    if outcome.undecidable || outcome.undecided {
+        end_open(settings, input, outcome);
     }
 }
 
@@ -130,7 +153,9 @@ fn decide_by<R: DecideRecorder>(
 /// - policy: none = `decide` holds.
 /// - The --fail modes decide about truncated packets, malformed ones unless
 ///   settings.malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule reads what
-///   is beyond the captured bytes (undecidable): rules before it have had their effects then.
+///   is beyond the captured bytes (undecidable) or a name that can't be read; --undecided about those of
+///   which a rule reads a name that is not known yet (undecided): rules before it have had their effects
+///   then.
 #[inline]
 pub fn packet(
     settings: &DecideSettings,

@@ -14,6 +14,8 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 pub const NEEDS_TCP: u32 = 1;
 pub const NEEDS_IPV4: u32 = 2;
 pub const NEEDS_IPV6: u32 = 4;
+/// Beside them: the rule reads names.
+pub const READS_NAMES: u32 = 8;
 
 /// What is said of the packets that come to the end of a rule.
 struct Said {
@@ -82,6 +84,25 @@ fn is_extension(statement: &Statement) -> bool {
     field_facts(found.key.fields[0]).part == Part::Extension
 }
 
+/// The key of a match or map.
+fn key_of(statement: &Statement) -> Option<&Key> {
+    match &statement.kind {
+        StatementKind::Match(found) | StatementKind::Vmap(found) => Some(&found.key),
+        StatementKind::MarkSet(set) => match &**set {
+            MarkSet::Map(map) => Some(&map.key),
+            MarkSet::Bits { .. } => None,
+        },
+        _ => None,
+    }
+}
+
+fn reads_names(statement: &Statement) -> bool {
+    let fields = key_of(statement).map_or(&[][..], |key| &key.fields);
+    fields
+        .iter()
+        .any(|&field| field_facts(field).part == Part::Names)
+}
+
 /// What a reject asks for, where so much is said.
 fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     match kind {
@@ -92,7 +113,8 @@ fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     }
 }
 
-/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+/// What a rule of a table asks of a packet before all else, and whether it reads names: the sum of some of
+/// the above.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,
@@ -103,6 +125,9 @@ pub fn needs(family: Family, rule: &Rule) -> u32 {
     for statement in &rule.statements {
         if is_extension(statement) && !said.ipv6 {
             needs |= NEEDS_IPV6;
+        }
+        if reads_names(statement) {
+            needs |= READS_NAMES;
         }
         if let StatementKind::Reject(reject) = &statement.kind {
             needs |= reject_needs(reject.kind, &said);

@@ -3,18 +3,20 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::types::DecideInput;
+use crate::names::{Names, NamesProtocol, NamesState};
 use crate::packet::{self, Packet};
+use crate::policy::value::short;
 use crate::policy::{
-    Field, FIELDS_OF_EXTENSION, FIELDS_OF_IPV4, FIELDS_OF_IPV6, FIELDS_OF_PROTOCOL,
-    FIELDS_OF_TRANSPORT, FIELD_COUNT, KEY_FIELDS_MAX,
+    Field, FIELDS_OF_EXTENSION, FIELDS_OF_IPV4, FIELDS_OF_IPV6, FIELDS_OF_NAMES,
+    FIELDS_OF_PROTOCOL, FIELDS_OF_TRANSPORT, FIELD_COUNT, KEY_FIELDS_MAX,
 };
 
 /// NFPROTO_IPV4 (linux/netfilter.h).
 pub const IPV4: u8 = 2;
 /// NFPROTO_IPV6.
 pub const IPV6: u8 = 10;
-/// ip6 saddr, ip6 daddr, iifname, oifname.
-pub const WIDE_COUNT: usize = 4;
+/// ip6 saddr, ip6 daddr, iifname, oifname, http method.
+pub const WIDE_COUNT: usize = 5;
 pub const KEY_WORDS_MAX: usize = 2 * KEY_FIELDS_MAX;
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -27,13 +29,15 @@ const TCP_FLAGS_OFFSET: usize = 13;
 const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
 
 /// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
-/// neither mask), or beyond the captured bytes: the packet has it or may have it.
+/// no mask), beyond the captured bytes (the packet has it or may have it), or a name that is not known.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     /// Bit n: field n has a value.
     pub present: u64,
     /// Bit n: field n lies beyond the captured bytes.
     pub beyond: u64,
+    /// Bit n: field n is not known yet, or can't be read.
+    pub unknown: u64,
     narrow: Narrow,
     /// At `wide_slot`.
     wide: [u128; WIDE_COUNT],
@@ -109,6 +113,7 @@ pub fn wide_slot(field: Field) -> Option<usize> {
         Field::Ip6Daddr => Some(1),
         Field::MetaIifname => Some(2),
         Field::MetaOifname => Some(3),
+        Field::HttpMethod => Some(4),
         _ => None,
     }
 }
@@ -292,12 +297,73 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     }
 }
 
+/// What the client says in TLS or QUIC.
+fn read_tls(fields: &mut Fields, input: &DecideInput, names: &Names) {
+    let is_tls = matches!(names.protocol, NamesProtocol::Tls | NamesProtocol::Quic);
+    let has_name = is_tls && names.host_length > 0;
+    set(fields, Field::TlsSniExists, has_name.into());
+    set(fields, Field::TlsEch, (is_tls && names.ech).into());
+    if !is_tls {
+        return;
+    }
+    set(fields, Field::TlsAlpn, input.alpn_bits);
+    if has_name {
+        set(fields, Field::TlsSni, input.host_number);
+    }
+    if names.version != 0 {
+        set(fields, Field::TlsVersion, names.version.into());
+    }
+}
+
+fn read_http(fields: &mut Fields, input: &DecideInput, names: &Names) {
+    let is_http = names.protocol == NamesProtocol::Http;
+    let has_name = is_http && names.host_length > 0;
+    set(fields, Field::HttpHostExists, has_name.into());
+    if has_name {
+        set(fields, Field::HttpHost, input.host_number);
+    }
+    if is_http && names.method_length > 0 {
+        let method = names.method.get(..names.method_length.into());
+        let method = short(method.unwrap_or_default());
+        set_wide(fields, Field::HttpMethod, method);
+    }
+}
+
+fn read_dns(fields: &mut Fields, input: &DecideInput, names: &Names) {
+    let is_dns = names.protocol == NamesProtocol::Dns;
+    let has_name = is_dns && names.host_length > 0;
+    set(fields, Field::DnsNameExists, has_name.into());
+    if has_name {
+        set(fields, Field::DnsName, input.host_number);
+    }
+    if is_dns {
+        set(fields, Field::DnsType, names.dns_type.into());
+    }
+}
+
+/// What the client has shown.
+fn read_names(fields: &mut Fields, input: &DecideInput) {
+    let Some(names) = input.names else {
+        return;
+    };
+    match names.state {
+        NamesState::None => {}
+        NamesState::Undecided | NamesState::Unreadable => fields.unknown = FIELDS_OF_NAMES,
+        NamesState::Known => {
+            read_tls(fields, input, names);
+            read_http(fields, input, names);
+            read_dns(fields, input, names);
+        }
+    }
+}
+
 /// Reads fields. Absent is what the packet does not have, or too few bytes of.
 /// - wanted: bits of the fields that are of interest; others may stay absent.
 /// - nfproto: IPV4 or IPV6.
 pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) {
     fields.present = 0;
     fields.beyond = 0;
+    fields.unknown = 0;
     read_metadata(fields, nfproto, input);
     if wanted & FIELDS_OF_IPV4 != 0 && nfproto == IPV4 {
         read_ipv4(fields, input.packet);
@@ -312,6 +378,10 @@ pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) 
         read_transport(fields, nfproto, input.packet);
     }
     fields.beyond &= wanted;
+    if wanted & FIELDS_OF_NAMES != 0 {
+        read_names(fields, input);
+        fields.unknown &= wanted;
+    }
 }
 
 /// The value of a field that is present.

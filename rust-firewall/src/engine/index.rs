@@ -10,8 +10,12 @@ use crate::engine::compiled::{
     REACH_COUNT,
 };
 use crate::engine::fields;
+use crate::engine::hostnames;
 use crate::engine::lookup::{self, LookupRange};
-use crate::policy::{self, Chain, Elements, Field, Match, Op, Right, StatementKind, Table};
+use crate::policy::{
+    self, Chain, Elements, Field, Match, Op, Range, Right, StatementKind, Table, Type,
+    FIELDS_OF_NAMES,
+};
 
 /// A chain on the way to its indexes. Rules are numbered within it.
 struct Plan<'a> {
@@ -43,11 +47,16 @@ fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements>
 }
 
 /// Whether a match needs its field to have some of a few values. The mark is left out: rules change
-/// it. So are interfaces: their ranges are names here.
+/// it. So are interfaces: their ranges are names here; and protocols of ALPN, which are bits.
 fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
-    let changing = [Field::MetaMark, Field::MetaIif, Field::MetaOif];
+    let unfit = [
+        Field::MetaMark,
+        Field::MetaIif,
+        Field::MetaOif,
+        Field::TlsAlpn,
+    ];
     let field = matched.key.fields[0];
-    let may_find = plan.fields & fields::bit(field) != 0 && !changing.contains(&field);
+    let may_find = plan.fields & fields::bit(field) != 0 && !unfit.contains(&field);
     if op.negated() || matched.mask.is_some() || !may_find {
         return false;
     }
@@ -75,8 +84,14 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
         }
         _ => {
             let elements = few_elements(plan, matched).map_or(&[][..], |few| &few.ranges);
+            let is_host = policy::field_facts(matched.key.fields[0]).kind == Type::Hostname;
+            let of = |each: &Range| match is_host {
+                true => hostnames::interval(&plan.compiled.hosts, each.low as u32),
+                false => *each,
+            };
             let mut ranges = elements
                 .iter()
+                .map(of)
                 .map(|each| range(each.low, each.high))
                 .collect();
             lookup::part(&mut ranges);
@@ -251,15 +266,20 @@ fn found_by(compiled: &Compiled, finder: &CompileFinder) -> u64 {
 /// - table, chain: what compiled.chains[number] was compiled from.
 pub fn chain(compiled: &mut Compiled, table: &Table, chain: &Chain, number: usize) {
     let whole = make_finder(compiled, table, chain, number, u64::MAX);
-    let cut = match found_by(compiled, &whole) & fields::BEHIND_IP {
+    let unnamed = match found_by(compiled, &whole) & FIELDS_OF_NAMES {
         0 => whole,
-        _ => make_finder(compiled, table, chain, number, !fields::BEHIND_IP),
+        _ => make_finder(compiled, table, chain, number, !FIELDS_OF_NAMES),
+    };
+    let near = !(fields::BEHIND_IP | FIELDS_OF_NAMES);
+    let cut = match found_by(compiled, &unnamed) & !near {
+        0 => unnamed,
+        _ => make_finder(compiled, table, chain, number, near),
     };
     let none = match cut.index_count {
         0 => cut,
         _ => make_finder(compiled, table, chain, number, 0),
     };
-    compiled.chains[number].finders = [whole, cut, none];
+    compiled.chains[number].finders = [whole, unnamed, cut, none];
 }
 
 /// Makes finders of no index, which list all rules.

@@ -15,6 +15,7 @@ use crate::policy::Field;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     Beyond,
+    Unknown,
     Missing,
     Not,
     Found(u32),
@@ -32,6 +33,8 @@ fn found_if(holds: bool) -> Match {
 fn not_present(fields: &Fields, field: Field) -> Match {
     if fields.beyond & fields::bit(field) != 0 {
         Match::Beyond
+    } else if fields.unknown & fields::bit(field) != 0 {
+        Match::Unknown
     } else {
         Match::Missing
     }
@@ -74,10 +77,11 @@ fn found_element(element: Option<u32>) -> Match {
 /// What comes of looking at a key of which a field is not present. A field that the packet does not
 /// have decides, wherever it stands.
 fn key_not_present(fields: &Fields, key: &[Field]) -> Match {
-    let known = fields.present | fields.beyond;
-    match key.iter().all(|&field| known & fields::bit(field) != 0) {
-        true => Match::Beyond,
-        false => Match::Missing,
+    let bits = key.iter().fold(0, |bits, &field| bits | fields::bit(field));
+    match bits & !fields.present {
+        open if open & !(fields.beyond | fields.unknown) != 0 => Match::Missing,
+        open if open & fields.beyond != 0 => Match::Beyond,
+        _ => Match::Unknown,
     }
 }
 
@@ -135,6 +139,7 @@ pub fn set(
 ) -> Match {
     match find(compiled, fields, set, ask) {
         Match::Beyond => Match::Beyond,
+        Match::Unknown => Match::Unknown,
         Match::Missing => Match::Missing,
         found => found_if((found != Match::Not) != negated),
     }
@@ -147,6 +152,7 @@ pub fn why_not(found: Match) -> DecideWhy {
         Match::Not => DecideWhy::Differs,
         Match::Missing => DecideWhy::Missing,
         Match::Beyond => DecideWhy::Beyond,
+        Match::Unknown => DecideWhy::Unknown,
     }
 }
 
@@ -173,7 +179,13 @@ fn key_of<'a>(compiled: &'a Compiled, op: &'a CompileOp) -> &'a [Field] {
     }
 }
 
-/// Notes the values that a match or map did not hold for, or the first that is missing or beyond, as
+/// The bits of the fields that a match or map looks at.
+pub fn looks_at(compiled: &Compiled, op: &CompileOp) -> u64 {
+    let key = key_of(compiled, op).iter();
+    key.fold(0, |bits, &field| bits | fields::bit(field))
+}
+
+/// Notes the values that a match or map did not hold for, or the first that is missing, beyond or unknown, as
 /// step.why says. Other statements have none.
 pub fn note_values(compiled: &Compiled, fields: &Fields, op: &CompileOp, step: &mut DecideStep) {
     for &field in key_of(compiled, op) {

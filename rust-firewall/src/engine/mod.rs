@@ -8,6 +8,7 @@ pub mod decide;
 pub mod dependency;
 pub mod fields;
 pub mod flow;
+pub mod hostnames;
 pub mod index;
 pub mod interface;
 pub mod lookup;

@@ -3,9 +3,10 @@
 
 use crate::engine::candidates::{self, Candidates};
 use crate::engine::fields::{self, Fields};
+use crate::engine::hostnames;
 use crate::engine::lookup::{self, Lookup, LookupRange};
 use crate::engine::lookup_hash::{self, LookupHash};
-use crate::policy::{Elements, Field, Range, Verdict, KEY_FIELDS_MAX};
+use crate::policy::{Elements, Field, Range, Type, Verdict, KEY_FIELDS_MAX};
 
 /// Where a verdict leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Set {
     candidates: Candidates,
     /// Those that candidates left out, into ranged.
     always: Vec<u32>,
+    /// Elements lie in one another: the one that stands first in ranged is found.
+    nested: bool,
     /// What a map gives, one an element; else empty.
     pub marks: Vec<u32>,
     pub targets: Vec<SetTarget>,
@@ -55,13 +58,39 @@ fn is_exact(element: &[Range]) -> bool {
     element.iter().all(|range| range.low == range.high)
 }
 
-fn make_single(wide: bool, ranges: &[Range]) -> Lookup {
+/// Whether values of a type are wide.
+fn is_wide(kind: Type) -> bool {
+    matches!(kind, Type::Ipv6Addr | Type::Ifname | Type::HttpMethod)
+}
+
+/// is_map: which element is found matters.
+fn make_single(kind: Type, ranges: &[Range], is_map: bool) -> Lookup {
     let mut all: Vec<LookupRange> = (0..)
         .zip(ranges)
         .filter(|(_, range)| range.low <= range.high)
         .map(|(value, &Range { low, high })| LookupRange { low, high, value })
         .collect();
-    lookup::make(bits(wide), &mut all)
+    if kind == Type::Hostname {
+        for range in &mut all {
+            range.value = if is_map { range.value } else { 0 };
+        }
+        hostnames::part(&mut all);
+    }
+    lookup::make(bits(is_wide(kind)), &mut all)
+}
+
+/// Sorts elements with ranges: those whose names of hosts stand for less come first.
+fn sort_nested(set: &mut Set, types: &[Type], ranges: &[Range]) {
+    let fields = set.fields;
+    let widths = |number: u32| {
+        let first = number as usize * fields;
+        let element = &ranges[first..first + fields];
+        let hosts = element.iter().zip(types);
+        hosts
+            .filter(|(_, kind)| **kind == Type::Hostname)
+            .fold(0, |sum, (range, _)| sum + (range.high - range.low))
+    };
+    set.ranged.sort_by_key(|&number| widths(number));
 }
 
 /// Parts elements into those of exact values, which become rows of words, and those with ranges.
@@ -141,22 +170,29 @@ fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
 }
 
 /// Makes a set.
-/// - wide: of each field of the key, whether its values are wide.
+/// - types: of the fields of the key.
 /// - ranges: of all elements, elements.fields each; instead of elements.ranges, since names of
-///   interfaces have become indices. An element whose first range is empty (low > high) is left out.
+///   interfaces have become indices, and those of hosts numbers. An element whose first range is empty
+///   (low > high) is left out. Names of hosts may lie in one another: the innermost is found.
 /// - first_chain: the number of the table's first chain.
-pub fn make(wide: &[bool], elements: &Elements, ranges: &[Range], first_chain: u32) -> Set {
+pub fn make(types: &[Type], elements: &Elements, ranges: &[Range], first_chain: u32) -> Set {
     let mut set = Set {
-        fields: elements.fields,
+        fields: types.len(),
+        nested: types.contains(&Type::Hostname),
         ..Set::default()
     };
-    if set.fields == 1 {
-        set.single = make_single(wide.first() == Some(&true), ranges);
+    let wide: Vec<bool> = types.iter().map(|kind| is_wide(*kind)).collect();
+    if let [kind] = types {
+        let is_map = !elements.marks.is_empty() || !elements.targets.is_empty();
+        set.single = make_single(*kind, ranges, is_map);
     } else {
-        make_exact(&mut set, wide, ranges);
+        make_exact(&mut set, &wide, ranges);
+    }
+    if set.nested {
+        sort_nested(&mut set, types, ranges);
     }
     if !set.ranged.is_empty() {
-        make_ranged(&mut set, wide, ranges);
+        make_ranged(&mut set, &wide, ranges);
     }
     make_map(&mut set, elements, first_chain);
     set
@@ -174,11 +210,11 @@ fn element_holds(set: &Set, ranged: u32, values: &[u128]) -> bool {
     })
 }
 
-/// The first of a list that holds.
+/// The first of a list that holds: its place in ranged.
 #[deny(clippy::indexing_slicing)]
 fn find_ranged(set: &Set, list: &[u32], values: &[u128]) -> Option<u32> {
-    let holds = list.iter().find(|&&id| element_holds(set, id, values));
-    holds.and_then(|&id| set.ranged.get(id as usize).copied())
+    let mut list = list.iter().copied();
+    list.find(|&ranged| element_holds(set, ranged, values))
 }
 
 /// The number of the element that holds the values of a key of several fields.
@@ -201,5 +237,10 @@ pub fn find(set: &Set, fields: &Fields, key: &[Field], words: &[u64]) -> Option<
     let list = list.map_or(&[] as &[u32], |list| {
         candidates::list(&set.candidates, list)
     });
-    find_ranged(set, list, &values).or_else(|| find_ranged(set, &set.always, &values))
+    let mut found = find_ranged(set, list, &values);
+    if found.is_none() || set.nested {
+        let other = find_ranged(set, &set.always, &values);
+        found = found.into_iter().chain(other).min();
+    }
+    set.ranged.get(found? as usize).copied()
 }

@@ -134,6 +134,8 @@ pub enum DecideWhy {
     Missing,
     /// A field is beyond the captured bytes, which ends the walk.
     Beyond,
+    /// A name is not known yet, or can't be read, which ends the walk.
+    Unknown,
     /// The limit did not let it through.
     Limit,
     /// The quota did not let it through.
@@ -150,7 +152,7 @@ pub struct DecideStep {
     /// Jumps and gotos taken on the way here.
     pub depth: u32,
     pub why: DecideWhy,
-    /// With `Missing` and `Beyond`.
+    /// With `Missing`, `Beyond` and `Unknown`.
     pub missing: Option<Field>,
     /// With `Differs`.
     pub values_count: u32,

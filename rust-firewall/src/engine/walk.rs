@@ -6,7 +6,7 @@ use crate::engine::candidates;
 use crate::engine::compiled::{
     CompileAsk, CompileIndex, CompileOp, CompileReach, CompileRule, INDEXES_MAX,
 };
-use crate::engine::dependency::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP};
+use crate::engine::dependency::{NEEDS_IPV4, NEEDS_IPV6, NEEDS_TCP, READS_NAMES};
 use crate::engine::fields::{self, Fields, IPV4, IPV6};
 use crate::engine::flow;
 use crate::engine::flow::DecidePolicy;
@@ -17,7 +17,7 @@ use crate::engine::types::{
     CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideStep, DecideWhy,
 };
 use crate::packet::verdict::Verdict;
-use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX, WAY_MAX};
+use crate::policy::{Field, Reject, Verdict as Leads, FIELDS_OF_NAMES, KEY_FIELDS_MAX, WAY_MAX};
 
 /// Lists of rules to be walked in one chain.
 const LISTS_MAX: usize = INDEXES_MAX + 1;
@@ -223,7 +223,7 @@ fn record<R: DecideRecorder>(
     let op = compiled.ops.get(walked.first as usize + statement as usize);
     let noted = matches!(
         why,
-        DecideWhy::Differs | DecideWhy::Missing | DecideWhy::Beyond
+        DecideWhy::Differs | DecideWhy::Missing | DecideWhy::Beyond | DecideWhy::Unknown
     );
     if let Some(op) = op.filter(|_| noted) {
         matches::note_values(compiled, &walk.fields, op, &mut step);
@@ -231,13 +231,19 @@ fn record<R: DecideRecorder>(
     walk.recorder.rule(&step);
 }
 
-/// Looks on in a rule that reads a field beyond the captured bytes, for a match that does not hold
-/// whatever that field is, as long as nothing has an effect.
+/// Looks on in a rule that reads a field beyond the captured bytes or a name that is not known, for a
+/// match that does not hold whatever that field is, as long as nothing has an effect.
 /// - statement: that reads it; becomes the one that does not hold.
-/// - Gives why that one does not, or `Beyond`.
+/// - why: `Beyond` or `Unknown`.
+/// - Gives why that one does not hold; or `why`, and says in outcome what the rule reads.
 #[cold]
 #[inline(never)]
-fn look_on<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: &mut u32) -> DecideWhy {
+fn look_on<R>(
+    walk: &mut Walk<R>,
+    rule: &CompileRule,
+    statement: &mut u32,
+    why: DecideWhy,
+) -> DecideWhy {
     let compiled = walk.policy.compiled;
     let first = rule.first as usize;
     let ops = compiled.ops.get(first..first + rule.count as usize);
@@ -245,23 +251,46 @@ fn look_on<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: &mut u32) -> De
         verdict: Leads::Continue,
         chain: 0,
     };
-    let behind = ops
+    let mut behind = ops
         .unwrap_or_default()
         .iter()
         .zip(0..)
-        .skip(*statement as usize);
+        .skip(*statement as usize)
+        .peekable();
+    let first = behind.peek();
+    let mut read = first.map_or(0, |(op, _)| matches::looks_at(compiled, op));
     for (op, number) in behind.take_while(|(op, _)| op.is_match()) {
-        let why = walk_statement(walk, op, &mut target);
-        if why != DecideWhy::Held && why != DecideWhy::Beyond {
-            *statement = number;
-            return why;
+        match walk_statement(walk, op, &mut target) {
+            DecideWhy::Held => {}
+            DecideWhy::Beyond | DecideWhy::Unknown => read |= matches::looks_at(compiled, op),
+            other => {
+                *statement = number;
+                return other;
+            }
         }
     }
-    DecideWhy::Beyond
+    let outcome = &mut walk.outcome;
+    outcome.undecidable = why == DecideWhy::Beyond || read & walk.fields.beyond != 0;
+    outcome.undecided = why == DecideWhy::Unknown || read & walk.fields.unknown != 0;
+    why
+}
+
+/// Notes whether a rule came to a statement that looks at names.
+/// - statement: the last that was looked at.
+#[cold]
+#[inline(never)]
+fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
+    let compiled = walk.policy.compiled;
+    let first = rule.first as usize;
+    let ops = compiled.ops.get(first..first + rule.count as usize);
+    let mut walked = ops.unwrap_or_default().iter().take(statement as usize + 1);
+    let is_known = walk.fields.present & FIELDS_OF_NAMES != 0;
+    walk.outcome.read_names |=
+        is_known && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
 }
 
 /// Walks a rule. Gives where it leads: `Continue` if nowhere, `Drop` if it can't be decided, as
-/// outcome.undecidable says then.
+/// outcome.undecidable or outcome.undecided say then.
 #[inline]
 fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     let compiled = walk.policy.compiled;
@@ -278,20 +307,25 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
         .get(first..first + walked.count as usize)
         .unwrap_or_default()
         .iter();
-    let mut why = meets(walk, walked.needs);
+    let mut why = match walked.needs {
+        0 => DecideWhy::Held,
+        needs => meets(walk, needs),
+    };
     let mut statement = 0;
     while let (DecideWhy::Held, Some(op)) = (why, ops.next()) {
         why = walk_statement(walk, op, &mut target);
         statement += u32::from(why == DecideWhy::Held);
     }
-    if why == DecideWhy::Beyond {
-        why = look_on(walk, walked, &mut statement);
+    if matches!(why, DecideWhy::Beyond | DecideWhy::Unknown) {
+        why = look_on(walk, walked, &mut statement, why);
+    }
+    if walked.needs & READS_NAMES != 0 {
+        note_names(walk, walked, statement);
     }
     if R::LISTENS {
         record(walk, rule, statement, why, &target);
     }
-    if why == DecideWhy::Beyond {
-        walk.outcome.undecidable = true;
+    if matches!(why, DecideWhy::Beyond | DecideWhy::Unknown) {
         target.verdict = Leads::Drop;
     }
     target
@@ -313,6 +347,7 @@ fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
     if !fields::is_present(&walk.fields, index.field) {
         return;
     }
+    walk.outcome.read_names |= FIELDS_OF_NAMES & fields::bit(index.field) != 0;
     let list = match index.slot {
         Some(slot) => lookup::find_wide(lookup, fields::wide(&walk.fields, slot)),
         None => lookup::find(lookup, fields::narrow(&walk.fields, index.field)),
@@ -457,21 +492,22 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
     }
 }
 
-/// By which fields rules are found where some are beyond the captured bytes.
-fn reach_of(beyond: u64) -> CompileReach {
-    match beyond {
-        0 => CompileReach::Whole,
+/// By which fields rules are found where some are beyond the captured bytes, or names are not known.
+fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
+    match (beyond, unknown) {
+        (0, 0) => CompileReach::Whole,
+        (0, _) => CompileReach::Unnamed,
         _ if beyond & !fields::BEHIND_IP == 0 => CompileReach::BeyondCopy,
         _ => CompileReach::None,
     }
 }
 
 /// Walks base chains in order, until one drops the packet, or a rule reads a field that is beyond the
-/// captured bytes. A rule that doesn't match whatever that field is, by what else it tests before it
+/// captured bytes or a name that is not known. A rule that doesn't match whatever that field is, by what else it tests before it
 /// has an effect, is passed over.
 /// - bases: numbers of chains; nfproto: fields::IPV4 or fields::IPV6.
-/// - Fills in outcome's verdict (which must not be reject before), by, rule, chain, mark, mark_set
-///   and reject; sets undecidable, and then no verdict.
+/// - Fills in outcome's verdict (which must not be reject before), by, rule, chain, mark, mark_set,
+///   read_names and reject; sets undecidable and undecided, and then no verdict.
 pub fn policy<R: DecideRecorder>(
     policy: &DecidePolicy,
     input: &DecideInput,
@@ -502,10 +538,11 @@ pub fn policy<R: DecideRecorder>(
         nfproto,
         walk.input,
     );
-    walk.reach = reach_of(walk.fields.beyond);
+    walk.reach = reach_of(walk.fields.beyond, walk.fields.unknown);
     for &base in bases {
         if walk_base(&mut walk, base) == Leads::Drop {
-            if walk.outcome.verdict != Verdict::Reject && !walk.outcome.undecidable {
+            let open = walk.outcome.undecidable || walk.outcome.undecided;
+            if walk.outcome.verdict != Verdict::Reject && !open {
                 walk.outcome.verdict = Verdict::Drop;
             }
             return;

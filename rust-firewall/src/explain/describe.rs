@@ -3,6 +3,7 @@
 
 use crate::engine::interface;
 use crate::engine::types::{CompilePlace, DecideStep, DecideWhy};
+use crate::names::{self, Names};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::policy::print;
 use crate::policy::value;
@@ -57,7 +58,7 @@ pub fn chain(policy: &Policy, place: CompilePlace) -> String {
 pub fn rule_text(policy: &Policy, place: CompilePlace) -> String {
     let table = policy.tables.get(place.table as usize);
     match (table, rule(policy, place)) {
-        (Some(table), Some(rule)) => print::rule(table, rule),
+        (Some(table), Some(rule)) => print::rule(policy, table, rule),
         _ => String::new(),
     }
 }
@@ -138,27 +139,59 @@ fn key_of(statement: &Statement) -> Option<&Key> {
     }
 }
 
+/// The protocols that a client offers, as in a set; those that are no text with what can't be shown as `?`.
+fn protocols(names: &Names) -> String {
+    let mut rest = names
+        .alpn
+        .get(..names.alpn_length.into())
+        .unwrap_or_default();
+    let mut offered = Vec::new();
+    while let Some((length, behind)) = rest.split_first() {
+        let name = behind.get(..usize::from(*length)).unwrap_or(behind);
+        rest = behind.get(name.len()..).unwrap_or_default();
+        offered.push(quoted(name));
+    }
+    format!("{{ {} }}", offered.join(", "))
+}
+
+/// A name that came in a packet, in quotes.
+fn quoted(name: &[u8]) -> String {
+    let shown = |byte: &u8| match byte {
+        b'"' | b'\\' => '?',
+        b' '..=b'~' => char::from(*byte),
+        _ => '?',
+    };
+    format!("\"{}\"", name.iter().map(shown).collect::<String>())
+}
+
+/// The value of a field of a packet.
+fn value_of(kind: Type, value: u128, names: &Names, interface: &dyn Fn(u32) -> Vec<u8>) -> String {
+    match kind {
+        Type::IfaceIndex => print::value(kind, interface::value(&interface(value as u32))),
+        Type::Hostname => quoted(names::host(names)),
+        Type::Alpn => protocols(names),
+        _ => print::value(kind, value),
+    }
+}
+
 fn differs(
     statement: &Statement,
     step: &DecideStep,
+    names: &Names,
     interface_name: &dyn Fn(u32) -> Vec<u8>,
 ) -> String {
     let fields = key_of(statement).map_or(&[] as &[Field], |key| &key.fields);
     let fields = fields.get(..step.values_count as usize).unwrap_or(fields);
-    let names: Vec<&str> = fields
+    let texts: Vec<&str> = fields
         .iter()
         .map(|field| policy::field_facts(*field).text)
         .collect();
     let values = fields.iter().zip(step.values).map(|(field, value)| {
         let kind = policy::field_facts(*field).kind;
-        let value = match kind {
-            Type::IfaceIndex => interface::value(&interface_name(value as u32)),
-            _ => value,
-        };
-        print::value(kind, value)
+        value_of(kind, value, names, interface_name)
     });
     let values: Vec<String> = values.collect();
-    format!("{} is {}", names.join(" . "), values.join(" . "))
+    format!("{} is {}", texts.join(" . "), values.join(" . "))
 }
 
 /// What is said of a packet of another kind than a rule is for.
@@ -181,16 +214,23 @@ fn missing(step: &DecideStep) -> &'static str {
 }
 
 /// Why a rule did not match: "ct state is new". step.why is not `Held`.
+/// - names: what the packet's client has shown.
 /// - interface_name: the name of an index; empty = none.
-pub fn why(policy: &Policy, step: &DecideStep, interface_name: &dyn Fn(u32) -> Vec<u8>) -> String {
+pub fn why(
+    policy: &Policy,
+    step: &DecideStep,
+    names: &Names,
+    interface_name: &dyn Fn(u32) -> Vec<u8>,
+) -> String {
     let Some(statement) = statement(policy, step.place) else {
         return String::new();
     };
     match step.why {
         DecideWhy::Held => String::new(),
-        DecideWhy::Differs => differs(statement, step, interface_name),
+        DecideWhy::Differs => differs(statement, step, names, interface_name),
         DecideWhy::Missing => format!("{} is missing", missing(step)),
         DecideWhy::Beyond => format!("{} is beyond the copied bytes", missing(step)),
+        DecideWhy::Unknown => format!("{} is not known", missing(step)),
         DecideWhy::Limit => match &statement.kind {
             StatementKind::Limit(limit) if limit.over => "limit not exceeded".to_owned(),
             _ => "limit exceeded".to_owned(),

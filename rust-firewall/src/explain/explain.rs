@@ -18,6 +18,7 @@ use crate::explain::json;
 use crate::explain::text;
 use crate::explain::trace::{self, Trace};
 use crate::explain::types::{Explain, ExplainEngine, ExplainSums, Explained, INDEX_IIF, INDEX_OIF};
+use crate::names::Names;
 use crate::options::{Options, OptionsExplain, OptionsSituation};
 use crate::packet::pcap::{self, PcapPacket};
 use crate::packet::verdict::Verdict;
@@ -84,12 +85,13 @@ fn nfproto_of(version: u8) -> u8 {
 }
 
 /// What the daemon would know of the packet.
-/// - parsed, status: what `inspect` gave.
+/// - parsed, status: what `inspect` gave; names: what its client has shown.
 fn input_of<'a>(
     explain: &Explain,
     packet: &PcapPacket,
     parsed: &'a Packet<'a>,
     status: PacketStatus,
+    names: &'a Names,
 ) -> DecideInput<'a> {
     let values = &explain.options.explain;
     DecideInput {
@@ -108,7 +110,7 @@ fn input_of<'a>(
         gid: values.gid,
         ct_state: values.ct_state,
         ct_mark: values.ct_mark,
-        names: None,
+        names: Some(names),
         host_number: 0,
         alpn_bits: 0,
         now_ns: explain.now_ns,
@@ -205,10 +207,11 @@ fn decide_both<'a>(
         undecided_verdict: options.undecided_verdict,
         unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
     };
+    let names = explain.names;
     let (mut whole, mut parsed) = (Packet::default(), Packet::default());
     packet::parse(packet.bytes, packet.original, &mut whole);
     let status = inspect(explain, packet, &mut parsed);
-    let input = input_of(explain, packet, &parsed, status);
+    let input = input_of(explain, packet, &parsed, status, &names);
     let mut trace = std::mem::take(&mut explain.trace);
     trace::clear(&mut trace);
     let outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
@@ -295,6 +298,7 @@ fn explain_all(options: &Options) -> Result<(), Failure> {
         skipped: 0,
         first_ns: 0,
         now_ns: 0,
+        names: Names::default(),
         trace: Trace::default(),
     };
     let mut out = BufWriter::new(io::stdout().lock());

@@ -47,7 +47,12 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
         return "null".to_owned();
     }
     let interface_name = |index| types::interface(explain.options, index);
-    string(&describe::why(&explain.policy, step, &interface_name))
+    string(&describe::why(
+        &explain.policy,
+        step,
+        &explain.names,
+        &interface_name,
+    ))
 }
 
 fn reply(explained: &Explained) -> String {

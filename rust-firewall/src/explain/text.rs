@@ -31,7 +31,7 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
         return text;
     }
     let interface_name = |index| types::interface(explain.options, index);
-    let why = describe::why(&explain.policy, step, &interface_name);
+    let why = describe::why(&explain.policy, step, &explain.names, &interface_name);
     format!("{text} | {why}")
 }
 

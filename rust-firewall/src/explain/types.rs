@@ -6,6 +6,7 @@ use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, Flow, FlowCounter, FlowCounters};
 use crate::engine::types::{CompilePlace, DecideOutcome};
 use crate::explain::trace::Trace;
+use crate::names::Names;
 use crate::options::Options;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Hook, Policy};
@@ -46,6 +47,8 @@ pub struct Explain<'a> {
     pub first_ns: u64,
     /// The time of the latest packet so far.
     pub now_ns: u64,
+    /// What the client of the packet at hand has shown.
+    pub names: Names,
     pub trace: Trace,
 }
 

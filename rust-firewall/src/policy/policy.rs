@@ -3,8 +3,12 @@
 //!
 //! Every value of every type is one number of up to 128 bits, the way the field reads on the wire
 //! (big endian) taken as a number; an interface name is its 16 bytes, NUL-padded, read as a big
-//! endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is.
+//! endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is. The name of a host is its number
+//! in `Policy::hostnames`.
 
+use std::sync::Arc;
+
+use crate::policy::hostname::{self, Hostnames};
 pub use crate::spec::field::*;
 
 /// Bytes of a name or a string, with the final NUL that it has in the C twin.
@@ -314,6 +318,8 @@ pub struct Policy {
     /// Paths as they appear in messages; [0] is the one given.
     pub files: Vec<String>,
     pub tables: Vec<Table>,
+    /// The names of hosts, which what is compiled from the policy shares.
+    pub hostnames: Arc<Hostnames>,
 }
 
 /// All families, in order, with their names in the language.
@@ -345,8 +351,17 @@ pub fn type_name(kind: Type) -> &'static str {
     TYPES[kind as usize].1
 }
 
+/// The types of a key's fields.
+pub fn key_types(key: &Key) -> Vec<Type> {
+    let kinds = key.fields.iter().map(|field| field_facts(*field).kind);
+    kinds.collect()
+}
+
+/// The names of two policies' hosts.
+struct Both<'a>(&'a Hostnames, &'a Hostnames);
+
 /// Whether two lists have equal items.
-fn equal_all<T>(a: &[T], b: &[T], equal: fn(&T, &T) -> bool) -> bool {
+fn equal_all<T>(a: &[T], b: &[T], equal: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
 }
 
@@ -354,39 +369,51 @@ fn equal_target(a: &Target, b: &Target) -> bool {
     a.verdict == b.verdict && a.chain == b.chain
 }
 
-fn equal_elements(a: &Elements, b: &Elements) -> bool {
+/// Whether two values of a type are equal: of hosts, if they are the same name.
+fn equal_range(both: &Both, kind: Type, a: &Range, b: &Range) -> bool {
+    match kind {
+        Type::Hostname => {
+            hostname::get(both.0, a.low as u32) == hostname::get(both.1, b.low as u32)
+        }
+        _ => a == b,
+    }
+}
+
+fn equal_elements(both: &Both, types: &[Type], a: &Elements, b: &Elements) -> bool {
+    let mut ranges = a.ranges.iter().zip(&b.ranges).zip(types.iter().cycle());
     a.fields == b.fields
         && a.count() == b.count()
-        && a.ranges == b.ranges
+        && ranges.all(|((a, b), kind)| equal_range(both, *kind, a, b))
         && a.marks == b.marks
         && equal_all(&a.targets, &b.targets, equal_target)
 }
 
-fn equal_set(a: &Set, b: &Set) -> bool {
+fn equal_set(both: &Both, a: &Set, b: &Set) -> bool {
     a.name == b.name
         && a.comment == b.comment
         && a.maps_to == b.maps_to
         && a.key == b.key
         && a.types == b.types
         && (a.interval, a.constant, a.auto_merge) == (b.interval, b.constant, b.auto_merge)
-        && equal_elements(&a.elements, &b.elements)
+        && equal_elements(both, &a.types, &a.elements, &b.elements)
 }
 
-fn equal_match(a: &Match, b: &Match) -> bool {
+fn equal_match(both: &Both, a: &Match, b: &Match) -> bool {
+    let types = key_types(&a.key);
     a.key == b.key
         && a.mask == b.mask
         && a.op == b.op
         && match (&a.right, &b.right) {
-            (Right::Range(a), Right::Range(b)) => a == b,
+            (Right::Range(a), Right::Range(b)) => equal_range(both, types[0], a, b),
             (Right::Named { name: a, .. }, Right::Named { name: b, .. }) => a == b,
-            (Right::Literal(a), Right::Literal(b)) => equal_elements(a, b),
+            (Right::Literal(a), Right::Literal(b)) => equal_elements(both, &types, a, b),
             _ => false,
         }
 }
 
-fn equal_mark_set(a: &MarkSet, b: &MarkSet) -> bool {
+fn equal_mark_set(both: &Both, a: &MarkSet, b: &MarkSet) -> bool {
     match (a, b) {
-        (MarkSet::Map(a), MarkSet::Map(b)) => equal_match(a, b),
+        (MarkSet::Map(a), MarkSet::Map(b)) => equal_match(both, a, b),
         (
             MarkSet::Bits { keep, toggle },
             MarkSet::Bits {
@@ -398,41 +425,43 @@ fn equal_mark_set(a: &MarkSet, b: &MarkSet) -> bool {
     }
 }
 
-fn equal_statement(a: &Statement, b: &Statement) -> bool {
+fn equal_statement(both: &Both, a: &Statement, b: &Statement) -> bool {
     match (&a.kind, &b.kind) {
         (StatementKind::Match(a), StatementKind::Match(b))
-        | (StatementKind::Vmap(a), StatementKind::Vmap(b)) => equal_match(a, b),
+        | (StatementKind::Vmap(a), StatementKind::Vmap(b)) => equal_match(both, a, b),
         (StatementKind::Counter(a), StatementKind::Counter(b)) => a == b,
         (StatementKind::Limit(a), StatementKind::Limit(b)) => a == b,
         (StatementKind::Quota(a), StatementKind::Quota(b)) => a == b,
         (StatementKind::Log(a), StatementKind::Log(b)) => a == b,
-        (StatementKind::MarkSet(a), StatementKind::MarkSet(b)) => equal_mark_set(a, b),
+        (StatementKind::MarkSet(a), StatementKind::MarkSet(b)) => equal_mark_set(both, a, b),
         (StatementKind::Verdict(a), StatementKind::Verdict(b)) => equal_target(a, b),
         (StatementKind::Reject(a), StatementKind::Reject(b)) => a == b,
         _ => false,
     }
 }
 
-fn equal_rule(a: &Rule, b: &Rule) -> bool {
-    a.comment == b.comment && equal_all(&a.statements, &b.statements, equal_statement)
+fn equal_rule(both: &Both, a: &Rule, b: &Rule) -> bool {
+    let equal = |a: &Statement, b: &Statement| equal_statement(both, a, b);
+    a.comment == b.comment && equal_all(&a.statements, &b.statements, equal)
 }
 
-fn equal_chain(a: &Chain, b: &Chain) -> bool {
+fn equal_chain(both: &Both, a: &Chain, b: &Chain) -> bool {
     a.name == b.name
         && a.comment == b.comment
         && a.base == b.base
-        && equal_all(&a.rules, &b.rules, equal_rule)
+        && equal_all(&a.rules, &b.rules, |a, b| equal_rule(both, a, b))
 }
 
-fn equal_table(a: &Table, b: &Table) -> bool {
+fn equal_table(both: &Both, a: &Table, b: &Table) -> bool {
     a.family == b.family
         && a.name == b.name
         && a.comment == b.comment
-        && equal_all(&a.sets, &b.sets, equal_set)
-        && equal_all(&a.chains, &b.chains, equal_chain)
+        && equal_all(&a.sets, &b.sets, |a, b| equal_set(both, a, b))
+        && equal_all(&a.chains, &b.chains, |a, b| equal_chain(both, a, b))
 }
 
 /// Whether two policies say the same; places and file names do not count.
 pub fn equal(a: &Policy, b: &Policy) -> bool {
-    a.flush == b.flush && equal_all(&a.tables, &b.tables, equal_table)
+    let both = Both(&a.hostnames, &b.hostnames);
+    a.flush == b.flush && equal_all(&a.tables, &b.tables, |a, b| equal_table(&both, a, b))
 }

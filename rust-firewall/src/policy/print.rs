@@ -7,11 +7,12 @@
 
 use std::fmt::Write;
 
+use crate::policy::hostname::{self, Hostnames};
 use crate::policy::value;
 use crate::policy::{
-    family_name, field_facts, hook_name, type_name, Chain, Counter, Elements, Family, Key, Limit,
-    Log, MapsTo, MarkSet, Match, Op, Policy, Quota, Reject, RejectKind, Right, Rule, Set,
-    Statement, StatementKind, Table, Target, Type, Verdict, ICMPX_PORT_UNREACHABLE,
+    family_name, field_facts, hook_name, key_types, type_name, Chain, Counter, Elements, Family,
+    Key, Limit, Log, MapsTo, MarkSet, Match, Op, Policy, Quota, Range, Reject, RejectKind, Right,
+    Rule, Set, Statement, StatementKind, Table, Target, Type, Verdict, ICMPX_PORT_UNREACHABLE,
 };
 
 /// A code of ICMP type 3, of ICMPv6 type 1.
@@ -34,9 +35,15 @@ fn print_key(out: &mut String, key: &Key) {
     }
 }
 
-fn key_types(key: &Key) -> Vec<Type> {
-    let kinds = key.fields.iter().map(|field| field_facts(*field).kind);
-    kinds.collect()
+/// Prints a range of values as `value::print_range` does, or the name of a host.
+pub fn range(out: &mut String, hostnames: &Hostnames, kind: Type, values: &Range) {
+    match kind {
+        Type::Hostname => {
+            let name = hostname::text(hostnames, values.low as u32);
+            put(out, format_args!("\"{name}\""));
+        }
+        _ => value::print_range(out, kind, values),
+    }
 }
 
 /// The operator, if leaving it out would mean something else.
@@ -64,17 +71,17 @@ fn print_target(out: &mut String, target: &Target) {
     }
 }
 
-fn print_elements(out: &mut String, types: &[Type], elements: &Elements) {
+fn print_elements(out: &mut String, hostnames: &Hostnames, types: &[Type], elements: &Elements) {
     out.push_str("{ ");
     for index in 0..elements.count() {
         if index > 0 {
             out.push_str(", ");
         }
-        for (field, range) in elements.element(index).iter().enumerate() {
+        for (field, values) in elements.element(index).iter().enumerate() {
             if field > 0 {
                 out.push_str(" . ");
             }
-            value::print_range(out, types[field], range);
+            range(out, hostnames, types[field], values);
         }
         if let Some(target) = elements.targets.get(index) {
             out.push_str(" : ");
@@ -88,18 +95,18 @@ fn print_elements(out: &mut String, types: &[Type], elements: &Elements) {
 }
 
 /// What a match compares with, a map looks in.
-fn print_right(out: &mut String, match_: &Match, types: &[Type]) {
+fn print_right(out: &mut String, hostnames: &Hostnames, match_: &Match, types: &[Type]) {
     match &match_.right {
         Right::Range(range) if match_.op == Op::BitsAny => {
             value::print(out, types[0], range.low, ",");
         }
-        Right::Range(range) => value::print_range(out, types[0], range),
+        Right::Range(values) => range(out, hostnames, types[0], values),
         Right::Named { name, .. } => put(out, format_args!("@{name}")),
-        Right::Literal(elements) => print_elements(out, types, elements),
+        Right::Literal(elements) => print_elements(out, hostnames, types, elements),
     }
 }
 
-fn print_match(out: &mut String, match_: &Match) {
+fn print_match(out: &mut String, hostnames: &Hostnames, match_: &Match) {
     let types = key_types(&match_.key);
     print_key(out, &match_.key);
     if let Some(mask) = match_.mask {
@@ -108,14 +115,14 @@ fn print_match(out: &mut String, match_: &Match) {
     }
     out.push_str(op_text(match_, types[0]));
     out.push(' ');
-    print_right(out, match_, &types);
+    print_right(out, hostnames, match_, &types);
 }
 
 /// A lookup: `KEY map @NAME`, `KEY vmap { … }`.
-fn print_map(out: &mut String, match_: &Match, word: &str) {
+fn print_map(out: &mut String, hostnames: &Hostnames, match_: &Match, word: &str) {
     print_key(out, &match_.key);
     put(out, format_args!(" {word} "));
-    print_right(out, match_, &key_types(&match_.key));
+    print_right(out, hostnames, match_, &key_types(&match_.key));
 }
 
 fn print_limit(out: &mut String, limit: &Limit) {
@@ -167,10 +174,10 @@ fn print_bits(out: &mut String, keep: u32, toggle: u32) {
     }
 }
 
-fn print_mark_set(out: &mut String, mark_set: &MarkSet) {
+fn print_mark_set(out: &mut String, hostnames: &Hostnames, mark_set: &MarkSet) {
     out.push_str("meta mark set ");
     match mark_set {
-        MarkSet::Map(match_) => print_map(out, match_, "map"),
+        MarkSet::Map(match_) => print_map(out, hostnames, match_, "map"),
         MarkSet::Bits { keep, toggle } => print_bits(out, *keep, *toggle),
     }
 }
@@ -202,35 +209,35 @@ fn print_reject(out: &mut String, table: &Table, reject: Reject) {
     }
 }
 
-fn put_statement(out: &mut String, table: &Table, statement: &Statement) {
+fn put_statement(out: &mut String, hostnames: &Hostnames, table: &Table, statement: &Statement) {
     match &statement.kind {
-        StatementKind::Match(match_) => print_match(out, match_),
+        StatementKind::Match(match_) => print_match(out, hostnames, match_),
         StatementKind::Counter(Counter { packets, bytes }) => {
             put(out, format_args!("counter packets {packets} bytes {bytes}"));
         }
         StatementKind::Limit(limit) => print_limit(out, limit),
         StatementKind::Quota(quota) => print_quota(out, quota),
         StatementKind::Log(log) => print_log(out, log),
-        StatementKind::MarkSet(mark_set) => print_mark_set(out, mark_set),
+        StatementKind::MarkSet(mark_set) => print_mark_set(out, hostnames, mark_set),
         StatementKind::Verdict(target) => print_target(out, target),
         StatementKind::Reject(reject) => print_reject(out, table, *reject),
-        StatementKind::Vmap(match_) => print_map(out, match_, "vmap"),
+        StatementKind::Vmap(match_) => print_map(out, hostnames, match_, "vmap"),
     }
 }
 
-fn put_rule(out: &mut String, table: &Table, rule: &Rule) {
+fn put_rule(out: &mut String, hostnames: &Hostnames, table: &Table, rule: &Rule) {
     for (index, statement) in rule.statements.iter().enumerate() {
         if index > 0 {
             out.push(' ');
         }
-        put_statement(out, table, statement);
+        put_statement(out, hostnames, table, statement);
     }
     if let Some(comment) = &rule.comment {
         put(out, format_args!(" comment \"{comment}\""));
     }
 }
 
-fn print_chain(out: &mut String, table: &Table, chain: &Chain) {
+fn print_chain(out: &mut String, hostnames: &Hostnames, table: &Table, chain: &Chain) {
     put(out, format_args!("\tchain {} {{\n", chain.name));
     if !chain.comment.is_empty() {
         put(out, format_args!("\t\tcomment \"{}\"\n", chain.comment));
@@ -250,7 +257,7 @@ fn print_chain(out: &mut String, table: &Table, chain: &Chain) {
     }
     for rule in &chain.rules {
         out.push_str("\t\t");
-        put_rule(out, table, rule);
+        put_rule(out, hostnames, table, rule);
         out.push('\n');
     }
     out.push_str("\t}\n");
@@ -275,7 +282,7 @@ fn print_set_type(out: &mut String, set: &Set) {
     });
 }
 
-fn print_set(out: &mut String, set: &Set) {
+fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
     let word = if set.maps_to == MapsTo::Set {
         "set"
     } else {
@@ -297,14 +304,20 @@ fn print_set(out: &mut String, set: &Set) {
     }
     if set.elements.count() > 0 {
         out.push_str("\t\telements = ");
-        print_elements(out, &set.types, &set.elements);
+        print_elements(out, hostnames, &set.types, &set.elements);
         out.push('\n');
     }
     out.push_str("\t}\n");
 }
 
 /// Prints what is left of a table, up to a chain.
-fn print_block(out: &mut String, table: &Table, printed: &mut Printed, end: usize) {
+fn print_block(
+    out: &mut String,
+    hostnames: &Hostnames,
+    table: &Table,
+    printed: &mut Printed,
+    end: usize,
+) {
     let mut between = "";
     let mut item = |out: &mut String| {
         out.push_str(between);
@@ -321,12 +334,12 @@ fn print_block(out: &mut String, table: &Table, printed: &mut Printed, end: usiz
         }
         for set in &table.sets {
             item(out);
-            print_set(out, set);
+            print_set(out, hostnames, set);
         }
     }
     for chain in &table.chains[printed.chains..end] {
         item(out);
-        print_chain(out, table, chain);
+        print_chain(out, hostnames, table, chain);
     }
     out.push_str("}\n");
     *printed = Printed {
@@ -374,7 +387,13 @@ fn has_base_chain(table: &Table) -> bool {
 
 /// Prints tables that come before one: those without base chains, and the names of the others, whose
 /// turn comes later.
-fn mention_tables(out: &mut String, tables: &[Table], from: usize, end: usize) {
+fn mention_tables(
+    out: &mut String,
+    hostnames: &Hostnames,
+    tables: &[Table],
+    from: usize,
+    end: usize,
+) {
     for table in tables.iter().take(end).skip(from) {
         if has_base_chain(table) {
             put(
@@ -382,12 +401,18 @@ fn mention_tables(out: &mut String, tables: &[Table], from: usize, end: usize) {
                 format_args!("table {} {}\n", family_name(table.family), table.name),
             );
         } else {
-            print_block(out, table, &mut Printed::default(), table.chains.len());
+            print_block(
+                out,
+                hostnames,
+                table,
+                &mut Printed::default(),
+                table.chains.len(),
+            );
         }
     }
 }
 
-fn print_tables(out: &mut String, tables: &[Table]) {
+fn print_tables(out: &mut String, hostnames: &Hostnames, tables: &[Table]) {
     let list = declared_chains(tables);
     let mut printed = vec![Printed::default(); tables.len()];
     let mut last = vec![0; tables.len()];
@@ -407,11 +432,11 @@ fn print_tables(out: &mut String, tables: &[Table]) {
         } else {
             item.chain + 1
         };
-        mention_tables(out, tables, mentioned, item.table);
+        mention_tables(out, hostnames, tables, mentioned, item.table);
         mentioned = mentioned.max(item.table + 1);
-        print_block(out, table, &mut printed[item.table], end);
+        print_block(out, hostnames, table, &mut printed[item.table], end);
     }
-    mention_tables(out, tables, mentioned, tables.len());
+    mention_tables(out, hostnames, tables, mentioned, tables.len());
 }
 
 /// The whole policy, with a line end after each line.
@@ -420,18 +445,18 @@ pub fn policy(policy: &Policy) -> String {
     if policy.flush {
         out.push_str("flush ruleset\n");
     }
-    print_tables(&mut out, &policy.tables);
+    print_tables(&mut out, &policy.hostnames, &policy.tables);
     out
 }
 
 /// One rule on one line, with its comment, without indentation and line end.
-pub fn rule(table: &Table, rule: &Rule) -> String {
+pub fn rule(policy: &Policy, table: &Table, rule: &Rule) -> String {
     let mut out = String::new();
-    put_rule(&mut out, table, rule);
+    put_rule(&mut out, &policy.hostnames, table, rule);
     out
 }
 
-/// One value; flags joined by commas.
+/// One value, but for names of hosts; flags joined by commas.
 pub fn value(kind: Type, value: u128) -> String {
     let mut out = String::new();
     value::print(&mut out, kind, value, ",");

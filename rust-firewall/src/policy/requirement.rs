@@ -18,6 +18,9 @@ pub const IPV4_L4_BYTES: u32 = 80;
 /// For what stands behind the fixed IPv6 header, and for reject.
 pub const ALL_BYTES: u32 = packet::COPY_BYTES;
 
+/// For what a client shows first: 16 KiB, and headers in front.
+pub const NAMES_BYTES: u32 = 16_512;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     /// Bytes of a packet that are copied, at least; 0 = metadata only.
@@ -32,6 +35,8 @@ pub struct Requirement {
     pub conntrack_mark: bool,
     /// iifname, oifname.
     pub interface_names: bool,
+    /// tls, http, dns.
+    pub names: bool,
     /// Answers can be asked for.
     pub reject: bool,
 }
@@ -84,6 +89,11 @@ fn require_field(search: &mut Search, field: Field) {
         Part::InterfaceName => search.requirement.interface_names = true,
         Part::Owner => search.requirement.uid_gid = true,
         Part::CtState => search.requirement.conntrack_state = true,
+        Part::Names => {
+            require_layer4(search);
+            require(search, NAMES_BYTES);
+            search.requirement.names = true;
+        }
         Part::CtMark => search.requirement.conntrack_mark = true,
         Part::Meta => {}
     }
@@ -189,5 +199,6 @@ pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.conntrack_state |= other.conntrack_state;
     requirement.conntrack_mark |= other.conntrack_mark;
     requirement.interface_names |= other.interface_names;
+    requirement.names |= other.names;
     requirement.reject |= other.reject;
 }

@@ -14,6 +14,9 @@ use crate::policy::{Range, RejectKind, Type, TYPES};
 /// Bytes of an interface name with its final NUL (IFNAMSIZ).
 pub const INTERFACE_BYTES: usize = 16;
 
+/// Bytes of the name of a protocol of ALPN or of a method, at most.
+pub const SHORT_BYTES: usize = 16;
+
 /// Whether a type's values can be written as numbers.
 fn takes_numbers(kind: Type) -> bool {
     !matches!(
@@ -24,6 +27,10 @@ fn takes_numbers(kind: Type) -> bool {
             | Type::CtState
             | Type::NfProto
             | Type::Boolean
+            | Type::Hostname
+            | Type::Alpn
+            | Type::TlsVersion
+            | Type::HttpMethod
     )
 }
 
@@ -47,6 +54,11 @@ fn cause_of(kind: Type) -> &'static str {
         Type::CtState => "not one of invalid established related new untracked",
         Type::NfProto => "not one of ipv4 ipv6",
         Type::Boolean => "not one of exists missing",
+        Type::Hostname => "not the name of a host: write it in quotes",
+        Type::Alpn => "not a protocol such as h2: write it in quotes",
+        Type::TlsVersion => "not one of 1.0 1.1 1.2 1.3",
+        Type::HttpMethod => "not a method such as GET: write it in quotes",
+        Type::DnsType => "not a type of DNS such as aaaa that is known here: write its number",
     }
 }
 
@@ -107,6 +119,30 @@ fn parse_interface(kind: Type, text: &str) -> Result<Range, &'static str> {
     })
 }
 
+/// Reads a protocol's or method's name as its bytes.
+fn parse_short(kind: Type, text: &str) -> Result<Range, &'static str> {
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() {
+        return Err("empty");
+    }
+    if text.len() > SHORT_BYTES {
+        return Err("longer than 16 bytes");
+    }
+    if kind == Type::HttpMethod && !text.bytes().all(is_of_token) {
+        return Err("not a method of HTTP (RFC 9110, section 9.1)");
+    }
+    Ok(single(short(text.as_bytes())))
+}
+
+/// The value of a protocol's or method's name of at most SHORT_BYTES bytes.
+pub fn short(name: &[u8]) -> u128 {
+    let mut bytes = [0; SHORT_BYTES];
+    for (to, byte) in bytes.iter_mut().zip(name) {
+        *to = *byte;
+    }
+    u128::from_be_bytes(bytes)
+}
+
 fn parse_number(bits: u8, number: u64) -> Result<Range, &'static str> {
     if u128::from(number) > max(bits) {
         return Err(cause_of_size(bits));
@@ -133,6 +169,8 @@ pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range
             Type::Ifname | Type::IfaceIndex,
             TokenKind::Word | TokenKind::Wildcard | TokenKind::String,
         ) => parse_interface(kind, text),
+        (Type::Alpn | Type::HttpMethod, TokenKind::String) => parse_short(kind, text),
+        (Type::TlsVersion, TokenKind::Ipv4) => parse_symbol(kind, text),
         (_, TokenKind::Number(number)) if takes_numbers(kind) => parse_number(bits, number),
         (_, TokenKind::Word) => parse_symbol(kind, text),
         _ => Err(cause_of(kind)),
@@ -173,8 +211,8 @@ pub fn begins(token: TokenKind) -> bool {
 /// The bits of a type's values; of Integer 32.
 pub fn bits(kind: Type) -> u8 {
     match kind {
-        Type::Ipv6Addr | Type::Ifname => 128,
-        Type::InetService => 16,
+        Type::Ipv6Addr | Type::Ifname | Type::HttpMethod => 128,
+        Type::InetService | Type::TlsVersion | Type::DnsType => 16,
         Type::InetProto
         | Type::TcpFlag
         | Type::IcmpType
@@ -190,7 +228,9 @@ pub fn bits(kind: Type) -> u8 {
         | Type::Uid
         | Type::Gid
         | Type::CtState
-        | Type::Integer => 32,
+        | Type::Integer
+        | Type::Hostname
+        | Type::Alpn => 32,
     }
 }
 
@@ -221,6 +261,10 @@ pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
             | Type::IfaceIndex
             | Type::Uid
             | Type::Gid
+            | Type::Hostname
+            | Type::TlsVersion
+            | Type::HttpMethod
+            | Type::DnsType
     );
     (nameable && token == TokenKind::Word).then_some(found)
 }
@@ -331,7 +375,10 @@ fn print_number(out: &mut String, kind: Type, value: u128) {
     match kind {
         Type::Ipv4Addr => put(out, format_args!("{}", Ipv4Addr::from(value as u32))),
         Type::Ipv6Addr => print_ipv6(out, value),
-        Type::Ifname | Type::IfaceIndex => print_interface(out, value, ""),
+        Type::Ifname | Type::IfaceIndex | Type::Alpn | Type::HttpMethod => {
+            print_interface(out, value, "");
+        }
+        Type::TlsVersion => out.push_str(name_of(symbols_of(kind), value).unwrap_or_default()),
         Type::Mark => put(out, format_args!("0x{value:08x}")),
         Type::Dscp => put(out, format_args!("0x{value:02x}")),
         Type::TcpFlag | Type::CtState => put(out, format_args!("0x{value:x}")),

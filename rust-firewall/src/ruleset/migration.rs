@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::engine::compiled::FlowLimit;
 use crate::engine::flow::{self, FlowCounter};
 use crate::policy::print;
-use crate::policy::{self, Chain, Counter, Rule, Statement, StatementKind, Table};
+use crate::policy::{self, Chain, Counter, Policy, Rule, Statement, StatementKind, Table};
 use crate::ruleset::load::{self, Loaded};
 
 /// What has state.
@@ -77,7 +77,7 @@ pub struct MigrationStates {
 }
 
 /// The rule's text without its comment, counters at 0.
-fn text_of(table: &Table, rule: &Rule) -> String {
+fn text_of(policy: &Policy, table: &Table, rule: &Rule) -> String {
     let bare = |statement: &Statement| {
         let mut statement = statement.clone();
         if let StatementKind::Counter(counter) = &mut statement.kind {
@@ -93,7 +93,7 @@ fn text_of(table: &Table, rule: &Rule) -> String {
         comment: None,
         statements: rule.statements.iter().map(bare).collect(),
     };
-    print::rule(table, &bare)
+    print::rule(policy, table, &bare)
 }
 
 fn chain_of(table: &Table, chain: &Chain) -> String {
@@ -136,7 +136,7 @@ pub fn next_rule(loaded: &Loaded, at: &mut MigrationPlace) -> Option<MigrationRu
         return Some(MigrationRule {
             chain: chain_of(table, chain).into_bytes(),
             comment: rule.comment.clone().map(String::into_bytes),
-            text: text_of(table, rule).into_bytes(),
+            text: text_of(&loaded.policy, table, rule).into_bytes(),
             count: count_statements(rule),
         });
     }

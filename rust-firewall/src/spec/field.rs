@@ -28,9 +28,18 @@ pub enum Type {
     Integer,
     /// What exthdr compares with: exists 1, missing 0.
     Boolean,
+    /// Its value in a policy is a number of Hostnames; later one of the engine.
+    Hostname,
+    /// Its value in a policy is the name's 16 bytes, as of ifname; a bit later.
+    Alpn,
+    /// As on the wire: 1.0 is 0x0301, 1.3 0x0304.
+    TlsVersion,
+    /// Its value is the method's 16 bytes, as of ifname.
+    HttpMethod,
+    DnsType,
 }
 
-pub const TYPE_COUNT: usize = Type::Boolean as usize + 1;
+pub const TYPE_COUNT: usize = Type::DnsType as usize + 1;
 
 /// Where a field is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +66,8 @@ pub enum Part {
     CtState,
     /// The connection, which the kernel tells if it is asked.
     CtMark,
+    /// What a client shows of the host it wants, which takes the packets of its connection.
+    Names,
 }
 
 /// The fields.
@@ -101,9 +112,20 @@ pub enum Field {
     MetaSkgid,
     CtState,
     CtMark,
+    TlsSni,
+    TlsSniExists,
+    TlsAlpn,
+    TlsVersion,
+    TlsEch,
+    HttpHost,
+    HttpHostExists,
+    HttpMethod,
+    DnsName,
+    DnsNameExists,
+    DnsType,
 }
 
-pub const FIELD_COUNT: usize = Field::CtMark as usize + 1;
+pub const FIELD_COUNT: usize = Field::DnsType as usize + 1;
 
 /// What a field demands of a packet before it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +212,17 @@ pub const FIELDS: [FieldFacts; FIELD_COUNT] = [
     facts(Field::MetaSkgid, "meta skgid", Type::Gid, 32, Part::Owner, Layer3::Any, 0),
     facts(Field::CtState, "ct state", Type::CtState, 32, Part::CtState, Layer3::Any, 0),
     facts(Field::CtMark, "ct mark", Type::Mark, 32, Part::CtMark, Layer3::Any, 0),
+    facts(Field::TlsSni, "tls sni", Type::Hostname, 32, Part::Names, Layer3::Any, 0),
+    facts(Field::TlsSniExists, "tls sni", Type::Boolean, 1, Part::Names, Layer3::Any, 0),
+    facts(Field::TlsAlpn, "tls alpn", Type::Alpn, 32, Part::Names, Layer3::Any, 0),
+    facts(Field::TlsVersion, "tls version", Type::TlsVersion, 16, Part::Names, Layer3::Any, 0),
+    facts(Field::TlsEch, "tls ech", Type::Boolean, 1, Part::Names, Layer3::Any, 0),
+    facts(Field::HttpHost, "http host", Type::Hostname, 32, Part::Names, Layer3::Any, 0),
+    facts(Field::HttpHostExists, "http host", Type::Boolean, 1, Part::Names, Layer3::Any, 0),
+    facts(Field::HttpMethod, "http method", Type::HttpMethod, 128, Part::Names, Layer3::Any, 0),
+    facts(Field::DnsName, "dns name", Type::Hostname, 32, Part::Names, Layer3::Any, 0),
+    facts(Field::DnsNameExists, "dns name", Type::Boolean, 1, Part::Names, Layer3::Any, 0),
+    facts(Field::DnsType, "dns type", Type::DnsType, 16, Part::Names, Layer3::Any, 0),
 ];
 
 /// The fields of the IPv4 header, as bits 1 << Field.
@@ -241,6 +274,18 @@ pub const FIELDS_OF_OWNER: u64 = 1 << Field::MetaSkuid as u64 | 1 << Field::Meta
 pub const FIELDS_OF_CT_STATE: u64 = 1 << Field::CtState as u64;
 /// The fields of the connection, which the kernel tells if it is asked, as bits 1 << Field.
 pub const FIELDS_OF_CT_MARK: u64 = 1 << Field::CtMark as u64;
+/// The fields of what a client shows of the host it wants, which takes the packets of its connection, as bits 1 << Field.
+pub const FIELDS_OF_NAMES: u64 = 1 << Field::TlsSni as u64
+    | 1 << Field::TlsSniExists as u64
+    | 1 << Field::TlsAlpn as u64
+    | 1 << Field::TlsVersion as u64
+    | 1 << Field::TlsEch as u64
+    | 1 << Field::HttpHost as u64
+    | 1 << Field::HttpHostExists as u64
+    | 1 << Field::HttpMethod as u64
+    | 1 << Field::DnsName as u64
+    | 1 << Field::DnsNameExists as u64
+    | 1 << Field::DnsType as u64;
 
 /// All types, in order, with their names in the language.
 pub const TYPES: [(Type, &str); TYPE_COUNT] = [
@@ -263,6 +308,11 @@ pub const TYPES: [(Type, &str); TYPE_COUNT] = [
     (Type::NfProto, "nf_proto"),
     (Type::Integer, "integer"),
     (Type::Boolean, "boolean"),
+    (Type::Hostname, "hostname"),
+    (Type::Alpn, "alpn"),
+    (Type::TlsVersion, "tls_version"),
+    (Type::HttpMethod, "http_method"),
+    (Type::DnsType, "dns_type"),
 ];
 
 /// The facts of a field.

@@ -12,7 +12,7 @@ pub struct Group {
 }
 
 #[rustfmt::skip]
-pub static GROUPS: [Group; 10] = [
+pub static GROUPS: [Group; 13] = [
     Group { word: "ip", at: Where::Ip, expected: "saddr, daddr, protocol, ttl, dscp, length or frag-off" },
     Group { word: "ip6", at: Where::Ip6, expected: "saddr, daddr, nexthdr or hoplimit" },
     Group { word: "tcp", at: Where::Tcp, expected: "sport, dport or flags" },
@@ -21,12 +21,15 @@ pub static GROUPS: [Group; 10] = [
     Group { word: "icmp", at: Where::Icmp, expected: "type or code" },
     Group { word: "icmpv6", at: Where::Icmpv6, expected: "type or code" },
     Group { word: "exthdr", at: Where::Exthdr, expected: "hbh, rt, frag, dst or mh" },
+    Group { word: "tls", at: Where::Names, expected: "sni, alpn, version or ech" },
+    Group { word: "http", at: Where::Names, expected: "host or method" },
+    Group { word: "dns", at: Where::Names, expected: "name or type" },
     Group { word: "ct", at: Where::Ct, expected: "state or mark" },
     Group { word: "meta", at: Where::Meta, expected: "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid" },
 ];
 
 /// The group of fields that are written without one, too.
-pub static META: &Group = &GROUPS[9];
+pub static META: &Group = &GROUPS[12];
 
 /// Fields that are written without a group, too.
 pub const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];

@@ -23,6 +23,7 @@ pub enum Where {
     Icmp,
     Icmpv6,
     Exthdr,
+    Names,
     Meta,
     Ct,
     Named,

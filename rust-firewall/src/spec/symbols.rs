@@ -196,6 +196,37 @@ pub const NF_PROTOS: &[Symbol] = &[("ipv4", 2), ("ipv6", 10)];
 /// The names of whether an extension header is there.
 pub const BOOLEANS: &[Symbol] = &[("exists", 1), ("missing", 0)];
 
+/// The names of versions of TLS (RFC 8446, section 4.2.1).
+pub const TLS_VERSIONS: &[Symbol] = &[("1.0", 769), ("1.1", 770), ("1.2", 771), ("1.3", 772)];
+
+/// The names of types of DNS (RFC 1035, section 3.2.2, and those after it).
+pub const DNS_TYPES: &[Symbol] = &[
+    ("a", 1),
+    ("ns", 2),
+    ("cname", 5),
+    ("soa", 6),
+    ("ptr", 12),
+    ("hinfo", 13),
+    ("mx", 15),
+    ("txt", 16),
+    ("aaaa", 28),
+    ("srv", 33),
+    ("naptr", 35),
+    ("ds", 43),
+    ("sshfp", 44),
+    ("rrsig", 46),
+    ("nsec", 47),
+    ("dnskey", 48),
+    ("tlsa", 52),
+    ("svcb", 64),
+    ("https", 65),
+    ("spf", 99),
+    ("ixfr", 251),
+    ("axfr", 252),
+    ("any", 255),
+    ("caa", 257),
+];
+
 /// The names of codes of reject with icmp: fewer than icmp_code has.
 pub const REJECT_ICMP: &[Symbol] = &[
     ("net-unreachable", 0),
@@ -250,6 +281,8 @@ pub fn symbols_of(kind: Type) -> &'static [Symbol] {
         Type::CtState => CT_STATES,
         Type::NfProto => NF_PROTOS,
         Type::Boolean => BOOLEANS,
+        Type::TlsVersion => TLS_VERSIONS,
+        Type::DnsType => DNS_TYPES,
         _ => &[],
     }
 }
@@ -265,6 +298,8 @@ pub fn symbols_printed(kind: Type) -> &'static [Symbol] {
         Type::CtState => CT_STATES,
         Type::NfProto => NF_PROTOS,
         Type::Boolean => BOOLEANS,
+        Type::TlsVersion => TLS_VERSIONS,
+        Type::DnsType => DNS_TYPES,
         _ => &[],
     }
 }

@@ -21,7 +21,27 @@ struct parse_shape parse_elements_shape(const struct policy_key *key, enum polic
 
 bool parse_elements_is_ordered(enum policy_type type) {
     return !value_is_flags(type) && type != POLICY_IFNAME && type != POLICY_IFACE_INDEX &&
-           type != POLICY_NF_PROTO && type != POLICY_BOOLEAN;
+           type != POLICY_NF_PROTO && type != POLICY_BOOLEAN && type != POLICY_HOSTNAME &&
+           type != POLICY_ALPN && type != POLICY_HTTP_METHOD;
+}
+
+/// The number of a host's name, in quotes.
+static int hostname(struct parser *parser, const struct token *token, struct policy_range *range) {
+    const char *cause = "write the name of a host in quotes";
+    struct hostname name;
+    uint32_t id = 0;
+
+    if (token->kind == TOKEN_STRING)
+        cause = hostname_read(token->text, token->length, &name);
+    if (cause)
+        return lexer_wrong(&parser->lexer, token, "%s", cause);
+    if (!parser->policy.hostnames)
+        parser->policy.hostnames = hostname_make();
+    if (!parser->policy.hostnames ||
+        hostname_add(parser->policy.hostnames, name.bytes, name.length, name.wildcard, &id) < 0)
+        return parse_no_memory(parser);
+    *range = (struct policy_range){id, id};
+    return 0;
 }
 
 int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t bits,
@@ -32,6 +52,8 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
 
     if (!value_begins(&token))
         return parse_refuse_unexpected(lexer, PARSE_AT_ELEMENT, &token, "a value");
+    if (type == POLICY_HOSTNAME)
+        return hostname(parser, &token, range);
     if (type == POLICY_IFNAME || type == POLICY_IFACE_INDEX) {
         if (token.kind == TOKEN_WORD && token_is_reserved(token.text, token.length))
             return lexer_wrong(lexer, &token, "a word of the language: write it in quotes");

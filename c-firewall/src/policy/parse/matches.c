@@ -39,6 +39,19 @@ bool parse_matches_begins(const struct token *token) {
     return find_group(token);
 }
 
+/// The field of the same text that `exists` or `missing`, which come next, ask for; else the field.
+static enum policy_field existence(struct parser *parser, enum policy_field field) {
+    const struct token *next = lexer_peek(&parser->lexer, 0);
+    const char *text = policy_field_facts(field)->text;
+
+    if (!token_is(next, "exists") && !token_is(next, "missing"))
+        return field;
+    for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++)
+        if (i != field && strcmp(policy_field_facts((enum policy_field)i)->text, text) == 0)
+            return (enum policy_field)i;
+    return field;
+}
+
 /// Takes a field.
 static int read_field(struct parser *parser, enum policy_field *field) {
     const struct token first = lexer_take(&parser->lexer);
@@ -54,12 +67,14 @@ static int read_field(struct parser *parser, enum policy_field *field) {
     *field = find_field(group->word, &second);
     if (*field == POLICY_FIELD_COUNT)
         return parse_refuse_unexpected(&parser->lexer, group->at, &second, group->expected);
+    *field = existence(parser, *field);
     return 0;
 }
 
 int parse_matches_key(struct parser *parser, struct policy_key *key) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
     uint32_t bytes = 0;
+    bool has_alpn = false;
 
     key->count = 0;
     do {
@@ -76,7 +91,10 @@ int parse_matches_key(struct parser *parser, struct policy_key *key) {
                                POLICY_KEY_FIELDS_MAX);
         bytes += (policy_field_facts(field)->bits + 31U) / 32 * 4;
         key->fields[key->count++] = field;
+        has_alpn |= field == POLICY_TLS_ALPN;
     } while (lexer_take_sign(&parser->lexer, SIGN_DOT));
+    if (has_alpn && key->count > 1)
+        return lexer_wrong(&parser->lexer, &first, PARSE_ALPN_ALONE);
     if (key->count > 1 && bytes > PARSE_KEY_BYTES_MAX)
         return lexer_wrong(&parser->lexer, &first, "a key of more than %d bytes",
                            PARSE_KEY_BYTES_MAX);
@@ -142,6 +160,8 @@ int parse_matches_lookup(struct parser *parser, struct policy_match *match,
     const struct token token = *lexer_peek(&parser->lexer, 0);
 
     match->op = POLICY_EQ;
+    if (match->key.count == 1 && match->key.fields[0] == POLICY_TLS_ALPN)
+        return lexer_wrong(&parser->lexer, &token, PARSE_ALPN_ALONE);
     if (token.sign == SIGN_AT)
         return named(parser, match);
     if (token.sign == SIGN_BRACE_OPEN) {

@@ -6,6 +6,9 @@
 #include "policy/parse/elements.h"
 #include "policy/parse/state.h"
 
+/// Where a protocol of ALPN can stand, of which a client offers several.
+#define PARSE_ALPN_ALONE "tls alpn takes ==, != and values in place"
+
 enum {
     // The most bytes of a key, each field filled up to a multiple of 4: what nf_tables has
     // registers for (NFT_REG32_COUNT).

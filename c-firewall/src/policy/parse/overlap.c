@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/value.h"
+#include "policy/print.h"
 
 /// What was found first.
 enum finding { FOUND_NONE, FOUND_PAIR, FOUND_TOO_MANY };
@@ -148,7 +148,7 @@ static int fail_pair(struct parser *parser, const struct parse_shape *shape,
     for (uint32_t i = 0; i < shape->count; i++) {
         if (i > 0)
             fputs(" . ", out);
-        value_print_range(out, shape->types[i], &element(elements, later)[i]);
+        print_range(out, parser->policy.hostnames, shape->types[i], &element(elements, later)[i]);
     }
     if (fclose(out) != 0) {
         free(text);

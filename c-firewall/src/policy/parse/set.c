@@ -70,6 +70,8 @@ static int read_fields(struct parser *parser, struct block *block, enum policy_f
 
         if (type == POLICY_BOOLEAN)
             return lexer_wrong(&parser->lexer, &first, "a set does not hold what exthdr tells");
+        if (type == POLICY_ALPN)
+            return lexer_wrong(&parser->lexer, &first, PARSE_ALPN_ALONE);
         block->set.types[block->fields++] = type;
     }
     block->set.is_typeof = true;

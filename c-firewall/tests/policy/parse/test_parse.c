@@ -43,7 +43,7 @@ static char *print_of(const struct policy *policy, bool is_file) {
         return print_policy(policy);
     out = open_memstream(&text, &bytes);
     for (uint32_t i = 0; i < table->chains[CHAIN].count; i++) {
-        char *rule = print_rule(table, &table->chains[CHAIN].rules[i]);
+        char *rule = print_rule(policy, table, &table->chains[CHAIN].rules[i]);
 
         fprintf(out, "%s%s", i ? "\n" : "", rule);
         free(rule);

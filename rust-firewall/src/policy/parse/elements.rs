@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Values, ranges and prefixes; the elements of sets and maps between their braces.
 
+use std::sync::Arc;
+
 use crate::base::log::Failure;
+use crate::policy::hostname;
 use crate::policy::parse::lexer::Lexer;
 use crate::policy::parse::refuse::{unexpected, Where};
 use crate::policy::parse::state::Parser;
@@ -44,8 +47,27 @@ pub fn is_ordered(kind: Type) -> bool {
     !value::is_flags(kind)
         && !matches!(
             kind,
-            Type::Ifname | Type::IfaceIndex | Type::NfProto | Type::Boolean
+            Type::Ifname
+                | Type::IfaceIndex
+                | Type::NfProto
+                | Type::Boolean
+                | Type::Hostname
+                | Type::Alpn
+                | Type::HttpMethod
         )
+}
+
+/// The number of a host's name, in quotes.
+fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
+    let text = parser.lexer.text(token);
+    let read = match token.kind {
+        TokenKind::String => hostname::read(text),
+        _ => Err("write the name of a host in quotes"),
+    };
+    let name = read.map_err(|cause| parser.lexer.wrong(token, cause))?;
+    let hostnames = Arc::make_mut(&mut parser.policy.hostnames);
+    let id = hostname::add(hostnames, &name.bytes[..name.length], name.wildcard).into();
+    Ok(Range { low: id, high: id })
 }
 
 /// Takes one value; `range` is more than one number for an interface name with a `*`.
@@ -54,6 +76,9 @@ pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
     let lexer = &parser.lexer;
     if !value::begins(token.kind) {
         return Err(unexpected(lexer, Where::Element, &token, "a value"));
+    }
+    if kind == Type::Hostname {
+        return hostname(parser, &token);
     }
     let text = lexer.text(&token);
     if matches!(kind, Type::Ifname | Type::IfaceIndex) {

@@ -19,6 +19,9 @@ use crate::spec::group::{Group, ALONE, GROUPS, META};
 /// for (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
+/// Where a protocol of ALPN can stand, of which a client offers several.
+pub const ALPN_ALONE: &str = "tls alpn takes ==, != and values in place";
+
 /// The field of a group's word and the one behind it; "" = no group.
 fn find_field(group: &str, word: &str) -> Option<Field> {
     let found = FIELDS
@@ -38,6 +41,16 @@ fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
 /// Whether a token can begin a field.
 pub fn begins(lexer: &Lexer, token: &Token) -> bool {
     find_group(lexer, token).is_some() || ALONE.iter().any(|word| lexer.is(token, word))
+}
+
+/// The field of the same text that `exists` or `missing`, which come next, ask for.
+fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
+    let next = parser.lexer.peek(0);
+    let asks = parser.lexer.is(&next, "exists") || parser.lexer.is(&next, "missing");
+    let text = field_facts(field).text;
+    let others = FIELDS.iter().filter(|facts| facts.field != field);
+    let mut same = others.filter(|facts| asks && facts.text == text);
+    same.next().map(|facts| facts.field)
 }
 
 /// Takes a field.
@@ -62,7 +75,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     let Some(field) = found else {
         return Err(unexpected(&parser.lexer, group.at, &second, group.expected));
     };
-    Ok(field)
+    Ok(existence(parser, field).unwrap_or(field))
 }
 
 /// Takes a key, and takes note of what it tests.
@@ -83,6 +96,10 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
         if !parser.lexer.take_sign(Sign::Dot) {
             break;
         }
+    }
+    let has_alpn = key.fields.contains(&Field::TlsAlpn);
+    if has_alpn && key.fields.len() > 1 {
+        return Err(parser.lexer.wrong(&first, ALPN_ALONE));
     }
     if key.fields.len() > 1 && bytes > KEY_BYTES_MAX {
         let cause = format!("a key of more than {KEY_BYTES_MAX} bytes");
@@ -111,7 +128,8 @@ fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
 pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
     let mut elements = Elements::default();
     elements::read(parser, shape, &mut elements)?;
-    overlap::check(&parser.lexer, shape, &mut elements, true)?;
+    let hostnames = &parser.policy.hostnames;
+    overlap::check(&parser.lexer, hostnames, shape, &mut elements, true)?;
     Ok(Right::Literal(elements))
 }
 
@@ -130,6 +148,9 @@ fn named(parser: &mut Parser) -> Result<Right, Failure> {
 /// Takes what a key is looked up in, after `map` or `vmap`.
 pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, Failure> {
     let token = parser.lexer.peek(0);
+    if key.fields == [Field::TlsAlpn] {
+        return Err(parser.lexer.wrong(&token, ALPN_ALONE));
+    }
     let right = match token.kind {
         TokenKind::Sign(Sign::At) => named(parser)?,
         TokenKind::Sign(Sign::BraceOpen) => {

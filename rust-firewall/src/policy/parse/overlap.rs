@@ -10,10 +10,11 @@
 use std::cmp::Ordering;
 
 use crate::base::log::Failure;
+use crate::policy::hostname::Hostnames;
 use crate::policy::parse::elements::Shape;
 use crate::policy::parse::lexer::Lexer;
+use crate::policy::print;
 use crate::policy::token::quote;
-use crate::policy::value;
 use crate::policy::{Elements, Range};
 
 /// Comparisons of elements of several fields whose first fields overlap.
@@ -111,6 +112,7 @@ fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> 
 /// Fails of two elements, at the one that stands later in the text.
 fn fail_pair(
     lexer: &Lexer,
+    hostnames: &Hostnames,
     shape: &Shape,
     elements: &Elements,
     pair: (usize, usize),
@@ -122,7 +124,7 @@ fn fail_pair(
         if !text.is_empty() {
             text.push_str(" . ");
         }
-        value::print_range(&mut text, *kind, range);
+        print::range(&mut text, hostnames, *kind, range);
     }
     let at = lexer.place_name(elements.places[earlier]);
     let text = format!("{}: {cause} {at}", quote(&text));
@@ -149,6 +151,7 @@ fn leave_out(elements: &mut Elements, removed: &[bool]) {
 /// ones stand for different values.
 pub fn check(
     lexer: &Lexer,
+    hostnames: &Hostnames,
     shape: &Shape,
     elements: &mut Elements,
     merges: bool,
@@ -166,7 +169,14 @@ pub fn check(
             Some(last) if same_value(elements, last, next) => removed[next] = true,
             Some(last) => {
                 let cause = "stands for something else at";
-                return Err(fail_pair(lexer, shape, elements, (last, next), cause));
+                return Err(fail_pair(
+                    lexer,
+                    hostnames,
+                    shape,
+                    elements,
+                    (last, next),
+                    cause,
+                ));
             }
             None => kept.push(*index),
         }
@@ -180,7 +190,7 @@ pub fn check(
     match found {
         Some(Found::Pair(a, b)) => {
             let cause = "overlaps an element at";
-            Err(fail_pair(lexer, shape, elements, (a, b), cause))
+            Err(fail_pair(lexer, hostnames, shape, elements, (a, b), cause))
         }
         Some(Found::TooMany) => {
             let text = "too many of these elements overlap in their first fields to compare them \

@@ -2,6 +2,7 @@
 //! What needs the whole text: names of sets and chains, elements of named sets, ways through chains.
 
 use crate::base::log::Failure;
+use crate::policy::hostname::Hostnames;
 use crate::policy::parse::elements::{self, Shape};
 use crate::policy::parse::lexer::Lexer;
 use crate::policy::parse::overlap;
@@ -17,6 +18,7 @@ struct Names<'a> {
     lexer: &'a Lexer,
     scope: &'a Scope,
     set_places: &'a [Place],
+    hostnames: &'a Hostnames,
     /// Whether each chain of the table is a base chain.
     bases: Vec<bool>,
 }
@@ -135,7 +137,13 @@ fn chain(names: &Names, sets: &[Set], chain: &mut Chain) -> Result<(), Failure> 
 fn table(names: &Names, table: &mut Table) -> Result<(), Failure> {
     for set in &mut table.sets {
         let shape = set::shape(set);
-        overlap::check(names.lexer, &shape, &mut set.elements, set.auto_merge)?;
+        overlap::check(
+            names.lexer,
+            names.hostnames,
+            &shape,
+            &mut set.elements,
+            set.auto_merge,
+        )?;
         targets(names, &mut set.elements)?;
     }
     for found in &mut table.chains {
@@ -347,6 +355,7 @@ pub fn policy(parser: &mut Parser) -> Result<(), Failure> {
             lexer: &parser.lexer,
             scope: &parser.scopes[index],
             set_places: &parser.set_places,
+            hostnames: &parser.policy.hostnames,
             bases: found
                 .chains
                 .iter()

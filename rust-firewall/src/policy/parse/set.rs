@@ -80,8 +80,12 @@ fn read_fields(parser: &mut Parser, block: &mut Block, family: Family) -> Result
     let key = matches::key(parser)?;
     for field in &key.fields {
         let facts = field_facts(*field);
-        if facts.kind == Type::Boolean {
-            let cause = "a set does not hold what exthdr tells";
+        let cause = match facts.kind {
+            Type::Boolean => "a set does not hold what exthdr tells",
+            Type::Alpn => matches::ALPN_ALONE,
+            _ => "",
+        };
+        if !cause.is_empty() {
             return Err(parser.lexer.wrong(&first, cause));
         }
         block.types.push(facts.kind);

@@ -4,6 +4,7 @@ mod candidates;
 mod decide;
 mod decide_random;
 mod flow;
+mod hostnames;
 mod interface;
 mod lookup;
 mod lookup_hash;

@@ -5,10 +5,11 @@ use crate::support::engine::Random;
 use rust_firewall::engine::fields::{self, Fields, KEY_WORDS_MAX};
 use rust_firewall::engine::lookup;
 use rust_firewall::engine::set::{self, Set};
-use rust_firewall::policy::{Elements, Field, Place, Range};
+use rust_firewall::policy::{Elements, Field, Place, Range, Type};
 
 const KEY: [Field; 3] = [Field::IpSaddr, Field::Ip6Saddr, Field::TcpDport];
 const WIDE: [bool; 3] = [false, true, false];
+const TYPES: [Type; 3] = [Type::Ipv4Addr, Type::Ipv6Addr, Type::InetService];
 const ELEMENTS_MAX: u32 = 120;
 const ROUNDS: u32 = 400;
 const QUESTIONS: u32 = 300;
@@ -41,13 +42,13 @@ fn make_fields(random: &mut Random, most: u32) -> Fields {
     made
 }
 
-fn make_set(wide: &[bool], ranges: Vec<Range>) -> Set {
+fn make_set(types: &[Type], ranges: Vec<Range>) -> Set {
     let elements = Elements {
-        fields: wide.len(),
-        places: vec![Place::default(); ranges.len() / wide.len()],
+        fields: types.len(),
+        places: vec![Place::default(); ranges.len() / types.len()],
         ..Elements::default()
     };
-    set::make(wide, &elements, &ranges, 0)
+    set::make(types, &elements, &ranges, 0)
 }
 
 fn holds(element: &[Range], fields: &Fields) -> bool {
@@ -85,7 +86,7 @@ fn finds_what_a_search_one_by_one_finds() {
         let most = if round % 2 == 1 { 12 } else { 200 };
         let range = |at| make_range(&mut random, at % KEY.len(), most);
         let ranges: Vec<Range> = (0..count * KEY.len()).map(range).collect();
-        let set = make_set(&WIDE, ranges.clone());
+        let set = make_set(&TYPES, ranges.clone());
         for _ in 0..QUESTIONS {
             let fields = make_fields(&mut random, most);
             found += u32::from(check(&set, &ranges, &fields));
@@ -109,12 +110,12 @@ fn a_missing_field_has_no_words() {
 #[test]
 fn elements_with_an_empty_first_range_are_left_out() {
     let range = |low, high| Range { low, high };
-    let set = make_set(&[false], vec![range(1, 0), range(7, 7)]);
+    let set = make_set(&[Type::Ipv4Addr], vec![range(1, 0), range(7, 7)]);
     let found = [0, 1, 7].map(|value| lookup::find(&set.single, value));
     assert_eq!(found, [None, None, Some(1)]);
 
     let pair = vec![range(1, 0), range(5, 5), range(7, 7), range(5, 5)];
-    let set = make_set(&[false, false], pair);
+    let set = make_set(&[Type::Ipv4Addr, Type::Ipv4Addr], pair);
     let key = [Field::IpSaddr, Field::TcpDport];
     let found = [7, 1].map(|value| set::find(&set, &Fields::default(), &key, &[value, 5]));
     assert_eq!(found, [Some(1), None]);

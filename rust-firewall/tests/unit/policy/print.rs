@@ -19,11 +19,11 @@ fn rules_are_one_line() {
     let table = &policy.tables[0];
     let rules = &table.chains[0].rules;
     assert_eq!(
-        print::rule(table, &rules[0]),
+        print::rule(&policy, table, &rules[0]),
         "tcp dport 22 counter packets 0 bytes 0 reject comment \"a\""
     );
     assert_eq!(
-        print::rule(table, &rules[1]),
+        print::rule(&policy, table, &rules[1]),
         "tcp flags syn,ack reject with tcp reset"
     );
 }

@@ -39,7 +39,10 @@ fn print_of(policy: &Policy, is_file: bool) -> String {
     }
     let table = &policy.tables[0];
     let rules = &table.chains[1].rules;
-    let rules: Vec<String> = rules.iter().map(|rule| print::rule(table, rule)).collect();
+    let rules: Vec<String> = rules
+        .iter()
+        .map(|rule| print::rule(policy, table, rule))
+        .collect();
     rules.join("\n")
 }
 

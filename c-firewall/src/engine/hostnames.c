@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/hostnames.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/compiled.h"
+#include "policy/value.h"
+
+enum {
+    LABELS_MAX = NAMES_HOST_BYTES / 2 + 2, // of a name, and one more
+};
+
+/// What numbering works on.
+struct numbering {
+    const uint32_t *sorted;  // names, by how many labels they have
+    const uint32_t *parents; // HOSTNAME_NONE: it lies in no wildcard
+    struct host_interval *intervals;
+    uint32_t *free; // the next number that is free in a wildcard
+};
+
+static uint32_t labels_of(const uint8_t *name, size_t length) {
+    uint32_t labels = 1;
+
+    for (size_t i = 0; i < length; i++)
+        labels += name[i] == '.';
+    return labels;
+}
+
+/// The nearest wildcard above a name, or HOSTNAME_NONE.
+static uint32_t above(const struct hostnames *hostnames, unsigned __int128 depths,
+                      const uint8_t *name, size_t length) {
+    uint32_t labels = labels_of(name, length);
+    const uint8_t *end = name + length;
+
+    for (const uint8_t *dot; (dot = memchr(name, '.', (size_t)(end - name)));) {
+        name = dot + 1;
+        labels--;
+        if (depths >> (labels & 127) & 1) {
+            const uint32_t id = hostname_find(hostnames, name, (size_t)(end - name), true);
+
+            if (id != HOSTNAME_NONE)
+                return id;
+        }
+    }
+    return HOSTNAME_NONE;
+}
+
+/// Sorts the names by how many labels they have.
+static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
+    uint32_t starts[LABELS_MAX + 2] = {0};
+    size_t length;
+    bool wildcard;
+
+    for (uint32_t id = 0; id < hostname_count(hostnames); id++) {
+        const uint8_t *name = hostname_get(hostnames, id, &length, &wildcard);
+
+        starts[labels_of(name, length) + 1]++;
+    }
+    for (uint32_t i = 1; i < LABELS_MAX + 2; i++)
+        starts[i] += starts[i - 1];
+    for (uint32_t id = 0; id < hostname_count(hostnames); id++) {
+        const uint8_t *name = hostname_get(hostnames, id, &length, &wildcard);
+
+        sorted[starts[labels_of(name, length)]++] = id;
+    }
+}
+
+/// Counts what lies in each name, and the name: at first in `last`.
+static void add_sizes(const struct numbering *numbering, uint32_t count) {
+    for (uint32_t i = count; i-- > 0;) {
+        const uint32_t id = numbering->sorted[i], parent = numbering->parents[id];
+        const uint32_t size = ++numbering->intervals[id].last;
+
+        if (parent != HOSTNAME_NONE)
+            numbering->intervals[parent].last += size;
+    }
+}
+
+/// Gives each name its interval. What has more labels comes later, so a name's parent has its own
+/// already.
+static void number(const struct numbering *numbering, uint32_t count) {
+    uint32_t next = 1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t id = numbering->sorted[i], parent = numbering->parents[id];
+        const uint32_t size = numbering->intervals[id].last;
+        uint32_t *place = parent != HOSTNAME_NONE ? &numbering->free[parent] : &next;
+        const uint32_t own = *place;
+
+        *place += size;
+        numbering->intervals[id] = (struct host_interval){own, own + size - 1};
+        numbering->free[id] = own + 1;
+    }
+}
+
+/// Finds the wildcards that there are, and the one above each name.
+static void find_parents(struct host_numbers *numbers, uint32_t *parents) {
+    const uint32_t count = hostname_count(numbers->hostnames);
+    size_t length;
+    bool wildcard;
+
+    for (uint32_t id = 0; id < count; id++) {
+        const uint8_t *name = hostname_get(numbers->hostnames, id, &length, &wildcard);
+
+        numbers->depths |= (unsigned __int128)wildcard << (labels_of(name, length) & 127);
+    }
+    for (uint32_t id = 0; id < count; id++) {
+        const uint8_t *name = hostname_get(numbers->hostnames, id, &length, &wildcard);
+
+        parents[id] = above(numbers->hostnames, numbers->depths, name, length);
+    }
+}
+
+int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
+    const uint32_t count = hostname_count(hostnames);
+    uint32_t *sorted = malloc((3ULL * count + 1) * sizeof *sorted);
+    struct numbering numbering = {.sorted = sorted};
+
+    *numbers = (struct host_numbers){
+        .hostnames = hostname_share(hostnames),
+        .intervals = calloc(count + 1ULL, sizeof *numbers->intervals),
+    };
+    if (!sorted || !numbers->intervals) {
+        free(sorted);
+        hostnames_free(numbers);
+        return -ENOMEM;
+    }
+    numbering.parents = &sorted[count];
+    numbering.free = &sorted[2 * (size_t)count];
+    numbering.intervals = numbers->intervals;
+    find_parents(numbers, &sorted[count]);
+    by_labels(hostnames, sorted);
+    add_sizes(&numbering, count);
+    number(&numbering, count);
+    free(sorted);
+    return 0;
+}
+
+void hostnames_free(struct host_numbers *numbers) {
+    hostname_free(numbers->hostnames);
+    free(numbers->intervals);
+    *numbers = (struct host_numbers){0};
+}
+
+struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id) {
+    const struct host_interval *interval = &numbers->intervals[id];
+
+    return (struct policy_range){interval->own, interval->last};
+}
+
+uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length) {
+    uint32_t id = hostname_find(numbers->hostnames, name, length, false);
+
+    if (id == HOSTNAME_NONE)
+        id = above(numbers->hostnames, numbers->depths, name, length);
+    return id == HOSTNAME_NONE ? 0 : numbers->intervals[id].own;
+}
+
+/// The bits of those protocols of the policy that a client offers.
+static uint32_t offered(const struct compiled *compiled, const struct names *names) {
+    const uint8_t *at = names->alpn, *end = at + names->alpn_length;
+    uint32_t bits = 0;
+
+    while (at < end) {
+        const size_t length = *at++;
+        policy_value offer;
+
+        if (length > (size_t)(end - at))
+            break;
+        offer = value_short(at, length);
+        for (uint32_t i = 0; length <= VALUE_SHORT_BYTES && i < compiled->protocol_count; i++)
+            if (compiled->protocols[i] == offer)
+                bits |= 1U << i;
+        at += length;
+    }
+    return bits;
+}
+
+void hostnames_resolve(const struct compiled *compiled, const struct names *names,
+                       uint32_t *host_number, uint32_t *alpn_bits) {
+    *host_number = 0;
+    *alpn_bits = 0;
+    if (names->state != NAMES_KNOWN)
+        return;
+    if (names->host_length > 0)
+        *host_number = hostnames_find(&compiled->hosts, names->host, names->host_length);
+    *alpn_bits = offered(compiled, names);
+}
+
+/// Intervals that are being parted.
+struct parting {
+    struct lookup_range *pieces;
+    uint32_t count;
+};
+
+/// Adds a piece of an interval, to the one before if it goes on with it.
+static void add_piece(struct parting *parting, policy_value low, policy_value high,
+                      uint32_t value) {
+    struct lookup_range *last = parting->pieces + parting->count - 1;
+
+    if (low > high)
+        return;
+    if (parting->count > 0 && last->value == value && last->high + 1 == low)
+        last->high = high;
+    else
+        parting->pieces[parting->count++] = (struct lookup_range){low, high, value};
+}
+
+static int compare_ranges(const void *left, const void *right) {
+    const struct lookup_range *a = left, *b = right;
+
+    if (a->low != b->low)
+        return a->low < b->low ? -1 : 1;
+    if (a->high != b->high)
+        return a->high > b->high ? -1 : 1;
+    return (a->value > b->value) - (a->value < b->value);
+}
+
+int hostnames_part(struct lookup_range **ranges, uint32_t *count) {
+    // An interval is cut where another begins and ends in it.
+    struct lookup_range *pieces = malloc((2ULL * *count + 1) * sizeof *pieces);
+    struct lookup_range *open = malloc((*count + 1ULL) * sizeof *open);
+    struct parting parting = {.pieces = pieces};
+    uint32_t depth = 0;
+    policy_value at = 0;
+
+    if (!pieces || !open) {
+        free(pieces);
+        free(open);
+        return -ENOMEM;
+    }
+    if (*count > 0)
+        qsort(*ranges, *count, sizeof **ranges, compare_ranges);
+    for (uint32_t i = 0; i < *count; i++) {
+        const struct lookup_range *range = &(*ranges)[i];
+
+        while (depth > 0 && open[depth - 1].high < range->low) {
+            const struct lookup_range *top = &open[--depth];
+
+            add_piece(&parting, at, top->high, top->value);
+            at = top->high + 1 > at ? top->high + 1 : at;
+        }
+        if (depth > 0 && at < range->low)
+            add_piece(&parting, at, range->low - 1, open[depth - 1].value);
+        at = range->low;
+        open[depth++] = *range;
+    }
+    while (depth > 0) {
+        const struct lookup_range *top = &open[--depth];
+
+        add_piece(&parting, at, top->high, top->value);
+        at = top->high + 1 > at ? top->high + 1 : at;
+    }
+    free(open);
+    free(*ranges);
+    *ranges = pieces;
+    *count = parting.count;
+    return 0;
+}

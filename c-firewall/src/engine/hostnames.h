@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Numbers for the names of hosts, so that sets, maps and rules find them as they find other
+// numbers.
+//
+// Theory of operation: a name of the policy lies in the nearest wildcard above it, so the names are
+// a forest. They are numbered from 1 so that a wildcard's number comes before those of all that lie
+// in it, which follow it without a gap: a wildcard is an interval of numbers, and what is below it
+// an interval or a number within. A client's name has the number of the policy's name that it is,
+// else that of the nearest wildcard above it, else 0.
+#ifndef ENGINE_HOSTNAMES_H
+#define ENGINE_HOSTNAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/lookup.h"
+#include "names/types.h"
+#include "policy/hostname.h"
+#include "policy/policy.h"
+
+struct compiled;
+
+struct host_interval {
+    uint32_t own, last;
+};
+
+struct host_numbers {
+    struct hostnames *hostnames;     // NULL = none
+    struct host_interval *intervals; // by the number in hostnames: the numbers here
+    unsigned __int128 depths;        // bit n: there is a wildcard of n labels
+};
+
+/// Numbers the names of a policy, which are shared. Returns 0, or -ENOMEM with *numbers zeroed.
+int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
+void hostnames_free(struct host_numbers *numbers);
+
+/// The numbers of a name of the policy, and of all that lies in it.
+struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
+
+/// The number of a client's name; 0 = the policy has neither it nor a wildcard above it.
+/// - name: in lower case (ASCII), without a dot at its end.
+uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
+
+/// What the policy makes of what a client has shown: decide_input's host_number and alpn_bits,
+/// which stay the same as long as names and policy do.
+void hostnames_resolve(const struct compiled *compiled, const struct names *names,
+                       uint32_t *host_number, uint32_t *alpn_bits);
+
+/// Parts intervals that lie in one another: of each number the innermost that has it is left. Those
+/// of one value that touch become one.
+/// - ranges: to be freed; others take their place.
+/// - Returns 0, or -ENOMEM with all as it was.
+int hostnames_part(struct lookup_range **ranges, uint32_t *count);
+
+#endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/hostname.h"
+
+#include <errno.h>
+#include <idn2.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LABEL_BYTES = 63, // of a label (RFC 1035, section 2.3.4)
+    PROBES_MAX = 128, // slots that a search looks at
+    SLOTS_MIN = 16,   // of the first table
+    EMPTY_BYTE = 0xff,
+};
+
+/// What a search ended at.
+struct probe {
+    struct hostname_slot *slot;
+    uint32_t id;     // the name's number, if it is there
+    uint32_t passed; // slots that were looked at before
+};
+
+/// Makes A-labels of a name that has other letters than ASCII's; to be freed with idn2_free.
+static const char *to_ascii(const char *text, size_t length, char **made) {
+    char *copy = strndup(text, length);
+    int result = IDN2_MALLOC;
+
+    if (copy)
+        result = idn2_lookup_u8((const uint8_t *)copy, (uint8_t **)made, IDN2_NONTRANSITIONAL);
+    free(copy);
+    return result == IDN2_OK ? NULL : "not a name that IDNA has (UTS 46)";
+}
+
+static bool is_ascii(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return false;
+    return true;
+}
+
+static bool is_in(char byte, const char *set) { return byte != '\0' && strchr(set, byte); }
+
+static bool is_alphanumeric(char byte) {
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+           (byte >= 'A' && byte <= 'Z');
+}
+
+/// Whether a byte stands in names of hosts.
+static bool is_of_name(char byte) { return is_alphanumeric(byte) || is_in(byte, "-_."); }
+
+/// Whether a text is an address in brackets, as HTTP has them for a host.
+static bool is_bracketed(const char *text, size_t length) {
+    if (length < 3 || *text != '[' || text[length - 1] != ']')
+        return false;
+    for (size_t i = 1; i < length - 1; i++)
+        if (!is_in(text[i], "0123456789abcdefABCDEF:."))
+            return false;
+    return true;
+}
+
+/// Looks what is wrong with a name of ASCII, without `*.` and without a dot at its end.
+static const char *check(const char *text, size_t length) {
+    size_t label = 0, longest = 0;
+    bool has_empty = length == 0, is_good = true;
+
+    if (memchr(text, '*', length))
+        return "a `*` stands alone, in front, with a dot behind it: \"*.example.com\"";
+    for (size_t i = 0; i < length; i++) {
+        is_good &= is_of_name(text[i]);
+        label = text[i] == '.' ? 0 : label + 1;
+        longest = label > longest ? label : longest;
+        has_empty |= text[i] == '.' && (i == 0 || i + 1 == length || text[i + 1] == '.');
+    }
+    if (!is_good && !is_bracketed(text, length))
+        return "not the name of a host: letters, digits, `-`, `_` and dots";
+    if (length > NAMES_HOST_BYTES)
+        return "longer than the 253 bytes of a host's name";
+    if (has_empty)
+        return "a host's name has no empty label";
+    return longest > LABEL_BYTES ? "a label of more than 63 bytes" : NULL;
+}
+
+/// Keeps a name of ASCII, without `*.`, if it is one.
+static const char *take(const char *text, size_t length, struct hostname *name) {
+    const char *cause;
+
+    length -= length > 0 && text[length - 1] == '.';
+    cause = check(text, length);
+    if (cause)
+        return cause;
+    name->length = length;
+    for (size_t i = 0; i < length; i++)
+        name->bytes[i] = (uint8_t)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+    return NULL;
+}
+
+const char *hostname_read(const char *text, size_t length, struct hostname *name) {
+    const char *cause;
+    char *made = NULL;
+
+    if (length == 1 && *text == '*')
+        return "this stands for every name: ask whether there is one, with `exists`";
+    *name = (struct hostname){.wildcard = length > 1 && memcmp(text, "*.", 2) == 0};
+    if (name->wildcard) {
+        text += 2;
+        length -= 2;
+    }
+    if (is_ascii(text, length))
+        return take(text, length, name);
+    cause = to_ascii(text, length, &made);
+    if (!cause)
+        cause = take(made, strlen(made), name);
+    idn2_free(made);
+    return cause;
+}
+
+struct hostnames *hostname_make(void) {
+    struct hostnames *hostnames = calloc(1, sizeof *hostnames);
+
+    if (hostnames)
+        hostnames->owners = 1;
+    return hostnames;
+}
+
+struct hostnames *hostname_share(struct hostnames *hostnames) {
+    if (hostnames)
+        __atomic_add_fetch(&hostnames->owners, 1, __ATOMIC_RELAXED);
+    return hostnames;
+}
+
+void hostname_free(struct hostnames *hostnames) {
+    if (!hostnames || __atomic_sub_fetch(&hostnames->owners, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    free(hostnames->bytes);
+    free(hostnames->ends);
+    free(hostnames->slots);
+    free(hostnames);
+}
+
+uint32_t hostname_count(const struct hostnames *hostnames) {
+    return hostnames ? hostnames->count : 0;
+}
+
+const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
+                            bool *wildcard) {
+    const uint32_t start = id > 0 ? hostnames->ends[id - 1] / 2 : 0, end = hostnames->ends[id];
+
+    *length = end / 2 - start;
+    *wildcard = end % 2 == 1;
+    return &hostnames->bytes[start];
+}
+
+void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id) {
+    size_t length;
+    bool wildcard;
+    const uint8_t *name = hostname_get(hostnames, id, &length, &wildcard);
+
+    fputs(wildcard ? "*." : "", out);
+    fwrite(name, 1, length, out);
+}
+
+static uint64_t hash(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                     bool wildcard) {
+    return siphash_bytes(&hostnames->key, name, length, wildcard);
+}
+
+static bool is_name(const struct hostnames *hostnames, uint32_t id, const uint8_t *name,
+                    size_t length, bool wildcard) {
+    size_t own_length;
+    bool own_wildcard;
+    const uint8_t *own = hostname_get(hostnames, id, &own_length, &own_wildcard);
+
+    return own_length == length && own_wildcard == wildcard && memcmp(own, name, length) == 0;
+}
+
+/// Searches a table that is not empty.
+static struct probe probe(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                          bool wildcard, uint64_t hashed) {
+    const size_t mask = hostnames->slot_count - 1;
+    size_t slot = (size_t)hashed & mask;
+
+    for (uint32_t passed = 0;; passed++) {
+        struct hostname_slot *at = &hostnames->slots[slot];
+
+        if (at->id == HOSTNAME_NONE || (at->tag == (uint32_t)(hashed >> 32) &&
+                                        is_name(hostnames, at->id, name, length, wildcard)))
+            return (struct probe){at, at->id, passed};
+        slot = (slot + 1) & mask;
+    }
+}
+
+uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                       bool wildcard) {
+    if (hostname_count(hostnames) == 0)
+        return HOSTNAME_NONE;
+    return probe(hostnames, name, length, wildcard, hash(hostnames, name, length, wildcard)).id;
+}
+
+/// Puts all names into empty slots. Whether no search is too long then.
+static bool fill(struct hostnames *hostnames) {
+    for (uint32_t id = 0; id < hostnames->count; id++) {
+        size_t length;
+        bool wildcard;
+        const uint8_t *name = hostname_get(hostnames, id, &length, &wildcard);
+        const uint64_t hashed = hash(hostnames, name, length, wildcard);
+        const struct probe found = probe(hostnames, name, length, wildcard, hashed);
+
+        if (found.passed >= PROBES_MAX)
+            return false;
+        *found.slot = (struct hostname_slot){(uint32_t)(hashed >> 32), id};
+    }
+    return true;
+}
+
+/// Makes a table of twice as many slots, with another key. Returns 0 or -ENOMEM.
+static int grow(struct hostnames *hostnames) {
+    do {
+        const size_t count = hostnames->slot_count > 0 ? 2 * hostnames->slot_count : SLOTS_MIN;
+        struct hostname_slot *slots = malloc(count * sizeof *slots);
+
+        if (!slots)
+            return -ENOMEM;
+        memset(slots, EMPTY_BYTE, count * sizeof *slots);
+        free(hostnames->slots);
+        hostnames->slots = slots;
+        hostnames->slot_count = count;
+        hostnames->key = siphash_draw();
+    } while (!fill(hostnames));
+    return 0;
+}
+
+/// Makes room for a name. Returns 0 or -ENOMEM.
+static int make_room(struct hostnames *hostnames, size_t end) {
+    const uint32_t count = hostnames->count;
+
+    if ((count & (count - 1)) == 0) {
+        uint32_t *ends = realloc(hostnames->ends, (count > 0 ? 2ULL * count : 1) * sizeof *ends);
+
+        if (!ends)
+            return -ENOMEM;
+        hostnames->ends = ends;
+    }
+    if (end > hostnames->bytes_room) {
+        uint8_t *bytes = realloc(hostnames->bytes, 2 * end);
+
+        if (!bytes)
+            return -ENOMEM;
+        hostnames->bytes = bytes;
+        hostnames->bytes_room = 2 * end;
+    }
+    return 0;
+}
+
+int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard,
+                 uint32_t *id) {
+    const uint32_t count = hostnames->count;
+    const size_t start = count > 0 ? hostnames->ends[count - 1] / 2 : 0;
+    struct probe found;
+    uint64_t hashed;
+
+    if (2 * (count + 1ULL) > hostnames->slot_count && grow(hostnames) < 0)
+        return -ENOMEM;
+    for (;;) {
+        hashed = hash(hostnames, name, length, wildcard);
+        found = probe(hostnames, name, length, wildcard, hashed);
+        *id = found.id;
+        if (found.id != HOSTNAME_NONE)
+            return 0;
+        if (found.passed < PROBES_MAX)
+            break;
+        if (grow(hostnames) < 0)
+            return -ENOMEM;
+    }
+    if (make_room(hostnames, start + length) < 0)
+        return -ENOMEM;
+    *id = count;
+    *found.slot = (struct hostname_slot){(uint32_t)(hashed >> 32), count};
+    memcpy(&hostnames->bytes[start], name, length);
+    hostnames->ends[count] = (uint32_t)(2 * (start + length) + wildcard);
+    hostnames->count++;
+    return 0;
+}

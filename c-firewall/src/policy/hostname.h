@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Names of hosts: reading one, and all of a policy, each once.
+//
+// Theory of operation: a name is written as people do and kept as DNS compares it: in lower case,
+// as A-labels (RFC 5890), without a dot at its end. `*.x` is kept as x and a mark. Who writes the
+// names (a block list from elsewhere) or asks for them (a client) must not choose how long a search
+// takes: the table is that of engine/lookup_hash, with a key of its own and a bound on what a
+// search looks at.
+#ifndef POLICY_HOSTNAME_H
+#define POLICY_HOSTNAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/siphash.h"
+#include "names/types.h"
+
+#define HOSTNAME_NONE UINT32_MAX // no name has this number
+
+/// A name that was read.
+struct hostname {
+    size_t length; // of bytes
+    bool wildcard; // stands for the children of the name, at any depth
+    uint8_t bytes[NAMES_HOST_BYTES];
+};
+
+struct hostname_slot {
+    uint32_t tag; // the upper half of the hash
+    uint32_t id;  // the name's number; HOSTNAME_NONE = empty
+};
+
+/// Names, numbered from 0 in the order in which they came.
+struct hostnames {
+    uint32_t owners; // who share it
+    uint32_t count;
+    uint8_t *bytes; // of all names, one behind the other
+    size_t bytes_room;
+    uint32_t *ends; // where a name ends in bytes, twice, and 1 more for a wildcard
+    struct siphash_key key;
+    size_t slot_count; // a power of 2, at least twice as many as there are names; or none
+    struct hostname_slot *slots;
+};
+
+/// Reads a name. Returns NULL, or why it is none, for lexer_wrong.
+const char *hostname_read(const char *text, size_t length, struct hostname *name);
+
+/// No names, for one owner; NULL if there is no memory.
+struct hostnames *hostname_make(void);
+
+/// Gives them one owner more. NULL is none.
+struct hostnames *hostname_share(struct hostnames *hostnames);
+
+/// Takes an owner away; frees them with the last. NULL is none.
+void hostname_free(struct hostnames *hostnames);
+
+// hostnames may be NULL: none.
+
+/// How many there are.
+uint32_t hostname_count(const struct hostnames *hostnames);
+
+/// The bytes of a name (not ended by a NUL), and whether it is a wildcard.
+const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
+                            bool *wildcard);
+
+/// Prints a name as it is written, without quotes.
+void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id);
+
+/// The number of a name, or HOSTNAME_NONE.
+uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                       bool wildcard);
+
+/// The number of a name, which is added if it is new. Returns 0 or -ENOMEM.
+int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard,
+                 uint32_t *id);
+
+#endif

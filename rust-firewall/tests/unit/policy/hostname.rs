@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Names of hosts as they are read and kept.
+
+use crate::support::lines::{lines, unescape};
+use rust_firewall::policy::hostname::{self, Hostnames};
+
+/// Names of a table that grows a few times.
+const NAMES: u32 = 5000;
+
+fn read(text: &str) -> Result<String, &'static str> {
+    let name = hostname::read(text)?;
+    let bytes = String::from_utf8_lossy(&name.bytes[..name.length]).into_owned();
+    Ok(if name.wildcard {
+        format!("*.{bytes}")
+    } else {
+        bytes
+    })
+}
+
+#[test]
+fn names_are_those_of_the_vectors() {
+    let mut count = 0;
+    for line in lines("hostnames.txt") {
+        let Some(rest) = line.strip_prefix("read ") else {
+            continue;
+        };
+        let text = |text: &str| String::from_utf8(unescape(text)).expect("a text");
+        match (rest.split_once(" = "), rest.split_once(" ! ")) {
+            (Some((from, to)), _) => assert_eq!(read(&text(from)), Ok(to.to_owned()), "{line}"),
+            (_, Some((from, cause))) => assert_eq!(read(&text(from)), Err(cause), "{line}"),
+            _ => panic!("not understood: {line}"),
+        }
+        count += 1;
+    }
+    assert!(count >= 30, "only {count} vectors");
+}
+
+#[test]
+fn a_name_of_253_bytes_is_the_longest() {
+    let label = "a".repeat(63);
+    let longest = format!("{label}.{label}.{label}.{}", "b".repeat(61));
+    assert_eq!(longest.len(), 253);
+    assert_eq!(read(&longest), Ok(longest.clone()));
+    assert_eq!(read(&format!("{longest}.")), Ok(longest.clone()));
+    let longer = read(&format!("{longest}b"));
+    assert_eq!(longer, Err("longer than the 253 bytes of a host's name"));
+}
+
+#[test]
+fn each_name_is_there_once() {
+    let mut all = Hostnames::default();
+    assert_eq!(hostname::find(&all, b"n1", false), None);
+    for round in 0..2 {
+        for n in 0..NAMES {
+            let name = format!("n{n}.example");
+            assert_eq!(hostname::add(&mut all, name.as_bytes(), false), 2 * n);
+            assert_eq!(hostname::add(&mut all, name.as_bytes(), true), 2 * n + 1);
+            if round == 0 {
+                assert_eq!(hostname::count(&all), 2 * n + 2);
+            }
+        }
+    }
+    assert_eq!(hostname::count(&all), 2 * NAMES);
+    assert_eq!(hostname::find(&all, b"n7.example", true), Some(15));
+    assert_eq!(hostname::find(&all, b"n7.exampl", true), None);
+    assert_eq!(hostname::get(&all, 15), (&b"n7.example"[..], true));
+    assert_eq!(hostname::text(&all, 15), "*.n7.example");
+    assert_eq!(hostname::text(&all, 0), "n0.example");
+}
