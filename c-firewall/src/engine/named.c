@@ -9,7 +9,6 @@ struct named named_follow(struct connections *connections, const struct compiled
     struct connection_cache *cache = connection_cache(connections, &followed);
     struct named named = {
         .followed = followed,
-        .names = connection_names(connections, &followed),
         .is_new = !cache || cache->generation != how->generation,
     };
 
@@ -18,7 +17,8 @@ struct named named_follow(struct connections *connections, const struct compiled
         named.alpn_bits = cache->alpn_bits;
         return named;
     }
-    hostnames_resolve(compiled, named.names, &named.host_number, &named.alpn_bits);
+    hostnames_resolve(compiled, connection_names(connections, &followed), &named.host_number,
+                      &named.alpn_bits);
     if (cache)
         *cache = (struct connection_cache){.generation = how->generation,
                                            .host_number = named.host_number,
@@ -26,12 +26,12 @@ struct named named_follow(struct connections *connections, const struct compiled
     return named;
 }
 
-void named_tell(const struct named *named, struct decide_input *input) {
+void named_tell(const struct named *named, const struct names *names, struct decide_input *input) {
     switch (named->followed.kind) {
     case FOLLOWED_NONE:
         return;
     case FOLLOWED_NAMES:
-        input->names = named->names;
+        input->names = names;
         input->host_number = named->host_number;
         input->alpn_bits = named->alpn_bits;
         return;
@@ -42,8 +42,8 @@ void named_tell(const struct named *named, struct decide_input *input) {
 }
 
 bool named_refuses(const struct named *named, const struct decide_outcome *outcome) {
-    return named->is_new && named->names->state == NAMES_KNOWN && outcome->read_names &&
-           !outcome->undecided && outcome->verdict != VERDICT_ACCEPT;
+    return named->is_new && outcome->read_names && !outcome->undecided &&
+           outcome->verdict != VERDICT_ACCEPT;
 }
 
 /// The sum of figures.

@@ -20,7 +20,6 @@ enum {
 /// What deciding takes of a packet's connection.
 struct named {
     struct followed followed;
-    const struct names *names; // what its client has shown
     uint32_t host_number;
     uint32_t alpn_bits;
     bool is_new; // the policy has not been asked about these names before
@@ -31,8 +30,8 @@ struct named {
 struct named named_follow(struct connections *connections, const struct compiled *compiled,
                           const struct packet *packet, const struct connection_input *how);
 
-/// Tells the policy of a packet's names.
-void named_tell(const struct named *named, struct decide_input *input);
+/// Tells the policy of a packet's names. names: what its client has shown.
+void named_tell(const struct named *named, const struct names *names, struct decide_input *input);
 
 /// Whether the policy refuses the names that a connection's packet has just shown: then it refuses
 /// the connection.

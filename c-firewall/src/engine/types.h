@@ -52,8 +52,8 @@ struct decide_input {
     const struct names *names; // what its client has shown; NULL = the packet has no names
     uint32_t host_number;      // of names' host among the policy's, as hostnames_resolve gives it
     uint32_t alpn_bits;        // of the protocols that it offers, likewise
-    bool refused;              // the policy has refused its connection: it is dropped, no rule looks at it
-    uint64_t now_ns;           // of a clock that doesn't go back
+    bool refused;    // the policy has refused its connection: it is dropped, no rule looks at it
+    uint64_t now_ns; // of a clock that doesn't go back
 };
 
 enum {
@@ -62,11 +62,11 @@ enum {
 
 /// What gave the verdict.
 enum decide_by {
-    DECIDE_BY_RULE,      // outcome.rule
-    DECIDE_BY_POLICY,    // of the base chain outcome.chain
-    DECIDE_BY_DEFAULT,   // no base chain sees the packet, or there is no policy
-    DECIDE_BY_FAIL,      // the --fail mode
-    DECIDE_BY_UNDECIDED, // --undecided: a rule reads what the client has not shown yet
+    DECIDE_BY_RULE,       // outcome.rule
+    DECIDE_BY_POLICY,     // of the base chain outcome.chain
+    DECIDE_BY_DEFAULT,    // no base chain sees the packet, or there is no policy
+    DECIDE_BY_FAIL,       // the --fail mode
+    DECIDE_BY_UNDECIDED,  // --undecided: a rule reads what the client has not shown yet
     DECIDE_BY_CONNECTION, // the policy has refused its connection before
 };
 

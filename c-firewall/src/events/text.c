@@ -59,8 +59,7 @@ static void put_by(json_t *object, const struct event_text *text) {
     static const char *const names[] = {
         [DECIDE_BY_RULE] = "rule",           [DECIDE_BY_POLICY] = "policy",
         [DECIDE_BY_DEFAULT] = "default",     [DECIDE_BY_FAIL] = "fail",
-        [DECIDE_BY_UNDECIDED] = "undecided",
-        [DECIDE_BY_CONNECTION] = "connection",
+        [DECIDE_BY_UNDECIDED] = "undecided", [DECIDE_BY_CONNECTION] = "connection",
     };
     const struct decide_outcome *outcome = &text->event->outcome;
 

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "connection/follow.h"
 #include "engine/fields.h"
 #include "engine/interface.h"
+#include "engine/named.h"
 #include "explain/json.h"
 #include "explain/text.h"
 #include "explain/types.h"
@@ -13,9 +15,13 @@
 #include "policy/parse/parse.h"
 #include "worker/reject.h"
 
+enum {
+    GENERATION = 1, // there is one policy
+};
+
 /// The index of a name: if both interfaces have it, the first one's.
 static uint32_t index_of(const char *name, void *context) {
-    const struct options_explain *values = &((const struct explain *)context)->options->explain;
+    const struct options_explain *values = &((const struct explain *)context)->options.explain;
 
     if (*name == '\0')
         return 0;
@@ -61,7 +67,7 @@ static enum policy_hook first_hook(const struct policy *policy) {
 /// Parses as much of a packet as the daemon copies. inspected: filled in, for decide_input.
 static enum packet_status inspect(const struct explain *explain, const struct pcap_packet *packet,
                                   struct packet *inspected) {
-    const uint32_t copy_bytes = explain->options->copy_bytes;
+    const uint32_t copy_bytes = explain->options.copy_bytes;
     const uint32_t captured = packet->captured < copy_bytes ? packet->captured : copy_bytes;
 
     return packet_parse(packet->bytes, captured, packet->original, inspected);
@@ -78,7 +84,7 @@ static uint8_t nfproto_of(uint8_t version) {
 /// What the daemon would know of the packet. parsed: for the input to point to.
 static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
                                     struct packet *parsed) {
-    const struct options_explain *values = &explain->options->explain;
+    const struct options_explain *values = &explain->options.explain;
 
     return (struct decide_input){
         .packet = parsed,
@@ -99,7 +105,6 @@ static struct decide_input input_of(const struct explain *explain, const struct 
         .ct_state = values->ct_state,
         .has_ct_mark = values->has_ct_mark,
         .ct_mark = values->ct_mark,
-        .names = &explain->names,
         .now_ns = explain->now_ns,
     };
 }
@@ -164,10 +169,26 @@ static bool has_reply(const struct explain *explain, const struct packet *inspec
            reject_build(&explain->outcome.reject, inspected, reply) > 0;
 }
 
+/// Takes a packet into its connection and keeps what its client has shown. A capture doesn't tell
+/// which checksums were still to be made, so all are taken for right. Returns whether the policy
+/// reads names.
+static bool follow_names(struct explain *explain, const struct packet *parsed,
+                         struct named *named) {
+    const struct connection_input how = {.checksum = CONNECTION_CHECKSUM_NOT_READY,
+                                         .generation = GENERATION,
+                                         .now_ns = explain->now_ns};
+
+    if (!explain->has_connections)
+        return false;
+    *named = named_follow(&explain->connections, explain->daemon.compiled, parsed, &how);
+    explain->names = *connection_names(&explain->connections, &named->followed);
+    return true;
+}
+
 /// Decides a packet both ways. Returns 0, or -errno with failure filled in.
 static int decide_both(struct explain *explain, const struct pcap_packet *packet,
                        struct failure *failure) {
-    const struct options *options = explain->options;
+    const struct options *options = &explain->options;
     const struct decide_settings settings = {
         .default_verdict = options->default_verdict,
         .malformed_open = options->fail_open[OPTIONS_MALFORMED],
@@ -181,9 +202,14 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     struct packet parsed;
     struct decide_outcome walked;
     struct decide_input input;
+    struct named named;
+    bool has_names;
 
     packet_parse(packet->bytes, packet->captured, packet->original, &explain->packet);
     input = input_of(explain, packet, &parsed);
+    has_names = follow_names(explain, &parsed, &named);
+    if (has_names)
+        named_tell(&named, &explain->names, &input);
     explain->status = input.status;
     trace_clear(&explain->trace);
     decide_packet(&settings, daemon->compiled, &daemon->flow, &daemon->counters, &input,
@@ -196,6 +222,8 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     }
     if (!agree(explain, &explain->outcome, &walked))
         return fail_disagreement(explain, failure);
+    if (has_names && named_refuses(&named, &explain->outcome))
+        connection_deny(&explain->connections, &named.followed, GENERATION);
     explain->has_reply = has_reply(explain, &parsed);
     add_verdict(&explain->sums, explain->outcome.verdict);
     return 0;
@@ -214,7 +242,7 @@ static int explain_packet(struct explain *explain, const struct pcap_packet *pac
     result = decide_both(explain, packet, failure);
     if (result < 0)
         return result;
-    if (explain->options->json)
+    if (explain->options.json)
         explain_json_packet(stdout, explain);
     else
         explain_text_packet(stdout, explain);
@@ -224,7 +252,7 @@ static int explain_packet(struct explain *explain, const struct pcap_packet *pac
 static int explain_capture(struct explain *explain, struct failure *failure) {
     struct pcap_packet packet;
     struct pcap pcap;
-    int result = pcap_open(&pcap, explain->options->explain.capture, failure);
+    int result = pcap_open(&pcap, explain->options.explain.capture, failure);
 
     if (result < 0)
         return result;
@@ -232,7 +260,7 @@ static int explain_capture(struct explain *explain, struct failure *failure) {
         result = explain_packet(explain, &packet, failure);
         if (result < 0)
             break;
-        if (strcmp(explain->options->explain.capture, "-") == 0)
+        if (strcmp(explain->options.explain.capture, "-") == 0)
             fflush(stdout); // who feeds it may go on for hours
     }
     explain->skipped = pcap.skipped;
@@ -241,15 +269,30 @@ static int explain_capture(struct explain *explain, struct failure *failure) {
         result = fail_disagreement(explain, failure);
     if (result < 0)
         return result;
-    if (explain->options->json)
+    if (explain->options.json)
         explain_json_end(stdout, explain);
     else
         explain_text_end(stdout, explain);
     return 0;
 }
 
+/// Makes room for connections, if the policy reads names. Returns 0, or -errno with failure filled
+/// in.
+static int connections_make(struct explain *explain, struct failure *failure) {
+    const struct connection_settings settings = options_connections(&explain->options);
+    int result;
+
+    if (!compile_requirement(explain->daemon.compiled)->names)
+        return 0;
+    result = connection_make(&explain->connections, &settings);
+    explain->has_connections = result == 0;
+    if (result < 0)
+        failure_set_start(failure, "calloc", -result);
+    return result;
+}
+
 static int explain_all(struct explain *explain, struct failure *failure) {
-    const struct options *options = explain->options;
+    struct options *options = &explain->options;
     int result = parse_file(options->policy, &explain->policy, failure);
 
     if (result < 0)
@@ -257,6 +300,10 @@ static int explain_all(struct explain *explain, struct failure *failure) {
     explain->hook =
         options->explain.has_hook ? options->explain.hook : first_hook(&explain->policy);
     result = engine_make(&explain->daemon, explain, false, failure);
+    if (result == 0) {
+        options_provide(options, compile_requirement(explain->daemon.compiled));
+        result = connections_make(explain, failure);
+    }
     if (result == 0)
         result = engine_make(&explain->linear, explain, true, failure);
     if (result == 0)
@@ -266,11 +313,13 @@ static int explain_all(struct explain *explain, struct failure *failure) {
 }
 
 int explain_run(const struct options *options) {
-    struct explain explain = {.options = options};
+    struct explain explain = {.options = *options};
     struct failure failure;
     const int result = explain_all(&explain, &failure);
 
     trace_free(&explain.trace);
+    if (explain.has_connections)
+        connection_free(&explain.connections);
     engine_free(&explain.linear);
     engine_free(&explain.daemon);
     policy_free(&explain.policy);

@@ -66,7 +66,7 @@ static void put_fail(FILE *out, const struct explain *explain) {
     } else {
         fprintf(out, "malformed (%s)", packet_status_name(explain->status));
     }
-    fprintf(out, ", --fail %s", options_mode_name(explain->options->fail_open[situation]));
+    fprintf(out, ", --fail %s", options_mode_name(explain->options.fail_open[situation]));
 }
 
 static void put_by(FILE *out, const struct explain *explain) {

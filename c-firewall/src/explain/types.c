@@ -2,7 +2,7 @@
 #include "explain/types.h"
 
 const char *explain_interface(void *context, uint32_t index) {
-    const struct options_explain *given = &((const struct explain *)context)->options->explain;
+    const struct options_explain *given = &((const struct explain *)context)->options.explain;
 
     if (index == EXPLAIN_INDEX_IIF)
         return given->iif;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "connection/types.h"
 #include "engine/decide.h"
 #include "explain/trace.h"
 #include "options/options.h"
@@ -34,7 +35,7 @@ struct explain_engine {
 
 /// What packets are explained by, and the one at hand.
 struct explain {
-    const struct options *options;
+    struct options options; // as given, with as many bytes copied as the policy reads
     struct policy policy;
     enum policy_hook hook;
     struct explain_engine daemon; // as the daemon has it
@@ -48,6 +49,8 @@ struct explain {
     struct packet packet;
     enum packet_status status;
     struct decide_outcome outcome;
+    bool has_connections; // the policy reads names
+    struct connections connections;
     struct names names; // what the client of the packet at hand has shown
     struct trace trace;
     bool has_reply; // a reject whose reply is due

@@ -12,6 +12,7 @@
 #include "control/request.h"
 #include "packet/packet.h"
 #include "packet/verdict.h"
+#include "spec/metric.h"
 #include "worker/reject.h"
 
 enum {
@@ -32,9 +33,9 @@ const char *handover_state_fd_name(enum handover_fd fd) {
 /// The name of a counter of struct stats, by its place.
 static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
     static const char *const first[] = {"received", "without_id", "netlink", "bytes"};
-    static const char *const then[] = {"beyond_copy", "truncated",   "overruns",
-                                       "refused",     "undecidable", "undecided", "without_ct_state",
-                                       "gaps",        "send_retries"};
+    static const char *const then[] = {"beyond_copy",      "truncated",   "overruns",
+                                       "refused",          "undecidable", "undecided",
+                                       "without_ct_state", "gaps",        "send_retries"};
     static const char *const replies[REJECT_RESULT_COUNT] = {
         [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not-due", [REJECT_FAILED] = "failed"};
 

@@ -174,6 +174,7 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
     if (!source->requirement.names || !evaluation->connections)
         return false;
     how = (struct connection_input){.checksum = checksum_of(packet->skb_info),
+                                    .segmented = packet->skb_info & NFQA_SKB_GSO,
                                     .generation = source->loaded->generation,
                                     .now_ns = now_ns};
     *named = named_follow(evaluation->connections, source->loaded->compiled, parsed, &how);
@@ -201,7 +202,7 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
     const bool has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
 
     if (has_names)
-        named_tell(&named, &input);
+        named_tell(&named, connection_names(evaluation->connections, &named.followed), &input);
     decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
                   outcome);
     count(stats, source, &input, outcome);

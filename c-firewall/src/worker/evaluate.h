@@ -30,9 +30,9 @@ struct evaluation {
     const struct reject *reject; // the sockets of replies, which all workers share
     struct event_ring *ring;     // the worker's ring of events
     struct decide_settings decide;
-    struct interfaces interfaces; // the interfaces by name, if the policy uses names
-    bool ct_state_by_mark;        // --conntrack mark
-    struct connections *connections; // of the queue, if the policy reads names; else NULL
+    struct interfaces interfaces;         // the interfaces by name, if the policy uses names
+    bool ct_state_by_mark;                // --conntrack mark
+    struct connections *connections;      // of the queue, if the policy reads names; else NULL
     uint64_t counted[NAMED_RESULT_COUNT]; // what of them is in the counters
     uint64_t now_ns;                      // when the batch at hand was received
 };

@@ -4,16 +4,19 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use rust_firewall::connection::follow;
+use rust_firewall::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use rust_firewall::engine::compile::{self, CompileSettings};
 use rust_firewall::engine::compiled::Compiled;
 use rust_firewall::engine::decide;
 use rust_firewall::engine::flow::{self, DecidePolicy, Flow, FlowCounters};
 use rust_firewall::engine::interface;
+use rust_firewall::engine::named::{self, Named};
 use rust_firewall::engine::types::{
     CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideStep,
 };
 use rust_firewall::explain::describe;
-use rust_firewall::options::{Options, OptionsSituation};
+use rust_firewall::options::{self, Options, OptionsSituation};
 use rust_firewall::packet::verdict;
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::parse;
@@ -22,6 +25,9 @@ use rust_firewall::policy::{Hook, Policy, StatementKind};
 use serde::Serialize;
 
 use crate::failure::Failure;
+
+/// An engine has one policy.
+const GENERATION: u64 = 1;
 
 /// Interfaces by the numbers that they have here, from 1: two policies and all packets share them.
 #[derive(Default)]
@@ -89,6 +95,8 @@ pub struct Engine {
     settings: DecideSettings,
     /// --copy-bytes.
     copied: usize,
+    /// If it reads names.
+    connections: Option<Box<Connections>>,
     /// It has limits or quotas, so its rules are walked one by one to see who meets them.
     has_limits: bool,
     /// The time of the latest packet.
@@ -139,7 +147,12 @@ impl Engine {
             interfaces_must_exist: false,
         };
         let compiled = compile::policy(&policy, &settings)?;
-        let open = |situation| options.fail_open[situation as usize];
+        let mut options = options.clone();
+        options::provide(&mut options, compile::requirement(&compiled));
+        let connections = compile::requirement(&compiled)
+            .names
+            .then(|| Box::new(follow::make(&options::connections(&options))));
+        let open = |situation: OptionsSituation| options.fail_open[situation as usize];
         Ok(Engine {
             flow: flow::make(&compiled),
             counters: flow::counters_make(&compiled),
@@ -154,6 +167,7 @@ impl Engine {
                 unknown_open: open(OptionsSituation::Unknown),
             },
             copied: options.copy_bytes as usize,
+            connections,
             has_limits,
             now_ns: 0,
         })
@@ -190,6 +204,19 @@ impl Engine {
         }
     }
 
+    /// Takes a packet into its connection, if the policy reads names. What came of its checksum is not known here, so it is
+    /// taken for right.
+    fn follow_names(&mut self, parsed: &Packet) -> Option<Named> {
+        let how = ConnectionInput {
+            checksum: ConnectionChecksum::NotReady,
+            segmented: false,
+            generation: GENERATION,
+            now_ns: self.now_ns,
+        };
+        let connections = self.connections.as_mut()?;
+        Some(named::follow(connections, &self.compiled, parsed, &how))
+    }
+
     /// Decides on a packet, as much of it as the firewall would copy. Says, too, whether that depends
     /// on packets before and on the time.
     pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
@@ -197,7 +224,7 @@ impl Engine {
         let bytes = facts.bytes.get(..self.copied).unwrap_or(&facts.bytes);
         let mut parsed = Packet::default();
         let status = packet::parse(bytes, facts.original, &mut parsed);
-        let input = DecideInput {
+        let mut input = DecideInput {
             packet: &parsed,
             status,
             truncated: facts.truncated,
@@ -216,8 +243,14 @@ impl Engine {
             names: None,
             host_number: 0,
             alpn_bits: 0,
+            refused: false,
             now_ns: self.now_ns,
         };
+        let named = self.follow_names(&parsed);
+        if let (Some(named), Some(connections)) = (&named, &self.connections) {
+            let names = follow::names(connections, &named.followed);
+            named::tell(named, names, &mut input);
+        }
         let policy = DecidePolicy {
             compiled: &self.compiled,
             flow: &self.flow,
@@ -231,6 +264,10 @@ impl Engine {
             true => decide::trace(&self.settings, Some(&policy), &input, &mut watch),
             false => decide::packet(&self.settings, Some(&policy), &input),
         };
+        let refused = named.filter(|named| named::refuses(named, &outcome));
+        if let (Some(named), Some(connections)) = (refused, &mut self.connections) {
+            follow::deny(connections, &named.followed, GENERATION);
+        }
         let decision = Decision {
             verdict: verdict::name(outcome.verdict).to_owned(),
             by: self.by(&outcome),

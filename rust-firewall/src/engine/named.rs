@@ -6,7 +6,7 @@ use crate::connection::{ConnectionInput, Connections, Followed, FollowedKind, PR
 use crate::engine::compiled::Compiled;
 use crate::engine::hostnames;
 use crate::engine::types::{DecideInput, DecideOutcome};
-use crate::names::{Names, NamesState};
+use crate::names::Names;
 use crate::packet::verdict::Verdict;
 use crate::packet::Packet;
 
@@ -15,10 +15,8 @@ pub const RESULT_COUNT: usize = PROTOCOL_COUNT + 5;
 
 /// What deciding takes of a packet's connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct Named {
     pub followed: Followed,
-    /// What its client has shown.
-    pub names: &'a Names,
     pub host_number: u32,
     pub alpn_bits: u32,
     /// The policy has not been asked about these names before.
@@ -27,12 +25,12 @@ pub struct Named<'a> {
 
 /// Takes a packet into its connection and gives what the connection's names are to the policy.
 /// how.generation: of the policy.
-pub fn follow<'a>(
-    connections: &'a mut Connections,
+pub fn follow(
+    connections: &mut Connections,
     compiled: &Compiled,
     packet: &Packet,
     how: &ConnectionInput,
-) -> Named<'a> {
+) -> Named {
     let followed = follow::follow(connections, packet, how);
     let kept = follow::cache(connections, &followed).copied();
     let kept = kept.filter(|cache| cache.generation == how.generation);
@@ -47,19 +45,18 @@ pub fn follow<'a>(
     }
     Named {
         followed,
-        names: follow::names(connections, &followed),
         host_number,
         alpn_bits,
         is_new: kept.is_none(),
     }
 }
 
-/// Tells the policy of a packet's names.
-pub fn tell<'a>(named: &Named<'a>, input: &mut DecideInput<'a>) {
+/// Tells the policy of a packet's names. names: what its client has shown.
+pub fn tell<'a>(named: &Named, names: &'a Names, input: &mut DecideInput<'a>) {
     match named.followed.kind {
         FollowedKind::None => {}
         FollowedKind::Names => {
-            input.names = Some(named.names);
+            input.names = Some(names);
             input.host_number = named.host_number;
             input.alpn_bits = named.alpn_bits;
         }
@@ -69,11 +66,7 @@ pub fn tell<'a>(named: &Named<'a>, input: &mut DecideInput<'a>) {
 
 /// Whether the policy refuses the names that a connection's packet has just shown: then it refuses the connection.
 pub fn refuses(named: &Named, outcome: &DecideOutcome) -> bool {
-    named.is_new
-        && named.names.state == NamesState::Known
-        && outcome.read_names
-        && !outcome.undecided
-        && outcome.verdict != Verdict::Accept
+    named.is_new && outcome.read_names && !outcome.undecided && outcome.verdict != Verdict::Accept
 }
 
 /// What was counted of connections since they were made.

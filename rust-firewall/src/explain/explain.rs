@@ -8,24 +8,31 @@
 use std::io::{self, BufWriter, Write};
 
 use crate::base::log::{self, failure_set, Failure, LogExit};
+use crate::connection::follow;
+use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use crate::engine::compile::{self, CompileSettings};
 use crate::engine::decide;
 use crate::engine::fields;
 use crate::engine::flow::{self, DecidePolicy, FlowCounter};
 use crate::engine::interface;
+use crate::engine::named::{self, Named};
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings};
 use crate::explain::json;
 use crate::explain::text;
 use crate::explain::trace::{self, Trace};
 use crate::explain::types::{Explain, ExplainEngine, ExplainSums, Explained, INDEX_IIF, INDEX_OIF};
 use crate::names::Names;
-use crate::options::{Options, OptionsExplain, OptionsSituation};
+use crate::options::{self, Options, OptionsExplain, OptionsSituation};
 use crate::packet::pcap::{self, PcapPacket};
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, Packet, PacketStatus};
 use crate::policy::parse;
+use crate::policy::requirement::Requirement;
 use crate::policy::{Hook, Policy};
 use crate::worker::reject;
+
+/// There is one policy.
+const GENERATION: u64 = 1;
 
 /// The index of a name: if both interfaces have it, the first one's.
 fn index_of(values: &OptionsExplain, name: &[u8]) -> u32 {
@@ -85,13 +92,12 @@ fn nfproto_of(version: u8) -> u8 {
 }
 
 /// What the daemon would know of the packet.
-/// - parsed, status: what `inspect` gave; names: what its client has shown.
+/// - parsed, status: what `inspect` gave.
 fn input_of<'a>(
     explain: &Explain,
     packet: &PcapPacket,
     parsed: &'a Packet<'a>,
     status: PacketStatus,
-    names: &'a Names,
 ) -> DecideInput<'a> {
     let values = &explain.options.explain;
     DecideInput {
@@ -110,9 +116,10 @@ fn input_of<'a>(
         gid: values.gid,
         ct_state: values.ct_state,
         ct_mark: values.ct_mark,
-        names: Some(names),
+        names: None,
         host_number: 0,
         alpn_bits: 0,
+        refused: false,
         now_ns: explain.now_ns,
     }
 }
@@ -193,6 +200,21 @@ fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
     }
 }
 
+/// Takes a packet into its connection, if the policy reads names, and keeps what its client has shown. A capture doesn't
+/// tell which checksums were still to be made, so all are taken for right.
+fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
+    let connections = explain.connections.as_mut()?;
+    let how = ConnectionInput {
+        checksum: ConnectionChecksum::NotReady,
+        segmented: false,
+        generation: GENERATION,
+        now_ns: explain.now_ns,
+    };
+    let named = named::follow(connections, &explain.daemon.compiled, parsed, &how);
+    explain.names = *follow::names(connections, &named.followed);
+    Some(named)
+}
+
 /// Decides a packet both ways.
 fn decide_both<'a>(
     explain: &mut Explain,
@@ -207,11 +229,15 @@ fn decide_both<'a>(
         undecided_verdict: options.undecided_verdict,
         unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
     };
-    let names = explain.names;
     let (mut whole, mut parsed) = (Packet::default(), Packet::default());
     packet::parse(packet.bytes, packet.original, &mut whole);
     let status = inspect(explain, packet, &mut parsed);
-    let input = input_of(explain, packet, &parsed, status, &names);
+    let mut input = input_of(explain, packet, &parsed, status);
+    let named = follow_names(explain, &parsed);
+    let names = explain.names;
+    if let Some(named) = &named {
+        named::tell(named, &names, &mut input);
+    }
     let mut trace = std::mem::take(&mut explain.trace);
     trace::clear(&mut trace);
     let outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
@@ -224,6 +250,10 @@ fn decide_both<'a>(
     explain.trace = trace;
     if !agree(explain, &outcome, &walked) {
         return Err(fail_disagreement(packet.number));
+    }
+    let refused = named.filter(|named| named::refuses(named, &outcome));
+    if let (Some(named), Some(connections)) = (refused, &mut explain.connections) {
+        follow::deny(connections, &named.followed, GENERATION);
     }
     add_verdict(&mut explain.sums, outcome.verdict);
     Ok(Explained {
@@ -286,12 +316,22 @@ fn explain_capture(explain: &mut Explain, out: &mut impl Write) -> Result<(), Fa
     Ok(())
 }
 
+/// Room for connections, if a policy reads names.
+fn connections_make(options: &Options, requirement: &Requirement) -> Option<Box<Connections>> {
+    let settings = options::connections(options);
+    requirement.names.then(|| Box::new(follow::make(&settings)))
+}
+
 fn explain_all(options: &Options) -> Result<(), Failure> {
+    let mut options = options.clone();
     let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
+    let daemon = engine_make(&policy, &options.explain, false)?;
+    options::provide(&mut options, compile::requirement(&daemon.compiled));
     let mut explain = Explain {
-        options,
+        options: &options,
         hook: options.explain.hook.unwrap_or_else(|| first_hook(&policy)),
-        daemon: engine_make(&policy, &options.explain, false)?,
+        connections: connections_make(&options, compile::requirement(&daemon.compiled)),
+        daemon,
         linear: engine_make(&policy, &options.explain, true)?,
         policy,
         sums: ExplainSums::default(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What packets are explained by, and the one at hand, for the walk and for those who print it.
 
+use crate::connection::Connections;
 use crate::engine::compile;
 use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, Flow, FlowCounter, FlowCounters};
@@ -47,6 +48,8 @@ pub struct Explain<'a> {
     pub first_ns: u64,
     /// The time of the latest packet so far.
     pub now_ns: u64,
+    /// If the policy reads names.
+    pub connections: Option<Box<Connections>>,
     /// What the client of the packet at hand has shown.
     pub names: Names,
     pub trace: Trace,

@@ -315,6 +315,7 @@ fn take_queue(word: &str) -> Result<Watched, Failure> {
         fail_open: false,
         uid_gid: false,
         conntrack: false,
+        names: false,
     })?;
     // SAFETY: guard::start left this socket open for us, and nobody else in this process has it; a
     // number that is none fails in adopt.

@@ -13,6 +13,7 @@ use crate::options;
 use crate::packet;
 use crate::packet::verdict;
 use crate::queue::adopt::QueueHandover;
+use crate::spec::metric::{self, Metric};
 use crate::worker::WorkerHandover;
 
 /// Names of counts, or of a queue's counters, that another may have.
@@ -47,7 +48,7 @@ fn stats_names() -> impl Iterator<Item = String> {
         "undecided",
     ];
     let last = ["without_ct_state", "gaps", "send_retries"];
-    let connections = spec::family(Metric::Connections).values;
+    let connections = metric::family(Metric::Connections).values;
     let replies = ["replies-sent", "replies-not-due", "replies-failed"];
     ["received", "without_id", "netlink", "bytes"]
         .map(String::from)

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED};
+use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED, NFQA_SKB_GSO};
 
 use crate::connection::follow;
 use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
@@ -210,16 +210,17 @@ fn checksum_of(skb_info: u32) -> ConnectionChecksum {
 }
 
 /// The names of a packet's connection, if the policy reads any.
-fn follow_names<'a>(
-    connections: Option<&'a mut Box<Connections>>,
+fn follow_names(
+    connections: Option<&mut Box<Connections>>,
     source: Option<&EvaluationSource>,
     packet: &QueuePacket,
     parsed: &Packet,
     now_ns: u64,
-) -> Option<Named<'a>> {
+) -> Option<Named> {
     let source = source.filter(|source| source.requirement.names)?;
     let how = ConnectionInput {
         checksum: checksum_of(packet.skb_info),
+        segmented: packet.skb_info & NFQA_SKB_GSO != 0,
         generation: source.loaded.generation.into(),
         now_ns,
     };
@@ -259,8 +260,9 @@ pub fn packet(
     let source = evaluation.source.as_deref();
     let connections = evaluation.connections.as_mut();
     let named = follow_names(connections, source, packet, parsed, input.now_ns);
-    if let Some(named) = &named {
-        named::tell(named, &mut input);
+    if let (Some(named), Some(connections)) = (&named, &evaluation.connections) {
+        let names = follow::names(connections, &named.followed);
+        named::tell(named, names, &mut input);
     }
     let policy = source.map(|source| DecidePolicy {
         compiled: &source.loaded.compiled,

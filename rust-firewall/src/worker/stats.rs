@@ -83,11 +83,7 @@ impl<Word> Stats<Word> {
                 &self.overruns,
                 &self.refused,
             ])
-            .chain([
-                &self.undecidable,
-                &self.undecided,
-                &self.without_ct_state,
-            ])
+            .chain([&self.undecidable, &self.undecided, &self.without_ct_state])
             .chain([&self.gaps, &self.send_retries])
             .chain(&self.replies)
             .chain(&self.connections)
