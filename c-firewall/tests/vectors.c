@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lines.h"
+
 #define FOLDER "../tests/corpus/vectors/"
 
 static void die(const char *what, const char *which) {
@@ -46,15 +48,26 @@ static void append_hex(struct vector *vector, const char *digits) {
     }
 }
 
+static void append_text(struct vector *vector, char *text) {
+    const size_t length = lines_unescape(text);
+
+    for (size_t i = 0; i < length; i++)
+        append(vector, (uint8_t)text[i], 1);
+}
+
 static void take_line(struct vector *vector, char *line) {
     const size_t keyword = strcspn(line, " ");
-    const char *value = line[keyword] ? line + keyword + 1 : "";
+    char *value = line[keyword] ? line + keyword + 1 : line + keyword;
     unsigned int byte;
     size_t count;
 
     line[keyword] = '\0';
     if (strcmp(line, "name") == 0)
         snprintf(vector->name, sizeof vector->name, "%s", value);
+    else if (strcmp(line, "ask") == 0)
+        snprintf(vector->ask, sizeof vector->ask, "%s", value);
+    else if (strcmp(line, "text") == 0)
+        append_text(vector, value);
     else if (strcmp(line, "hex") == 0)
         append_hex(vector, value);
     else if (strcmp(line, "hexrepeat") == 0 && sscanf(value, "%2x %zu", &byte, &count) == 2)

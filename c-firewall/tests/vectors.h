@@ -9,11 +9,13 @@
 
 enum {
     VECTOR_NAME_BYTES = 128,
-    VECTOR_EXPECT_BYTES = 512,
+    VECTOR_ASK_BYTES = 32,
+    VECTOR_EXPECT_BYTES = 4096,
 };
 
 struct vector {
     char name[VECTOR_NAME_BYTES];
+    char ask[VECTOR_ASK_BYTES]; // of names: what is asked of the bytes
     uint8_t *bytes; // in a block of just this size, so that a sanitizer sees a read beyond it;
                     // freed by the next vectors_next
     size_t length;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// What EVP has for SHA-256 allocates at each use; the functions below it do not, but are deprecated
+// since OpenSSL 3.0.
+#define OPENSSL_API_COMPAT 0x10101000L
 #include "names/quic.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -56,14 +60,31 @@ enum {
 /// What a number of variable length can say at most, and one more (RFC 9000, section 16).
 static const uint64_t NUMBERS = 1ULL << 62;
 
+/// Makes a key of HMAC ready (RFC 2104).
+/// - key: at most HASH_BLOCK_BYTES long.
+static struct names_quic_mac make_mac(const uint8_t *key, uint32_t length) {
+    uint8_t inner[HASH_BLOCK_BYTES], outer[HASH_BLOCK_BYTES];
+    struct names_quic_mac mac;
+
+    for (uint32_t i = 0; i < HASH_BLOCK_BYTES; i++) {
+        inner[i] = (i < length ? key[i] : 0) ^ 0x36;
+        outer[i] = (i < length ? key[i] : 0) ^ 0x5c;
+    }
+    SHA256_Init(&mac.inner);
+    SHA256_Update(&mac.inner, inner, sizeof inner);
+    SHA256_Init(&mac.outer);
+    SHA256_Update(&mac.outer, outer, sizeof outer);
+    return mac;
+}
+
 int names_quic_make(struct names_quic_opener *opener) {
     *opener = (struct names_quic_opener){
-        .digest = EVP_MD_CTX_new(),
+        .salt_1 = make_mac(SALT_1, sizeof SALT_1),
+        .salt_2 = make_mac(SALT_2, sizeof SALT_2),
         .header = EVP_CIPHER_CTX_new(),
         .payload = EVP_CIPHER_CTX_new(),
     };
-    if (!opener->digest || !opener->header || !opener->payload ||
-        !EVP_DigestInit_ex(opener->digest, EVP_sha256(), NULL) ||
+    if (!opener->header || !opener->payload ||
         !EVP_EncryptInit_ex(opener->header, EVP_aes_128_ecb(), NULL, NULL, NULL) ||
         !EVP_CIPHER_CTX_set_padding(opener->header, 0) ||
         !EVP_DecryptInit_ex(opener->payload, EVP_aes_128_gcm(), NULL, NULL, NULL)) {
@@ -74,7 +95,6 @@ int names_quic_make(struct names_quic_opener *opener) {
 }
 
 void names_quic_free(struct names_quic_opener *opener) {
-    EVP_MD_CTX_free(opener->digest);
     EVP_CIPHER_CTX_free(opener->header);
     EVP_CIPHER_CTX_free(opener->payload);
     *opener = (struct names_quic_opener){0};
@@ -158,42 +178,29 @@ struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t len
     return header;
 }
 
-/// HMAC with SHA-256 (RFC 2104). libcrypto's own allocates at each use.
-/// - key: at most HASH_BLOCK_BYTES long.
-static bool hmac(const struct names_quic_opener *opener, const uint8_t *key, uint32_t length,
-                 const struct names_cursor *text, uint8_t code[static SECRET_BYTES]) {
-    uint8_t inner[HASH_BLOCK_BYTES], outer[HASH_BLOCK_BYTES];
+/// HMAC with SHA-256 (RFC 2104).
+static void sign(const struct names_quic_mac *mac, const uint8_t *text, uint32_t length,
+                 uint8_t code[static SECRET_BYTES]) {
+    struct names_quic_mac used = *mac;
 
-    for (uint32_t i = 0; i < HASH_BLOCK_BYTES; i++) {
-        inner[i] = (i < length ? key[i] : 0) ^ 0x36;
-        outer[i] = (i < length ? key[i] : 0) ^ 0x5c;
-    }
-    return EVP_DigestInit_ex(opener->digest, NULL, NULL) &&
-           EVP_DigestUpdate(opener->digest, inner, sizeof inner) &&
-           EVP_DigestUpdate(opener->digest, text->bytes, text->length) &&
-           EVP_DigestFinal_ex(opener->digest, code, NULL) &&
-           EVP_DigestInit_ex(opener->digest, NULL, NULL) &&
-           EVP_DigestUpdate(opener->digest, outer, sizeof outer) &&
-           EVP_DigestUpdate(opener->digest, code, SECRET_BYTES) &&
-           EVP_DigestFinal_ex(opener->digest, code, NULL);
+    SHA256_Update(&used.inner, text, length);
+    SHA256_Final(code, &used.inner);
+    SHA256_Update(&used.outer, code, SECRET_BYTES);
+    SHA256_Final(code, &used.outer);
 }
 
 /// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
 /// - length: at most SECRET_BYTES, so that one step is enough (RFC 5869, section 2.3).
-static bool expand(const struct names_quic_opener *opener, const uint8_t secret[SECRET_BYTES],
-                   const char *label, uint8_t *bytes, uint32_t length) {
+static void expand(const struct names_quic_mac *secret, const char *label, uint8_t *bytes,
+                   uint32_t length) {
     const uint8_t label_length = (uint8_t)(strlen(LABEL) + strlen(label));
     uint8_t info[HASH_BLOCK_BYTES] = {0, (uint8_t)length, label_length}, code[SECRET_BYTES];
-    struct names_cursor text;
 
     memcpy(info + 3, LABEL, strlen(LABEL));
     memcpy(info + 3 + strlen(LABEL), label, strlen(label));
     info[3 + label_length + 1] = 1; // behind an empty context: the number of the step
-    text = names_cursor_begin(info, 3U + label_length + 2);
-    if (!hmac(opener, secret, SECRET_BYTES, &text, code))
-        return false;
+    sign(secret, info, 3U + label_length + 2, code);
     memcpy(bytes, code, length);
-    return true;
 }
 
 struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
@@ -201,17 +208,18 @@ struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
                                          const struct names_quic_header *header) {
     const bool is_2 = header->version == NAMES_QUIC_VERSION_2;
     const char *const *labels = is_2 ? LABELS_2 : LABELS_1;
-    const struct names_cursor connection =
-        names_cursor_begin(datagram + header->connection, header->connection_bytes);
     struct names_quic_keys keys = {.version = header->version};
-    uint8_t initial[SECRET_BYTES], client[SECRET_BYTES];
+    struct names_quic_mac initial, client;
+    uint8_t secret[SECRET_BYTES];
 
-    if (!hmac(opener, is_2 ? SALT_2 : SALT_1, sizeof SALT_1, &connection, initial) ||
-        !expand(opener, initial, LABEL_CLIENT, client, sizeof client) ||
-        !expand(opener, client, labels[0], keys.key, sizeof keys.key) ||
-        !expand(opener, client, labels[1], keys.iv, sizeof keys.iv) ||
-        !expand(opener, client, labels[2], keys.header, sizeof keys.header))
-        return (struct names_quic_keys){0};
+    sign(is_2 ? &opener->salt_2 : &opener->salt_1, datagram + header->connection,
+         header->connection_bytes, secret);
+    initial = make_mac(secret, sizeof secret);
+    expand(&initial, LABEL_CLIENT, secret, sizeof secret);
+    client = make_mac(secret, sizeof secret);
+    expand(&client, labels[0], keys.key, sizeof keys.key);
+    expand(&client, labels[1], keys.iv, sizeof keys.iv);
+    expand(&client, labels[2], keys.header, sizeof keys.header);
     return keys;
 }
 

@@ -6,6 +6,7 @@
 #ifndef NAMES_QUIC_H
 #define NAMES_QUIC_H
 
+#include <openssl/sha.h>
 #include <openssl/types.h>
 #include <stdint.h>
 
@@ -51,9 +52,16 @@ struct names_quic_keys {
     uint64_t next;      // number expected next: one more than the highest of those opened
 };
 
+/// A key of HMAC with SHA-256, ready to be used.
+struct names_quic_mac {
+    SHA256_CTX inner;
+    SHA256_CTX outer;
+};
+
 /// What is made once for all packets that are opened: nothing allocates afterwards. One a thread.
 struct names_quic_opener {
-    EVP_MD_CTX *digest;
+    struct names_quic_mac salt_1;
+    struct names_quic_mac salt_2;
     EVP_CIPHER_CTX *header;  // AES-128-ECB
     EVP_CIPHER_CTX *payload; // AES-128-GCM
 };

@@ -9,6 +9,7 @@ mod events;
 mod guard;
 mod handover;
 mod metrics;
+mod names;
 mod options;
 mod packet;
 mod policy;

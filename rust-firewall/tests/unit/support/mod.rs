@@ -4,6 +4,7 @@
 pub mod engine;
 pub mod lines;
 pub mod messages;
+pub mod names;
 pub mod place;
 pub mod snapshots;
 pub mod vectors;

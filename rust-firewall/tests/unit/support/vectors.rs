@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::support::lines::unescape;
+
 /// One vector.
 pub struct Block {
     lines: Vec<(String, String)>,
@@ -31,12 +33,13 @@ impl Block {
         self.value("name").expect("every vector has a name")
     }
 
-    /// The bytes that its `hex` and `hexrepeat` lines make, in order.
+    /// The bytes that its `hex`, `hexrepeat` and `text` lines make, in order.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (key, value) in &self.lines {
             match key.as_str() {
                 "hex" => bytes.extend(hex(value)),
+                "text" => bytes.extend(unescape(value)),
                 "hexrepeat" => {
                     let (byte, count) = value.split_once(' ').expect("hexrepeat NN COUNT");
                     let byte = hex(byte)[0];

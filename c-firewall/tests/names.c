@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "names/client.h"
+#include "names/dns.h"
+#include "names/hello.h"
+#include "names/host.h"
+#include "names/quic.h"
+
+const char *const names_asks[NAMES_ASKS] = {
+    "fold", "hello", "client", "client-whole", "query", "framed", "framed-whole", "quic", "frames",
+};
+
+static void must(bool condition, const char *what) {
+    if (condition)
+        return;
+    fprintf(stderr, "names: %s\n", what);
+    abort();
+}
+
+/// Bytes as a string of JSON; what is no printable ASCII stands as the character of its number.
+static void put_text(const uint8_t *bytes, uint32_t length, FILE *out) {
+    fputc('"', out);
+    for (uint32_t i = 0; i < length; i++) {
+        if (bytes[i] >= ' ' && bytes[i] <= '~' && bytes[i] != '"' && bytes[i] != '\\')
+            fputc(bytes[i], out);
+        else
+            fprintf(out, "\\u%04x", bytes[i]);
+    }
+    fputc('"', out);
+}
+
+static void put_protocols(const struct names *names, FILE *out) {
+    for (uint32_t at = 0; at < names->alpn_length; at += 1U + names->alpn[at]) {
+        must(at + 1U + names->alpn[at] <= names->alpn_length, "a protocol is cut");
+        fputs(at > 0 ? "," : "", out);
+        put_text(names->alpn + at + 1, names->alpn[at], out);
+    }
+}
+
+static void put_line(const struct names *names, FILE *out) {
+    static const char *const states[] = {"none", "undecided", "known", "unreadable"};
+    static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
+
+    must(names->state == NAMES_KNOWN ||
+             (names->host_length == 0 && names->method_length == 0 && names->alpn_length == 0 &&
+              names->version == 0 && !names->ech && names->dns_type == 0),
+         "fields without NAMES_KNOWN");
+    fprintf(out, "{\"state\":\"%s\",\"protocol\":\"%s\",\"host\":", states[names->state],
+            protocols[names->protocol]);
+    put_text(names->host, names->host_length, out);
+    fputs(",\"method\":", out);
+    put_text(names->method, names->method_length, out);
+    fputs(",\"alpn\":[", out);
+    put_protocols(names, out);
+    fprintf(out, "],\"version\":%u,\"ech\":%s,\"type\":%u}", names->version,
+            names->ech ? "true" : "false", names->dns_type);
+}
+
+/// A hello that is put together of CRYPTO frames. What is not there yet is 0.
+struct crypto {
+    uint8_t bytes[NAMES_HELLO_BYTES_MAX];
+    uint32_t end;
+};
+
+/// The frames of a plaintext; the bytes of CRYPTO go to where they belong.
+static void put_frames(const uint8_t *plain, uint32_t length, struct crypto *crypto, FILE *out) {
+    static const char *const kinds[] = {"bad", "padding", "ping", "ack", "crypto", "close"};
+    uint32_t at = 0;
+
+    while (at < length) {
+        const struct names_quic_frame frame = names_quic_frame(plain, length, at);
+
+        must(frame.next > at && frame.next <= length, "a frame ends elsewhere");
+        must(frame.data + frame.data_bytes <= length, "data is elsewhere");
+        fprintf(out, "%s\"%s", at > 0 ? "," : "", kinds[frame.kind]);
+        if (frame.kind == NAMES_QUIC_FRAME_CRYPTO)
+            fprintf(out, " %llu+%u", (unsigned long long)frame.offset, frame.data_bytes);
+        fputc('"', out);
+        if (frame.offset + frame.data_bytes <= sizeof crypto->bytes) {
+            memcpy(crypto->bytes + frame.offset, plain + frame.data, frame.data_bytes);
+            if (frame.offset + frame.data_bytes > crypto->end)
+                crypto->end = (uint32_t)frame.offset + frame.data_bytes;
+        }
+        at = frame.next;
+    }
+}
+
+/// Opens an Initial packet with the keys of those before it or its own. Returns the bytes of plain.
+static uint32_t open_initial(const uint8_t *datagram, const struct names_quic_header *header,
+                             struct names_quic_keys *keys,
+                             uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+    struct names_quic_opener opener;
+    struct names_quic_keys own;
+    uint32_t bytes;
+
+    must(names_quic_make(&opener) == 0, "no opener");
+    bytes = names_quic_open(&opener, keys, datagram, header, plain);
+    if (bytes == 0) {
+        own = names_quic_derive(&opener, datagram, header);
+        bytes = names_quic_open(&opener, &own, datagram, header, plain);
+        if (bytes > 0)
+            *keys = own;
+    }
+    names_quic_free(&opener);
+    return bytes;
+}
+
+static void put_packet(const uint8_t *datagram, const struct names_quic_header *header,
+                       struct names_quic_keys *keys, struct crypto *crypto, FILE *out) {
+    static const char *const kinds[] = {"bad", "short", "unknown", "long", "initial"};
+    static uint8_t plain[NAMES_HELLO_BYTES_MAX];
+    uint32_t bytes = 0;
+
+    if (header->kind == NAMES_QUIC_INITIAL)
+        bytes = open_initial(datagram, header, keys, plain);
+    fprintf(out, "{\"kind\":\"%s\",\"version\":%u,\"connection\":\"", kinds[header->kind],
+            header->version);
+    for (uint32_t i = 0; i < header->connection_bytes; i++)
+        fprintf(out, "%02x", datagram[header->connection + i]);
+    fprintf(out, "\",\"end\":%u,\"plain\":%u,\"next\":%llu,\"frames\":[", header->end, bytes,
+            (unsigned long long)keys->next);
+    put_frames(plain, bytes, crypto, out);
+    fputs("]}", out);
+}
+
+/// The packets of a datagram, and the hello in them.
+static void put_datagram(const uint8_t *bytes, uint32_t length, FILE *out) {
+    struct names_quic_keys keys = {0};
+    struct crypto *crypto = calloc(1, sizeof *crypto);
+    struct names names;
+    uint32_t at = 0;
+
+    must(crypto != NULL, "no memory");
+    fputs("{\"packets\":[", out);
+    do {
+        const struct names_quic_header header = names_quic_header(bytes, length, at);
+
+        must(header.start == at && header.end <= length, "a packet ends elsewhere");
+        must(header.end > at || length == 0, "a packet has no end");
+        fputs(at > 0 ? "," : "", out);
+        put_packet(bytes, &header, &keys, crypto, out);
+        at = header.end;
+    } while (at < length);
+    names_hello_read(crypto->bytes, crypto->end, NAMES_QUIC, &names);
+    fputs("],\"names\":", out);
+    put_line(&names, out);
+    fputc('}', out);
+    free(crypto);
+}
+
+/// What is asked of messages that names are read out of at once.
+static void put_names(const char *what, const uint8_t *bytes, uint32_t length, FILE *out) {
+    static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
+    const bool whole = strstr(what, "-whole") != NULL;
+    struct names names = {0};
+    uint32_t taken;
+
+    if (strcmp(what, "fold") == 0) {
+        if (names_host_fold(bytes, length, &names))
+            names.state = NAMES_KNOWN;
+    } else if (strcmp(what, "hello") == 0) {
+        names_hello_read(bytes, length, NAMES_TLS, &names);
+    } else if (strcmp(what, "query") == 0) {
+        names_dns_query(bytes, length, &names);
+    } else if (strncmp(what, "framed", 6) == 0) {
+        names_dns_framed(bytes, length, whole, &names, &taken);
+        fprintf(out, "{\"taken\":%u,\"names\":", taken);
+        put_line(&names, out);
+        fputc('}', out);
+        return;
+    } else {
+        must(strncmp(what, "client", 6) == 0, what);
+        names_client_read(bytes, length, whole, scratch, &names);
+    }
+    put_line(&names, out);
+}
+
+char *names_ask(const char *what, const uint8_t *bytes, uint32_t length) {
+    static struct crypto crypto;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    must(out != NULL, "no memory");
+    if (strcmp(what, "quic") == 0) {
+        put_datagram(bytes, length, out);
+    } else if (strcmp(what, "frames") == 0) {
+        fputc('[', out);
+        put_frames(bytes, length, &crypto, out);
+        fputc(']', out);
+    } else {
+        put_names(what, bytes, length, out);
+    }
+    fclose(out);
+    return text;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the parsers of names read out of bytes, as a line of JSON. The Rust twin's
+// tests/unit/support/names.rs prints the same.
+#ifndef NAMES_H
+#define NAMES_H
+
+#include <stdint.h>
+
+enum { NAMES_ASKS = 9 };
+
+/// What can be asked of bytes.
+extern const char *const names_asks[NAMES_ASKS];
+
+/// What the parsers say of bytes: a text that the caller frees.
+/// - what: one of names_asks.
+/// - bytes: may be NULL if length is 0.
+char *names_ask(const char *what, const uint8_t *bytes, uint32_t length);
+
+#endif

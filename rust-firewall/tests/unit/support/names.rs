@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the parsers of names read out of bytes, as a line of JSON. The C twin's tests/names.c prints the same.
+
+use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
+use rust_firewall::names::{client, dns, hello, host, quic};
+use rust_firewall::names::{Names, NamesProtocol, NamesState};
+
+/// What can be asked of bytes.
+pub const ASKS: [&str; 9] = [
+    "fold",
+    "hello",
+    "client",
+    "client-whole",
+    "query",
+    "framed",
+    "framed-whole",
+    "quic",
+    "frames",
+];
+
+/// Bytes as a string of JSON; what is no printable ASCII stands as the character of its number.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' if !b"\"\\".contains(byte) => text.push(char::from(*byte)),
+            _ => text += &format!("\\u{byte:04x}"),
+        }
+    }
+    text + "\""
+}
+
+fn protocols(names: &Names) -> String {
+    let mut left = &names.alpn[..names.alpn_length.into()];
+    let mut protocols = Vec::new();
+    while let [length, rest @ ..] = left {
+        let (protocol, behind) = rest.split_at((*length).into());
+        protocols.push(text(protocol));
+        left = behind;
+    }
+    protocols.join(",")
+}
+
+fn line(names: &Names) -> String {
+    let state = match names.state {
+        NamesState::None => "none",
+        NamesState::Undecided => "undecided",
+        NamesState::Known => "known",
+        NamesState::Unreadable => "unreadable",
+    };
+    let protocol = match names.protocol {
+        NamesProtocol::Other => "other",
+        NamesProtocol::Tls => "tls",
+        NamesProtocol::Quic => "quic",
+        NamesProtocol::Http => "http",
+        NamesProtocol::Dns => "dns",
+    };
+    if names.state != NamesState::Known {
+        let blank = Names {
+            state: names.state,
+            protocol: names.protocol,
+            ..Names::default()
+        };
+        assert_eq!(*names, blank, "fields without Known");
+    }
+    format!(
+        "{{\"state\":\"{state}\",\"protocol\":\"{protocol}\",\"host\":{},\"method\":{},\"alpn\":[{}],\
+         \"version\":{},\"ech\":{},\"type\":{}}}",
+        text(&names.host[..names.host_length.into()]),
+        text(&names.method[..names.method_length.into()]),
+        protocols(names),
+        names.version,
+        names.ech,
+        names.dns_type,
+    )
+}
+
+/// A hello that is put together of CRYPTO frames. What is not there yet is 0.
+struct Crypto {
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+/// The frames of a plaintext; the bytes of CRYPTO go to where they belong.
+fn frames(plain: &[u8], crypto: &mut Crypto) -> String {
+    let mut frames = Vec::new();
+    let mut at = 0;
+    while (at as usize) < plain.len() {
+        let frame = quic::frame(plain, at);
+        assert!(frame.next > at && frame.next as usize <= plain.len());
+        let kind = match frame.kind {
+            QuicFrameKind::Bad => "bad",
+            QuicFrameKind::Padding => "padding",
+            QuicFrameKind::Ping => "ping",
+            QuicFrameKind::Ack => "ack",
+            QuicFrameKind::Crypto => "crypto",
+            QuicFrameKind::Close => "close",
+        };
+        frames.push(match frame.kind {
+            QuicFrameKind::Crypto => format!("\"crypto {}+{}\"", frame.offset, frame.data_bytes),
+            _ => format!("\"{kind}\""),
+        });
+        let data = &plain[frame.data as usize..][..frame.data_bytes as usize];
+        let end = frame.offset.saturating_add(data.len() as u64);
+        if end <= crypto.bytes.len() as u64 {
+            crypto.bytes[frame.offset as usize..end as usize].copy_from_slice(data);
+            crypto.end = crypto.end.max(end as usize);
+        }
+        at = frame.next;
+    }
+    frames.join(",")
+}
+
+/// An Initial packet's plaintext, with the keys of those before it or its own.
+fn open(datagram: &[u8], header: &QuicHeader, keys: &mut QuicKeys) -> Vec<u8> {
+    let opener = quic::make();
+    let mut plain = [0; hello::BYTES_MAX];
+    let mut bytes = quic::open(&opener, keys, datagram, header, &mut plain);
+    if bytes == 0 {
+        let mut own = quic::derive(&opener, datagram, header);
+        bytes = quic::open(&opener, &mut own, datagram, header, &mut plain);
+        if bytes > 0 {
+            *keys = own;
+        }
+    }
+    plain[..bytes as usize].to_vec()
+}
+
+fn packet(
+    datagram: &[u8],
+    header: &QuicHeader,
+    keys: &mut QuicKeys,
+    crypto: &mut Crypto,
+) -> String {
+    let kind = match header.kind {
+        QuicKind::Bad => "bad",
+        QuicKind::Short => "short",
+        QuicKind::Unknown => "unknown",
+        QuicKind::Long => "long",
+        QuicKind::Initial => "initial",
+    };
+    let connection = &datagram[header.connection as usize..][..header.connection_bytes.into()];
+    let connection: String = connection
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let plain = match header.kind {
+        QuicKind::Initial => open(datagram, header, keys),
+        _ => Vec::new(),
+    };
+    format!(
+        "{{\"kind\":\"{kind}\",\"version\":{},\"connection\":\"{connection}\",\"end\":{},\"plain\":{},\"next\":{},\
+         \"frames\":[{}]}}",
+        header.version,
+        header.end,
+        plain.len(),
+        keys.next,
+        frames(&plain, crypto),
+    )
+}
+
+/// The packets of a datagram, and the hello in them.
+fn datagram(bytes: &[u8]) -> String {
+    let mut keys = QuicKeys::default();
+    let mut crypto = Crypto {
+        bytes: vec![0; hello::BYTES_MAX],
+        end: 0,
+    };
+    let mut names = Names::default();
+    let mut packets = Vec::new();
+    let mut at = 0;
+    while packets.is_empty() || (at as usize) < bytes.len() {
+        let header = quic::header(bytes, at);
+        assert!(header.start == at && header.end >= at && header.end as usize <= bytes.len());
+        assert!(header.end > at || bytes.is_empty());
+        packets.push(packet(bytes, &header, &mut keys, &mut crypto));
+        at = header.end;
+    }
+    hello::read(&crypto.bytes[..crypto.end], NamesProtocol::Quic, &mut names);
+    format!(
+        "{{\"packets\":[{}],\"names\":{}}}",
+        packets.join(","),
+        line(&names)
+    )
+}
+
+/// What the parsers say of bytes. what: one of ASKS.
+pub fn ask(what: &str, bytes: &[u8]) -> String {
+    let mut names = Names::default();
+    let mut scratch = [0; hello::BYTES_MAX];
+    let whole = what.ends_with("-whole");
+    match what.trim_end_matches("-whole") {
+        "fold" => {
+            if host::fold(bytes, &mut names) {
+                names.state = NamesState::Known;
+            }
+        }
+        "hello" => {
+            hello::read(bytes, NamesProtocol::Tls, &mut names);
+        }
+        "client" => {
+            client::read(bytes, whole, &mut scratch, &mut names);
+        }
+        "query" => {
+            dns::query(bytes, &mut names);
+        }
+        "framed" => {
+            let (_, taken) = dns::framed(bytes, whole, &mut names);
+            return format!("{{\"taken\":{taken},\"names\":{}}}", line(&names));
+        }
+        "quic" => return datagram(bytes),
+        "frames" => {
+            let mut crypto = Crypto {
+                bytes: Vec::new(),
+                end: 0,
+            };
+            return format!("[{}]", frames(bytes, &mut crypto));
+        }
+        _ => panic!("nobody knows {what}"),
+    }
+    line(&names)
+}
