@@ -195,6 +195,8 @@ static size_t put_packet(const struct step *step, uint8_t *packet) {
     while (total >> 16)
         total = (total & 0xffff) + (total >> 16);
     total = (~total & 0xffff) ^ option(step, "spoil", 0);
+    if (option(step, "unsummed", 0))
+        total = 0;
     put16(packet + header + (is_udp ? 6 : 16), total);
     return header + body;
 }
@@ -329,6 +331,7 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
     char *arrow = strstr(line, " -> ");
     char *rest = strchr(line, ' ');
     struct connection_counts counts;
+    struct connection_cache *cache;
 
     if (line[0] == '\0' || line[0] == '#')
         return false;
@@ -345,6 +348,16 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
         set(play, rest);
     } else if (strcmp(line, "deny") == 0) {
         connection_deny(made(play), &play->last, strtoul(rest, NULL, 10));
+    } else if (strcmp(line, "cache") == 0) {
+        cache = connection_cache(made(play), &play->last);
+        assert_non_null(cache);
+        cache->generation = strtoul(rest, NULL, 10);
+    } else if (strcmp(line, "cached") == 0) {
+        cache = connection_cache(made(play), &play->last);
+        snprintf(text, TEXT_BYTES, "none");
+        if (cache)
+            snprintf(text, TEXT_BYTES, "%llu", (unsigned long long)cache->generation);
+        return true;
     } else if (strcmp(line, "counts") == 0) {
         counts = connection_counts(made(play));
         counts_text(&counts, text);
