@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME,
-// FOLDER/packet/NAME and FOLDER/handover/NUMBER in the form that each target reads.
+// FOLDER/packet/NAME, FOLDER/names/NAME and FOLDER/handover/NUMBER in the form that each target
+// reads.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "names.h"
 #include "vectors.h"
 
 static FILE *create(const char *folder, const char *target, const char *name) {
@@ -43,6 +45,18 @@ static void write_packet(const char *folder, const struct vector *vector) {
     FILE *file = create(folder, "packet", vector->name);
 
     fwrite(prefix, 1, sizeof prefix, file);
+    fwrite(vector->bytes, 1, vector->length, file);
+    fclose(file);
+}
+
+/// What is asked stands first, as its place in names_asks.
+static void write_names(const char *folder, const struct vector *vector) {
+    FILE *file = create(folder, "names", vector->name);
+
+    for (int i = 0; i < NAMES_ASKS; i++) {
+        if (strcmp(names_asks[i], vector->ask) == 0)
+            fputc(i, file);
+    }
     fwrite(vector->bytes, 1, vector->length, file);
     fclose(file);
 }
@@ -102,6 +116,10 @@ int main(int argc, char **argv) {
     mkdir(argv[1], 0777);
     write_all(argv[1], "netlink", "netlink.txt", write_netlink);
     write_all(argv[1], "packet", "packets.txt", write_packet);
+    write_all(argv[1], "names", "names-hello.txt", write_names);
+    write_all(argv[1], "names", "names-http.txt", write_names);
+    write_all(argv[1], "names", "names-dns.txt", write_names);
+    write_all(argv[1], "names", "names-quic.txt", write_names);
     write_lines(argv[1], "handover.txt", "state ", 0);
     write_lines(argv[1], "handover-memory.txt", "rules ", 1);
     return EXIT_SUCCESS;

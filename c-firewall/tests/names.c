@@ -11,10 +11,6 @@
 #include "names/host.h"
 #include "names/quic.h"
 
-const char *const names_asks[NAMES_ASKS] = {
-    "fold", "hello", "client", "client-whole", "query", "framed", "framed-whole", "quic", "frames",
-};
-
 static void must(bool condition, const char *what) {
     if (condition)
         return;

@@ -9,7 +9,9 @@
 enum { NAMES_ASKS = 9 };
 
 /// What can be asked of bytes.
-extern const char *const names_asks[NAMES_ASKS];
+static const char *const names_asks[NAMES_ASKS] = {
+    "fold", "hello", "client", "client-whole", "query", "framed", "framed-whole", "quic", "frames",
+};
 
 /// What the parsers say of bytes: a text that the caller frees.
 /// - what: one of names_asks.

@@ -128,7 +128,7 @@ static uint8_t type_of(uint8_t first, uint32_t version) {
 static bool read_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
     const uint8_t type = type_of(first, header->version);
     struct names_cursor destination, source;
-    uint64_t token, length;
+    uint64_t length;
 
     destination = names_cursor_vector(left, 1);
     header->connection = header->end - left->length - destination.length;
@@ -141,7 +141,8 @@ static bool read_long(uint8_t first, struct names_cursor *left, struct names_qui
     if (type == TYPE_RETRY)
         return true;
     if (type == TYPE_INITIAL) {
-        token = take_number(left);
+        const uint64_t token = take_number(left);
+
         if (token > left->length)
             return false;
         names_cursor_part(left, (uint32_t)token);
@@ -195,10 +196,9 @@ static void expand(const struct names_quic_mac *secret, const char *label, uint8
                    uint32_t length) {
     const uint8_t label_length = (uint8_t)(strlen(LABEL) + strlen(label));
     uint8_t info[HASH_BLOCK_BYTES] = {0, (uint8_t)length, label_length}, code[SECRET_BYTES];
+    char *end = stpcpy(stpcpy((char *)info + 3, LABEL), label);
 
-    memcpy(info + 3, LABEL, strlen(LABEL));
-    memcpy(info + 3 + strlen(LABEL), label, strlen(label));
-    info[3 + label_length + 1] = 1; // behind an empty context: the number of the step
+    end[1] = 1; // behind an empty context: the number of the step
     sign(secret, info, 3U + label_length + 2, code);
     memcpy(bytes, code, length);
 }
@@ -372,8 +372,11 @@ struct names_quic_frame names_quic_frame(const uint8_t *plain, uint32_t length, 
     names_cursor_part(&left, at);
     type = take_number(&left);
     if (type == FRAME_PADDING && !left.cut) {
-        while (left.length > 0 && left.bytes[0] == 0)
-            names_cursor_part(&left, 1);
+        uint32_t zeros = 0;
+
+        while (zeros < left.length && left.bytes[zeros] == 0)
+            zeros++;
+        names_cursor_part(&left, zeros);
         frame.kind = NAMES_QUIC_FRAME_PADDING;
     } else if (type == FRAME_PING) {
         frame.kind = NAMES_QUIC_FRAME_PING;

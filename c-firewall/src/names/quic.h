@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "names/hello.h"
-#include "names/types.h"
 
 enum {
     NAMES_QUIC_VERSION_1 = 0x00000001,

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The parsers of names: the first byte says what is asked of the rest. What they read is whole or
+// empty, and what a stream's first bytes are known by does not change when more come. With
+// TWINWALL_LINES set each input's line is printed, to be held against the Rust twin's.
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "names.h"
+
+/// Asks from a block of just this size.
+static char *ask(const char *what, const uint8_t *data, uint32_t length) {
+    uint8_t *bytes = malloc(length ? length : 1);
+    char *line;
+
+    memcpy(bytes, data, length);
+    line = names_ask(what, bytes, length);
+    free(bytes);
+    return line;
+}
+
+/// Whether more bytes may come behind those that are asked of.
+static bool is_stream(const char *what) {
+    return strcmp(what, "hello") == 0 || strcmp(what, "client") == 0 || strcmp(what, "framed") == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *what;
+    char *line, *shorter;
+
+    if (size == 0)
+        return 0;
+    what = names_asks[data[0] % NAMES_ASKS];
+    line = ask(what, data + 1, (uint32_t)size - 1);
+    if (getenv("TWINWALL_LINES"))
+        puts(line);
+    if (is_stream(what)) {
+        shorter = ask(what, data + 1, data[size - 1] % (uint32_t)size);
+        if (!strstr(shorter, "\"state\":\"undecided\"") && strcmp(shorter, line) != 0)
+            abort();
+        free(shorter);
+    }
+    free(line);
+    return 0;
+}

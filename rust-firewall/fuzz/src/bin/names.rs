@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The parsers of names: the first byte says what is asked of the rest. What they read is whole or empty, and what a stream's
+//! first bytes are known by does not change when more come. With TWINWALL_LINES set each input's line is printed, to be held
+//! against the C twin's.
+#![no_main]
+
+#[path = "../../../tests/unit/support/names.rs"]
+mod names;
+
+use std::cell::RefCell;
+
+use libfuzzer_sys::{fuzz_target, Corpus};
+use names::{ask, ASKS};
+use rust_firewall_fuzz::guarded::Guarded;
+
+thread_local! {
+    static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new());
+}
+
+fuzz_target!(|input: &[u8]| -> Corpus {
+    let Some((first, bytes)) = input.split_first() else {
+        return Corpus::Reject;
+    };
+    let what = ASKS[usize::from(*first) % ASKS.len()];
+    MEMORY.with_borrow_mut(|memory| {
+        let line = ask(what, memory.copy(bytes, 1));
+        if std::env::var_os("TWINWALL_LINES").is_some() {
+            println!("{line}");
+        }
+        if ["hello", "client", "framed"].contains(&what) {
+            let end = usize::from(input[input.len() - 1]) % input.len();
+            let shorter = ask(what, memory.copy(&bytes[..end], 1));
+            let is_undecided = shorter.contains("\"state\":\"undecided\"");
+            assert!(is_undecided || shorter == line, "{end}: {shorter}");
+        }
+    });
+    Corpus::Keep
+});
