@@ -172,12 +172,11 @@ void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now
 
 void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = connection_table_at(&connections->table, slot);
-    const bool was_closed = connection->closed;
     const bool rests =
         connection->list == CONNECTION_OPENING || connection->list == CONNECTION_KNOWN;
 
     connection->closed = true;
-    if (rests && !was_closed)
+    if (rests)
         connection_table_move_to(&connections->table, slot, CONNECTION_CLOSING, now_ns);
 }
 

@@ -399,7 +399,7 @@ struct followed connection_tcp_follow(struct connections *connections, const str
         !checksum_is_right(packet, packet->end - packet->l4_offset))
         return lifetime_odd(connections, CONNECTION_CHECKSUM);
     opens = (segment.flags & (SYN | ACK)) == SYN;
-    if ((segment.flags & SYN) && (segment.flags & (FIN | RST)))
+    if ((segment.flags & SYN) && (segment.flags & (FIN | RST | URG)))
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
     if (slot == CONNECTION_SLOT_NONE) {
         return opens ? begin(connections, &segment)

@@ -197,13 +197,12 @@ pub fn touch(connections: &mut Connections, slot: u32, now_ns: u64) {
 /// Notes that an end has closed a connection.
 pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
-    let was_closed = connection.closed;
     connection.closed = true;
     let rests = matches!(
         connection.list,
         ConnectionList::Opening | ConnectionList::Known
     );
-    if rests && !was_closed {
+    if rests {
         table::move_to(
             &mut connections.table,
             slot,

@@ -112,6 +112,14 @@ fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]
     true
 }
 
+/// Appends a span.
+fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
+    if let Some(place) = spans.get_mut(*count) {
+        *place = span;
+        *count += 1;
+    }
+}
+
 /// Notes that a piece is there, and joins those that touch it. Returns whether there is room for it.
 fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     let mut joined = StreamSpan {
@@ -144,14 +152,6 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     }
     stream.span_count = count as u8;
     true
-}
-
-/// Appends a span.
-fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
-    if let Some(place) = spans.get_mut(*count) {
-        *place = span;
-        *count += 1;
-    }
 }
 
 /// Takes a piece in. What lies beyond BYTES_MAX is not kept.

@@ -22,7 +22,7 @@ use crate::packet::{self, Packet};
 const IPV4_WORDS: usize = 2;
 /// How long it is remembered that a connection of UDP was forgotten; its server may remember for as
 /// long what the client sent.
-const GRAVE_SECONDS: u32 = 60;
+const GRAVE_SECONDS: u32 = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Makes a table.

@@ -440,7 +440,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::odd(connections, ConnectionCause::Checksum);
     }
     let opens = segment.flags & (SYN | ACK) == SYN;
-    if segment.flags & SYN != 0 && segment.flags & (FIN | RST) != 0 {
+    if segment.flags & SYN != 0 && segment.flags & (FIN | RST | URG) != 0 {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
     match (slot, opens) {

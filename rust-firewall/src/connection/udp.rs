@@ -68,6 +68,24 @@ fn datagram_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Datagram<'a>> {
     })
 }
 
+/// Notes by which connection id a client's packets are opened.
+fn set_keys(
+    connections: &mut Connections,
+    slot: u32,
+    keys: &QuicKeys,
+    datagram: &Datagram,
+    header: &QuicHeader,
+) {
+    let connection = table::at(&mut connections.table, slot);
+    let id = datagram.data.get(header.connection as usize..);
+    let id = id.unwrap_or_default().iter();
+    for (place, byte) in connection.id.iter_mut().zip(id) {
+        *place = *byte;
+    }
+    connection.id_bytes = header.connection_bytes;
+    connection.keys = *keys;
+}
+
 /// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in another version
 /// (RFC 9368), or by the packet's own connection id, as after Retry. Returns the bytes of its frames; 0 = it can't be.
 fn open_known(
@@ -101,24 +119,6 @@ fn open_known(
         set_keys(connections, slot, &keys, datagram, header);
     }
     bytes
-}
-
-/// Notes by which connection id a client's packets are opened.
-fn set_keys(
-    connections: &mut Connections,
-    slot: u32,
-    keys: &QuicKeys,
-    datagram: &Datagram,
-    header: &QuicHeader,
-) {
-    let connection = table::at(&mut connections.table, slot);
-    let id = datagram.data.get(header.connection as usize..);
-    let id = id.unwrap_or_default().iter();
-    for (place, byte) in connection.id.iter_mut().zip(id) {
-        *place = *byte;
-    }
-    connection.id_bytes = header.connection_bytes;
-    connection.keys = *keys;
 }
 
 /// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be. Returns its slot, or

@@ -2,6 +2,7 @@
 //! Unit tests of the Rust twin, each file beside the folder of what it tests.
 
 mod base;
+mod connection;
 mod control;
 mod engine;
 mod events;

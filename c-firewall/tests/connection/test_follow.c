@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Connections against the scripts of packets that both twins share.
+#include "connection/follow.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include "vectors.h"
+
+enum {
+    DATA_MAX = 64, // named pieces of data
+    NAME_BYTES = 32,
+    PACKET_BYTES = 65536,
+    TEXT_BYTES = 1024,
+    OPTIONS_MAX = 8,
+    CLIENT = 1,
+    SERVER = 2,
+    SECOND_NS = 1000000000,
+};
+
+struct data {
+    char name[NAME_BYTES];
+    uint8_t *bytes;
+    size_t length;
+};
+
+/// What a packet is made of.
+struct step {
+    bool from_client;
+    const char *flags;
+    uint32_t sequence;
+    uint32_t acknowledged;
+    const uint8_t *data;
+    size_t length;
+    char *options[OPTIONS_MAX];
+    size_t option_count;
+};
+
+/// A script as far as it was played.
+struct play {
+    struct data data[DATA_MAX];
+    size_t data_count;
+    struct connection_settings settings;
+    struct connections connections;
+    bool is_made;
+    struct followed last;
+    struct connection_input input;
+};
+
+static uint32_t option(const struct step *step, const char *key, uint32_t otherwise) {
+    for (size_t i = 0; i < step->option_count; i++) {
+        const size_t length = strlen(key);
+
+        if (strncmp(step->options[i], key, length) == 0 && step->options[i][length] == '=')
+            return (uint32_t)strtoul(step->options[i] + length + 1, NULL, 10);
+    }
+    return otherwise;
+}
+
+/// Data of a name, made if there is none.
+static struct data *data_of(struct play *play, const char *name, size_t length) {
+    for (size_t i = 0; i < play->data_count; i++) {
+        struct data *data = &play->data[i];
+
+        if (strlen(data->name) == length && memcmp(data->name, name, length) == 0)
+            return data;
+    }
+    assert_true(play->data_count < DATA_MAX && length < NAME_BYTES);
+    memcpy(play->data[play->data_count].name, name, length);
+    return &play->data[play->data_count++];
+}
+
+static void append(struct data *data, unsigned int byte) {
+    data->bytes = realloc(data->bytes, data->length + 1);
+    data->bytes[data->length++] = (uint8_t)byte;
+}
+
+/// Takes NAME VALUE: hex digits, or text with \r, \n and \xNN.
+static void take_data(struct play *play, const char *text, bool is_hex) {
+    const char *at = strchr(text, ' ');
+    struct data *data = data_of(play, text, (size_t)(at - text));
+    unsigned int byte;
+
+    for (at++; *at; at++) {
+        if (is_hex || (at[0] == '\\' && at[1] == 'x')) {
+            at += is_hex ? 0 : 2;
+            assert_int_equal(sscanf(at, "%2x", &byte), 1);
+            append(data, byte);
+            at++;
+        } else if (*at == '\\') {
+            at++;
+            append(data, *at == 'r' ? '\r' : '\n');
+        } else {
+            append(data, (unsigned char)*at);
+        }
+    }
+}
+
+/// Takes the data that a step names: `-`, NAME, or NAME[FROM:TO].
+static void name_data(struct play *play, const char *text, struct step *step) {
+    const char *part = strchr(text, '[');
+    const size_t length = part ? (size_t)(part - text) : strlen(text);
+    const struct data *data;
+    size_t from = 0, to;
+
+    if (strcmp(text, "-") == 0)
+        return;
+    data = data_of(play, text, length);
+    to = data->length;
+    assert_true(to > 0);
+    if (part) {
+        const char *colon = strchr(part, ':');
+
+        from = strtoul(part + 1, NULL, 10);
+        if (colon[1] != ']')
+            to = strtoul(colon + 1, NULL, 10);
+    }
+    step->data = data->bytes + from;
+    step->length = to - from;
+}
+
+/// Adds bytes to a checksum's sum (RFC 1071); all but the last have an even number.
+static uint32_t sum(uint32_t total, const uint8_t *bytes, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        total += i % 2 ? bytes[i] : (uint32_t)bytes[i] << 8;
+    return total;
+}
+
+static void put16(uint8_t *at, uint32_t value) {
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+static void put32(uint8_t *at, uint32_t value) {
+    put16(at, value >> 16);
+    put16(at + 2, value & 0xffff);
+}
+
+/// Writes the header and data of layer 4, without a checksum. Returns their bytes.
+static size_t put_layer4(const struct step *step, uint8_t *at, bool is_udp) {
+    static const char letters[] = "FSRPAU";
+    const uint32_t client = option(step, "port", 40000), server = option(step, "dport", 443);
+    const size_t header = is_udp ? 8 : 20;
+
+    memset(at, 0, header);
+    put16(at, step->from_client ? client : server);
+    put16(at + 2, step->from_client ? server : client);
+    memcpy(at + header, step->data ? step->data : at, step->length);
+    if (is_udp) {
+        put16(at + 4, (uint32_t)(step->length + header));
+        return header + step->length;
+    }
+    put32(at + 4, step->sequence);
+    put32(at + 8, step->acknowledged);
+    at[12] = 0x50;
+    for (size_t i = 0; letters[i]; i++)
+        at[13] |= strchr(step->flags, letters[i]) ? (uint8_t)(1 << i) : 0;
+    put16(at + 14, 0xffff);
+    return header + step->length;
+}
+
+/// Writes the packet of a step. Returns its bytes.
+static size_t put_packet(const struct step *step, uint8_t *packet) {
+    const bool is_udp = strcmp(step->flags, "udp") == 0, is_ipv6 = option(step, "ip", 4) == 6;
+    const uint8_t protocol = is_udp ? IPPROTO_UDP : IPPROTO_TCP;
+    const size_t address = is_ipv6 ? 16 : 4, header = is_ipv6 ? 40 : 20;
+    const size_t body = put_layer4(step, packet + header, is_udp);
+    const uint8_t pseudo[] = {0, protocol, (uint8_t)(body >> 8), (uint8_t)body};
+    uint8_t *ends = packet + (is_ipv6 ? 8 : 12);
+    uint32_t total;
+
+    memset(packet, 0, header);
+    if (is_ipv6) {
+        packet[0] = 0x60;
+        put16(packet + 4, (uint32_t)body);
+        packet[6] = protocol;
+        packet[7] = 64;
+    } else {
+        packet[0] = 0x45;
+        put16(packet + 2, (uint32_t)(body + header));
+        packet[5] = 1;
+        put16(packet + 6, option(step, "fragment", 0));
+        packet[8] = 64;
+        packet[9] = protocol;
+    }
+    ends[0] = ends[address] = 0x20;
+    ends[address - 1] = step->from_client ? CLIENT : SERVER;
+    ends[2 * address - 1] = step->from_client ? SERVER : CLIENT;
+    total = sum(sum(sum(0, ends, 2 * address), pseudo, sizeof pseudo), packet + header, body);
+    while (total >> 16)
+        total = (total & 0xffff) + (total >> 16);
+    total = (~total & 0xffff) ^ option(step, "spoil", 0);
+    if (option(step, "unsummed", 0))
+        total = 0;
+    put16(packet + header + (is_udp ? 6 : 16), total);
+    return header + body;
+}
+
+static void names_text(const struct names *names, char text[static TEXT_BYTES]) {
+    static const char *const states[] = {"nothing", "undecided", "known", "unreadable"};
+    static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
+    int length = snprintf(text, TEXT_BYTES, "%s", states[names->state]);
+
+    if (names->state == NAMES_KNOWN)
+        length +=
+            snprintf(text + length, TEXT_BYTES - (size_t)length, " %s", protocols[names->protocol]);
+    if (names->state == NAMES_KNOWN && names->host_length > 0)
+        snprintf(text + length, TEXT_BYTES - (size_t)length, " %.*s", names->host_length,
+                 (const char *)names->host);
+}
+
+/// What is told of a packet, in the words of the script.
+static void told(const struct play *play, char text[static TEXT_BYTES]) {
+    switch (play->last.kind) {
+    case FOLLOWED_NONE:
+        strcpy(text, "none");
+        break;
+    case FOLLOWED_DENIED:
+        strcpy(text, "denied");
+        break;
+    case FOLLOWED_NAMES:
+        names_text(connection_names(&play->connections, &play->last), text);
+        if (play->last.slot == CONNECTION_SLOT_NONE)
+            strcat(text, " alone");
+    }
+}
+
+/// Appends a count that is not 0.
+static void put_count(char text[static TEXT_BYTES], const char *group, const char *key,
+                      uint64_t count) {
+    const size_t length = strlen(text);
+
+    if (count > 0)
+        snprintf(text + length, TEXT_BYTES - length, "%s%s%s=%llu", length ? " " : "", group, key,
+                 (unsigned long long)count);
+}
+
+/// What was counted, without what is 0.
+static void counts_text(const struct connection_counts *counts, char text[static TEXT_BYTES]) {
+    static const char *const lists[] = {"opening", "showing",   "settling",
+                                        "known",   "datagrams", "closing"};
+    static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
+    static const char *const causes[] = {"midstream", "ambiguous", "gaps",     "pool", "timeout",
+                                         "cut",       "fragment",  "checksum", "parse"};
+
+    text[0] = '\0';
+    put_count(text, "", "opened", counts->opened);
+    for (size_t i = 0; i < CONNECTION_LIST_COUNT; i++)
+        put_count(text, "now.", lists[i], counts->now[i]);
+    for (size_t i = 0; i < CONNECTION_PROTOCOL_COUNT; i++)
+        put_count(text, "decided.", protocols[i], counts->decided[i]);
+    put_count(text, "", "denied", counts->denied);
+    put_count(text, "", "evasion", counts->evasion);
+    for (size_t i = 0; i < CONNECTION_CAUSE_COUNT; i++)
+        put_count(text, "unreadable.", causes[i], counts->unreadable[i]);
+    for (size_t i = 0; i < CONNECTION_LIST_COUNT; i++)
+        put_count(text, "evicted.", lists[i], counts->evicted[i]);
+    put_count(text, "", "unknown_version", counts->unknown_version);
+}
+
+/// Begins a script.
+static void begin(struct play *play) {
+    if (play->is_made)
+        connection_free(&play->connections);
+    play->is_made = false;
+    play->settings = (struct connection_settings){16, 65536, 10ULL * SECOND_NS};
+    play->input = (struct connection_input){.generation = 1};
+    play->last = (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
+}
+
+static struct connections *made(struct play *play) {
+    if (!play->is_made)
+        assert_int_equal(connection_make(&play->connections, &play->settings), 0);
+    play->is_made = true;
+    return &play->connections;
+}
+
+static void set(struct play *play, const char *text) {
+    const char *value = strchr(text, ' ') + 1;
+    const uint32_t number = (uint32_t)strtoul(value, NULL, 10);
+
+    if (strncmp(text, "memory ", 7) == 0)
+        play->settings.hello_bytes = number;
+    else if (strncmp(text, "at ", 3) == 0)
+        play->input.now_ns = (uint64_t)number * SECOND_NS;
+    else if (strncmp(text, "generation ", 11) == 0)
+        play->input.generation = number;
+    else
+        fail_msg("no setting: %s", text);
+}
+
+/// Sends the packet of FLAGS SEQUENCE ACKNOWLEDGED DATA OPTIONS.
+static void send_step(struct play *play, bool from_client, char *words,
+                      char text[static TEXT_BYTES]) {
+    static uint8_t room[PACKET_BYTES];
+    struct connection_input input = play->input;
+    struct step step = {.from_client = from_client};
+    char *rest, *word = strtok_r(words, " ", &rest);
+    struct packet packet;
+    uint8_t *captured;
+    size_t length, cut;
+
+    step.flags = word;
+    step.sequence = (uint32_t)strtoul(strtok_r(NULL, " ", &rest), NULL, 10);
+    step.acknowledged = (uint32_t)strtoul(strtok_r(NULL, " ", &rest), NULL, 10);
+    name_data(play, strtok_r(NULL, " ", &rest), &step);
+    while ((word = strtok_r(NULL, " ", &rest)) && step.option_count < OPTIONS_MAX)
+        step.options[step.option_count++] = word;
+    length = put_packet(&step, room);
+    cut = option(&step, "cut", 0);
+    // In a block of just this size, so that a sanitizer sees a read beyond it.
+    captured = malloc(length - cut);
+    memcpy(captured, room, length - cut);
+    packet_parse(captured, (uint32_t)(length - cut), (uint32_t)length, &packet);
+    input.segmented = option(&step, "segmented", 0) == 1;
+    if (option(&step, "verified", 0))
+        input.checksum = CONNECTION_CHECKSUM_VERIFIED;
+    play->last = connection_follow(made(play), &packet, &input);
+    free(captured);
+    told(play, text);
+}
+
+/// Plays a line. Returns whether there is something to compare: text with *expected.
+static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES],
+                      const char **expected) {
+    char *arrow = strstr(line, " -> ");
+    char *rest = strchr(line, ' ');
+    struct connection_counts counts;
+    struct connection_cache *cache;
+
+    if (line[0] == '\0' || line[0] == '#')
+        return false;
+    assert_non_null(rest);
+    *rest++ = '\0';
+    if (arrow)
+        *arrow = '\0';
+    *expected = arrow ? arrow + 4 : rest;
+    if (strcmp(line, "name") == 0) {
+        begin(play);
+    } else if (strcmp(line, "data") == 0 || strcmp(line, "hex") == 0) {
+        take_data(play, rest, line[0] == 'h');
+    } else if (strcmp(line, "set") == 0) {
+        set(play, rest);
+    } else if (strcmp(line, "deny") == 0) {
+        connection_deny(made(play), &play->last, strtoul(rest, NULL, 10));
+    } else if (strcmp(line, "cache") == 0) {
+        cache = connection_cache(made(play), &play->last);
+        assert_non_null(cache);
+        cache->generation = strtoul(rest, NULL, 10);
+    } else if (strcmp(line, "cached") == 0) {
+        cache = connection_cache(made(play), &play->last);
+        snprintf(text, TEXT_BYTES, "none");
+        if (cache)
+            snprintf(text, TEXT_BYTES, "%llu", (unsigned long long)cache->generation);
+        return true;
+    } else if (strcmp(line, "counts") == 0) {
+        counts = connection_counts(made(play));
+        counts_text(&counts, text);
+        return true;
+    } else {
+        assert_true(strcmp(line, ">") == 0 || strcmp(line, "<") == 0);
+        send_step(play, line[0] == '>', rest, text);
+        return true;
+    }
+    return false;
+}
+
+static void every_script_goes_as_it_says(void **state) {
+    FILE *file = vectors_open("connection.txt");
+    static struct play play;
+    size_t size = 0, steps = 0, wrong = 0, number = 0;
+    char *line = NULL;
+
+    (void)state;
+    begin(&play);
+    while (getline(&line, &size, file) >= 0) {
+        char text[TEXT_BYTES];
+        const char *expected = "";
+
+        number++;
+        line[strcspn(line, "\n")] = '\0';
+        if (!play_line(&play, line, text, &expected))
+            continue;
+        steps++;
+        if (strcmp(text, expected) == 0)
+            continue;
+        print_error("line %zu: %s\n  got %s\n", number, expected, text);
+        wrong++;
+    }
+    free(line);
+    fclose(file);
+    begin(&play);
+    for (size_t i = 0; i < play.data_count; i++)
+        free(play.data[i].bytes);
+    assert_int_equal(wrong, 0);
+    assert_true(steps > 200);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_script_goes_as_it_says),
+    };
+
+    return cmocka_run_group_tests_name("follow", tests, NULL, NULL);
+}

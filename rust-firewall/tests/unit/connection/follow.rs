@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections against the scripts of packets that both twins share.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use rust_firewall::connection::{follow, ConnectionChecksum, ConnectionInput, ConnectionSettings};
+use rust_firewall::connection::{ConnectionCounts, Connections, Followed, FollowedKind, SLOT_NONE};
+use rust_firewall::names::{self, Names, NamesProtocol, NamesState};
+use rust_firewall::packet::{self, Packet};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const CLIENT: u8 = 1;
+const SERVER: u8 = 2;
+
+/// What a packet is made of.
+struct Step<'a> {
+    from_client: bool,
+    flags: &'a str,
+    sequence: u32,
+    acknowledged: u32,
+    data: Vec<u8>,
+    options: HashMap<&'a str, &'a str>,
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| panic!("no number: {text}"))
+}
+
+impl Step<'_> {
+    fn option(&self, key: &str, otherwise: u32) -> u32 {
+        self.options.get(key).map_or(otherwise, |text| number(text))
+    }
+}
+
+/// Text with \r, \n and \xNN to bytes.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let escaped = if byte == b'\\' { rest.next() } else { None };
+        bytes.push(match escaped {
+            None => byte,
+            Some(b'r') => b'\r',
+            Some(b'n') => b'\n',
+            Some(b'x') => {
+                let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
+            }
+            Some(other) => panic!("no escape: {other}"),
+        });
+    }
+    bytes
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    let pairs = (0..digits.len()).step_by(2);
+    pairs
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+/// The data that a step names: `-`, NAME, or NAME[FROM:TO].
+fn data_of(known: &HashMap<String, Vec<u8>>, text: &str) -> Vec<u8> {
+    if text == "-" {
+        return Vec::new();
+    }
+    let (name, part) = text.split_once('[').unwrap_or((text, ""));
+    let bytes = known.get(name).unwrap_or_else(|| panic!("no data {name}"));
+    let Some(part) = part.strip_suffix(']') else {
+        return bytes.clone();
+    };
+    let (from, to) = part.split_once(':').expect("FROM:TO");
+    let from = if from.is_empty() { 0 } else { number(from) };
+    let to = if to.is_empty() {
+        bytes.len()
+    } else {
+        number(to) as usize
+    };
+    bytes[from as usize..to].to_vec()
+}
+
+/// The Internet checksum (RFC 1071).
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let bytes = parts.concat();
+    let words = bytes
+        .chunks(2)
+        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// The header and data of layer 4, without a checksum.
+fn layer4(step: &Step, protocol: u8) -> Vec<u8> {
+    let (client, server) = (step.option("port", 40000), step.option("dport", 443));
+    let (source, destination) = match step.from_client {
+        true => (client, server),
+        false => (server, client),
+    };
+    let mut bytes = Vec::new();
+    bytes.extend((source as u16).to_be_bytes());
+    bytes.extend((destination as u16).to_be_bytes());
+    if protocol == UDP {
+        bytes.extend((step.data.len() as u16 + 8).to_be_bytes());
+        bytes.extend([0, 0]);
+    } else {
+        let bits = [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('A', 16), ('U', 32)];
+        let set = bits
+            .iter()
+            .filter(|(letter, _)| step.flags.contains(*letter));
+        bytes.extend(step.sequence.to_be_bytes());
+        bytes.extend(step.acknowledged.to_be_bytes());
+        bytes.extend([0x50, set.map(|(_, bit)| bit).sum(), 0xff, 0xff, 0, 0, 0, 0]);
+    }
+    bytes.extend(&step.data);
+    bytes
+}
+
+/// The packet of a step.
+fn packet_of(step: &Step) -> Vec<u8> {
+    let protocol = if step.flags == "udp" { UDP } else { TCP };
+    let mut body = layer4(step, protocol);
+    let is_ipv6 = step.option("ip", 4) == 6;
+    let (source, destination) = match step.from_client {
+        true => (CLIENT, SERVER),
+        false => (SERVER, CLIENT),
+    };
+    let end = |last: u8| {
+        let mut address = vec![0; if is_ipv6 { 16 } else { 4 }];
+        address[0] = 0x20;
+        *address.last_mut().unwrap() = last;
+        address
+    };
+    let (source, destination) = (end(source), end(destination));
+    let pseudo = [0, protocol, (body.len() >> 8) as u8, body.len() as u8];
+    let place = if protocol == UDP { 6 } else { 16 };
+    let sum = checksum(&[&source, &destination, &pseudo, &body]);
+    let sum = match step.option("unsummed", 0) {
+        0 => sum ^ step.option("spoil", 0) as u16,
+        _ => 0,
+    };
+    body[place..place + 2].copy_from_slice(&sum.to_be_bytes());
+    let fragment = step.option("fragment", 0) as u16;
+    let length = (body.len() as u16).to_be_bytes();
+    let mut bytes = if is_ipv6 {
+        vec![0x60, 0, 0, 0, length[0], length[1], protocol, 64]
+    } else {
+        let total = (body.len() as u16 + 20).to_be_bytes();
+        let offset = fragment.to_be_bytes();
+        let head = [0x45, 0, total[0], total[1], 0, 1, offset[0], offset[1]];
+        [&head[..], &[64, protocol, 0, 0]].concat()
+    };
+    bytes.extend(source);
+    bytes.extend(destination);
+    bytes.extend(body);
+    bytes
+}
+
+fn protocol_text(protocol: NamesProtocol) -> &'static str {
+    match protocol {
+        NamesProtocol::Other => "other",
+        NamesProtocol::Tls => "tls",
+        NamesProtocol::Quic => "quic",
+        NamesProtocol::Http => "http",
+        NamesProtocol::Dns => "dns",
+    }
+}
+
+fn names_text(known: &Names) -> String {
+    let host = String::from_utf8_lossy(names::host(known)).into_owned();
+    match known.state {
+        NamesState::None => "nothing".to_owned(),
+        NamesState::Undecided => "undecided".to_owned(),
+        NamesState::Unreadable => "unreadable".to_owned(),
+        NamesState::Known if host.is_empty() => format!("known {}", protocol_text(known.protocol)),
+        NamesState::Known => format!("known {} {host}", protocol_text(known.protocol)),
+    }
+}
+
+/// What is told of a packet, in the words of the script.
+fn told(connections: &Connections, followed: &Followed) -> String {
+    match followed.kind {
+        FollowedKind::None => "none".to_owned(),
+        FollowedKind::Denied => "denied".to_owned(),
+        FollowedKind::Names => {
+            let alone = if followed.slot == SLOT_NONE {
+                " alone"
+            } else {
+                ""
+            };
+            names_text(follow::names(connections, followed)) + alone
+        }
+    }
+}
+
+/// What was counted, without what is 0.
+fn counts_text(counts: &ConnectionCounts) -> String {
+    let lists = [
+        "opening",
+        "showing",
+        "settling",
+        "known",
+        "datagrams",
+        "closing",
+    ];
+    let protocols = ["other", "tls", "quic", "http", "dns"];
+    let causes = [
+        "midstream",
+        "ambiguous",
+        "gaps",
+        "pool",
+        "timeout",
+        "cut",
+        "fragment",
+        "checksum",
+        "parse",
+    ];
+    let mut text = String::new();
+    let mut put = |key: &str, count: u64| {
+        if count > 0 {
+            write!(text, " {key}={count}").unwrap();
+        }
+    };
+    put("opened", counts.opened);
+    for (name, count) in lists.iter().zip(counts.now) {
+        put(&format!("now.{name}"), count);
+    }
+    for (name, count) in protocols.iter().zip(counts.decided) {
+        put(&format!("decided.{name}"), count);
+    }
+    put("denied", counts.denied);
+    put("evasion", counts.evasion);
+    for (name, count) in causes.iter().zip(counts.unreadable) {
+        put(&format!("unreadable.{name}"), count);
+    }
+    for (name, count) in lists.iter().zip(counts.evicted) {
+        put(&format!("evicted.{name}"), count);
+    }
+    put("unknown_version", counts.unknown_version);
+    text.trim_start().to_owned()
+}
+
+/// A script as far as it was played.
+struct Play {
+    settings: ConnectionSettings,
+    /// Of the blank-separated script: made with its first packet.
+    connections: Option<Connections>,
+    last: Followed,
+    input: ConnectionInput,
+}
+
+impl Play {
+    fn new() -> Self {
+        Play {
+            settings: ConnectionSettings {
+                connections: 16,
+                hello_bytes: 65536,
+                hello_timeout_ns: 10_000_000_000,
+            },
+            connections: None,
+            last: Followed {
+                kind: FollowedKind::None,
+                slot: SLOT_NONE,
+            },
+            input: ConnectionInput {
+                checksum: ConnectionChecksum::Unverified,
+                segmented: false,
+                generation: 1,
+                now_ns: 0,
+            },
+        }
+    }
+
+    fn connections(&mut self) -> &mut Connections {
+        let settings = self.settings;
+        self.connections
+            .get_or_insert_with(|| follow::make(&settings))
+    }
+
+    fn set(&mut self, text: &str) {
+        let (key, value) = text.split_once(' ').expect("set KEY VALUE");
+        match key {
+            "memory" => self.settings.hello_bytes = number(value).into(),
+            "at" => self.input.now_ns = u64::from(number(value)) * 1_000_000_000,
+            "generation" => self.input.generation = number(value).into(),
+            _ => panic!("no setting: {key}"),
+        }
+    }
+
+    /// Sends a step's packet. Returns what is told of it.
+    fn send(&mut self, step: &Step) -> String {
+        let bytes = packet_of(step);
+        let captured = bytes.len() - step.option("cut", 0) as usize;
+        let mut packet = Packet::default();
+        packet::parse(&bytes[..captured], bytes.len() as u32, &mut packet);
+        let mut input = self.input;
+        input.segmented = step.option("segmented", 0) == 1;
+        if step.options.contains_key("verified") {
+            input.checksum = ConnectionChecksum::Verified;
+        }
+        let connections = self.connections();
+        let followed = follow::follow(connections, &packet, &input);
+        let text = told(connections, &followed);
+        self.last = followed;
+        text
+    }
+}
+
+/// The words of a step's line behind `>` or `<`, up to `->`.
+fn step_of<'a>(from_client: bool, words: &[&'a str], known: &HashMap<String, Vec<u8>>) -> Step<'a> {
+    let &[flags, sequence, acknowledged, data, ref options @ ..] = words else {
+        panic!("not FLAGS SEQUENCE ACKNOWLEDGED DATA: {words:?}");
+    };
+    Step {
+        from_client,
+        flags,
+        sequence: number(sequence),
+        acknowledged: number(acknowledged),
+        data: data_of(known, data),
+        options: options
+            .iter()
+            .map(|word| word.split_once('=').unwrap())
+            .collect(),
+    }
+}
+
+#[test]
+fn every_script_goes_as_it_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors/connection.txt");
+    let text = fs::read_to_string(path).unwrap();
+    let mut known: HashMap<String, Vec<u8>> = HashMap::new();
+    let mut play = Play::new();
+    let (mut name, mut steps, mut wrong) = (String::new(), 0, 0);
+    for (at, line) in text.lines().enumerate() {
+        let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (words, expected) = rest.split_once(" -> ").unwrap_or((rest, ""));
+        let got = match key {
+            "" | "#" => continue,
+            "name" => {
+                name = rest.to_owned();
+                play = Play::new();
+                continue;
+            }
+            "data" | "hex" => {
+                let (name, value) = rest.split_once(' ').expect("NAME VALUE");
+                let bytes = if key == "hex" {
+                    unhex(value)
+                } else {
+                    unescape(value)
+                };
+                known.entry(name.to_owned()).or_default().extend(bytes);
+                continue;
+            }
+            "set" => {
+                play.set(rest);
+                continue;
+            }
+            "deny" => {
+                let (last, generation) = (play.last, number(rest).into());
+                follow::deny(play.connections(), &last, generation);
+                continue;
+            }
+            "cache" => {
+                let last = play.last;
+                let cache = follow::cache(play.connections(), &last).expect("a connection");
+                cache.generation = number(rest).into();
+                continue;
+            }
+            "cached" => {
+                let last = play.last;
+                let cache = follow::cache(play.connections(), &last);
+                cache.map_or("none".to_owned(), |cache| cache.generation.to_string())
+            }
+            ">" | "<" => {
+                let words: Vec<&str> = words.split(' ').collect();
+                play.send(&step_of(key == ">", &words, &known))
+            }
+            "counts" => counts_text(&follow::counts(play.connections())),
+            _ => panic!("line {}: {line}", at + 1),
+        };
+        let expected = if key.starts_with('c') { rest } else { expected };
+        steps += 1;
+        if got != expected {
+            println!("{name}, line {}: {line}\n  got {got}", at + 1);
+            wrong += 1;
+        }
+    }
+    assert_eq!(wrong, 0);
+    assert!(steps > 200, "only {steps} steps");
+}
