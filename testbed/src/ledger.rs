@@ -55,6 +55,7 @@ pub struct Requirement {
     pub conntrack_state: bool,
     pub conntrack_mark: bool,
     pub interface_names: bool,
+    pub names: bool,
     pub reject: bool,
 }
 
@@ -78,6 +79,7 @@ pub struct Stats {
 pub struct Policy {
     pub file: String,
     pub undecidable: u64,
+    pub undecided: u64,
     pub without_ct_state: u64,
     pub replies: Replies,
     pub counters: Vec<Counter>,

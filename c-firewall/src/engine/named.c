@@ -56,14 +56,14 @@ static uint64_t sum(const uint64_t *figures, size_t count) {
 }
 
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]) {
-    const struct connection_counts *counts = connection_counts(connections);
+    const struct connection_counts counts = connection_counts(connections);
     size_t last = 0;
 
-    results[last++] = counts->opened;
+    results[last++] = counts.opened;
     for (int i = 0; i < CONNECTION_PROTOCOL_COUNT; i++)
-        results[last++] = counts->decided[i];
-    results[last++] = counts->denied;
-    results[last++] = counts->evasion;
-    results[last++] = sum(counts->unreadable, CONNECTION_CAUSE_COUNT);
-    results[last] = sum(counts->evicted, CONNECTION_LIST_COUNT);
+        results[last++] = counts.decided[i];
+    results[last++] = counts.denied;
+    results[last++] = counts.evasion;
+    results[last++] = sum(counts.unreadable, CONNECTION_CAUSE_COUNT);
+    results[last] = sum(counts.evicted, CONNECTION_LIST_COUNT);
 }

@@ -4,9 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{ensure, Context};
+use anyhow::Context;
 use testbed::frames::Link;
-use testbed::wait::PATIENCE;
 
 use super::net::{Net, CLIENT, SERVER};
 
@@ -17,12 +16,14 @@ pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 pub const URG: u8 = 0x20;
 
+/// For the server's SYN-ACK; a link that is full drops packets, which nobody sends again.
+const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Data that a segment has room for, with options.
 const SEGMENT_BYTES: usize = 1_400;
 const IPV4_BYTES: usize = 20;
 const TCP: u8 = 6;
-/// For an answer of the server to come, on a busy machine; what is dropped costs as much.
-const QUIET: Duration = Duration::from_millis(250);
+/// For an answer of the server to come; what is dropped costs as much.
+pub const QUIET: Duration = Duration::from_millis(250);
 
 /// A packet of the client, or a pause.
 #[derive(Clone, Debug)]
@@ -193,8 +194,8 @@ pub struct Client<'a> {
     pub link: &'a Link,
     /// Its port, and the server's.
     pub ports: (u16, u16),
-    /// An answer must come: it is waited for.
-    pub answered: bool,
+    /// How long an answer is waited for.
+    pub patience: Duration,
 }
 
 impl Client<'_> {
@@ -218,26 +219,30 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Does what a script says; gives the first bytes that the server answers with, empty if it does not answer.
-    pub fn run(&self, script: &Script) -> anyhow::Result<Vec<u8>> {
+    /// Does what a script says; gives the first bytes that the server answers with, empty if it does not answer; nothing if
+    /// there was no handshake of TCP.
+    pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
         let first = match script.first {
             0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
             first => first,
         };
-        let (ack, packets) = self.open(first, script)?;
+        let Some((ack, packets)) = self.open(first, script)? else {
+            return Ok(None);
+        };
         for step in &script.steps {
             match step {
                 Step::Segment(segment) => self.send(first, ack, segment)?,
                 Step::Pause(pause) => thread::sleep(*pause),
             }
         }
-        self.answer(ack, packets)
+        self.answer(ack, packets).map(Some)
     }
 }
 
 impl Client<'_> {
-    /// The handshake of TCP. Gives what acknowledges the server's part of it, and all packets that have come.
-    fn open(&self, first: u32, script: &Script) -> anyhow::Result<(u32, Vec<Vec<u8>>)> {
+    /// The handshake of TCP. Gives what acknowledges the server's part of it, and all packets that have come; nothing if
+    /// nobody answers a SYN with data.
+    fn open(&self, first: u32, script: &Script) -> anyhow::Result<Option<(u32, Vec<Vec<u8>>)>> {
         // Maximum segment size 1460; with data also TCP Fast Open without a cookie (RFC 7413, section 4.1.1).
         let mut options = vec![2, 4, 5, 0xb4];
         if !script.on_syn.is_empty() {
@@ -258,10 +263,12 @@ impl Client<'_> {
         };
         let ours = |packet: &[u8]| of_server(packet, self.ports).is_some();
         let mut packets = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANDSHAKE;
         while !packets.iter().any(|packet: &Vec<u8>| is_answer(packet)) {
-            ensure!(Instant::now() < deadline, "no SYN-ACK of the server");
-            packets.extend(self.link.receive(ours, 1, Duration::ZERO)?);
+            if Instant::now() > deadline {
+                return Ok(None);
+            }
+            packets.extend(self.link.receive(ours, 0, QUIET)?);
         }
         let (tcp, _) = packets
             .iter()
@@ -278,7 +285,7 @@ impl Client<'_> {
             )
         };
         self.send(first, ack, &acknowledge)?;
-        Ok((ack, packets))
+        Ok(Some((ack, packets)))
     }
 
     /// The first data that the server sends; empty if it sends none. packets: that have come.
@@ -291,11 +298,11 @@ impl Client<'_> {
         let answer = match packets.find(|packet| is_first(packet)) {
             Some(packet) => Some(packet),
             None => {
-                let (expected, quiet) = match self.answered {
-                    true => (1, Duration::ZERO),
-                    false => (0, QUIET),
-                };
-                let answers = self.link.receive(is_first, expected, quiet)?;
+                let deadline = Instant::now() + self.patience;
+                let mut answers = Vec::new();
+                while answers.is_empty() && Instant::now() < deadline {
+                    answers = self.link.receive(is_first, 0, QUIET)?;
+                }
                 answers.into_iter().next()
             }
         };
