@@ -85,13 +85,12 @@ fn nfproto_of(version: u8) -> u8 {
 }
 
 /// What the daemon would know of the packet.
-/// - parsed, status: what `inspect` gave; names: what its client has shown.
+/// - parsed, status: what `inspect` gave.
 fn input_of<'a>(
     explain: &Explain,
     packet: &PcapPacket,
     parsed: &'a Packet<'a>,
     status: PacketStatus,
-    names: &'a Names,
 ) -> DecideInput<'a> {
     let values = &explain.options.explain;
     DecideInput {
@@ -110,7 +109,7 @@ fn input_of<'a>(
         gid: values.gid,
         ct_state: values.ct_state,
         ct_mark: values.ct_mark,
-        names: Some(names),
+        names: None,
         host_number: 0,
         alpn_bits: 0,
         now_ns: explain.now_ns,
@@ -211,7 +210,8 @@ fn decide_both<'a>(
     let (mut whole, mut parsed) = (Packet::default(), Packet::default());
     packet::parse(packet.bytes, packet.original, &mut whole);
     let status = inspect(explain, packet, &mut parsed);
-    let input = input_of(explain, packet, &parsed, status, &names);
+    let mut input = input_of(explain, packet, &parsed, status);
+    input.names = Some(&names);
     let mut trace = std::mem::take(&mut explain.trace);
     trace::clear(&mut trace);
     let outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
