@@ -244,7 +244,8 @@ pub fn part(ranges: &mut Vec<LookupRange>) {
     let mut open: Vec<LookupRange> = Vec::new();
     let mut at = 0;
     for range in ranges.iter() {
-        while let Some(top) = open.pop_if(|top| top.high < range.low) {
+        while let Some(&top) = open.last().filter(|top| top.high < range.low) {
+            open.pop();
             add_piece(&mut pieces, at, top.high, top.value);
             at = at.max(top.high + 1);
         }

@@ -77,9 +77,10 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
     match (is_address(first), rest.len()) {
         (false, 0) => add(target, first, false),
         (false, _) | (true, 0) => false,
-        (true, _) => rest
-            .into_iter()
-            .fold(true, |good, word| add(target, word, false) && good),
+        (true, _) => {
+            let taken = rest.iter().filter(|word| add(target, word, false));
+            taken.count() == rest.len()
+        }
     }
 }
 
