@@ -59,6 +59,7 @@ static struct contract contract = {.rows = {
                                        {OPTIONS_CRASH, false, "the rules decide"},
                                        {OPTIONS_MALFORMED, false, "dropped"},
                                        {OPTIONS_TRUNCATED, true, "accepted"},
+                                       {OPTIONS_UNKNOWN, false, "dropped"},
                                    }};
 
 const struct snapshot *snapshots_full(void) {

@@ -98,15 +98,23 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
+/// - listed: further names of hosts; NULL = none.
 static int add_set(struct build *build, const struct policy_elements *elements,
-                   const enum policy_type *types) {
-    struct policy_range *ranges;
+                   const enum policy_type *types, const struct policy_listed *listed) {
+    const uint32_t further = listed ? listed->count : 0;
+    struct policy_range *ranges, *all;
     struct set set;
     int result = resolve_elements(build, elements, types, &ranges);
 
     if (result < 0)
         return result;
-    result = set_make(&set, types, elements, ranges, build->first_chain);
+    all = realloc(ranges, ((size_t)elements->count * elements->fields + further + 1) * sizeof *all);
+    ranges = all ? all : ranges;
+    for (uint32_t i = 0; all && i < further; i++)
+        all[elements->count + i] = hostnames_interval(&build->out->hosts, listed->ids[i]);
+    result =
+        all ? set_make(&set, types, elements, all, elements->count + further, build->first_chain)
+            : -ENOMEM;
     free(ranges);
     if (result < 0)
         return result;
@@ -114,10 +122,6 @@ static int add_set(struct build *build, const struct policy_elements *elements,
     if (result < 0)
         set_free(&set);
     return result;
-}
-
-static bool is_interface(enum policy_field field) {
-    return field == POLICY_META_IIF || field == POLICY_META_OIF;
 }
 
 /// Adds a wide field with what it is compared with. Returns 0 or -ENOMEM.
@@ -170,7 +174,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
     }
     op->index = build->out->set_count;
     policy_key_types(&match->key, types);
-    return add_set(build, &match->elements, types);
+    return add_set(build, &match->elements, types, NULL);
 }
 
 /// The values that make a comparison hold; empty if there are none.
@@ -216,14 +220,11 @@ static int compile_range(struct build *build, const struct policy_match *match,
     const policy_value highest = wide ? ~(policy_value)0 : UINT32_MAX;
     const policy_value mask = bits ? match->range.low : match->masked ? match->mask : highest;
     struct policy_range range = fold(match, highest);
-    int result = 0;
+    int result;
 
-    if (is_interface(field))
-        result = resolve_interface(build, place, &range);
+    result = resolve_range(build, place, policy_field_facts(field)->type, &range);
     if (result < 0)
         return result;
-    if (policy_field_facts(field)->type == POLICY_HOSTNAME)
-        range = hostnames_interval(&build->out->hosts, (uint32_t)range.low);
     if (range.low > range.high)
         return compile_never(build, match, op);
     if (wide) {
@@ -247,20 +248,14 @@ static void want(struct build *build, const struct policy_key *key) {
 /// Adds the bit of a protocol of ALPN to a mask.
 static int protocol_bit(struct build *build, const struct policy_place *place,
                         policy_value protocol, uint32_t *mask) {
-    struct compiled *out = build->out;
-    uint32_t bit = 0;
+    const int result = hostnames_add_protocol(&build->out->hosts, protocol, mask);
+    char token[VALUE_SHORT_BYTES + 1] = {0};
 
-    while (bit < out->protocol_count && out->protocols[bit] != protocol)
-        bit++;
-    if (bit == COMPILE_PROTOCOLS_MAX) {
-        char token[VALUE_SHORT_BYTES + 1] = {0};
-
-        for (int i = 0; i < VALUE_SHORT_BYTES; i++)
-            token[i] = (char)(protocol >> (8 * (VALUE_SHORT_BYTES - 1 - i)));
-        return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
-    }
-    *mask |= 1U << bit;
-    return bit < out->protocol_count ? 0 : ADD(out->protocols, out->protocol_count, protocol);
+    if (result != -ENOSPC)
+        return result;
+    for (int i = 0; i < VALUE_SHORT_BYTES; i++)
+        token[i] = (char)(protocol >> (8 * (VALUE_SHORT_BYTES - 1 - i)));
+    return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
 }
 
 /// A match of the protocols that a client offers: any of some.
@@ -430,7 +425,8 @@ static int compile_table(struct build *build, uint32_t number) {
     build->first_chain = build->out->chain_count;
     build->first_set = build->out->set_count;
     for (uint32_t i = 0; result == 0 && i < build->table->set_count; i++)
-        result = add_set(build, &build->table->sets[i].elements, build->table->sets[i].types);
+        result = add_set(build, &build->table->sets[i].elements, build->table->sets[i].types,
+                         &build->table->sets[i].listed);
     for (uint32_t i = 0; result == 0 && i < build->table->chain_count; i++)
         result = compile_chain(build, &build->table->chains[i],
                                (struct compile_place){.table = number, .chain = i});
@@ -538,7 +534,6 @@ void compile_free(struct compiled *compiled) {
     for (uint32_t i = 0; i < compiled->index_count; i++)
         candidates_free(&compiled->indexes[i].candidates);
     hostnames_free(&compiled->hosts);
-    free(compiled->protocols);
     free(compiled->ops);
     free(compiled->wides);
     free(compiled->keys);

@@ -19,7 +19,6 @@
 enum {
     COMPILE_INDEXES_MAX = 3,    // of a chain
     COMPILE_INDEX_GAIN_MIN = 8, // rules that an index must spare a packet
-    COMPILE_PROTOCOLS_MAX = 32, // of ALPN in a policy, each of which has a bit
     COMPILE_FAMILIES = 2,       // IPv4, IPv6
 };
 
@@ -135,9 +134,7 @@ struct compile_bases {
 struct compiled {
     struct requirement requirement;
     uint64_t wanted;           // FIELDS_BIT of all fields that are looked at
-    struct host_numbers hosts; // of the names of hosts
-    uint32_t protocol_count;
-    policy_value *protocols; // of ALPN, as POLICY_ALPN; the n-th has bit n
+    struct host_numbers hosts; // the names of hosts, and protocols of ALPN
     uint32_t op_count, wide_count, key_count, set_count, rule_count, chain_count, index_count;
     struct compile_op *ops;
     struct compile_wide *wides;

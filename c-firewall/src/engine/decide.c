@@ -37,9 +37,8 @@ static void fail(bool open, struct decide_outcome *outcome) {
 
 /// What the settings say of a packet of which a rule reads what is not known: bytes, a name, or
 /// both, of which the stricter holds.
-__attribute__((cold, noinline)) static void end_open(const struct decide_settings *settings,
-                                                     const struct decide_input *input,
-                                                     struct decide_outcome *outcome) {
+static void end_open(const struct decide_settings *settings, const struct decide_input *input,
+                     struct decide_outcome *outcome) {
     const bool waits = input->names && input->names->state == NAMES_UNDECIDED;
 
     if (outcome->undecidable) {

@@ -5,19 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/compiled.h"
 #include "policy/value.h"
 
 enum {
+    PROTOCOLS_MAX = 32,                    // of ALPN in a policy, each of which has a bit
     LABELS_MAX = NAMES_HOST_BYTES / 2 + 2, // of a name, and one more
-};
-
-/// What numbering works on.
-struct numbering {
-    const uint32_t *sorted;  // names, by how many labels they have
-    const uint32_t *parents; // HOSTNAME_NONE: it lies in no wildcard
-    struct host_interval *intervals;
-    uint32_t *free; // the next number that is free in a wildcard
 };
 
 static uint32_t labels_of(const uint8_t *name, size_t length) {
@@ -68,30 +60,33 @@ static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
 }
 
 /// Counts what lies in each name, and the name: at first in `last`.
-static void add_sizes(const struct numbering *numbering, uint32_t count) {
+static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
+                      struct host_interval *intervals) {
     for (uint32_t i = count; i-- > 0;) {
-        const uint32_t id = numbering->sorted[i], parent = numbering->parents[id];
-        const uint32_t size = ++numbering->intervals[id].last;
+        const uint32_t id = sorted[i], parent = parents[id];
+        const uint32_t size = ++intervals[id].last;
 
         if (parent != HOSTNAME_NONE)
-            numbering->intervals[parent].last += size;
+            intervals[parent].last += size;
     }
 }
 
 /// Gives each name its interval. What has more labels comes later, so a name's parent has its own
 /// already.
-static void number(const struct numbering *numbering, uint32_t count) {
+/// - room: for the next number that is free in each.
+static void number(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
+                   struct host_interval *intervals, uint32_t *room) {
     uint32_t next = 1;
 
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t id = numbering->sorted[i], parent = numbering->parents[id];
-        const uint32_t size = numbering->intervals[id].last;
-        uint32_t *place = parent != HOSTNAME_NONE ? &numbering->free[parent] : &next;
+        const uint32_t id = sorted[i], parent = parents[id];
+        const uint32_t size = intervals[id].last;
+        uint32_t *place = parent != HOSTNAME_NONE ? &room[parent] : &next;
         const uint32_t own = *place;
 
         *place += size;
-        numbering->intervals[id] = (struct host_interval){own, own + size - 1};
-        numbering->free[id] = own + 1;
+        intervals[id] = (struct host_interval){own, own + size - 1};
+        room[id] = own + 1;
     }
 }
 
@@ -116,7 +111,6 @@ static void find_parents(struct host_numbers *numbers, uint32_t *parents) {
 int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
     const uint32_t count = hostname_count(hostnames);
     uint32_t *sorted = malloc((3ULL * count + 1) * sizeof *sorted);
-    struct numbering numbering = {.sorted = sorted};
 
     *numbers = (struct host_numbers){
         .hostnames = hostname_share(hostnames),
@@ -127,13 +121,10 @@ int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
         hostnames_free(numbers);
         return -ENOMEM;
     }
-    numbering.parents = &sorted[count];
-    numbering.free = &sorted[2 * (size_t)count];
-    numbering.intervals = numbers->intervals;
     find_parents(numbers, &sorted[count]);
     by_labels(hostnames, sorted);
-    add_sizes(&numbering, count);
-    number(&numbering, count);
+    add_sizes(sorted, count, &sorted[count], numbers->intervals);
+    number(sorted, count, &sorted[count], numbers->intervals, &sorted[2 * (size_t)count]);
     free(sorted);
     return 0;
 }
@@ -141,6 +132,7 @@ int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
 void hostnames_free(struct host_numbers *numbers) {
     hostname_free(numbers->hostnames);
     free(numbers->intervals);
+    free(numbers->protocols);
     *numbers = (struct host_numbers){0};
 }
 
@@ -158,8 +150,25 @@ uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name,
     return id == HOSTNAME_NONE ? 0 : numbers->intervals[id].own;
 }
 
+int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask) {
+    uint32_t bit = 0;
+
+    while (bit < numbers->protocol_count && numbers->protocols[bit] != protocol)
+        bit++;
+    if (bit == PROTOCOLS_MAX)
+        return -ENOSPC;
+    if (!numbers->protocols)
+        numbers->protocols = calloc(PROTOCOLS_MAX, sizeof *numbers->protocols);
+    if (!numbers->protocols)
+        return -ENOMEM;
+    if (bit == numbers->protocol_count)
+        numbers->protocols[numbers->protocol_count++] = protocol;
+    *mask |= 1U << bit;
+    return 0;
+}
+
 /// The bits of those protocols of the policy that a client offers.
-static uint32_t offered(const struct compiled *compiled, const struct names *names) {
+static uint32_t offered(const struct host_numbers *numbers, const struct names *names) {
     const uint8_t *at = names->alpn, *end = at + names->alpn_length;
     uint32_t bits = 0;
 
@@ -170,23 +179,23 @@ static uint32_t offered(const struct compiled *compiled, const struct names *nam
         if (length > (size_t)(end - at))
             break;
         offer = value_short(at, length);
-        for (uint32_t i = 0; length <= VALUE_SHORT_BYTES && i < compiled->protocol_count; i++)
-            if (compiled->protocols[i] == offer)
+        for (uint32_t i = 0; length <= VALUE_SHORT_BYTES && i < numbers->protocol_count; i++)
+            if (numbers->protocols[i] == offer)
                 bits |= 1U << i;
         at += length;
     }
     return bits;
 }
 
-void hostnames_resolve(const struct compiled *compiled, const struct names *names,
+void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits) {
     *host_number = 0;
     *alpn_bits = 0;
     if (names->state != NAMES_KNOWN)
         return;
     if (names->host_length > 0)
-        *host_number = hostnames_find(&compiled->hosts, names->host, names->host_length);
-    *alpn_bits = offered(compiled, names);
+        *host_number = hostnames_find(numbers, names->host, names->host_length);
+    *alpn_bits = offered(numbers, names);
 }
 
 /// Intervals that are being parted.

@@ -18,16 +18,17 @@
 #include "policy/hostname.h"
 #include "policy/policy.h"
 
-struct compiled;
-
 struct host_interval {
     uint32_t own, last;
 };
 
+/// The names of a policy as the engine has them.
 struct host_numbers {
     struct hostnames *hostnames;     // NULL = none
     struct host_interval *intervals; // by the number in hostnames: the numbers here
     unsigned __int128 depths;        // bit n: there is a wildcard of n labels
+    uint32_t protocol_count;
+    policy_value *protocols; // of ALPN, as POLICY_ALPN; the n-th has bit n
 };
 
 /// Numbers the names of a policy, which are shared. Returns 0, or -ENOMEM with *numbers zeroed.
@@ -41,9 +42,13 @@ struct policy_range hostnames_interval(const struct host_numbers *numbers, uint3
 /// - name: in lower case (ASCII), without a dot at its end.
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
 
-/// What the policy makes of what a client has shown: decide_input's host_number and alpn_bits,
-/// which stay the same as long as names and policy do.
-void hostnames_resolve(const struct compiled *compiled, const struct names *names,
+/// Adds the bit of a protocol of ALPN, which is added if it is new, to a mask. Returns 0, -ENOSPC
+/// if there is no more room, or -ENOMEM.
+int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask);
+
+/// What a compiled policy (compiled.hosts) makes of what a client has shown: decide_input's
+/// host_number and alpn_bits, which stay the same as long as names and policy do.
+void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);
 
 /// Parts intervals that lie in one another: of each number the innermost that has it is left. Those

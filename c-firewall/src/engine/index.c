@@ -28,7 +28,8 @@ static const struct policy_elements *few_elements(const struct plan *plan,
                                                  ? &plan->table->sets[match->set].elements
                                                  : &match->elements;
 
-    if (match->right == POLICY_RIGHT_RANGE || match->key.count != 1)
+    if (match->right == POLICY_RIGHT_RANGE || match->key.count != 1 ||
+        (match->right == POLICY_RIGHT_NAMED && plan->table->sets[match->set].listed.count > 0))
         return NULL;
     return elements->count <= CANDIDATES_INTERVALS_MAX ? elements : NULL;
 }

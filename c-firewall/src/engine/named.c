@@ -17,7 +17,7 @@ struct named named_follow(struct connections *connections, const struct compiled
         named.alpn_bits = cache->alpn_bits;
         return named;
     }
-    hostnames_resolve(compiled, connection_names(connections, &followed), &named.host_number,
+    hostnames_resolve(&compiled->hosts, connection_names(connections, &followed), &named.host_number,
                       &named.alpn_bits);
     if (cache)
         *cache = (struct connection_cache){.generation = how->generation,

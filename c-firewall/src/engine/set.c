@@ -212,7 +212,7 @@ static int make_map(struct set *set, const struct policy_elements *elements, uin
 }
 
 int set_make(struct set *set, const enum policy_type *types, const struct policy_elements *elements,
-             const struct policy_range *ranges, uint32_t first_chain) {
+             const struct policy_range *ranges, uint32_t count, uint32_t first_chain) {
     const bool is_map = elements->marks || elements->targets;
     bool wide[POLICY_KEY_FIELDS_MAX] = {0};
     int result;
@@ -223,9 +223,9 @@ int set_make(struct set *set, const enum policy_type *types, const struct policy
         set->nested |= types[i] == POLICY_HOSTNAME;
     }
     if (set->fields == 1)
-        result = make_single(set, types[0], ranges, elements->count, is_map);
+        result = make_single(set, types[0], ranges, count, is_map);
     else
-        result = make_exact(set, wide, ranges, elements->count);
+        result = make_exact(set, wide, ranges, count);
     if (result == 0 && set->nested)
         sort_nested(set, types, ranges);
     if (result == 0 && set->ranged_count > 0)

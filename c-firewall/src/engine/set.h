@@ -39,14 +39,14 @@ struct set {
 
 /// Makes a set.
 /// - types: of the fields of the key.
-/// - ranges: of elements->count elements, elements->fields each; instead of elements->ranges, since
+/// - ranges: of count elements,  elements->fields each; instead of elements->ranges, since
 ///   names of interfaces have become indices, and those of hosts numbers. An element whose first
 ///   range is empty (low > high) is left out. Names of hosts may lie in one another: the innermost
 ///   is found.
 /// - first_chain: the number of the table's first chain.
 /// - Returns 0, or -ENOMEM with *set zeroed.
 int set_make(struct set *set, const enum policy_type *types, const struct policy_elements *elements,
-             const struct policy_range *ranges, uint32_t first_chain);
+             const struct policy_range *ranges, uint32_t count, uint32_t first_chain);
 void set_free(struct set *set);
 
 /// The number of the element that holds the values of a key of several fields, or LOOKUP_NONE.

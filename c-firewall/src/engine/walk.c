@@ -184,15 +184,17 @@ static void record(const struct walk *walk, uint32_t rule, uint32_t statement, e
     walk->recorder->rule(walk->recorder->context, &step);
 }
 
+static enum decide_why look_on(struct walk *walk, const struct compile_rule *rule,
+                               uint32_t *statement, enum decide_why why)
+    __attribute__((cold, noinline));
+
 /// Looks on in a rule that reads a field beyond the captured bytes or a name that is not known, for
 /// a match that does not hold whatever that field is, as long as nothing has an effect.
 /// - statement: that reads it; becomes the one that does not hold.
 /// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.
 /// - Returns why that one does not; or why, and says in outcome what the rule reads.
-__attribute__((cold, noinline)) static enum decide_why look_on(struct walk *walk,
-                                                               const struct compile_rule *rule,
-                                                               uint32_t *statement,
-                                                               enum decide_why why) {
+static enum decide_why look_on(struct walk *walk, const struct compile_rule *rule,
+                               uint32_t *statement, enum decide_why why) {
     const struct compile_op *ops = &walk->compiled->ops[rule->first];
     uint64_t read = matches_looks_at(walk->compiled, &ops[*statement]);
     struct set_target target;

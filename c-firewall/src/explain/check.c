@@ -6,13 +6,93 @@
 #include <stdlib.h>
 
 #include "engine/compile.h"
+#include "explain/describe.h"
 #include "policy/parse/parse.h"
 #include "policy/print.h"
 
-/// Prints the policy. Returns 0, or -ENOMEM with failure filled in.
-static int print(const struct policy *policy, struct failure *failure) {
-    char *text = print_policy(policy);
+enum {
+    RULES_TOLD = 8, // places of rules that are named at most
+};
 
+static bool reads_names(const struct policy_rule *rule) {
+    for (uint32_t i = 0; i < rule->count; i++) {
+        const struct policy_key *key = describe_key_of(&rule->statements[i]);
+
+        for (uint32_t j = 0; key && j < key->count; j++)
+            if (policy_field_facts(key->fields[j])->part == POLICY_PART_NAMES)
+                return true;
+    }
+    return false;
+}
+
+/// Says which rules of a chain nft does not know. told: how many there were, of all chains.
+static void put_chain(FILE *out, const struct policy *policy, const struct policy_chain *chain,
+                      uint32_t *told) {
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const struct policy_place place = chain->rules[i].place;
+
+        if (!reads_names(&chain->rules[i]) || ++*told > RULES_TOLD)
+            continue;
+        fprintf(out, "%s%s:%u", *told == 1 ? "only Twinwall decides: " : ", ",
+                policy->files[place.file], place.line);
+    }
+}
+
+/// Says which rules nft does not know, if there are any.
+static void put_rules(FILE *out, const struct policy *policy) {
+    uint32_t told = 0;
+
+    for (uint32_t i = 0; i < policy->table_count; i++)
+        for (uint32_t j = 0; j < policy->tables[i].chain_count; j++)
+            put_chain(out, policy, &policy->tables[i].chains[j], &told);
+    if (told > RULES_TOLD)
+        fprintf(out, " and %u more", told - RULES_TOLD);
+    if (told > 0)
+        putc('\n', out);
+}
+
+/// Says what was read of a file of names.
+static void put_file(FILE *out, const struct policy *policy,
+                     const struct policy_listed_file *file) {
+    const char *name = policy->files[file->file];
+
+    fprintf(out, "%s: lines %u, names %u", name, file->lines, file->names);
+    if (file->left_out > 0)
+        fprintf(out, ", left out %u, the first at %s:%u", file->left_out, name,
+                file->first_left_out);
+    putc('\n', out);
+}
+
+/// Says what was read of files of names.
+static void put_files(FILE *out, const struct policy *policy) {
+    for (uint32_t i = 0; i < policy->table_count; i++)
+        for (uint32_t j = 0; j < policy->tables[i].set_count; j++) {
+            const struct policy_listed *listed = &policy->tables[i].sets[j].listed;
+
+            for (uint32_t k = 0; k < listed->file_count; k++)
+                put_file(out, policy, &listed->files[k]);
+        }
+}
+
+/// What is said of a policy that is sound; to be freed. NULL: no memory.
+static char *summary(const struct policy *policy) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        return NULL;
+    fputs("ok\n", out);
+    put_rules(out, policy);
+    put_files(out, policy);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/// Prints a text, which is freed. Returns 0, or -ENOMEM with failure filled in.
+static int print(char *text, struct failure *failure) {
     if (!text) {
         failure_set_start(failure, "malloc", ENOMEM);
         return -ENOMEM;
@@ -31,10 +111,8 @@ int check_run(const struct options *options) {
 
     if (result == 0)
         result = compile_policy(&policy, &settings, &compiled, &failure);
-    if (result == 0 && options->print)
-        result = print(&policy, &failure);
-    else if (result == 0)
-        puts("ok");
+    if (result == 0)
+        result = print(options->print ? print_policy(&policy) : summary(&policy), &failure);
     compile_free(compiled);
     policy_free(&policy);
     return result < 0 ? log_fail(&failure) : LOG_EXIT_STOPPED;

@@ -107,10 +107,12 @@ void describe_packet(FILE *out, const struct packet *packet, enum packet_status 
         fprintf(out, ", %u captured", packet->captured);
 }
 
-/// The key that a match, a map or a vmap looks at.
-static const struct policy_key *key_of(const struct policy_statement *statement) {
-    return statement->kind == POLICY_MARK_SET ? &statement->mark_set->map.key
-                                              : &statement->match->key;
+const struct policy_key *describe_key_of(const struct policy_statement *statement) {
+    if (statement->kind == POLICY_MATCH || statement->kind == POLICY_VMAP)
+        return &statement->match->key;
+    if (statement->kind == POLICY_MARK_SET && statement->mark_set->has_map)
+        return &statement->mark_set->map.key;
+    return NULL;
 }
 
 /// A name that came in a packet, in quotes.
@@ -157,7 +159,7 @@ static void put_differs(FILE *out, const struct policy *policy, const struct dec
                         const struct names *names,
                         const char *(*interface_name)(void *context, uint32_t index),
                         void *context) {
-    const struct policy_key *key = key_of(describe_statement(policy, step->place));
+    const struct policy_key *key = describe_key_of(describe_statement(policy, step->place));
 
     for (uint32_t i = 0; i < step->values_count; i++)
         fprintf(out, "%s%s", i > 0 ? " . " : "", policy_field_facts(key->fields[i])->text);

@@ -34,6 +34,9 @@ void describe_rule_text(FILE *out, const struct policy *policy, struct compile_p
 /// Prints a packet: "10.0.0.1:40000 > 10.0.0.2:22 tcp syn, 60 bytes".
 void describe_packet(FILE *out, const struct packet *packet, enum packet_status status);
 
+/// The key that a match, a map or a vmap looks at; NULL for other statements.
+const struct policy_key *describe_key_of(const struct policy_statement *statement);
+
 /// Prints why a rule did not match: "ct state is new". step->why is not DECIDE_HELD.
 /// - names: what the packet's client has shown.
 /// - interface_name: the name of an index; "" = none.

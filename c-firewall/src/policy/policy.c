@@ -90,12 +90,26 @@ static bool equal_types(const struct policy_set *a, const struct policy_set *b) 
     return true;
 }
 
+static bool equal_listed(const struct both *both, const struct policy_listed *a,
+                         const struct policy_listed *b) {
+    if (a->file_count != b->file_count || a->count != b->count)
+        return false;
+    for (uint32_t i = 0; i < a->file_count; i++)
+        if (!equal_text(a->files[i].path, b->files[i].path))
+            return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!equal_name(both, a->ids[i], b->ids[i]))
+            return false;
+    return true;
+}
+
 static bool equal_set(const struct both *both, const struct policy_set *a,
                       const struct policy_set *b) {
     return equal_text(a->name, b->name) && equal_text(a->comment, b->comment) &&
            a->maps_to == b->maps_to && a->interval == b->interval && a->constant == b->constant &&
            a->auto_merge == b->auto_merge && equal_types(a, b) &&
-           equal_elements(both, a->types, &a->elements, &b->elements);
+           equal_elements(both, a->types, &a->elements, &b->elements) &&
+           equal_listed(both, &a->listed, &b->listed);
 }
 
 static bool equal_match(const struct both *both, const struct policy_match *a,
@@ -217,6 +231,14 @@ void policy_free_elements(struct policy_elements *elements) {
     free(elements->places);
 }
 
+void policy_free_listed(struct policy_listed *listed) {
+    for (uint32_t i = 0; i < listed->file_count; i++)
+        free(listed->files[i].path);
+    free(listed->files);
+    free(listed->ids);
+    *listed = (struct policy_listed){0};
+}
+
 void policy_free_match(struct policy_match *match) {
     if (match)
         policy_free_elements(&match->elements);
@@ -253,8 +275,10 @@ void policy_free_rule(struct policy_rule *rule) {
 }
 
 static void free_table(struct policy_table *table) {
-    for (uint32_t i = 0; i < table->set_count; i++)
+    for (uint32_t i = 0; i < table->set_count; i++) {
         policy_free_elements(&table->sets[i].elements);
+        policy_free_listed(&table->sets[i].listed);
+    }
     for (uint32_t i = 0; i < table->chain_count; i++) {
         for (uint32_t j = 0; j < table->chains[i].count; j++)
             policy_free_rule(&table->chains[i].rules[j]);

@@ -89,6 +89,24 @@ struct policy_elements {
 
 enum policy_maps_to { POLICY_SET, POLICY_VERDICT_MAP, POLICY_MARK_MAP };
 
+/// A file of names of hosts, as it was read.
+struct policy_listed_file {
+    char *path;    // as the policy's first file would write it
+    uint32_t file; // index into policy.files
+    uint32_t lines;
+    uint32_t names;          // that were taken
+    uint32_t left_out;       // lines that are none of names
+    uint32_t first_left_out; // the first of them, from 1; 0 = none
+};
+
+/// What a set has from files.
+struct policy_listed {
+    uint32_t file_count;
+    struct policy_listed_file *files;
+    uint32_t count;
+    uint32_t *ids; // numbers of names, in the order read, some perhaps twice
+};
+
 /// A named set or map.
 struct policy_set {
     char name[POLICY_NAME_BYTES];
@@ -102,6 +120,7 @@ struct policy_set {
     bool constant;
     bool auto_merge;
     struct policy_elements elements;
+    struct policy_listed listed; // of a set of names of hosts
 };
 
 /// How a match compares.
@@ -260,6 +279,7 @@ bool policy_equal(const struct policy *a, const struct policy *b);
 /// Frees what a part owns, not the part (but a match that stands alone: that as well; NULL is
 /// none).
 void policy_free_elements(struct policy_elements *elements);
+void policy_free_listed(struct policy_listed *listed);
 void policy_free_match(struct policy_match *match);
 void policy_free_statement(struct policy_statement *statement);
 void policy_free_rule(struct policy_rule *rule);

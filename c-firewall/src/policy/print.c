@@ -297,6 +297,8 @@ static void print_set(FILE *out, const struct hostnames *hostnames, const struct
                 set->constant && set->interval ? "," : "", set->interval ? "interval" : "");
     if (set->auto_merge)
         fputs("\t\tauto-merge\n", out);
+    for (uint32_t i = 0; i < set->listed.file_count; i++)
+        fprintf(out, "\t\tfile \"%s\"\n", set->listed.files[i].path);
     if (set->elements.count > 0) {
         fputs("\t\telements = ", out);
         print_elements(out, hostnames, set->types, &set->elements);

@@ -249,7 +249,7 @@ static struct decide_outcome ask(struct engine *engine, const struct names *name
 
     input = engine_input(&packet, status);
     input.names = names;
-    hostnames_resolve(engine->compiled, names, &input.host_number, &input.alpn_bits);
+    hostnames_resolve(&engine->compiled->hosts, names, &input.host_number, &input.alpn_bits);
     decide_packet(by, engine->compiled, &engine->flow, &engine->counters, &input, &outcome);
     return outcome;
 }

@@ -92,7 +92,7 @@ static void finds_what_a_search_one_by_one_finds(void **state) {
 
         for (uint32_t i = 0; i < count * FIELDS; i++)
             ranges[i] = make_range(&random, i % FIELDS, most);
-        assert_int_equal(set_make(&set, types, &elements, ranges, 0), 0);
+        assert_int_equal(set_make(&set, types, &elements, ranges, elements.count, 0), 0);
         for (int i = 0; i < QUESTIONS; i++) {
             make_fields(&random, &fields, most);
             found += check(&set, ranges, count, &fields);
@@ -123,12 +123,12 @@ static void elements_with_an_empty_first_range_are_left_out(void **state) {
     struct set set;
 
     (void)state;
-    assert_int_equal(set_make(&set, narrow, &singles, single, 0), 0);
+    assert_int_equal(set_make(&set, narrow, &singles, single, singles.count, 0), 0);
     assert_int_equal(lookup_find(&set.single, 7), 1);
     assert_int_equal(lookup_find(&set.single, 0), LOOKUP_NONE);
     assert_int_equal(lookup_find(&set.single, 1), LOOKUP_NONE);
     set_free(&set);
-    assert_int_equal(set_make(&set, narrow, &pairs, pair, 0), 0);
+    assert_int_equal(set_make(&set, narrow, &pairs, pair, pairs.count, 0), 0);
     assert_int_equal(lookup_hash_find(&set.exact, (uint64_t[]){7, 5}, 2), 1);
     assert_int_equal(lookup_hash_find(&set.exact, (uint64_t[]){1, 5}, 2), LOOKUP_NONE);
     set_free(&set);

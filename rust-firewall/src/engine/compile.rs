@@ -6,7 +6,7 @@
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{
     CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileOp, CompileRule, CompileWide,
-    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, PROTOCOLS_MAX, REACH_COUNT,
+    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
 };
 use crate::engine::dependency;
 use crate::engine::fields;
@@ -86,6 +86,20 @@ fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Rang
     })
 }
 
+/// A range of a type with interfaces and names of hosts resolved.
+fn resolve_range(
+    build: &Build,
+    place: &Place,
+    kind: Type,
+    range: &Range,
+) -> Result<Range, Failure> {
+    match kind {
+        Type::IfaceIndex => resolve_interface(build, place, range),
+        Type::Hostname => Ok(hostnames::interval(&build.out.hosts, range.low as u32)),
+        _ => Ok(*range),
+    }
+}
+
 /// The ranges of elements with interfaces and names of hosts resolved. An element with an interface that is
 /// missing gets an empty first range.
 fn resolve_elements(
@@ -99,32 +113,27 @@ fn resolve_elements(
         .zip(&elements.places)
     {
         for (field, kind) in types.iter().enumerate() {
-            match kind {
-                Type::IfaceIndex => {
-                    element[field] = resolve_interface(build, place, &element[field])?;
-                    if element[field].low > element[field].high {
-                        element[0] = element[field];
-                    }
-                }
-                Type::Hostname => {
-                    let id = element[field].low as u32;
-                    element[field] = hostnames::interval(&build.out.hosts, id);
-                }
-                _ => {}
+            element[field] = resolve_range(build, place, *kind, &element[field])?;
+            if element[field].low > element[field].high {
+                element[0] = element[field];
             }
         }
     }
     Ok(ranges)
 }
 
-fn add_set(build: &mut Build, elements: &Elements, types: &[Type]) -> Result<u32, Failure> {
-    let ranges = resolve_elements(build, elements, types)?;
+/// listed: numbers of further names of hosts.
+fn add_set(
+    build: &mut Build,
+    elements: &Elements,
+    types: &[Type],
+    listed: &[u32],
+) -> Result<u32, Failure> {
+    let mut ranges = resolve_elements(build, elements, types)?;
+    let hosts = &build.out.hosts;
+    ranges.extend(listed.iter().map(|id| hostnames::interval(hosts, *id)));
     let made = set::make(types, elements, &ranges, build.first_chain);
     Ok(add(&mut build.out.sets, made))
-}
-
-fn is_interface(field: Field) -> bool {
-    matches!(field, Field::MetaIif | Field::MetaOif)
 }
 
 /// How a set is asked for, with the first field of the key masked.
@@ -153,7 +162,7 @@ fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), 
     let ask = run_set(build, matched);
     let set = match &matched.right {
         Right::Named { set, .. } => build.first_set + set,
-        Right::Literal(elements) => add_set(build, elements, &key_types(&matched.key))?,
+        Right::Literal(elements) => add_set(build, elements, &key_types(&matched.key), &[])?,
         // The comparison never holds.
         Right::Range(_) => add(&mut build.out.sets, Set::default()),
     };
@@ -189,13 +198,10 @@ fn compile_range(
         Op::BitsAny => right.low,
         _ => matched.mask.unwrap_or(highest),
     };
-    let mut range = fold(matched.op, right, highest);
-    if is_interface(field) {
-        range = Some(resolve_interface(build, place, right)?);
-    }
-    if field_facts(field).kind == Type::Hostname {
-        range = Some(hostnames::interval(&build.out.hosts, right.low as u32));
-    }
+    let range = fold(matched.op, right, highest);
+    let kind = field_facts(field).kind;
+    let resolve = |range: Range| resolve_range(build, place, kind, &range);
+    let range = range.map(resolve).transpose()?;
     let Some(Range { low, high }) = range.filter(|range| range.low <= range.high) else {
         let (set, ask) = compile_set(build, matched)?;
         return Ok(CompileOp::Set { set, ask, negated });
@@ -229,16 +235,12 @@ fn want(build: &mut Build, key: &Key) {
 
 /// The bit of a protocol of ALPN.
 fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32, Failure> {
-    let protocols = &mut build.out.protocols;
-    let known = protocols.iter().position(|known| *known == protocol);
-    if known.is_none() && protocols.len() == PROTOCOLS_MAX {
+    hostnames::add_protocol(&mut build.out.hosts, protocol).ok_or_else(|| {
         let mut token = print::value(Type::Alpn, protocol);
         token.retain(|letter| letter != '"');
-        let cause = format!("more than {PROTOCOLS_MAX} protocols of tls alpn in a policy");
-        return Err(refuse(build, place, &token, &cause));
-    }
-    let bit = known.unwrap_or_else(|| add(protocols, protocol) as usize);
-    Ok(1 << bit)
+        let cause = "more than 32 protocols of tls alpn in a policy";
+        refuse(build, place, &token, cause)
+    })
 }
 
 /// A match of the protocols that a client offers: any of some.
@@ -391,7 +393,7 @@ fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
     build.first_chain = build.out.chains.len() as u32;
     build.first_set = build.out.sets.len() as u32;
     for set in &build.table.sets {
-        add_set(build, &set.elements, &set.types)?;
+        add_set(build, &set.elements, &set.types, &set.listed.ids)?;
     }
     for (chain_number, chain) in (0..).zip(&build.table.chains) {
         let place = CompilePlace {

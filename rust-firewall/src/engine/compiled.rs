@@ -13,8 +13,6 @@ pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
 
 /// Indexes of a chain, at most.
 pub const INDEXES_MAX: usize = 3;
-/// Protocols of ALPN in a policy, each of which has a bit.
-pub const PROTOCOLS_MAX: usize = 32;
 /// Rules that an index must spare a packet.
 pub const INDEX_GAIN_MIN: i64 = 8;
 /// IPv4, IPv6.
@@ -211,10 +209,8 @@ pub struct Compiled {
     pub(crate) requirement: Requirement,
     /// `fields::bit` of all fields that are looked at.
     pub(crate) wanted: u64,
-    /// The names of hosts.
-    pub(crate) hosts: HostNumbers,
-    /// Protocols of ALPN as values of `Type::Alpn`; the n-th has bit n.
-    pub(crate) protocols: Vec<u128>,
+    /// The names of hosts, and protocols of ALPN.
+    pub hosts: HostNumbers,
     pub(crate) ops: Vec<CompileOp>,
     pub(crate) wides: Vec<CompileWide>,
     pub(crate) keys: Vec<Key>,

@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use crate::engine::compiled::Compiled;
 use crate::engine::lookup::LookupRange;
 use crate::names::{self, Names, NamesState};
 use crate::policy::hostname::{self, Hostnames};
@@ -19,9 +18,12 @@ use crate::policy::Range;
 
 /// Labels of a name, and one more.
 const LABELS_MAX: usize = names::HOST_BYTES / 2 + 2;
+/// Protocols of ALPN in a policy, each of which has a bit.
+const PROTOCOLS_MAX: usize = 32;
 /// A name that lies in no wildcard.
 const NONE: u32 = u32::MAX;
 
+/// The names of a policy as the engine has them.
 #[derive(Clone, Debug, Default)]
 pub struct HostNumbers {
     hostnames: Arc<Hostnames>,
@@ -29,6 +31,8 @@ pub struct HostNumbers {
     intervals: Vec<Interval>,
     /// Bit n: there is a wildcard of n labels.
     depths: u128,
+    /// Protocols of ALPN as values of `Type::Alpn`; the n-th has bit n.
+    protocols: Vec<u128>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,8 +105,8 @@ fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [Interval]) {
 }
 
 /// Gives each name its interval. What has more labels comes later, so a name's parent has its own already.
-fn number(sorted: &[u32], parents: &[u32], intervals: &mut [Interval]) {
-    let mut free = vec![0; intervals.len()];
+/// - free: room for the next number that is free in each.
+fn number(sorted: &[u32], parents: &[u32], intervals: &mut [Interval], free: &mut [u32]) {
     let mut next = 1;
     for &id in sorted {
         let size = intervals
@@ -122,26 +126,33 @@ fn number(sorted: &[u32], parents: &[u32], intervals: &mut [Interval]) {
     }
 }
 
-/// Numbers the names of a policy.
-pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
+/// Finds the wildcards that there are, and the one above each name.
+fn find_parents(numbers: &mut HostNumbers) -> Vec<u32> {
+    let hostnames = &*numbers.hostnames;
     let count = hostname::count(hostnames);
-    let mut depths = 0;
     for id in 0..count {
         let (name, wildcard) = hostname::get(hostnames, id);
-        depths |= u128::from(wildcard) << (labels_of(name) & 127);
+        numbers.depths |= u128::from(wildcard) << (labels_of(name) & 127);
     }
-    let parents: Vec<u32> = (0..count)
-        .map(|id| above(hostnames, depths, hostname::get(hostnames, id).0).unwrap_or(NONE))
-        .collect();
-    let sorted = by_labels(hostnames);
-    let mut intervals = vec![Interval::default(); count as usize];
-    add_sizes(&sorted, &parents, &mut intervals);
-    number(&sorted, &parents, &mut intervals);
-    HostNumbers {
+    let parent = |id| above(hostnames, numbers.depths, hostname::get(hostnames, id).0);
+    (0..count).map(|id| parent(id).unwrap_or(NONE)).collect()
+}
+
+/// Numbers the names of a policy, which are shared.
+pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
+    let count = hostname::count(hostnames) as usize;
+    let mut numbers = HostNumbers {
         hostnames: Arc::clone(hostnames),
-        intervals,
-        depths,
-    }
+        intervals: vec![Interval::default(); count],
+        depths: 0,
+        protocols: Vec::new(),
+    };
+    let parents = find_parents(&mut numbers);
+    let sorted = by_labels(hostnames);
+    add_sizes(&sorted, &parents, &mut numbers.intervals);
+    let mut free = vec![0; count];
+    number(&sorted, &parents, &mut numbers.intervals, &mut free);
+    numbers
 }
 
 /// The numbers of a name of the policy, and of all that lies in it.
@@ -162,6 +173,20 @@ pub fn find(numbers: &HostNumbers, name: &[u8]) -> u32 {
         hostname::find(hostnames, name, false).or_else(|| above(hostnames, numbers.depths, name));
     let interval = id.and_then(|id| numbers.intervals.get(id as usize));
     interval.map_or(0, |interval| interval.own)
+}
+
+/// The bit of a protocol of ALPN, which is added if it is new; none if there is no more room.
+pub fn add_protocol(numbers: &mut HostNumbers, protocol: u128) -> Option<u32> {
+    let protocols = &mut numbers.protocols;
+    let known = protocols.iter().position(|known| *known == protocol);
+    let bit = known.unwrap_or(protocols.len());
+    if bit == PROTOCOLS_MAX {
+        return None;
+    }
+    if known.is_none() {
+        protocols.push(protocol);
+    }
+    Some(1 << bit)
 }
 
 /// The bits of those protocols of the policy that a client offers.
@@ -186,18 +211,18 @@ fn offered(protocols: &[u128], names: &Names) -> u32 {
     bits
 }
 
-/// What the policy makes of what a client has shown: `DecideInput::host_number` and `alpn_bits`, which stay the same as
+/// What a compiled policy (`Compiled::hosts`) makes of what a client has shown: `DecideInput::host_number` and `alpn_bits`, which stay the same as
 /// long as names and policy do.
-pub fn resolve(compiled: &Compiled, names: &Names) -> (u32, u32) {
+pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     if names.state != NamesState::Known {
         return (0, 0);
     }
     let host = names::host(names);
     let number = match host.is_empty() {
         true => 0,
-        false => find(&compiled.hosts, host),
+        false => find(numbers, host),
     };
-    (number, offered(&compiled.protocols, names))
+    (number, offered(&numbers.protocols, names))
 }
 
 /// Adds a piece of an interval, to the one before if it goes on with it.
@@ -219,7 +244,8 @@ pub fn part(ranges: &mut Vec<LookupRange>) {
     let mut open: Vec<LookupRange> = Vec::new();
     let mut at = 0;
     for range in ranges.iter() {
-        while let Some(top) = open.pop_if(|top| top.high < range.low) {
+        while let Some(&top) = open.last().filter(|top| top.high < range.low) {
+            open.pop();
             add_piece(&mut pieces, at, top.high, top.value);
             at = at.max(top.high + 1);
         }

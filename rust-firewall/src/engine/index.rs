@@ -39,6 +39,9 @@ struct Plan<'a> {
 fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements> {
     let elements = match &matched.right {
         Right::Range(_) => return None,
+        Right::Named { set, .. } if !plan.table.sets[*set as usize].listed.ids.is_empty() => {
+            return None;
+        }
         Right::Named { set, .. } => &plan.table.sets[*set as usize].elements,
         Right::Literal(elements) => elements,
     };

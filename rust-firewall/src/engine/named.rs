@@ -36,7 +36,7 @@ pub fn follow(
     let kept = kept.filter(|cache| cache.generation == how.generation);
     let (host_number, alpn_bits) = match kept {
         Some(cache) => (cache.host_number, cache.alpn_bits),
-        None => hostnames::resolve(compiled, follow::names(connections, &followed)),
+        None => hostnames::resolve(&compiled.hosts, follow::names(connections, &followed)),
     };
     if let Some(cache) = follow::cache(connections, &followed).filter(|_| kept.is_none()) {
         cache.generation = how.generation;

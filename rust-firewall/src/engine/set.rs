@@ -79,18 +79,27 @@ fn make_single(kind: Type, ranges: &[Range], is_map: bool) -> Lookup {
     lookup::make(bits(is_wide(kind)), &mut all)
 }
 
+/// What sorting elements goes by.
+struct Nested<'a> {
+    types: &'a [Type],
+    ranges: &'a [Range],
+}
+
+/// How many numbers the names of hosts of an element stand for.
+fn width(nested: &Nested, number: u32) -> u128 {
+    let fields = nested.types.len();
+    let first = number as usize * fields;
+    let element = &nested.ranges[first..first + fields];
+    let hosts = element.iter().zip(nested.types);
+    hosts
+        .filter(|(_, kind)| **kind == Type::Hostname)
+        .fold(0, |sum, (range, _)| sum + (range.high - range.low))
+}
+
 /// Sorts elements with ranges: those whose names of hosts stand for less come first.
 fn sort_nested(set: &mut Set, types: &[Type], ranges: &[Range]) {
-    let fields = set.fields;
-    let widths = |number: u32| {
-        let first = number as usize * fields;
-        let element = &ranges[first..first + fields];
-        let hosts = element.iter().zip(types);
-        hosts
-            .filter(|(_, kind)| **kind == Type::Hostname)
-            .fold(0, |sum, (range, _)| sum + (range.high - range.low))
-    };
-    set.ranged.sort_by_key(|&number| widths(number));
+    let nested = Nested { types, ranges };
+    set.ranged.sort_by_key(|&number| width(&nested, number));
 }
 
 /// Parts elements into those of exact values, which become rows of words, and those with ranges.
@@ -173,7 +182,7 @@ fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
 /// - types: of the fields of the key.
 /// - ranges: of all elements, elements.fields each; instead of elements.ranges, since names of
 ///   interfaces have become indices, and those of hosts numbers. An element whose first range is empty
-///   (low > high) is left out. Names of hosts may lie in one another: the innermost is found.
+///   (low > high) is left out. More elements of a set of one field may follow. Names of hosts may lie in one another: the innermost is found.
 /// - first_chain: the number of the table's first chain.
 pub fn make(types: &[Type], elements: &Elements, ranges: &[Range], first_chain: u32) -> Set {
     let mut set = Set {

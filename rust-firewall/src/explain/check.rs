@@ -4,9 +4,85 @@
 use crate::base::log::{self, Failure, LogExit};
 use crate::base::output;
 use crate::engine::compile::{self, CompileSettings};
+use crate::explain::describe;
 use crate::options::Options;
 use crate::policy::parse;
 use crate::policy::print;
+use crate::policy::{field_facts, Chain, ListedFile, Part, Policy, Rule};
+
+/// Places of rules that are named at most.
+const RULES_TOLD: usize = 8;
+
+fn reads_names(rule: &Rule) -> bool {
+    rule.statements.iter().any(|statement| {
+        let fields = describe::key_of(statement).map_or(&[][..], |key| &key.fields);
+        fields
+            .iter()
+            .any(|field| field_facts(*field).part == Part::Names)
+    })
+}
+
+/// Says which rules of a chain nft does not know. told: how many there were, of all chains.
+fn put_chain(out: &mut String, policy: &Policy, chain: &Chain, told: &mut usize) {
+    for rule in chain.rules.iter().filter(|rule| reads_names(rule)) {
+        *told += 1;
+        if *told > RULES_TOLD {
+            continue;
+        }
+        let before = match *told {
+            1 => "only Twinwall decides: ",
+            _ => ", ",
+        };
+        let file = policy.files.get(rule.place.file as usize);
+        let file = file.map_or("", String::as_str);
+        out.push_str(&format!("{before}{file}:{}", rule.place.line));
+    }
+}
+
+/// Says which rules nft does not know, if there are any.
+fn put_rules(out: &mut String, policy: &Policy) {
+    let mut told = 0;
+    for chain in policy.tables.iter().flat_map(|table| &table.chains) {
+        put_chain(out, policy, chain, &mut told);
+    }
+    if told > RULES_TOLD {
+        out.push_str(&format!(" and {} more", told - RULES_TOLD));
+    }
+    if told > 0 {
+        out.push('\n');
+    }
+}
+
+/// Says what was read of a file of names.
+fn put_file(out: &mut String, policy: &Policy, file: &ListedFile) {
+    let name = policy.files.get(file.file as usize);
+    let name = name.map_or("", String::as_str);
+    let ListedFile { lines, names, .. } = file;
+    out.push_str(&format!("{name}: lines {lines}, names {names}"));
+    if file.left_out > 0 {
+        let (left_out, first) = (file.left_out, file.first_left_out);
+        out.push_str(&format!(
+            ", left out {left_out}, the first at {name}:{first}"
+        ));
+    }
+    out.push('\n');
+}
+
+/// Says what was read of files of names.
+fn put_files(out: &mut String, policy: &Policy) {
+    let sets = policy.tables.iter().flat_map(|table| &table.sets);
+    for file in sets.flat_map(|set| &set.listed.files) {
+        put_file(out, policy, file);
+    }
+}
+
+/// What is said of a policy that is sound.
+fn summary(policy: &Policy) -> String {
+    let mut out = String::from("ok\n");
+    put_rules(&mut out, policy);
+    put_files(&mut out, policy);
+    out
+}
 
 fn check(options: &Options) -> Result<(), Failure> {
     let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
@@ -19,12 +95,12 @@ fn check(options: &Options) -> Result<(), Failure> {
     compile::policy(&policy, &settings)?;
     match options.print {
         true => output::print(&print::policy(&policy)),
-        false => output::print("ok\n"),
+        false => output::print(&summary(&policy)),
     }
     Ok(())
 }
 
-/// Prints "ok", or with options.print the canonical text, or what is wrong. Returns the exit code.
+/// Prints "ok" and what nft knows nothing of, or with options.print the canonical text, or what is wrong. Returns the exit code.
 pub fn run(options: &Options) -> LogExit {
     match check(options) {
         Ok(()) => LogExit::Stopped,

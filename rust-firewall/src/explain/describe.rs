@@ -128,7 +128,7 @@ pub fn packet(packet: &Packet, status: PacketStatus) -> String {
 }
 
 /// The key that a match, a map or a vmap looks at.
-fn key_of(statement: &Statement) -> Option<&Key> {
+pub fn key_of(statement: &Statement) -> Option<&Key> {
     match &statement.kind {
         StatementKind::Match(found) | StatementKind::Vmap(found) => Some(&found.key),
         StatementKind::MarkSet(set) => match &**set {
@@ -139,7 +139,17 @@ fn key_of(statement: &Statement) -> Option<&Key> {
     }
 }
 
-/// The protocols that a client offers, as in a set; those that are no text with what can't be shown as `?`.
+/// A name that came in a packet, in quotes.
+fn quoted(name: &[u8]) -> String {
+    let shown = |byte: &u8| match byte {
+        b'"' | b'\\' => '?',
+        b' '..=b'~' => char::from(*byte),
+        _ => '?',
+    };
+    format!("\"{}\"", name.iter().map(shown).collect::<String>())
+}
+
+/// The protocols that a client offers, as in a set; what can't be shown as `?`.
 fn protocols(names: &Names) -> String {
     let mut rest = names
         .alpn
@@ -154,20 +164,9 @@ fn protocols(names: &Names) -> String {
     format!("{{ {} }}", offered.join(", "))
 }
 
-/// A name that came in a packet, in quotes.
-fn quoted(name: &[u8]) -> String {
-    let shown = |byte: &u8| match byte {
-        b'"' | b'\\' => '?',
-        b' '..=b'~' => char::from(*byte),
-        _ => '?',
-    };
-    format!("\"{}\"", name.iter().map(shown).collect::<String>())
-}
-
-/// The value of a field of a packet.
-fn value_of(kind: Type, value: u128, names: &Names, interface: &dyn Fn(u32) -> Vec<u8>) -> String {
+/// The value of a field of a packet, but for an interface.
+fn value(kind: Type, value: u128, names: &Names) -> String {
     match kind {
-        Type::IfaceIndex => print::value(kind, interface::value(&interface(value as u32))),
         Type::Hostname => quoted(names::host(names)),
         Type::Alpn => protocols(names),
         _ => print::value(kind, value),
@@ -186,9 +185,13 @@ fn differs(
         .iter()
         .map(|field| policy::field_facts(*field).text)
         .collect();
-    let values = fields.iter().zip(step.values).map(|(field, value)| {
+    let values = fields.iter().zip(step.values).map(|(field, number)| {
         let kind = policy::field_facts(*field).kind;
-        value_of(kind, value, names, interface_name)
+        let number = match kind {
+            Type::IfaceIndex => interface::value(&interface_name(number as u32)),
+            _ => number,
+        };
+        value(kind, number, names)
     });
     let values: Vec<String> = values.collect();
     format!("{} is {}", texts.join(" . "), values.join(" . "))

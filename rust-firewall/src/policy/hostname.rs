@@ -110,27 +110,32 @@ fn check(text: &[u8]) -> Result<(), &'static str> {
     }
 }
 
+/// Keeps a name of ASCII, without `*.`, if it is one.
+fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
+    let text = text.strip_suffix('.').unwrap_or(text).as_bytes();
+    check(text)?;
+    name.length = text.len();
+    for (to, byte) in name.bytes.iter_mut().zip(text) {
+        *to = byte.to_ascii_lowercase();
+    }
+    Ok(())
+}
+
 /// Reads a name. Fails with why it is none, for `Lexer::wrong`.
 pub fn read(text: &str) -> Result<Hostname, &'static str> {
     if text == "*" {
         return Err("this stands for every name: ask whether there is one, with `exists`");
     }
     let rest = text.strip_prefix("*.");
-    let wildcard = rest.is_some();
-    let rest = rest.unwrap_or(text);
-    let made = match rest.is_ascii() {
-        true => rest.to_owned(),
-        false => to_ascii(rest)?,
-    };
-    let made = made.strip_suffix('.').unwrap_or(&made).as_bytes();
-    check(made)?;
     let mut name = Hostname {
-        length: made.len(),
-        wildcard,
+        length: 0,
+        wildcard: rest.is_some(),
         bytes: [0; HOST_BYTES],
     };
-    for (to, byte) in name.bytes.iter_mut().zip(made) {
-        *to = byte.to_ascii_lowercase();
+    let rest = rest.unwrap_or(text);
+    match rest.is_ascii() {
+        true => take(rest, &mut name)?,
+        false => take(&to_ascii(rest)?, &mut name)?,
     }
     Ok(name)
 }
@@ -156,17 +161,15 @@ pub fn text(hostnames: &Hostnames, id: u32) -> String {
     format!("{front}{}", String::from_utf8_lossy(bytes))
 }
 
-fn draw() -> SipHasher13 {
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the kernel gives random bytes");
-    SipHasher13::new_with_key(&key)
-}
-
 fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
     let mut hasher = hostnames.hasher;
     hasher.write(name);
     hasher.write_u8(u8::from(wildcard));
     hasher.finish()
+}
+
+fn is_name(hostnames: &Hostnames, id: u32, name: &[u8], wildcard: bool) -> bool {
+    get(hostnames, id) == (name, wildcard)
 }
 
 /// Searches a table that is not empty.
@@ -176,7 +179,7 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
     let mut passed = 0;
     loop {
         let Slot { tag, id } = hostnames.slots[slot];
-        if id == NONE || tag == (hashed >> 32) as u32 && get(hostnames, id) == (name, wildcard) {
+        if id == NONE || tag == (hashed >> 32) as u32 && is_name(hostnames, id, name, wildcard) {
             let id = (id != NONE).then_some(id);
             return Probe { slot, id, passed };
         }
@@ -212,7 +215,9 @@ fn fill(hostnames: &mut Hostnames) -> bool {
 fn grow(hostnames: &mut Hostnames) {
     loop {
         let slots = (2 * hostnames.slots.len()).max(SLOTS_MIN);
-        hostnames.hasher = draw();
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).expect("the kernel gives random bytes");
+        hostnames.hasher = SipHasher13::new_with_key(&key);
         hostnames.slots = vec![Slot { tag: 0, id: NONE }; slots];
         if fill(hostnames) {
             return;

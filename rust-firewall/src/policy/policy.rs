@@ -133,6 +133,30 @@ pub enum MapsTo {
     MarkMap,
 }
 
+/// A file of names of hosts, as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedFile {
+    /// As the policy's first file would write it.
+    pub path: String,
+    /// Index into `Policy::files`.
+    pub file: u32,
+    pub lines: u32,
+    /// That were taken.
+    pub names: u32,
+    /// Lines that are none of names.
+    pub left_out: u32,
+    /// The first of them, from 1; 0 = none.
+    pub first_left_out: u32,
+}
+
+/// What a set has from files.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    pub files: Vec<ListedFile>,
+    /// Numbers of names, in the order read, some perhaps twice.
+    pub ids: Vec<u32>,
+}
+
 /// A named set or map.
 #[derive(Clone, Debug)]
 pub struct Set {
@@ -149,6 +173,8 @@ pub struct Set {
     pub constant: bool,
     pub auto_merge: bool,
     pub elements: Elements,
+    /// Of a set of names of hosts.
+    pub listed: Listed,
 }
 
 /// How a match compares.
@@ -365,10 +391,6 @@ fn equal_all<T>(a: &[T], b: &[T], equal: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
 }
 
-fn equal_target(a: &Target, b: &Target) -> bool {
-    a.verdict == b.verdict && a.chain == b.chain
-}
-
 /// Whether two values of a type are equal: of hosts, if they are the same name.
 fn equal_range(both: &Both, kind: Type, a: &Range, b: &Range) -> bool {
     match kind {
@@ -377,6 +399,10 @@ fn equal_range(both: &Both, kind: Type, a: &Range, b: &Range) -> bool {
         }
         _ => a == b,
     }
+}
+
+fn equal_target(a: &Target, b: &Target) -> bool {
+    a.verdict == b.verdict && a.chain == b.chain
 }
 
 fn equal_elements(both: &Both, types: &[Type], a: &Elements, b: &Elements) -> bool {
@@ -388,6 +414,11 @@ fn equal_elements(both: &Both, types: &[Type], a: &Elements, b: &Elements) -> bo
         && equal_all(&a.targets, &b.targets, equal_target)
 }
 
+fn equal_listed(both: &Both, a: &Listed, b: &Listed) -> bool {
+    let same_name = |a: &u32, b: &u32| hostname::get(both.0, *a) == hostname::get(both.1, *b);
+    equal_all(&a.files, &b.files, |a, b| a.path == b.path) && equal_all(&a.ids, &b.ids, same_name)
+}
+
 fn equal_set(both: &Both, a: &Set, b: &Set) -> bool {
     a.name == b.name
         && a.comment == b.comment
@@ -396,6 +427,7 @@ fn equal_set(both: &Both, a: &Set, b: &Set) -> bool {
         && a.types == b.types
         && (a.interval, a.constant, a.auto_merge) == (b.interval, b.constant, b.auto_merge)
         && equal_elements(both, &a.types, &a.elements, &b.elements)
+        && equal_listed(both, &a.listed, &b.listed)
 }
 
 fn equal_match(both: &Both, a: &Match, b: &Match) -> bool {

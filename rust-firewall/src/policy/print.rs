@@ -302,6 +302,9 @@ fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
     if set.auto_merge {
         out.push_str("\t\tauto-merge\n");
     }
+    for file in &set.listed.files {
+        put(out, format_args!("\t\tfile \"{}\"\n", file.path));
+    }
     if set.elements.count() > 0 {
         out.push_str("\t\telements = ");
         print_elements(out, hostnames, &set.types, &set.elements);
@@ -387,14 +390,8 @@ fn has_base_chain(table: &Table) -> bool {
 
 /// Prints tables that come before one: those without base chains, and the names of the others, whose
 /// turn comes later.
-fn mention_tables(
-    out: &mut String,
-    hostnames: &Hostnames,
-    tables: &[Table],
-    from: usize,
-    end: usize,
-) {
-    for table in tables.iter().take(end).skip(from) {
+fn mention_tables(out: &mut String, policy: &Policy, from: usize, end: usize) {
+    for table in policy.tables.iter().take(end).skip(from) {
         if has_base_chain(table) {
             put(
                 out,
@@ -403,7 +400,7 @@ fn mention_tables(
         } else {
             print_block(
                 out,
-                hostnames,
+                &policy.hostnames,
                 table,
                 &mut Printed::default(),
                 table.chains.len(),
@@ -412,7 +409,8 @@ fn mention_tables(
     }
 }
 
-fn print_tables(out: &mut String, hostnames: &Hostnames, tables: &[Table]) {
+fn print_tables(out: &mut String, policy: &Policy) {
+    let tables = &policy.tables;
     let list = declared_chains(tables);
     let mut printed = vec![Printed::default(); tables.len()];
     let mut last = vec![0; tables.len()];
@@ -432,11 +430,11 @@ fn print_tables(out: &mut String, hostnames: &Hostnames, tables: &[Table]) {
         } else {
             item.chain + 1
         };
-        mention_tables(out, hostnames, tables, mentioned, item.table);
+        mention_tables(out, policy, mentioned, item.table);
         mentioned = mentioned.max(item.table + 1);
-        print_block(out, hostnames, table, &mut printed[item.table], end);
+        print_block(out, &policy.hostnames, table, &mut printed[item.table], end);
     }
-    mention_tables(out, hostnames, tables, mentioned, tables.len());
+    mention_tables(out, policy, mentioned, tables.len());
 }
 
 /// The whole policy, with a line end after each line.
@@ -445,7 +443,7 @@ pub fn policy(policy: &Policy) -> String {
     if policy.flush {
         out.push_str("flush ruleset\n");
     }
-    print_tables(&mut out, &policy.hostnames, &policy.tables);
+    print_tables(&mut out, policy);
     out
 }
 

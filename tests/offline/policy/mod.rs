@@ -2,7 +2,8 @@
 //! The language of policies, as both programs read it: `check` and `check --print`.
 //!
 //! NAME.nft in tests/corpus/policy is a policy, and says in its first line what it shows. Beside it lies NAME.ok, its canonical
-//! print, or NAME.err, the line that refuses it, without "error: ". What nft does not take though we do has a line
+//! print, or NAME.err, the line that refuses it, without "error: ";
+//! NAME.says is what `check` says behind "ok", if it says more. What nft does not take though we do has a line
 //! `# nft: WHY`, which ends with `(nor the print)` if that is not taken, either. Policies that are too large to lie here are made by `generated`.
 
 mod generated;
@@ -151,7 +152,12 @@ pub fn both_refuse(folder: &Path, policy: &str, expected: &str) -> anyhow::Resul
 fn accepted_and_printed(name: &str) -> anyhow::Result<()> {
     let (policy, print) = (format!("{name}.nft"), format!("{name}.ok"));
     let expected = read(name, "ok")?;
-    both_say(&folder(), &[&policy], "ok\n")?;
+    let says = folder().join(format!("{name}.says"));
+    let more = match says.exists() {
+        true => read(name, "says")?,
+        false => String::new(),
+    };
+    both_say(&folder(), &[&policy], &format!("ok\n{more}"))?;
     both_say(&folder(), &["--print", &policy], &expected)?;
     both_say(&folder(), &["--print", &print], &expected)
 }

@@ -89,6 +89,13 @@ static bool has_wildcard(const struct token *path) {
            memchr(path->text, '[', path->length);
 }
 
+int directive_file_name(struct lexer *lexer, const struct token *path, char **name) {
+    if (has_wildcard(path))
+        return lexer_wrong(lexer, path, "no wildcards: include each file by its name");
+    *name = include_name(lexer->names[path->place.file], path);
+    return *name ? 0 : lexer_fail_memory(lexer);
+}
+
 /// Whether a file is being read, so that its include would never end.
 static bool is_open(const struct lexer *lexer, const struct source *source) {
     for (uint32_t i = 0; i < lexer->depth; i++) {
@@ -109,7 +116,7 @@ static int check_include(struct lexer *lexer, const struct token *path,
     if (lexer_count_frames(lexer, false) >= POLICY_INCLUDE_DEPTH_MAX)
         return lexer_wrong(lexer, path, "more than %d files in one another",
                            POLICY_INCLUDE_DEPTH_MAX);
-    if (source->bytes > POLICY_TEXT_MAX - lexer->bytes)
+    if (source->bytes > lexer_bytes_left(lexer))
         return lexer_wrong(lexer, path, LEXER_TOO_LARGE);
     return 0;
 }
@@ -117,7 +124,7 @@ static int check_include(struct lexer *lexer, const struct token *path,
 int directive_include(struct lexer *lexer) {
     const struct token path = lexer_take(lexer);
     struct source source;
-    char *name;
+    char *name = NULL;
     int error;
 
     if (path.kind != TOKEN_STRING)
@@ -127,12 +134,10 @@ int directive_include(struct lexer *lexer) {
         return error;
     // The end of the text was only looked at; it comes again after the included one.
     lexer->held = 0;
-    if (has_wildcard(&path))
-        return lexer_wrong(lexer, &path, "no wildcards: include each file by its name");
-    name = include_name(lexer->names[path.place.file], &path);
-    if (!name)
-        return lexer_fail_memory(lexer);
-    error = source_read(name, POLICY_TEXT_MAX - lexer->bytes, &source);
+    error = directive_file_name(lexer, &path, &name);
+    if (error)
+        return error;
+    error = source_read(name, lexer_bytes_left(lexer), &source);
     if (error) {
         free(name);
         lexer_wrong(lexer, &path, "cannot read it: %s", strerror(-error));

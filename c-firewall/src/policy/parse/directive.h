@@ -10,6 +10,10 @@
 /// - Returns 0 or -EINVAL.
 int directive_define(struct lexer *lexer);
 
+/// The name of a file that a token names: relative to the file that it stands in. Returns 0 with
+/// the name, to be freed, or -errno with the failure told.
+int directive_file_name(struct lexer *lexer, const struct token *path, char **name);
+
 /// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a line
 /// end.
 /// - Returns 0, -EINVAL, -ENOMEM or -errno of reading.

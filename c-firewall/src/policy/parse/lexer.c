@@ -113,6 +113,22 @@ static void open_empty(struct lexer *lexer, struct failure *failure) {
     *lexer = (struct lexer){.failure = failure, .line_ended = true};
 }
 
+int lexer_add_list(struct lexer *lexer, char *name, size_t bytes, uint32_t *file) {
+    const int error = grow_files(lexer);
+
+    if (error) {
+        free(name);
+        return error;
+    }
+    *file = lexer->file_count;
+    lexer->names[lexer->file_count] = name;
+    lexer->files[lexer->file_count++] = (struct lexer_file){0};
+    lexer->bytes += bytes;
+    return 0;
+}
+
+size_t lexer_bytes_left(const struct lexer *lexer) { return POLICY_TEXT_MAX - lexer->bytes; }
+
 int lexer_open_file(struct lexer *lexer, const char *path, struct failure *failure) {
     struct source source;
     char *name;

@@ -139,6 +139,13 @@ int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define);
 /// - Returns 0, -EINVAL or -ENOMEM.
 int lexer_push_file(struct lexer *lexer, char *name, const struct source *source);
 
+/// Adds a file whose text is not the policy's, for messages and reloads; its name is taken over.
+/// Returns 0 with its number, or -ENOMEM with the failure told.
+int lexer_add_list(struct lexer *lexer, char *name, size_t bytes, uint32_t *file);
+
+/// Bytes that further files may have.
+size_t lexer_bytes_left(const struct lexer *lexer);
+
 /// Fails because there is no memory. Returns -ENOMEM.
 int lexer_fail_memory(struct lexer *lexer);
 

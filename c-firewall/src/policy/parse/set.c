@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "policy/parse/listed.h"
 #include "policy/parse/matches.h"
 #include "policy/parse/refuse.h"
 #include "policy/value.h"
@@ -163,10 +164,18 @@ static int read_elements(struct parser *parser, struct block *block, const struc
     return lexer_take_end(&parser->lexer);
 }
 
+/// Takes what stands behind `file`.
+static int read_file(struct parser *parser, struct block *block, const struct token *word) {
+    if (block->is_map || block->fields != 1 || block->set.types[0] != POLICY_HOSTNAME)
+        return lexer_wrong(&parser->lexer, word, "for sets of type hostname only");
+    return parse_listed_read(parser, &block->set.listed);
+}
+
 /// Takes an item of a set's block that begins with a word, taken already.
 static int read_item(struct parser *parser, struct block *block, const struct token *word,
                      enum policy_family family) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
+    const bool is_file = token_is(word, "file");
 
     if (token_is(word, "comment")) {
         int status;
@@ -179,15 +188,17 @@ static int read_item(struct parser *parser, struct block *block, const struct to
     }
     if (token_is(word, "type") || token_is(word, "typeof"))
         return read_type(parser, block, word, family);
-    if (!is_flags && !is_merge && !token_is(word, "elements"))
+    if (!is_flags && !is_merge && !is_file && !token_is(word, "elements"))
         return parse_refuse_unexpected(
             &parser->lexer, PARSE_AT_SET, word,
-            "type, typeof, flags, auto-merge, elements, comment or \"}\"");
+            "type, typeof, flags, auto-merge, file, elements, comment or \"}\"");
     if (!block->typed)
         return lexer_unexpected(&parser->lexer, word, TYPE_FIRST);
     if (is_flags)
         return read_flags(parser, block, word);
-    return is_merge ? read_auto_merge(parser, block, word) : read_elements(parser, block, word);
+    if (is_merge)
+        return read_auto_merge(parser, block, word);
+    return is_file ? read_file(parser, block, word) : read_elements(parser, block, word);
 }
 
 /// Fails of an element that a set without `flags interval` can't have.
@@ -248,11 +259,39 @@ static bool is_same(const struct policy_set *set, const struct block *block) {
            set->auto_merge == other->auto_merge;
 }
 
+/// Appends what is read of files to what a set has.
+static int append_listed(struct parser *parser, struct policy_set *set,
+                         struct policy_listed *more) {
+    struct policy_listed *listed = &set->listed;
+
+    for (uint32_t i = 0; i < more->file_count; i++) {
+        struct policy_listed_file *files =
+            parse_room(parser, listed->files, listed->file_count, sizeof *files);
+
+        if (!files)
+            return -ENOMEM;
+        listed->files = files;
+        files[listed->file_count++] = more->files[i];
+        more->files[i].path = NULL;
+    }
+    for (uint32_t i = 0; i < more->count; i++) {
+        uint32_t *ids = parse_room(parser, listed->ids, listed->count, sizeof *ids);
+
+        if (!ids)
+            return -ENOMEM;
+        listed->ids = ids;
+        ids[listed->count++] = more->ids[i];
+    }
+    return 0;
+}
+
 /// Goes on with a set that has this name.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
+    const bool has_more = block->set.elements.count > 0 || block->set.listed.file_count > 0;
+    int status;
 
-    if (!same || (set->constant && block->set.elements.count > 0)) {
+    if (!same || (set->constant && has_more)) {
         char at[LOG_TEXT_BYTES];
 
         lexer_place_name(&parser->lexer, set->place, at, sizeof at);
@@ -261,7 +300,8 @@ static int go_on(struct parser *parser, struct policy_set *set, struct block *bl
     }
     if (block->commented)
         memcpy(set->comment, block->set.comment, sizeof set->comment);
-    return append(parser, set, &block->set.elements);
+    status = append(parser, set, &block->set.elements);
+    return status != 0 ? status : append_listed(parser, set, &block->set.listed);
 }
 
 /// Declares a set, or goes on with the one that has this name. Of a new one, its elements are the
@@ -285,6 +325,7 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
     block->set.elements.fields = block->fields;
     sets[owner->set_count++] = block->set;
     block->set.elements = (struct policy_elements){0};
+    block->set.listed = (struct policy_listed){0};
     return 0;
 }
 
@@ -320,6 +361,7 @@ int parse_set_block(struct parser *parser, uint32_t table, bool is_map) {
     block.set.place = block.name.place;
     status = read_block(parser, table, &block);
     policy_free_elements(&block.set.elements);
+    policy_free_listed(&block.set.listed);
     return status;
 }
 

@@ -5,7 +5,7 @@ use crate::base::log::Failure;
 use crate::policy::parse::lexer::{Define, Lexer, TOO_LARGE, UNDEFINED};
 use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
-use crate::policy::{INCLUDE_DEPTH_MAX, TEXT_MAX};
+use crate::policy::INCLUDE_DEPTH_MAX;
 
 /// Keeps the end of a define's value for the parser.
 fn leave_end(lexer: &mut Lexer, token: Token) {
@@ -86,6 +86,15 @@ fn has_wildcard(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
+/// The name of a file that a token names: relative to the file that it stands in.
+pub(super) fn file_name(lexer: &Lexer, path: &Token) -> Result<String, Failure> {
+    let text = lexer.text(path);
+    if has_wildcard(text) {
+        return Err(lexer.wrong(path, "no wildcards: include each file by its name"));
+    }
+    Ok(include_name(lexer, path.place.file as usize, text))
+}
+
 /// Whether a file is being read, so that its include would never end.
 fn is_open(lexer: &Lexer, source: &Source) -> bool {
     let mut files = lexer.frames.iter().filter(|frame| !frame.is_define);
@@ -101,7 +110,7 @@ fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Fai
         let cause = format_args!("more than {INCLUDE_DEPTH_MAX} files in one another");
         return Err(lexer.wrong(path, cause));
     }
-    if source.bytes.len() > TEXT_MAX - lexer.bytes {
+    if source.bytes.len() > lexer.bytes_left() {
         return Err(lexer.wrong(path, TOO_LARGE));
     }
     Ok(())
@@ -117,12 +126,8 @@ pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
     lexer.take_end()?;
     // The end of the text was only looked at; it comes again after the included one.
     lexer.ahead.clear();
-    let text = lexer.text(&path);
-    if has_wildcard(text) {
-        return Err(lexer.wrong(&path, "no wildcards: include each file by its name"));
-    }
-    let name = include_name(lexer, path.place.file as usize, text);
-    let source = source::read(&name, TEXT_MAX - lexer.bytes)
+    let name = file_name(lexer, &path)?;
+    let source = source::read(&name, lexer.bytes_left())
         .map_err(|error| lexer.wrong(&path, format_args!("cannot read it: {}", reason(&error))))?;
     check_include(lexer, &path, &source)?;
     lexer.push_file(name, source)

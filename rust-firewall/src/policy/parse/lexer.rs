@@ -107,6 +107,22 @@ impl Lexer {
         }
     }
 
+    /// Adds a file whose text is not the policy's, for messages and reloads. Gives its number.
+    pub(super) fn add_list(&mut self, name: String, bytes: usize) -> u32 {
+        self.names.push(name);
+        self.bytes += bytes;
+        self.files.push(File {
+            text: String::new(),
+            identity: None,
+        });
+        self.files.len() as u32 - 1
+    }
+
+    /// Bytes that further files may have.
+    pub(super) fn bytes_left(&self) -> usize {
+        TEXT_MAX - self.bytes
+    }
+
     /// Opens a policy file. The text is checked as a whole: size, UTF-8, no NUL. Fails if it can't
     /// be read, or with the place of what is wrong.
     pub fn open_file(path: &str) -> Result<Self, Failure> {

@@ -6,6 +6,7 @@ pub mod count;
 pub mod directive;
 pub mod elements;
 pub mod lexer;
+pub mod listed;
 pub mod matches;
 pub mod overlap;
 #[allow(clippy::module_inception)]

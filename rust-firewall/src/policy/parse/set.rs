@@ -4,12 +4,15 @@
 use crate::base::log::Failure;
 use crate::policy::parse::elements::{self, Shape};
 use crate::policy::parse::lexer::Lexer;
+use crate::policy::parse::listed;
 use crate::policy::parse::matches;
 use crate::policy::parse::refuse::{unexpected, Where};
 use crate::policy::parse::state::{tested, Parser};
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::value;
-use crate::policy::{field_facts, Elements, Family, Key, MapsTo, Place, Set, Type, KEY_FIELDS_MAX};
+use crate::policy::{
+    field_facts, Elements, Family, Key, Listed, MapsTo, Place, Set, Type, KEY_FIELDS_MAX,
+};
 
 const TYPE_FIRST: &str = "type or typeof";
 
@@ -29,6 +32,7 @@ struct Block {
     constant: bool,
     auto_merge: bool,
     elements: Option<Elements>,
+    listed: Listed,
     /// The place of the first element that is a range or prefix.
     ranged: Option<Place>,
 }
@@ -192,6 +196,15 @@ fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result
     parser.lexer.take_end()
 }
 
+/// Takes what stands behind `file`.
+fn read_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+    if block.is_map || block.types != [Type::Hostname] {
+        let cause = "for sets of type hostname only";
+        return Err(parser.lexer.wrong(word, cause));
+    }
+    listed::read(parser, &mut block.listed)
+}
+
 /// Takes an item of a set's block that begins with a word, taken already.
 fn read_item(
     parser: &mut Parser,
@@ -209,9 +222,9 @@ fn read_item(
     if parser.lexer.is(word, "type") || parser.lexer.is(word, "typeof") {
         return read_type(parser, block, word, family);
     }
-    let known = ["flags", "auto-merge", "elements"];
+    let known = ["flags", "auto-merge", "file", "elements"];
     if !known.iter().any(|known| parser.lexer.is(word, known)) {
-        let expected = "type, typeof, flags, auto-merge, elements, comment or \"}\"";
+        let expected = "type, typeof, flags, auto-merge, file, elements, comment or \"}\"";
         return Err(unexpected(&parser.lexer, Where::Set, word, expected));
     }
     if block.maps_to.is_none() {
@@ -221,6 +234,8 @@ fn read_item(
         read_flags(parser, block, word)
     } else if parser.lexer.is(word, "auto-merge") {
         read_auto_merge(parser, block, word)
+    } else if parser.lexer.is(word, "file") {
+        read_file(parser, block, word)
     } else {
         read_elements(parser, block, word)
     }
@@ -271,7 +286,8 @@ fn is_same(set: &Set, block: &Block) -> bool {
 fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     let same = is_same(set, &block);
     let more = block.elements.unwrap_or_default();
-    if !same || set.constant && more.count() > 0 {
+    let has_more = more.count() > 0 || !block.listed.files.is_empty();
+    if !same || set.constant && has_more {
         let at = lexer.place_name(set.place);
         let cause = if same {
             "constant since"
@@ -285,6 +301,8 @@ fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
         set.comment = comment;
     }
     append(set, more);
+    set.listed.files.extend(block.listed.files);
+    set.listed.ids.extend(block.listed.ids);
     Ok(())
 }
 
@@ -308,6 +326,7 @@ fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failur
         constant: block.constant,
         auto_merge: block.auto_merge,
         elements: Elements::default(),
+        listed: block.listed,
     };
     append(&mut set, block.elements.unwrap_or_default());
     parser.policy.tables[table].sets.push(set);
@@ -350,6 +369,7 @@ pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Fail
         constant: false,
         auto_merge: false,
         elements: None,
+        listed: Listed::default(),
         ranged: None,
     };
     parser.sign(Sign::BraceOpen, "\"{\"")?;

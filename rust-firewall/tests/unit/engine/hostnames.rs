@@ -201,7 +201,7 @@ fn ask(engine: &Engine, names: &Names, settings: &DecideSettings, bytes: &[u8]) 
     let status = packet::parse(bytes, PACKET.len() as u32, &mut parsed);
     let mut input = input(&parsed, status);
     input.names = Some(names);
-    (input.host_number, input.alpn_bits) = hostnames::resolve(&engine.compiled, names);
+    (input.host_number, input.alpn_bits) = hostnames::resolve(&engine.compiled.hosts, names);
     let policy = DecidePolicy {
         compiled: &engine.compiled,
         flow: &engine.flow,

@@ -36,6 +36,7 @@ fn contract() -> Arc<Contract> {
         ("crash", "closed", "the rules decide"),
         ("malformed", "closed", "dropped"),
         ("truncated", "open", "accepted"),
+        ("unknown", "closed", "dropped"),
     ];
     Arc::new(Contract {
         rows: rows.map(row).to_vec(),

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/parse/listed.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/parse/directive.h"
+#include "policy/parse/source.h"
+
+/// What some editors begin a text of UTF-8 with.
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
+/// A part of a text.
+struct piece {
+    const char *text;
+    size_t length;
+};
+
+static bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\r'; }
+
+/// A line without blanks around it, and without the comment at its end or that it is.
+static struct piece without_comment(struct piece line) {
+    for (size_t i = 0; i < line.length; i++)
+        if (line.text[i] == '#' && (i == 0 || is_blank(line.text[i - 1])))
+            line.length = i;
+    while (line.length > 0 && is_blank(line.text[line.length - 1]))
+        line.length--;
+    while (line.length > 0 && is_blank(*line.text)) {
+        line.text++;
+        line.length--;
+    }
+    if (line.length > 0 && *line.text == '!')
+        line.length = 0;
+    return line;
+}
+
+/// Whether a word is an address, as a line of a hosts file begins with one.
+static bool is_address(struct piece word) {
+    const char *zone = memchr(word.text, '%', word.length);
+    const size_t length = zone ? (size_t)(zone - word.text) : word.length;
+    char text[INET6_ADDRSTRLEN] = "";
+    struct in6_addr address;
+
+    if (length >= sizeof text)
+        return false;
+    memcpy(text, word.text, length);
+    return (!zone && inet_pton(AF_INET, text, &address) == 1) ||
+           inet_pton(AF_INET6, text, &address) == 1;
+}
+
+/// What names are added to.
+struct target {
+    struct parser *parser;
+    struct policy_listed *listed;
+    int status; // 0, or -errno with the failure told
+};
+
+static void add_id(struct target *target, const struct hostname *name, bool wildcard) {
+    struct policy_listed *listed = target->listed;
+    uint32_t *ids = parse_room(target->parser, listed->ids, listed->count, sizeof *ids);
+
+    if (!ids) {
+        target->status = -ENOMEM;
+        return;
+    }
+    listed->ids = ids;
+    if (hostname_add(target->parser->policy.hostnames, name->bytes, name->length, wildcard,
+                     &ids[listed->count]) < 0)
+        target->status = parse_no_memory(target->parser);
+    else
+        listed->count++;
+}
+
+/// Adds a name. Whether it is one.
+static bool add(struct target *target, struct piece word, bool children_too) {
+    struct hostname name;
+
+    if (hostname_read(word.text, word.length, &name) || (children_too && name.wildcard))
+        return false;
+    add_id(target, &name, name.wildcard);
+    if (children_too && target->status == 0)
+        add_id(target, &name, true);
+    return true;
+}
+
+/// The next word of a line, which is taken off it; empty at its end.
+static struct piece next_word(struct piece *line) {
+    struct piece word;
+
+    while (line->length > 0 && is_blank(*line->text)) {
+        line->text++;
+        line->length--;
+    }
+    word = (struct piece){line->text, 0};
+    while (word.length < line->length && !is_blank(line->text[word.length]))
+        word.length++;
+    line->text += word.length;
+    line->length -= word.length;
+    return word;
+}
+
+/// Adds the names of a line that is not empty. Whether all of it is such.
+static bool take_line(struct target *target, struct piece line) {
+    struct piece first, word;
+    bool good = true;
+
+    if (source_check((const uint8_t *)line.text, line.length) < line.length)
+        return false;
+    if (line.length > 2 && memcmp(line.text, "||", 2) == 0 && line.text[line.length - 1] == '^')
+        return add(target, (struct piece){line.text + 2, line.length - 3}, true);
+    first = next_word(&line);
+    word = next_word(&line);
+    if (!is_address(first))
+        return word.length == 0 && add(target, first, false);
+    if (word.length == 0)
+        return false;
+    for (; word.length > 0 && target->status == 0; word = next_word(&line))
+        good = add(target, word, false) && good;
+    return good;
+}
+
+/// Adds the names of a file's text, and counts what is read and what is not.
+static void take_text(struct target *target, const struct source *source,
+                      struct policy_listed_file *file) {
+    const uint32_t before = target->listed->count;
+    const char *at = source->text, *end = at + source->bytes;
+    bool ended = false;
+
+    if (source->bytes >= 3 && memcmp(at, BYTE_ORDER_MARK, 3) == 0)
+        at += 3;
+    if (end > at && end[-1] == '\n')
+        end--;
+    while (!ended && target->status == 0) {
+        const char *line_end = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+        struct piece line = {at, (size_t)((line_end ? line_end : end) - at)};
+
+        ended = !line_end;
+        at = line_end + 1;
+        file->lines++;
+        line = without_comment(line);
+        if (line.length == 0 || take_line(target, line))
+            continue;
+        file->left_out++;
+        if (file->first_left_out == 0)
+            file->first_left_out = file->lines;
+    }
+    file->names = target->listed->count - before;
+}
+
+/// A path as the policy's first file would write it; to be freed.
+static char *as_written(const char *first, const char *name) {
+    const char *slash = strrchr(first, '/');
+    const size_t folder = slash ? (size_t)(slash - first) + 1 : 0;
+
+    return strdup(strncmp(name, first, folder) == 0 ? name + folder : name);
+}
+
+/// Keeps what is known of a file, whose name is taken over. Returns its place, or NULL.
+static struct policy_listed_file *add_file(struct parser *parser, struct policy_listed *listed,
+                                           char *name, size_t bytes) {
+    struct policy_listed_file file = {.path = as_written(parser->lexer.names[0], name)};
+    struct policy_listed_file *files =
+        parse_room(parser, listed->files, listed->file_count, sizeof *files);
+
+    if (files)
+        listed->files = files;
+    if (!files || !file.path || lexer_add_list(&parser->lexer, name, bytes, &file.file) < 0) {
+        free(file.path);
+        return NULL;
+    }
+    files[listed->file_count] = file;
+    return &files[listed->file_count++];
+}
+
+int parse_listed_read(struct parser *parser, struct policy_listed *listed) {
+    const struct token path = lexer_take(&parser->lexer);
+    struct target target = {.parser = parser, .listed = listed};
+    const size_t left = lexer_bytes_left(&parser->lexer);
+    struct policy_listed_file *file;
+    struct source source;
+    char *name = NULL;
+    int status;
+
+    if (path.kind != TOKEN_STRING)
+        return lexer_unexpected(&parser->lexer, &path, "the name of a file in quotes");
+    status = directive_file_name(&parser->lexer, &path, &name);
+    if (status != 0)
+        return status;
+    status = source_read(name, left, &source);
+    if (status != 0) {
+        free(name);
+        lexer_wrong(&parser->lexer, &path, "cannot read it: %s", strerror(-status));
+        return status;
+    }
+    if (source.bytes > left) {
+        free(name);
+        free(source.text);
+        return lexer_wrong(&parser->lexer, &path, LEXER_TOO_LARGE);
+    }
+    if (!parser->policy.hostnames)
+        parser->policy.hostnames = hostname_make();
+    file = add_file(parser, listed, name, source.bytes);
+    if (file && parser->policy.hostnames)
+        take_text(&target, &source, file);
+    else
+        target.status = parse_no_memory(parser);
+    free(source.text);
+    return target.status != 0 ? target.status : lexer_take_end(&parser->lexer);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files of names of hosts, as block lists come: hosts files, plain lists, and `||name^` of ad blockers.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use crate::base::log::Failure;
+use crate::policy::hostname::{self, Hostnames};
+use crate::policy::parse::directive;
+use crate::policy::parse::lexer::TOO_LARGE;
+use crate::policy::parse::source::{self, reason};
+use crate::policy::parse::state::Parser;
+use crate::policy::token::TokenKind;
+use crate::policy::{Listed, ListedFile};
+
+/// What some editors begin a text of UTF-8 with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
+/// A line without blanks around it, and without the comment at its end or that it is.
+fn without_comment(line: &[u8]) -> &[u8] {
+    let hash = (0..line.len()).find(|&at| line[at] == b'#' && (at == 0 || is_blank(line[at - 1])));
+    let line = line[..hash.unwrap_or(line.len())].trim_ascii();
+    match line.first() {
+        Some(b'!') => &[],
+        _ => line,
+    }
+}
+
+/// Whether a word is an address, as a line of a hosts file begins with one.
+fn is_address(word: &str) -> bool {
+    let ipv6 = word.split('%').next().unwrap_or(word);
+    word.parse::<Ipv4Addr>().is_ok() || ipv6.parse::<Ipv6Addr>().is_ok()
+}
+
+/// What names are added to.
+struct Target<'a> {
+    hostnames: &'a mut Hostnames,
+    ids: &'a mut Vec<u32>,
+}
+
+/// Adds a name. Whether it is one.
+fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
+    let Ok(name) = hostname::read(word) else {
+        return false;
+    };
+    let bytes = &name.bytes[..name.length];
+    if children_too && name.wildcard {
+        return false;
+    }
+    let id = hostname::add(target.hostnames, bytes, name.wildcard);
+    target.ids.push(id);
+    if children_too {
+        let id = hostname::add(target.hostnames, bytes, true);
+        target.ids.push(id);
+    }
+    true
+}
+
+/// Adds the names of a line that is not empty. Whether all of it is such.
+fn take_line(target: &mut Target, line: &[u8]) -> bool {
+    let text = std::str::from_utf8(line).ok();
+    let Some(text) = text.filter(|text| !text.contains('\0')) else {
+        return false;
+    };
+    let blocked = text.strip_prefix("||");
+    if let Some(name) = blocked.and_then(|rest| rest.strip_suffix('^')) {
+        return add(target, name, true);
+    }
+    let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
+    let mut words = text.split(blank).filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default();
+    let rest: Vec<&str> = words.collect();
+    match (is_address(first), rest.len()) {
+        (false, 0) => add(target, first, false),
+        (false, _) | (true, 0) => false,
+        (true, _) => {
+            let taken = rest.iter().filter(|word| add(target, word, false));
+            taken.count() == rest.len()
+        }
+    }
+}
+
+/// Adds the names of a file's text, and counts what is read and what is not.
+fn take_text(target: &mut Target, bytes: &[u8], file: &mut ListedFile) {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let before = target.ids.len();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        file.lines += 1;
+        let line = without_comment(line);
+        if line.is_empty() || take_line(target, line) {
+            continue;
+        }
+        file.left_out += 1;
+        if file.first_left_out == 0 {
+            file.first_left_out = file.lines;
+        }
+    }
+    file.names = (target.ids.len() - before) as u32;
+}
+
+/// A path as the policy's first file would write it.
+fn as_written(first: &str, name: &str) -> String {
+    let folder = &first[..first.rfind('/').map_or(0, |slash| slash + 1)];
+    name.strip_prefix(folder).unwrap_or(name).to_owned()
+}
+
+/// After `file` was taken: takes STRING END and reads the file's names.
+pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
+    let path = parser.lexer.take();
+    if path.kind != TokenKind::String {
+        let expected = "the name of a file in quotes";
+        return Err(parser.lexer.unexpected(&path, expected));
+    }
+    let name = directive::file_name(&parser.lexer, &path)?;
+    let left = parser.lexer.bytes_left();
+    let source = source::read(&name, left).map_err(|error| {
+        let cause = format!("cannot read it: {}", reason(&error));
+        parser.lexer.wrong(&path, cause)
+    })?;
+    if source.bytes.len() > left {
+        return Err(parser.lexer.wrong(&path, TOO_LARGE));
+    }
+    let mut file = ListedFile {
+        path: as_written(&parser.lexer.names[0], &name),
+        file: parser.lexer.add_list(name, source.bytes.len()),
+        ..ListedFile::default()
+    };
+    let mut target = Target {
+        hostnames: Arc::make_mut(&mut parser.policy.hostnames),
+        ids: &mut listed.ids,
+    };
+    take_text(&mut target, &source.bytes, &mut file);
+    listed.files.push(file);
+    parser.lexer.take_end()
+}
