@@ -87,6 +87,7 @@ soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, up
 fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
+	@$(RUST) rust-firewall/fuzz/equal $(CURDIR)/build/c
 	@$(RUST) scanner/fuzz/run $(SECONDS)
 	@kernel/fuzz/run $(SECONDS) || [ $$? -eq 77 ]
 	@tests/build --bin differential >/dev/null

@@ -13,6 +13,8 @@ enum {
     HANDSHAKE = 22,
     HEARTBEAT = 24, // the highest content type
     MAJOR = 3,      // the upper byte of the version of TLS and SSL 3
+    MAJOR_END = 16, // the first that no server takes: Go's crypto/tls reads a first record of any
+                    // version below 16.0
 };
 
 enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
@@ -22,7 +24,7 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
         return NAMES_NONE;
     if (length == 1)
         return NAMES_UNDECIDED;
-    return bytes[1] == MAJOR ? NAMES_KNOWN : NAMES_NONE;
+    return bytes[1] < MAJOR_END ? NAMES_KNOWN : NAMES_NONE;
 }
 
 /// Takes a record, or what came of it.

@@ -10,7 +10,7 @@
 #include "names/hello.h"
 #include "names/types.h"
 
-/// Whether a stream begins as TLS does: with a content type and a version 3.x.
+/// Whether a stream begins as TLS does, to some server: with a content type and a version.
 /// - Returns NAMES_KNOWN if it does, NAMES_UNDECIDED if more bytes are needed to tell, NAMES_NONE
 /// if
 ///   it does not.

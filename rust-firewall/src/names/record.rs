@@ -17,14 +17,16 @@ const HANDSHAKE: u8 = 22;
 const HEARTBEAT: u8 = 24;
 /// The upper byte of the version of TLS and SSL 3.
 const MAJOR: u8 = 3;
+/// The first that no server takes: Go's crypto/tls reads a first record of any version below 16.0.
+const MAJOR_END: u8 = 16;
 
-/// Whether a stream begins as TLS does: with a content type and a version 3.x.
+/// Whether a stream begins as TLS does, to some server: with a content type and a version.
 /// - Returns Known if it does, Undecided if more bytes are needed to tell, None if it does not.
 pub fn begins(bytes: &[u8]) -> NamesState {
     match *bytes {
         [] => NamesState::Undecided,
         [CHANGE_CIPHER_SPEC..=HEARTBEAT] => NamesState::Undecided,
-        [CHANGE_CIPHER_SPEC..=HEARTBEAT, MAJOR, ..] => NamesState::Known,
+        [CHANGE_CIPHER_SPEC..=HEARTBEAT, 0..MAJOR_END, ..] => NamesState::Known,
         _ => NamesState::None,
     }
 }
