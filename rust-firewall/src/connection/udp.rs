@@ -358,7 +358,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         input.segmented || matches!(kind, QuicKind::Bad | QuicKind::Long | QuicKind::Initial);
     let is_query = !is_quic && datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
-    if !is_quic && !is_query && !(is_cut && datagram.data.len() < HEADER_BYTES) {
+    let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;
+    if !(is_quic || is_query || is_unknown) {
         return pass(connections, slot, &datagram, kind);
     }
     if is_cut {
