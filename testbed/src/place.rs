@@ -63,7 +63,7 @@ pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result
     namespace.feed(&format!("{tool}-restore"), &["--noflush", "--wait"], &text)
 }
 
-/// Runs a command inside; fails with its words if it fails.
+/// Runs a command inside; fails with what it printed if it fails.
 pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::Result<Output> {
     let output = namespace
         .command(program)
