@@ -5,7 +5,7 @@
 
 #include "engine/fields.h"
 
-/// What is said of the packets that come to the end of a rule.
+/// What the table and a rule's matches imply of the packets that come to the rule's end.
 struct said {
     bool ipv4, ipv6, tcp;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
-// asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
-// unless the table or a match says it anyway.
+// What a packet must be before a rule's first statement: one that the rule's reject can answer, or
+// IPv6 if the rule looks for extension headers. nft tests that there (stmt_reject_gen_dependency,
+// exthdr_gen_dependency), unless the table or a match implies it.
 #ifndef ENGINE_DEPENDENCY_H
 #define ENGINE_DEPENDENCY_H
 

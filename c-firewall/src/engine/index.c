@@ -60,7 +60,7 @@ static int add_range(struct plan *plan, policy_value low, policy_value high, uin
     return 0;
 }
 
-/// Adds the ranges of a match, parted.
+/// Adds the ranges of a match, sorted and without overlaps.
 static int add_match(struct plan *plan, const struct compile_op *op,
                      const struct policy_match *match, uint32_t rule) {
     const struct policy_elements *elements = few_elements(plan, match);
@@ -87,7 +87,7 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// The first match on a field among those that lead a rule, or NULL.
+/// The first match on a field before a rule's first effect, or NULL.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
@@ -195,7 +195,7 @@ static int take(struct compiled *compiled, struct plan *plan, enum policy_field 
     return 0;
 }
 
-/// Makes the index that spares most; of equals that of the field that comes first. Returns 1 if
+/// Makes the index that spares the most rules; of equal ones, that of the first field. Returns 1 if
 /// there was one to make, 0 if not, or -ENOMEM.
 static int add_index(struct compiled *compiled, struct plan *plan) {
     const uint64_t fields = leading_fields(plan);

@@ -15,7 +15,7 @@ enum match { MATCH_BEYOND, MATCH_UNKNOWN, MATCH_MISSING, MATCH_NOT, MATCH_FOUND 
 
 static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }
 
-/// What comes of looking at a field that is not present.
+/// The outcome for a field that is not present.
 static inline enum match matches_not_present(const struct fields *fields, enum policy_field field) {
     if (fields->beyond & FIELDS_BIT(field))
         return MATCH_BEYOND;

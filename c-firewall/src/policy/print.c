@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Theory of operation: each table is printed as one block, unless base chains of several tables
-// were declared in turns. Their order decides which of one priority runs first, so blocks then
-// follow it.
+// were declared in turns. The order of declaration decides which of two base chains of one priority
+// runs first, so the blocks then follow it.
 #include "policy/print.h"
 
 #include <inttypes.h>
@@ -349,8 +349,8 @@ static int compare_declared(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/// Puts the base chains into list, if there is one, in the order of declaration. How many there
-/// are.
+/// Puts the base chains into list, if there is one, in the order of declaration. Returns how many
+/// there are.
 static size_t declared_chains(const struct policy *policy, struct declared *list) {
     size_t count = 0;
 

@@ -129,7 +129,7 @@ void migration_side_free(struct migration_side *side) {
     *side = (struct migration_side){0};
 }
 
-/// A rule by what it is looked for.
+/// A rule, with what it is found by.
 struct name {
     const char *chain;
     const char *word; // its comment, its text
@@ -232,7 +232,7 @@ static uint32_t *make_partners(uint32_t rules) {
     return partners ? memset(partners, 0xff, bytes) : NULL;
 }
 
-/// The rules of `from` that those of `to` are. NULL = no memory.
+/// For each rule of `to`, the rule of `from` that it was. NULL = no memory.
 static uint32_t *make_origins(const struct migration_side *from, const struct migration_side *to) {
     uint32_t *partners = make_partners(from->rule_count);
     uint32_t *origins = make_partners(to->rule_count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what a packet is to what happens with it. No system call, no allocation, no panic; all state
-//! is in flow.
+//! Decides what happens with a packet. No system call, no allocation, no panic; all state is in
+//! flow.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{Compiled, FAMILIES};
@@ -15,7 +15,7 @@ use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, PacketStatus};
 
-/// Nobody does.
+/// Records nothing.
 struct Deaf;
 
 impl DecideRecorder for Deaf {
@@ -112,7 +112,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Not part of the callers, which are: so the outcome stays where they have it.
+/// Not inlined into its callers, which are inlined themselves: so the outcome is written where it
+/// will stay.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,
@@ -167,7 +168,7 @@ pub fn packet(
     outcome
 }
 
-/// Does what `packet` does and tells of every rule on the way. policy: compiled with
+/// Does what `packet` does, and reports every rule on the way. policy: compiled with
 /// settings.linear, else rules that can't match are left out.
 pub fn trace(
     settings: &DecideSettings,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
-//! asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
-//! unless the table or a match says it anyway.
+//! What a packet must be before a rule's first statement: one that the rule's reject can answer, or
+//! IPv6 if the rule looks for extension headers. nft tests that there (stmt_reject_gen_dependency,
+//! exthdr_gen_dependency), unless the table or a match implies it.
 
 use crate::engine::fields::{IPV4, IPV6};
 use crate::policy::{
@@ -17,7 +17,7 @@ pub const NEEDS_IPV6: u32 = 4;
 /// Beside them: the rule reads names.
 pub const READS_NAMES: u32 = 8;
 
-/// What is said of the packets that come to the end of a rule.
+/// What the table and a rule's matches imply of the packets that come to the rule's end.
 struct Said {
     ipv4: bool,
     ipv6: bool,

@@ -185,7 +185,8 @@ fn read_ipv6(fields: &mut Fields, packet: &Packet) {
     }
 }
 
-/// Whether an extension header was met, which is not known of one that may follow beyond the copy.
+/// Reads whether the packet has an extension header. It is not known if one may follow beyond the
+/// copy.
 fn read_extension(fields: &mut Fields, field: Field, packet: &Packet, extension: u8) {
     let met = packet.extensions & extension != 0;
     if packet.headers_beyond && !met {
@@ -250,7 +251,7 @@ fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
     ports(Field::ThSport, Field::ThDport) | others
 }
 
-/// Notes what the packet has of the transport header where so many bytes of it were captured.
+/// Notes the fields of the transport header that lie beyond its captured bytes.
 fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) {
     let protocol = packet.transport_protocol;
     let there = match packet.transport_offset {
@@ -261,8 +262,8 @@ fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) 
         fields_within(protocol, nfproto, there) & !fields_within(protocol, nfproto, bytes);
 }
 
-/// What nft_payload reads behind the network header, field by field: a header that is too short has
-/// those that are in it.
+/// Reads the transport header as nft_payload does, field by field: a header that is too short still
+/// has the fields that fit.
 fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     if !packet.has_transport {
         if packet.headers_beyond {

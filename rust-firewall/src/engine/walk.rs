@@ -119,7 +119,7 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
 
 /// Does what a statement says.
 /// - target: where it leads, if it is a verdict; else untouched.
-/// - Gives `Held` if the rule goes on behind it.
+/// - Gives `Held` if the rule goes on after it.
 /// - A call of a function for every statement would cost a decision a sixth more instructions.
 #[inline(always)]
 fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {
@@ -190,7 +190,7 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
     matches::why_not(found)
 }
 
-/// Tells of a rule that was walked as far as statement.
+/// Reports a rule that was walked as far as statement.
 fn record<R: DecideRecorder>(
     walk: &mut Walk<R>,
     rule: u32,
@@ -390,7 +390,7 @@ fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
     }
 }
 
-/// Passes over the rules of a list up to one.
+/// Skips the rules of a list before this one.
 fn skip(list: &mut &[u32], rule: u32) {
     let passed = list.partition_point(|&other| other <= rule);
     *list = list.get(passed..).unwrap_or_default();
@@ -413,7 +413,7 @@ fn next_rule(frame: &mut Frame) -> Option<u32> {
     Some(rule)
 }
 
-/// Goes back behind the rule that jumped here. Returns false if there is none.
+/// Goes on after the rule that jumped here. Returns false if there is none.
 fn leave<R>(walk: &mut Walk<R>) -> bool {
     let Some(depth) = walk.depth.checked_sub(1) else {
         return false;

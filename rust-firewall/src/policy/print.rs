@@ -2,8 +2,9 @@
 //! A policy as its canonical text, which parses to the same policy. rules/policy/GRAMMAR.md, "The
 //! canonical print".
 //!
-//! Theory of operation: each table is printed as one block, unless base chains of several tables were
-//! declared in turns. Their order decides which of one priority runs first, so blocks then follow it.
+//! Theory of operation: each table is printed as one block, unless base chains of several tables
+//! were declared in turns. The order of declaration decides which of two base chains of one
+//! priority runs first, so the blocks then follow it.
 
 use std::fmt::Write;
 

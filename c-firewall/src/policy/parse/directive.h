@@ -5,8 +5,8 @@
 
 #include "policy/parse/lexer.h"
 
-/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside braces,
-/// which is left. The name is known from then on.
+/// Takes what follows `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
+/// which is left. From then on the name is known.
 /// - Returns 0 or -EINVAL.
 int directive_define(struct lexer *lexer);
 

@@ -78,7 +78,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     Ok(existence(parser, field).unwrap_or(field))
 }
 
-/// Takes a key, and takes note of what it tests.
+/// Takes a key, and notes what it tests.
 pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let first = parser.lexer.peek(0);
     let mut key = Key::default();
@@ -108,7 +108,7 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     Ok(key)
 }
 
-/// The comparison that a token says.
+/// The comparison that a token names.
 fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
     const OPS: [(Sign, &str, Op); 6] = [
         (Sign::Eq, "eq", Op::Eq),
@@ -170,7 +170,7 @@ pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, F
     })
 }
 
-/// Takes flags joined by `,` behind the first. All of them.
+/// Takes flags joined by `,` after the first. All of them.
 fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
     let mut all = first;
     while parser.lexer.take_sign(Sign::Comma) {
@@ -191,7 +191,7 @@ fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
     Ok(range)
 }
 
-/// Takes the mask behind `field &`: one value, or flags in parentheses.
+/// Takes the mask after `field &`: one value, or flags in parentheses.
 fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
     let maskable = matches!(
         kind,
@@ -216,7 +216,7 @@ fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure>
     Ok(range.low)
 }
 
-/// Takes a mask and what stands behind it.
+/// Takes a mask and what follows it.
 fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let mask = read_mask(parser, facts.kind, facts.bits)?;
@@ -240,7 +240,7 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     })
 }
 
-/// Takes flags behind a field and perhaps a comparison, and perhaps a mask behind them.
+/// Takes flags after a field and an optional comparison, with an optional mask after them.
 fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let range = flag_list(parser, facts.kind, facts.bits)?;
@@ -290,7 +290,7 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// What a single value tells of the protocol.
+/// What a match on one value says of the protocol.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,
@@ -298,8 +298,8 @@ fn told(range: &Range) -> u16 {
     }
 }
 
-/// Takes note of what a match on a protocol's number tells, as nft does: of several values in a set
-/// it lets no field be used that needs one.
+/// Notes what a match on a protocol's number says of the protocol, as nft does: after a match on
+/// several values, no field may be used that needs one of these protocols.
 fn learn_match(parser: &mut Parser, found: &Match) {
     let known = match found.key.fields[..] {
         [Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr] => &mut parser.tested.protocol,
@@ -318,8 +318,8 @@ fn learn_match(parser: &mut Parser, found: &Match) {
     }
 }
 
-/// Makes of flags in braces, if there is but one element, the flags alone, as nft does; any of them,
-/// if it was written once and without a comparison.
+/// Replaces a set of flags with only one element by that element, as nft does. With any, the match
+/// asks for any of these flags.
 fn unbrace_flags(found: &mut Match, any: bool) {
     let facts = field_facts(found.key.fields[0]);
     if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
@@ -335,7 +335,7 @@ fn unbrace_flags(found: &mut Match, any: bool) {
     }
 }
 
-/// Takes what stands behind a key and `==`, `!=` or nothing (None).
+/// Takes what follows a key and `==`, `!=` or nothing (None).
 fn equal(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let single = key.fields.len() == 1;
