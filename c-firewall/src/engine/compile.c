@@ -98,23 +98,21 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
-/// - listed: further names of hosts; NULL = none.
+/// - listed: count of them, numbers of further names of hosts.
 static int add_set(struct build *build, const struct policy_elements *elements,
-                   const enum policy_type *types, const struct policy_listed *listed) {
-    const uint32_t further = listed ? listed->count : 0;
+                   const enum policy_type *types, const uint32_t *listed, uint32_t count) {
     struct policy_range *ranges, *all;
     struct set set;
     int result = resolve_elements(build, elements, types, &ranges);
 
     if (result < 0)
         return result;
-    all = realloc(ranges, ((size_t)elements->count * elements->fields + further + 1) * sizeof *all);
+    all = realloc(ranges, ((size_t)elements->count * elements->fields + count + 1) * sizeof *all);
     ranges = all ? all : ranges;
-    for (uint32_t i = 0; all && i < further; i++)
-        all[elements->count + i] = hostnames_interval(&build->out->hosts, listed->ids[i]);
-    result =
-        all ? set_make(&set, types, elements, all, elements->count + further, build->first_chain)
-            : -ENOMEM;
+    for (uint32_t i = 0; all && i < count; i++)
+        all[elements->count + i] = hostnames_interval(&build->out->hosts, listed[i]);
+    result = all ? set_make(&set, types, elements, all, elements->count + count, build->first_chain)
+                 : -ENOMEM;
     free(ranges);
     if (result < 0)
         return result;
@@ -122,6 +120,10 @@ static int add_set(struct build *build, const struct policy_elements *elements,
     if (result < 0)
         set_free(&set);
     return result;
+}
+
+static int add_named_set(struct build *build, const struct policy_set *set) {
+    return add_set(build, &set->elements, set->types, set->listed.ids, set->listed.count);
 }
 
 /// Adds a wide field with what it is compared with. Returns 0 or -ENOMEM.
@@ -174,7 +176,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
     }
     op->index = build->out->set_count;
     policy_key_types(&match->key, types);
-    return add_set(build, &match->elements, types, NULL);
+    return add_set(build, &match->elements, types, NULL, 0);
 }
 
 /// The values that make a comparison hold; empty if there are none.
@@ -425,8 +427,7 @@ static int compile_table(struct build *build, uint32_t number) {
     build->first_chain = build->out->chain_count;
     build->first_set = build->out->set_count;
     for (uint32_t i = 0; result == 0 && i < build->table->set_count; i++)
-        result = add_set(build, &build->table->sets[i].elements, build->table->sets[i].types,
-                         &build->table->sets[i].listed);
+        result = add_named_set(build, &build->table->sets[i]);
     for (uint32_t i = 0; result == 0 && i < build->table->chain_count; i++)
         result = compile_chain(build, &build->table->chains[i],
                                (struct compile_place){.table = number, .chain = i});

@@ -136,6 +136,10 @@ fn add_set(
     Ok(add(&mut build.out.sets, made))
 }
 
+fn add_named_set(build: &mut Build, set: &crate::policy::Set) -> Result<u32, Failure> {
+    add_set(build, &set.elements, &set.types, &set.listed.ids)
+}
+
 /// How a set is asked for, with the first field of the key masked.
 fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     let field = matched.key.fields[0];
@@ -393,7 +397,7 @@ fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
     build.first_chain = build.out.chains.len() as u32;
     build.first_set = build.out.sets.len() as u32;
     for set in &build.table.sets {
-        add_set(build, &set.elements, &set.types, &set.listed.ids)?;
+        add_named_set(build, set)?;
     }
     for (chain_number, chain) in (0..).zip(&build.table.chains) {
         let place = CompilePlace {
