@@ -29,6 +29,7 @@ fn settings_of(kind: QueueKind, copy_bytes: u32) -> QueueSettings {
         fail_open: false,
         uid_gid: false,
         conntrack: false,
+        names: false,
     }
 }
 

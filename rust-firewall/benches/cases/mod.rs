@@ -165,6 +165,7 @@ pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideI
         names: None,
         host_number: 0,
         alpn_bits: 0,
+        refused: false,
         now_ns: 0,
     };
     packets.iter().map(input).collect()

@@ -217,6 +217,7 @@ fn said(outcome: &DecideOutcome) -> String {
         DecideBy::Default => "default",
         DecideBy::Fail => "fail",
         DecideBy::Undecided => "undecided",
+        DecideBy::Connection => "connection",
     };
     let read = if outcome.read_names { " read" } else { "" };
     format!("{} {by}{read}", verdict::name(outcome.verdict))

@@ -122,6 +122,7 @@ fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &With) -> De
         names: None,
         host_number: 0,
         alpn_bits: 0,
+        refused: false,
         now_ns: 0,
     }
 }

@@ -50,6 +50,7 @@ fn fast() -> Options {
         batch: 64,
         receive_buffer: 67108864,
         receive_buffer_asked: false,
+        copy_bytes_asked: false,
         queue_length: 131072,
         gso: true,
         spin_us: 50,
@@ -113,6 +114,7 @@ fn the_paper_profile_sets_the_published_values() {
         given,
         Options {
             copy_bytes: 64,
+            copy_bytes_asked: true,
             gso: true,
             ..paper()
         }
@@ -137,6 +139,7 @@ fn every_option_is_taken() {
         backend: QueueKind::Mnl,
         profile: OptionsProfile::Fast,
         copy_bytes: 0,
+        copy_bytes_asked: true,
         batch: 1024,
         receive_buffer: 1073741823,
         receive_buffer_asked: true,

@@ -114,6 +114,7 @@ pub fn input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a
         names: None,
         host_number: 0,
         alpn_bits: 0,
+        refused: false,
         now_ns: 0,
     }
 }
