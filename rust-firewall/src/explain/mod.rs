@@ -2,10 +2,12 @@
 //! What a policy says of packets of a capture.
 
 pub mod check;
+pub mod comment;
 pub mod describe;
 #[allow(clippy::module_inception)]
 mod explain;
 pub mod json;
+pub mod names;
 pub mod text;
 pub mod trace;
 pub mod types;

@@ -5,14 +5,12 @@ use crate::engine::compile;
 use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, Flow, FlowCounter, FlowCounters};
 use crate::engine::types::{CompilePlace, DecideOutcome};
+use crate::explain::names::{self, Names};
 use crate::explain::trace::Trace;
-use crate::options::Options;
+use crate::options::{Options, OptionsFacts};
+use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Hook, Policy};
-
-/// The interfaces' indexes here.
-pub const INDEX_IIF: u32 = 1;
-pub const INDEX_OIF: u32 = 2;
 
 /// The sums over all packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +19,12 @@ pub struct ExplainSums {
     pub accepted: u64,
     pub dropped: u64,
     pub rejected: u64,
+    /// Packets whose verdict was recorded.
+    pub recorded: u64,
+    /// Of these, those that get another.
+    pub different: u64,
+    /// Comments that could not be read.
+    pub damaged: u64,
 }
 
 /// A policy compiled, with its state.
@@ -34,7 +38,11 @@ pub struct ExplainEngine {
 pub struct Explain<'a> {
     pub options: &'a Options,
     pub policy: Policy,
+    /// Of packets of which nothing else is known.
     pub hook: Hook,
+    pub names: Names,
+    /// What the packet at hand is taken for.
+    pub facts: OptionsFacts,
     /// As the daemon has it.
     pub daemon: ExplainEngine,
     /// Rule by rule.
@@ -60,15 +68,22 @@ pub struct Explained<'a> {
     pub outcome: DecideOutcome,
     /// A reject whose reply is due.
     pub has_reply: bool,
+    /// The verdict that was recorded.
+    pub recorded: Option<Verdict>,
+}
+
+/// Whether the packet's verdict is another than the recorded one.
+pub fn differs(explained: &Explained) -> bool {
+    let verdict = explained.outcome.verdict;
+    explained
+        .recorded
+        .is_some_and(|recorded| recorded != verdict)
 }
 
 /// The name of the interface that has this index here; empty = none.
-pub fn interface(options: &Options, index: u32) -> Vec<u8> {
-    match index {
-        INDEX_IIF => options.explain.iif.clone(),
-        INDEX_OIF => options.explain.oif.clone(),
-        _ => Vec::new(),
-    }
+pub fn interface(explain: &Explain, index: u32) -> Vec<u8> {
+    let facts = &explain.facts;
+    names::name_of(&explain.names, index, &facts.iif, &facts.oif)
 }
 
 /// Where a counter stands, and its figures.

@@ -5,6 +5,7 @@ mod base;
 mod control;
 mod engine;
 mod events;
+mod explain;
 mod guard;
 mod handover;
 mod metrics;
