@@ -3,6 +3,7 @@
 //! every byte is hashed, and each tenth packet is followed by a delay. Frames of 700 to 1500 bytes come by a veth pair, from
 //! the first CPU; the reader has the last.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,8 +13,7 @@ use serde::Deserialize;
 
 use crate::interrupt;
 use crate::load::{self, FramesArguments};
-use crate::measure::{Ground, Site};
-use crate::runner::{Metric, Outcome, Workload};
+use crate::runner::{Metric, Outcome, Place, Workload};
 use crate::schedule::Cell;
 use crate::subject::Subject;
 
@@ -58,8 +58,8 @@ fn frames(cell: &Cell) -> FramesArguments {
 }
 
 /// The reader's command line.
-pub fn words(site: &Site, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Vec<String>> {
-    let program = subject.program(site.bin_dir).context("a program")?;
+pub fn words(bin_dir: &Path, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Vec<String>> {
+    let program = subject.program(bin_dir).context("a program")?;
     let delay = match cell.workload {
         Workload::FramesDelayed => cell.payload_bytes,
         _ => 0,
@@ -81,11 +81,15 @@ pub fn sender_words(cell: &Cell, seconds: u32) -> String {
     format!("build/harness load frames --interface veth --rate {rate} --sizes {least}-{most} --seconds {seconds}")
 }
 
-/// Runs the reader while frames come.
-pub fn measure(site: &Site, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Outcome> {
-    let ground = Ground::new(site, cell.route)?;
-    let place = ground.place();
-    let words = words(site, subject, cell, seconds)?;
+/// Runs the reader while frames come, from the place's client.
+pub fn measure(
+    bin_dir: &Path,
+    place: &Place,
+    subject: &Subject,
+    cell: &Cell,
+    seconds: u32,
+) -> Result<Outcome> {
+    let words = words(bin_dir, subject, cell, seconds)?;
     let mut command = place.server.command(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     let asked = frames(cell);

@@ -115,7 +115,8 @@ impl Site<'_> {
             return self.exchanges.measure(subject, cell, seconds);
         }
         if matches!(subject.kind, Kind::Capture { .. }) {
-            return capturing::measure(self, subject, cell, seconds);
+            let ground = Ground::new(self, cell.route)?;
+            return capturing::measure(self.bin_dir, &ground.place(), subject, cell, seconds);
         }
         let ground = Ground::new(self, cell.route)?;
         // Declared before the firewall, so that it outlives it: host rules go last.

@@ -406,7 +406,7 @@ fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Res
         };
         add(capturing::sender_words(cell, experiment.seconds));
         for subject in &experiment.subjects {
-            let words = capturing::words(site, subject, cell, experiment.seconds)?;
+            let words = capturing::words(site.bin_dir, subject, cell, experiment.seconds)?;
             add(words.join(" ").replace(&root, ""));
         }
     }
