@@ -186,6 +186,7 @@ lint-spec:
 
 lint-docs:
 	@docs/modules --check
+	@docs/names
 
 lint-shell:
 	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Once a reader has started, its thread allocates nothing: counted by the allocator itself.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -16,38 +14,8 @@ use capture::pages::Pages;
 use capture::reader::{End, Opening, Reader, Shared};
 use capture::ring::Shape;
 use capture::{filter, link, pcapng};
+use testbed::allocation::{counted, Counting};
 use testbed::netns::Namespace;
-
-/// Counts what the threads allocate that ask for it.
-struct Counting;
-
-thread_local! {
-    static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-fn count() {
-    COUNTED.with(|counted| counted.set(counted.get().map(|count| count + 1)));
-}
-
-// SAFETY: it gives what the system's allocator gives.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -103,9 +71,7 @@ fn a_reader_allocates_nothing_once_started() {
                 ) {}
             });
             let reading = scope.spawn(|| {
-                COUNTED.with(|counted| counted.set(Some(0)));
-                let end = reader.run();
-                let allocated = COUNTED.with(|counted| counted.take()).unwrap();
+                let (end, allocated) = counted(|| reader.run());
                 assert!(matches!(end, End::Stopped), "{end:?}");
                 allocated
             });

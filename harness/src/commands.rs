@@ -113,7 +113,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     }
     let make_runner = |name| -> Result<Box<dyn Runner>> {
         Ok(match name {
-            RunnerName::Builtin => bail!("builtin makes slices and is no tool of its own"),
+            RunnerName::Builtin => bail!("builtin only makes slices: name another runner"),
             RunnerName::Ethr => Box::new(Ethr::find(ethr.clone(), &bin_dir)?),
             RunnerName::Iperf3 => Box::new(Iperf3::find()?),
             RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, std::env::current_exe()?)?),
@@ -152,7 +152,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     Err(error)
 }
 
-/// Works out a result anew, prints it and writes report.md, and with `html` its figures and report.html.
+/// Computes a result again, prints it and writes report.md, and with `html` its figures and report.html.
 pub fn report(folder: &Path, html: bool) -> Result<()> {
     if Metadata::read(folder)?.kind == ExperimentKind::Scan {
         bail!(
@@ -183,7 +183,7 @@ fn write_report(results: Results, folder: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Draws the figures of a result, or of all of them, and writes the tables beside them anew.
+/// Draws the figures of a result, or of all of them, and writes the tables beside them again.
 pub fn plot(folder: Option<&Path>) -> Result<()> {
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],
@@ -202,7 +202,7 @@ fn show(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Holds a result, or those of all experiments, against the experiments' files. Fails if one is stale or not there.
+/// Compares a result, or those of all experiments, with the experiments' files. Fails if one is stale or not there.
 pub fn verify(folder: Option<&Path>) -> Result<()> {
     let root = root()?;
     let folders = match folder {
@@ -245,7 +245,7 @@ fn wanted_results(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Summarises, draws and reports, in this order: figures and report.md tell of the same summary.
+/// Summarises, draws and reports, in this order: figures and report.md show the same summary.
 fn redraw(folder: &Path) -> Result<(Report, Vec<PathBuf>)> {
     let results = Results::work_out(folder)?;
     let figures = plot::draw_all(folder)?;

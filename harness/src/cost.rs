@@ -15,9 +15,9 @@ use nix::unistd::Pid;
 const STILL: Duration = Duration::from_millis(20);
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_micros(100);
-/// How long it is watched whether an idle process sleeps.
+/// How long an idle process is watched, to see whether it sleeps.
 const WATCHED: Duration = Duration::from_millis(200);
-/// One that runs for more of that time burns CPU when idle.
+/// A process that runs for more of that time burns CPU when idle.
 const BURNS: f64 = 0.05;
 
 /// Nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel brings the figure of a
@@ -92,10 +92,10 @@ impl Rest {
         })
     }
 
-    /// Waits until the process runs no more, and reads what it has cost.
+    /// Waits until the process runs no longer, and reads what it has cost.
     pub fn begin(self, pid: u32) -> Result<u64> {
         match self {
-            // One that does not come to rest is read as it is, to a tick.
+            // A process that does not come to rest is read as it is, exact to a tick.
             Rest::Sleeps => wait_for(pid, b"SDI", STILL).map(|_| ())?,
             Rest::IsStopped => {
                 signal(pid, Signal::SIGSTOP)?;

@@ -25,7 +25,7 @@ use crate::subject::Subject;
 const TRIAL: u64 = 50;
 /// Exchanges of the shorter run under strace; the longer has three times as many.
 const COUNTED: u64 = 100;
-/// A run has so many times the time that it should take.
+/// A run may take so many times the time that it should.
 const PATIENCE: u32 = 20;
 
 /// What a program prints.
@@ -38,7 +38,7 @@ struct Printed {
     percentiles_ns: Vec<(f64, f64)>,
 }
 
-/// The exchanges of a round in the virtual machine that are still to be told.
+/// The exchanges of a round in the virtual machine that were not handed out yet.
 type Told = BTreeMap<(String, String), VecDeque<Printed>>;
 
 /// What all runs of an experiment have in common.
@@ -109,7 +109,7 @@ impl Exchanges {
         })
     }
 
-    /// Gives what the machine told of this pair, after a boot if it told nothing yet.
+    /// Gives what the machine printed of this pair; boots it first if it has printed nothing yet.
     fn instructions(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let key = (subject.name(), cell.name().to_string());
         let next = || lock(&self.told).get_mut(&key)?.pop_front();

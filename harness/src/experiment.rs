@@ -47,7 +47,7 @@ pub enum RunnerName {
     Ethr,
     Iperf3,
     Scanner,
-    /// The subject itself, which makes its exchanges. Nobody asks for it by name.
+    /// The subject itself, which makes its exchanges. It can't be asked for by name.
     #[serde(skip_deserializing)]
     #[value(skip)]
     Exchange,
@@ -166,7 +166,7 @@ pub struct Reference {
     pub value: f64,
 }
 
-/// That a metric at one size of a policy is at most so many times that at another.
+/// A claim: a metric at one size of a policy is at most so many times that at another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {

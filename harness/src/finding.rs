@@ -13,7 +13,7 @@ const INCONCLUSIVE_FROM: f64 = 0.1;
 /// From here on "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
 
-/// What two subjects were found to be to each other in one metric.
+/// How two subjects compare in one metric.
 pub struct Comparison<'a> {
     pub a: &'a str,
     pub b: &'a str,
@@ -32,8 +32,8 @@ impl Comparison<'_> {
         self.noise.map(noise_floor)
     }
 
-    /// Whether a difference was shown: the interval leaves out 1, and the estimate is further from
-    /// 1 than two copies of the same program were from each other.
+    /// Whether a difference was shown: the interval excludes 1, and the estimate is further from 1 than two copies of
+    /// the same program were from each other.
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()
@@ -64,7 +64,7 @@ impl Comparison<'_> {
                 percent(ratio.low),
                 percent(ratio.high)
             );
-            // The interval is as far from 1 as a difference may be that was not seen.
+            // A difference that was not seen can be as large as the interval is far from 1.
             let unknown = noise_floor(ratio).max(self.noise_floor().unwrap_or(0.0));
             let word = match unknown > INCONCLUSIVE_FROM {
                 true => "inconclusive",
@@ -117,8 +117,8 @@ impl Comparison<'_> {
     }
 }
 
-/// How far two copies of the same were seen from each other: 0.05 if one may be 5 % above the
-/// other. `noise` is the interval of their ratio.
+/// How far two copies of one program were apart: 0.05 if one may be 5 % above the other. `noise` is the interval of
+/// their ratio.
 pub fn noise_floor(noise: Interval) -> f64 {
     distance(noise.low).max(distance(noise.high))
 }
@@ -198,7 +198,7 @@ mod tests {
             compare("throughput", (0.998, 0.988, 1.008), (0.985, 1.01)).finding(),
             "no difference (within -1.2 to +0.8 %; noise floor ±1.5 %)"
         );
-        // The interval leaves out 1, but two copies of the same were as far apart.
+        // The interval excludes 1, but two copies of one program were as far apart.
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
         assert!(within_noise.finding().contains("noise floor ±5.0 %"));

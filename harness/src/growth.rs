@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the size of a policy does: the loads that belong together, and the claims about them.
+//! How results change with the size of a policy: the loads that belong together, and the claims about them.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Puts loads with a policy together, in the order of their first appearance.
+    /// Groups loads with a policy, in the order of their first appearance.
     pub fn of(cells: &[CellName]) -> Vec<Growth> {
         let mut growths: Vec<Growth> = Vec::new();
         for cell in cells {

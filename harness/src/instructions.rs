@@ -59,8 +59,8 @@ struct Kept {
     c: Counts,
 }
 
-/// Counts, prints a table, and holds the counts against the file. Skips where there is no valgrind or other compilers than
-/// those of the file.
+/// Counts, prints a table, and compares the counts with the file. Skips where there is no valgrind or other compilers
+/// than those of the file.
 pub fn run(arguments: &InstructionsArguments) -> Result<()> {
     if version_of("valgrind", "--version") == "not found" {
         return Err(skip("valgrind is not installed: make deps"));
@@ -90,7 +90,7 @@ pub fn run(arguments: &InstructionsArguments) -> Result<()> {
         ("cc", &kept.cc, &found.cc),
     ] {
         if kept != found {
-            let words = format!("the counts are of {kept}, and {of} here is {found}");
+            let words = format!("the counts were made with {kept}, but {of} here is {found}");
             return Err(skip(words));
         }
     }

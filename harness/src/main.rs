@@ -39,7 +39,7 @@ enum Command {
         #[arg(long)]
         html: bool,
     },
-    /// Hold results against the files of their experiments, and say what is stale
+    /// Compare results with the files of their experiments, and say which are stale
     Verify {
         /// The result folder [default: all folders in result/]
         #[arg(value_name = "DIR")]
@@ -47,7 +47,7 @@ enum Command {
     },
     /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds a decision
     Micro(micro::MicroArguments),
-    /// Count the instructions a decision of both twins with valgrind, and hold them against a file
+    /// Count the instructions a decision of both twins with valgrind, and compare them with a file
     Instructions(instructions::InstructionsArguments),
     /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
     Policy { kind: SyntheticKind, size: u32 },

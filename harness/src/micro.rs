@@ -99,7 +99,7 @@ fn add_round(cases: &mut Vec<Case>, rust: &[(String, f64)], c: &[(String, f64)])
     let names = |of: &[(String, f64)]| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     ensure!(
         names(rust) == names(c),
-        "the programs have not the same cases: {:?} and {:?}",
+        "the programs don't have the same cases: {:?} and {:?}",
         names(rust),
         names(c)
     );

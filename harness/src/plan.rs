@@ -160,7 +160,7 @@ fn metadata(
     })
 }
 
-/// Leaves out what the machine's own loopback doesn't give.
+/// Leaves out what can't be measured on the machine's own loopback.
 fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     if experiment.flows > 1 {
         bail!(
@@ -208,7 +208,7 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
         .workloads
         .retain(|workload| !workload.path.is_empty());
     if experiment.workloads.is_empty() {
-        bail!("--host: nothing of this experiment can be measured so: leave --host out");
+        bail!("--host: nothing of this experiment can be measured on the machine itself: leave --host out");
     }
     let names: Vec<String> = experiment.subjects.iter().map(Subject::name).collect();
     experiment
@@ -223,7 +223,7 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Leaves out peers that may be missing and are. Pairs with them stay, as they stand in the file: they have no values.
+/// Leaves out peers that may be missing and are. Pairs with them stay, as in the file, without values.
 fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     experiment.subjects.retain(|subject| {
@@ -240,11 +240,11 @@ fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String>
     notes
 }
 
-/// What the command line asks for in place of what the experiment says must have its times, too.
+/// If the command line asks for another runner than the experiment, that must have its times, too.
 fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Result<()> {
     let in_rounds = cells.iter().any(|cell| !cell.is_sliced());
     if in_rounds && (experiment.rounds == 0 || experiment.seconds == 0) {
-        bail!("the experiment says nothing of loads that are not in slices: give --rounds and --seconds");
+        bail!("the experiment has no times for loads that are not in slices: give --rounds and --seconds");
     }
     if request.host && cells.iter().any(Cell::is_sliced) {
         bail!(
@@ -277,7 +277,7 @@ fn choose_runner(
                 return Ok((name, version, note));
             }
             Ok(None) => reasons.push(format!("{name} does not make {}", workload.name)),
-            // What was asked for in so many words, or has no substitute, must be there.
+            // A runner that was named, or that has no substitute, must be there.
             Err(error) if request.runner.is_some() || workload.name == Workload::TcpProbe => {
                 return Err(error)
             }
@@ -291,7 +291,7 @@ fn choose_runner(
     bail!("{}: use --runner {cure}", reasons.join(", "));
 }
 
-/// That of a runner which makes the workload; None of one that does not. Fails if it is not there.
+/// The version of a runner that makes the workload; None if it does not make it. Fails if the runner is not there.
 fn version(workload: Workload, name: RunnerName, request: &Request) -> Result<Option<String>> {
     if name == RunnerName::Builtin {
         let version = env!("CARGO_PKG_VERSION").to_string();
@@ -374,7 +374,7 @@ fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Those of the exchanges, with COUNT in place of what each run finds for itself.
+/// The command lines of the exchanges, with COUNT in place of the number that each run finds for itself.
 fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
     let mut commands = Vec::new();

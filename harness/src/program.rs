@@ -121,7 +121,7 @@ impl Program {
         );
     }
 
-    /// Fails, with the program's own words, if it has ended.
+    /// Fails, with what the program printed, if it has ended.
     pub fn check_running(&mut self) -> Result<()> {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
@@ -151,7 +151,7 @@ impl Program {
         })
     }
 
-    /// Ends the program by SIGTERM, or by SIGKILL if it does not heed it.
+    /// Ends the program by SIGTERM, or by SIGKILL if that does not end it.
     pub fn stop(mut self) -> Result<Ended> {
         kill(Pid::from_raw(self.pid() as i32), Signal::SIGTERM)?;
         let in_time = wait_for_end(&mut self.child, STOPPED_WITHIN)?;

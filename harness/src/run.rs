@@ -45,7 +45,7 @@ fn create(plan: &Plan, folder: &Path) -> Result<Store> {
         && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     if foreign {
         bail!(
-            "{} holds something else than a result: choose another with --out",
+            "{} holds something other than a result: choose another folder with --out",
             folder.display()
         );
     }
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Measures all subjects under a load in slices and puts it on the disk: after an interruption as far as it came.
+    /// Measures all subjects under a load in slices and saves it: after an interruption, as far as it came.
     fn sliced(&mut self, cell: &Cell) -> Result<()> {
         let plan = self.plan;
         let (subjects, slices) = (&plan.experiment.subjects, &plan.experiment.slices);
@@ -179,8 +179,8 @@ impl<'a> Session<'a> {
         self.metadata.write(self.store)
     }
 
-    /// Runs each subject once under the first load and forgets what came of it. A failure here ends
-    /// the run: what does not work at all shows now.
+    /// Runs each subject once under the first load and discards the results. A failure here ends the run, so that what
+    /// does not work at all is found at once.
     fn warm_up(&mut self) -> Result<()> {
         let seconds = self.plan.experiment.warmup_seconds;
         let first = self.plan.cells.iter().position(|cell| !cell.is_sliced());

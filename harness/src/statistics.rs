@@ -4,20 +4,20 @@
 //! Medians, because a disturbed round must not move the result. Ratios of the two values of one round, because what
 //! slows the machine down slows both; they are taken as logarithms, so that a / b and b / a say the same.
 //!
-//! Intervals are order statistics: of values that know nothing of each other, the binomial distribution says how often
-//! the one with a given rank lies below the true median, whatever they are distributed like. Few rounds give the
-//! coverage that they give. Of many, successive ones share a disturbance, and then so many count as fewer: by how much
-//! is seen in how often neighbours lie on the same side of the median. (A bootstrap of blocks of rounds, tried instead, covered
-//! the median of 60 values in 87 % of cases and not in 95 %.)
+//! Intervals are order statistics: of independent values, the binomial distribution says how often the one with a given
+//! rank lies below the true median, whatever they are distributed like. With few rounds the coverage is what it is.
+//! With many, successive rounds share disturbances and then count as fewer; how often neighbours lie on the same side
+//! of the median shows by how much. (A bootstrap of blocks of rounds, tried instead, covered the median of 60 values in
+//! 87 % of cases and not in 95 %.)
 
-/// From so many rounds on it is asked whether successive ones are alike.
+/// From so many rounds on, successive ones are tested for likeness.
 const MANY: usize = 60;
-/// What an interval is meant to cover the true median in.
+/// The part of cases in which an interval is meant to cover the true median.
 const WANTED_COVERAGE: f64 = 0.95;
 /// Between so many standard deviations of the normal distribution lies that part.
 const DEVIATIONS: f64 = 1.96;
 
-/// An estimate and its interval; [`coverage`] says what the interval of so many values holds in truth.
+/// An estimate and its interval; [`coverage`] says what the interval of so many values really covers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub estimate: f64,
@@ -143,7 +143,8 @@ pub fn coverage_in_words(count: usize) -> String {
     format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent))
 }
 
-/// How many values are left out at each end: as many as leave the wanted coverage, and none if even all don't give it.
+/// How many values are left out at each end: as many as leave the wanted coverage, or none if even all values don't
+/// reach it.
 fn ends(count: usize) -> usize {
     let most = (count - 1) / 2;
     let covers = |outer: &usize| coverage_without(count, *outer) >= WANTED_COVERAGE;

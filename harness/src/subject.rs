@@ -37,7 +37,7 @@ pub enum Kind {
     None,
     /// The rule with ACCEPT in place of NFQUEUE: what the rule costs without userspace.
     Accept,
-    /// The kernel's own filter, which goes by the load's policy without a queue.
+    /// The kernel's own filter with the load's policy, without a queue.
     Nftables,
     /// One of the twins.
     Twin {
@@ -145,7 +145,7 @@ impl Subject {
         matches!(self.kind, Kind::Twin { .. } | Kind::Peer { .. })
     }
 
-    /// The program and its arguments; None without a firewall. A twin goes by the policy in a file if one is given.
+    /// The program and its arguments; None without a firewall. A twin gets the policy's file if there is one.
     pub fn command_line(&self, bin_dir: &Path, policy: Option<&Path>) -> Option<Vec<String>> {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables | Kind::Exchange | Kind::Capture { .. } => {

@@ -27,7 +27,7 @@ pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether the summary is that of the samples.
+/// Whether the summary follows from the samples.
 fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Option<String>> {
     let mut written: Vec<Summary> = Store::open(folder).read()?;
     let mut anew = summarize(samples, &metadata.baseline);
@@ -35,11 +35,11 @@ fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Opt
     for rows in [&mut written, &mut anew] {
         rows.retain(|row| row.median.is_finite());
     }
-    let words = "summary.csv is not that of samples.csv: harness report writes it anew";
+    let words = "summary.csv does not follow from samples.csv: harness report writes it again";
     Ok((written != anew).then(|| words.into()))
 }
 
-/// What stands in both, the file and the metadata.
+/// Compares what both the file and the metadata have.
 fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
     let there =
         |subject: &&Subject| !subject.is_optional() || metadata.subjects.contains(&subject.name());
@@ -81,7 +81,7 @@ fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>>
     Ok(found)
 }
 
-/// A value for a line: of long ones, such as all figures, the beginning.
+/// A value in one line: only the beginning of long ones, such as all figures.
 fn in_short(value: &serde_json::Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(SHOWN) {
@@ -90,7 +90,7 @@ fn in_short(value: &serde_json::Value) -> String {
     }
 }
 
-/// Whether the run went to its end, and from sources that others have.
+/// Whether the run was complete, and made from sources that others have.
 fn completeness(metadata: &Metadata) -> Vec<String> {
     let checks = [
         (

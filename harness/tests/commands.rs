@@ -142,7 +142,7 @@ fn a_result_that_is_not_that_of_its_file_is_stale() {
     fs::write(out.join("samples.csv"), lines[..5].join("\n")).unwrap();
     let (code, words) = run(&["verify"]);
     assert!(
-        code == Some(1) && words.contains("summary.csv is not that"),
+        code == Some(1) && words.contains("summary.csv does not follow"),
         "{words}"
     );
     fs::write(out.join("metadata.json"), "{}").unwrap();
@@ -180,7 +180,7 @@ fn refusals_tell_the_cure() {
         ),
         (
             ["--host", "--resume"],
-            "nothing of this experiment can be measured so: leave --host out",
+            "nothing of this experiment can be measured on the machine itself: leave --host out",
         ),
     ] {
         let error = refused(&[&["run", &file][..], &more].concat());

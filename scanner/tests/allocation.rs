@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Once a ring has started, its thread allocates nothing: counted by the allocator itself.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::Write;
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
@@ -22,37 +20,7 @@ use scanner::record::boxes;
 use scanner::state::State;
 use scanner::targets::set::Set;
 use scanner::targets::{Family, Range};
-
-/// Counts what the threads allocate that ask for it.
-struct Counting;
-
-thread_local! {
-    static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-fn count() {
-    COUNTED.with(|counted| counted.set(counted.get().map(|count| count + 1)));
-}
-
-// SAFETY: it gives what the system's allocator gives.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
+use testbed::allocation::{counted, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -120,9 +88,7 @@ fn run<E: Engine>(engine: E, start: Start) -> u64 {
     thread::scope(|scope| {
         scope.spawn(|| inbox.each::<()>(|_| Ok(())));
         // The channel's first use on a thread takes memory for that thread.
-        COUNTED.with(|counted| counted.set(Some(0)));
-        let left = flight.run().unwrap();
-        let allocated = COUNTED.with(|counted| counted.take()).unwrap();
+        let (left, allocated) = counted(|| flight.run().unwrap());
         assert!(left.is_empty());
         allocated
     })

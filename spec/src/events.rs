@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::tables::{check_unique, parse};
 
-const TYPES: [&str; 5] = ["string", "number", "boolean", "object", MEMBERS];
+const TYPES: [&str; 6] = ["string", "number", "boolean", OBJECT, MEMBERS, "figures"];
+const OBJECT: &str = "object";
 /// The type of what stands for the members of another object.
 const MEMBERS: &str = "members";
 
@@ -34,7 +35,14 @@ pub struct Object {
 #[serde(deny_unknown_fields)]
 pub struct Member {
     pub name: String,
+    /// In the templates without the "?".
     pub r#type: String,
+    /// Whether it may be null.
+    #[serde(skip_deserializing)]
+    pub null: bool,
+    /// The object that it is, or whose members stand here; "" for other types.
+    #[serde(default)]
+    pub of: String,
     #[serde(default)]
     pub always: bool,
     #[serde(default)]
@@ -51,31 +59,48 @@ pub struct Own {
     pub figures: Vec<String>,
 }
 
+/// Checks a member of an object, and fills in what its entry says without words.
+fn complete(name: &str, member: &mut Member, objects: &[String]) -> anyhow::Result<()> {
+    if let Some(kind) = member.r#type.strip_suffix('?') {
+        member.r#type = kind.to_owned();
+        member.null = true;
+    }
+    let kind = &member.r#type;
+    ensure!(
+        TYPES.contains(&kind.as_str()),
+        "spec/events.toml: {name}: there is no type {kind}"
+    );
+    if kind != OBJECT && kind != MEMBERS {
+        return Ok(());
+    }
+    if member.of.is_empty() {
+        member.of.clone_from(&member.name);
+    }
+    ensure!(
+        objects.contains(&member.of),
+        "spec/events.toml: {name}: there is no object {}",
+        member.of
+    );
+    Ok(())
+}
+
 /// Reads and checks events.toml.
 pub fn read(folder: &Path) -> anyhow::Result<Events> {
-    let events: Events = parse(folder, "events.toml")?;
+    let mut events: Events = parse(folder, "events.toml")?;
     check_unique(
         "events.toml",
         events.objects.iter().map(|object| &object.name),
     )?;
     check_unique("events.toml", events.own.iter().map(|own| &own.name))?;
-    for object in &events.objects {
+    let objects: Vec<String> = events.objects.iter().map(|o| o.name.clone()).collect();
+    for object in &mut events.objects {
         let name = &object.name;
         check_unique(
             "events.toml",
             object.members.iter().map(|member| &member.name),
         )?;
-        for member in &object.members {
-            let kind = member.r#type.trim_end_matches('?');
-            ensure!(
-                TYPES.contains(&kind),
-                "spec/events.toml: {name}: there is no type {kind}"
-            );
-            let other = &member.name;
-            ensure!(
-                kind != MEMBERS || events.objects.iter().any(|object| object.name == *other),
-                "spec/events.toml: {name}: there is no object {other}"
-            );
+        for member in &mut object.members {
+            complete(name, member, &objects)?;
         }
     }
     Ok(events)
@@ -192,11 +217,12 @@ mod tests {
                         return Err(format!("{name}: {} is left out", next.name));
                     }
                 };
-                let kind = member.r#type.trim_end_matches('?');
                 match value {
-                    Json::Object(members) if kind == "object" => self.check(key, members, seen)?,
-                    Json::Other(other) if *other == kind => {}
-                    Json::Null if member.r#type.ends_with('?') => {}
+                    Json::Object(members) if member.r#type == OBJECT => {
+                        self.check(&member.of, members, seen)?
+                    }
+                    Json::Other(other) if *other == member.r#type => {}
+                    Json::Null if member.null => {}
                     _ => return Err(format!("{name}: {key} is no {}: {value:?}", member.r#type)),
                 }
                 seen.insert((self.owner(name, key), key.clone()));
@@ -240,8 +266,9 @@ mod tests {
                 .check_line(&line, &mut seen)
                 .unwrap_or_else(|error| panic!("{error}: {line}"));
         }
-        // The firewall's own are made from this table.
-        for object in events.objects.iter().filter(|object| object.name != "own") {
+        // The vectors have no lines of the firewall itself.
+        let of_packets = |object: &&Object| !object.name.starts_with("own");
+        for object in events.objects.iter().filter(of_packets) {
             let members = object
                 .members
                 .iter()

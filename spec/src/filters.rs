@@ -20,6 +20,16 @@ fn camel(name: String) -> String {
     camel
 }
 
+/// As a Rust field's name: one that is a word of the language is marked.
+fn identifier(name: String) -> String {
+    match name.as_str() {
+        "as" | "else" | "for" | "if" | "in" | "match" | "mod" | "move" | "ref" | "type" | "use" => {
+            format!("r#{name}")
+        }
+        _ => name,
+    }
+}
+
 /// As a string literal, which is the same in C and Rust for the texts of the tables.
 fn literal(text: String) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
@@ -79,6 +89,7 @@ pub fn beside(text: String, term: String, column: usize) -> String {
 pub fn add(environment: &mut Environment) {
     environment.add_filter("upper", upper);
     environment.add_filter("camel", camel);
+    environment.add_filter("identifier", identifier);
     environment.add_filter("literal", literal);
     environment.add_filter("capitalize_first", capitalize_first);
     environment.add_filter("uncapitalize_first", uncapitalize_first);
@@ -95,6 +106,12 @@ mod tests {
         assert_eq!(upper("ip frag-off".into()), "IP_FRAG_OFF");
         assert_eq!(camel("ip frag-off".into()), "IpFragOff");
         assert_eq!(camel("meta_l4proto".into()), "MetaL4proto");
+    }
+
+    #[test]
+    fn an_identifier_is_no_word_of_rust() {
+        assert_eq!(identifier("type".into()), "r#type");
+        assert_eq!(identifier("types".into()), "types");
     }
 
     #[test]

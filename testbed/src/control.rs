@@ -63,12 +63,12 @@ impl Client {
         Ok(answer)
     }
 
-    /// The answer to a command without members, which must be no error.
+    /// The answer to a command without members, which must not be an error.
     pub fn command(&mut self, name: &str) -> anyhow::Result<Value> {
         self.done(&format!(r#"{{"command":"{name}"}}"#))
     }
 
-    /// Checks that the other end has closed, and has said no more. What it left unread of what was sent resets the
+    /// Checks that the other end has closed, and has sent no more. What it left unread of what was sent resets the
     /// connection.
     pub fn check_closed(&mut self) -> anyhow::Result<()> {
         let mut rest = Vec::new();

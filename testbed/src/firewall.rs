@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(60);
 /// Situations that the failure contract is about.
 const SITUATIONS: usize = 5;
 
-/// A firewall that has said that it is ready. Dropping it kills it.
+/// A firewall that has reported that it is ready. Dropping it kills it.
 pub struct Firewall {
     child: Child,
     /// The process of the firewall itself, also when it runs under another program.
@@ -47,7 +47,7 @@ pub struct Ended {
     pub lines: Vec<String>,
     /// All of stderr.
     pub stderr: String,
-    /// That no rule led to some queue, which it says of most tests; it is not in stderr.
+    /// The warning that no rule leads to some queue. Most tests get it; it is not in stderr.
     pub unfed: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl Firewall {
     }
 
     /// Asks until everything that was offered has been received and answered, the workers have found that there is no
-    /// more, and nothing new has come for a while: a connection that its ends have closed has packets to send, still.
+    /// more, and nothing new has come for a while: a connection still sends packets after its ends have closed it.
     pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
         // --profile paper has a worker that never sleeps.
         let never_sleeps = self.start_line()?.spin_us.is_none();
@@ -188,7 +188,7 @@ impl Firewall {
         Ok(threads.split_off(others))
     }
 
-    /// Whether all workers sleep in poll: then they have been told of overruns, too.
+    /// Whether all workers sleep in poll: then they have heard of overruns, too.
     pub fn is_idle(&self) -> anyhow::Result<bool> {
         let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
         Ok(self.workers()?.into_iter().all(asleep))
@@ -205,7 +205,7 @@ impl Firewall {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Stops it by SIGTERM: it must end with 0 and say nothing on stderr. Gives the last ledger.
+    /// Stops it by SIGTERM: it must end with 0 and print nothing on stderr. Gives the last ledger.
     pub fn stop(mut self) -> anyhow::Result<Stats> {
         proc::signal(self.pid, libc::SIGTERM);
         let ended = self.end()?;
@@ -268,7 +268,7 @@ impl Drop for Firewall {
     }
 }
 
-/// Runs a twin to its end, as for a start that fails. It is killed if it does not end by itself.
+/// Runs a twin to its end, for starts that fail. It is killed if it does not end by itself.
 pub fn run_to_end<A: AsRef<OsStr>>(
     namespace: &Namespace,
     wrapper: &[&str],
@@ -333,7 +333,7 @@ fn command_under<A: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// Whether a command line starts a firewall, and does not say as whom.
+/// Whether a command line starts a firewall without saying as which user.
 fn is_start<A: AsRef<OsStr>>(arguments: &[A]) -> bool {
     let words: Vec<_> = arguments
         .iter()

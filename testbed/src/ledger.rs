@@ -138,7 +138,7 @@ pub struct Ledger {
     pub reconciled: bool,
 }
 
-/// What is null where the firewall can't read the kernel's figures.
+/// The members that are null where the firewall can't read the kernel's figures.
 fn known_or_zero<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -4,6 +4,7 @@
 //!
 //! A firewall, a namespace or a queue that is made here goes with its value, and with the process that made it.
 
+pub mod allocation;
 pub mod control;
 pub mod firewall;
 pub mod folder;

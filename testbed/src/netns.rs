@@ -152,7 +152,7 @@ impl Namespace {
         self.feed("ip", &["-batch", "-"], lines)
     }
 
-    /// Runs a program inside with a text as its input, to its end. Fails with its words.
+    /// Runs a program inside with a text as its input, to its end. Fails with what it printed.
     pub fn feed(&self, program: &str, arguments: &[&str], text: &str) -> anyhow::Result<()> {
         let mut child = self
             .command(program)

@@ -7,8 +7,10 @@ use std::process::Output;
 use crate::netns::Namespace;
 use anyhow::{bail, ensure, Context};
 
+use crate::firewall::Firewall;
+use crate::folder::Folder;
 use crate::skip::skip;
-use crate::twin::root;
+use crate::twin::{root, Twin};
 
 /// Where servers in a namespace of one end listen.
 pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -61,7 +63,7 @@ pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result
     namespace.feed(&format!("{tool}-restore"), &["--noflush", "--wait"], &text)
 }
 
-/// Runs a command inside; fails with its words if it fails.
+/// Runs a command inside; fails with what it printed if it fails.
 pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::Result<Output> {
     let output = namespace
         .command(program)
@@ -75,4 +77,30 @@ pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::
         );
     }
     Ok(output)
+}
+
+/// A folder with a policy, in a namespace whose UDP to port 9999 goes to queue 0. The folder goes away with the value.
+pub struct Place {
+    folder: Folder,
+    pub namespace: Namespace,
+}
+
+impl Place {
+    pub fn new(folder: Folder, policy: &str) -> anyhow::Result<Place> {
+        let namespace = namespace_with("loopback-9999-udp")?;
+        folder.write("web.nft", policy)?;
+        Ok(Place { folder, namespace })
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> String {
+        self.folder.file(name)
+    }
+
+    /// Starts a twin with the policy.
+    pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Firewall> {
+        let policy = self.path("web.nft");
+        let arguments = [&["--policy", &policy], more].concat();
+        Firewall::start(&self.namespace, twin, &arguments)
+    }
 }

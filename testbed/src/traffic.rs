@@ -17,7 +17,7 @@ use crate::wait::{until, PATIENCE};
 
 /// How long to wait for what should not arrive: long against the time that a packet takes on this machine.
 pub const VAIN: Duration = Duration::from_millis(400);
-/// How long to look out for more datagrams when all that should arrive are there.
+/// How long to wait for further datagrams when all that should arrive have arrived.
 const TOO_MANY: Duration = Duration::from_millis(50);
 /// Bytes of a stream's write.
 const CHUNK_BYTES: usize = 128 * 1024;
@@ -204,7 +204,7 @@ impl UdpServer {
         Ok(self.count.load(Ordering::Relaxed) + u64::from(dropped))
     }
 
-    /// Checks that so many datagrams have arrived when all have, and no more.
+    /// Waits until so many datagrams have arrived, and checks that no more come.
     pub fn check_arrived(&self, expected: u64) -> anyhow::Result<()> {
         let all = until("all datagrams arrive", PATIENCE, || {
             Ok(self.arrived()? >= expected)

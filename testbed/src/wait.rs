@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Waiting with a limit: for a child, and for what a condition says.
+//! Waiting with a limit: for a child, and for a condition.
 
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -17,8 +17,8 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// How long what must come may take: far longer than it ever does, since a busy machine gives a process no time for
-/// whole seconds, and a test that passes does not wait for it.
+/// How long to wait for something that must come: far longer than it ever takes, since a busy machine gives a process
+/// no time for whole seconds, and a test that passes does not wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `condition` gives true; fails with `what` if it has not within the limit.

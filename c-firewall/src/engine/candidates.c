@@ -10,7 +10,7 @@ struct span {
     uint32_t behind;
 };
 
-/// What making needs in between.
+/// What candidates_make needs for a while.
 struct plan {
     uint32_t bound_count;
     policy_value *bounds; // where intervals begin, ascending; interval n ends where n + 1 begins
@@ -25,7 +25,7 @@ static int compare_values(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/// All places where a range begins or the values behind one do.
+/// All values at which a range begins, or which follow the end of one.
 static void find_bounds(struct plan *plan, const struct lookup_range *ranges, uint32_t count) {
     uint32_t bounds = 0, kept = 0;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From a value to all that may concern it: rules of a chain that test one field, elements of a set
-// of several fields. The values are parted into intervals within which the answer is the same.
+// Finds what a value may concern: rules of a chain that test one field, or elements of a set of
+// several fields. The values are divided into intervals; all values of an interval concern the
+// same.
 #ifndef ENGINE_CANDIDATES_H
 #define ENGINE_CANDIDATES_H
 
@@ -24,15 +25,15 @@ struct candidates {
 /// Makes the lists.
 /// - ranges: the value of each is an id below id_count; ids must not descend, and the ranges of one
 ///   id must not overlap.
-/// - left_out: of id_count; set for those that are in no list since they concern too much. Entries
-///   of ids without ranges are not touched.
+/// - left_out: of id_count; set for ids that are in no list since their ranges span too many
+///   intervals. Entries of ids without ranges are not touched.
 /// - Returns 0, or -ENOMEM with *candidates zeroed.
 int candidates_make(struct candidates *candidates, uint32_t bits, const struct lookup_range *ranges,
                     uint32_t count, uint32_t id_count, bool *left_out);
 void candidates_free(struct candidates *candidates);
 
-/// How many ids a lookup may be expected to give, of a value that is in a list at all: the mean
-/// of the lists' lengths, weighted with their lengths, rounded up.
+/// How many ids a lookup is expected to give for a value that has a list: the mean of the lists'
+/// lengths, weighted with their lengths, rounded up.
 uint32_t candidates_cost(const struct candidates *candidates);
 
 #endif

@@ -43,7 +43,7 @@ static int refuse(const struct build *build, const struct policy_place *place, c
     return -EINVAL;
 }
 
-/// The index of an interface as a range; an empty one if there is none and need not be.
+/// The index of an interface as a range; an empty range if the interface is missing and may be.
 static int resolve_interface(const struct build *build, const struct policy_place *place,
                              struct policy_range *range) {
     char name[IFNAME_BYTES + 1] = {0};
@@ -142,7 +142,7 @@ static int add_wide(struct build *build, enum policy_field field, policy_value m
     return ADD(build->out->wides, build->out->wide_count, wide);
 }
 
-/// Fills in how a set is asked for, with the first field of the key masked.
+/// Fills in how a key is looked up in a set, with the first field of the key masked.
 static int run_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
     static const struct policy_range none = {0, 0};
     const enum policy_field field = match->key.fields[0];
@@ -403,7 +403,7 @@ static int compile_table(struct build *build, uint32_t number) {
     return result;
 }
 
-/// A base chain before it is in order.
+/// A base chain that is not sorted yet.
 struct base {
     const struct policy_chain *chain;
     enum policy_family family;

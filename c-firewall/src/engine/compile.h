@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A policy to the form that decide walks: constants folded, names and jumps resolved, sets as
-// lookups, rules that test one field against constants found by its value instead of one by one.
-// What comes out never changes and is shared by all workers.
+// Compiles a policy to the form that decide walks: constants are folded, names and jumps resolved,
+// sets become lookups, and rules that test one field against constants are found by its value
+// instead of one by one. The result never changes, and all workers share it.
 #ifndef ENGINE_COMPILE_H
 #define ENGINE_COMPILE_H
 

@@ -67,7 +67,7 @@ struct compile_op {
     uint8_t kind;  // enum compile_kind
     uint8_t field; // NARROW; shape NARROW
     uint8_t code;  // of sets: enum compile_shape
-    bool negated;  // matches: holds if it does not hold, unless the field is not present
+    bool negated;  // matches: holds if the comparison does not, but never without the field
     uint32_t index;
     uint32_t mask, low, span;
 };
@@ -82,7 +82,7 @@ struct compile_wide {
 struct compile_rule {
     uint32_t first; // into ops
     uint32_t count;
-    uint32_t needs; // of a packet, before the first statement: DEPENDENCY_NEEDS_*
+    uint32_t needs; // what a packet must be before the first statement: DEPENDENCY_NEEDS_*
 };
 
 /// Rules of a chain that can only match if one field has certain values.
@@ -92,8 +92,8 @@ struct compile_index {
     struct candidates candidates; // to numbers of rules
 };
 
-/// By which fields of a packet the rules of a chain are found, since a field that is beyond the
-/// captured bytes finds none.
+/// By which fields of a packet the rules of a chain are found. A field beyond the captured bytes
+/// finds none.
 enum compile_reach {
     COMPILE_WHOLE,       // by all
     COMPILE_BEYOND_COPY, // by those that are not behind the IP header
@@ -110,7 +110,7 @@ struct compile_finder {
 };
 
 struct compile_chain {
-    uint32_t first_rule; // all rules of all chains are numbered through
+    uint32_t first_rule; // rules are numbered across all chains
     uint32_t rule_count;
     struct compile_finder finders[COMPILE_REACH_COUNT];
     enum policy_verdict policy; // of a base chain

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From what a packet is to what happens with it. No system call, no allocation; all state is in
-// flow.
+// Decides what happens with a packet. No system call, no allocation; all state is in flow.
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
 
@@ -18,18 +17,18 @@ enum verdict decide(const struct decide_settings *settings, enum packet_status s
                     bool truncated);
 
 /// What happens with a packet.
-/// - compiled: NULL = no policy, decide holds; flow and counters may be NULL then.
+/// - compiled: NULL = no policy, and decide gives the verdict; flow and counters may be NULL then.
 /// - counters: of the calling thread.
-/// - Always fills in outcome. The --fail modes decide about truncated packets, malformed ones
-///   unless settings->malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule
-///   reads what is beyond the captured bytes (outcome->undecidable): rules before it have had their
-///   effects then.
+/// - Always fills in outcome. The --fail modes decide about packets that are truncated; that are
+///   malformed, unless settings->malformed_by_policy and they are of IPv4 or IPv6; and of which a
+///   rule reads what is beyond the captured bytes (outcome->undecidable). The rules before that one
+///   have had their effects.
 void decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
                    struct flow *flow, struct flow_counters *counters,
                    const struct decide_input *input, struct decide_outcome *outcome);
 
-/// Does what decide_packet does and tells of every rule on the way. compiled: of a policy that
-/// was compiled with settings.linear, else rules that can't match are left out.
+/// Does what decide_packet does, and reports every rule on the way. compiled: of a policy that was
+/// compiled with settings.linear, else rules that can't match are left out.
 void decide_trace(const struct decide_settings *settings, const struct compiled *compiled,
                   struct flow *flow, struct flow_counters *counters,
                   const struct decide_input *input, struct decide_outcome *outcome,

@@ -5,7 +5,7 @@
 
 #include "engine/fields.h"
 
-/// What is said of the packets that come to the end of a rule.
+/// What the table and a rule's matches imply of the packets that come to the rule's end.
 struct said {
     bool ipv4, ipv6, tcp;
 };
@@ -65,7 +65,7 @@ static bool is_extension(const struct policy_statement *statement) {
            policy_field_facts(statement->match->key.fields[0])->part == POLICY_PART_EXTENSION;
 }
 
-/// What a reject asks for, where so much is said.
+/// What a reject asks for beyond what is implied.
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
-// asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
-// unless the table or a match says it anyway.
+// What a packet must be before a rule's first statement: one that the rule's reject can answer, or
+// IPv6 if the rule looks for extension headers. nft tests that there (stmt_reject_gen_dependency,
+// exthdr_gen_dependency), unless the table or a match implies it.
 #ifndef ENGINE_DEPENDENCY_H
 #define ENGINE_DEPENDENCY_H
 
@@ -13,7 +13,7 @@ enum {
     DEPENDENCY_NEEDS_IPV6 = 4,
 };
 
-/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+/// What a rule asks of a packet before its first statement: the sum of some of the above.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

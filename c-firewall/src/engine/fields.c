@@ -108,7 +108,8 @@ static void read_ipv6(struct fields *fields, const struct packet *packet) {
     set_wide(fields, POLICY_IP6_DADDR, be128(ip + 24));
 }
 
-/// Whether an extension header was met, which is not known of one that may follow beyond the copy.
+/// Reads whether the packet has an extension header. It is not known if one may follow beyond the
+/// copy.
 static void read_extension(struct fields *fields, enum policy_field field,
                            const struct packet *packet, enum packet_extension extension) {
     const bool met = packet->extensions & extension;
@@ -179,7 +180,7 @@ static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes)
     return ports << POLICY_TH_SPORT | others;
 }
 
-/// Notes what the packet has of the transport header where so many bytes of it were captured.
+/// Notes the fields of the transport header that lie beyond its captured bytes.
 static void note_beyond(struct fields *fields, uint8_t nfproto, const struct packet *packet,
                         uint32_t bytes) {
     const uint8_t protocol = packet->transport_protocol;
@@ -191,8 +192,8 @@ static void note_beyond(struct fields *fields, uint8_t nfproto, const struct pac
         fields_within(protocol, nfproto, there) & ~fields_within(protocol, nfproto, bytes);
 }
 
-/// What nft_payload reads behind the network header, field by field: a header that is too short
-/// has those that are in it.
+/// Reads the transport header as nft_payload does, field by field: a header that is too short still
+/// has the fields that fit.
 static void read_transport(struct fields *fields, uint8_t nfproto, const struct packet *packet) {
     const uint32_t bytes = transport_bytes(packet);
     const uint8_t *header = packet->bytes + packet->transport_offset;

@@ -36,7 +36,7 @@ static inline bool fields_is_present(const struct fields *fields, enum policy_fi
 /// Where a wide field stands; FIELDS_WIDE_COUNT for a narrow one.
 uint32_t fields_wide_slot(enum policy_field field);
 
-/// Reads fields. Absent is what the packet does not have, or too few bytes of.
+/// Reads fields. A field is absent if the packet does not have it, or has too few bytes of it.
 /// - wanted: bits of the fields that are of interest; others may stay absent.
 /// - nfproto: FIELDS_IPV4 or FIELDS_IPV6.
 void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,

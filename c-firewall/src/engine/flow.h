@@ -9,14 +9,14 @@
 
 #include "engine/compiled.h"
 
-/// The state of a limit or a quota. A rule that stays when a policy takes the place of another has
-/// the same word in both, so that no packet is forgotten while workers pass from one to the other.
+/// The state of a limit or a quota. A rule that stays when a new policy replaces the old one has
+/// the same word in both, so that no packet is forgotten while workers change over.
 struct flow_word {
     union {
-        int64_t empty_ns; // of a limit: when its bucket was empty, had it filled since; atomic
+        int64_t empty_ns; // of a limit: since when its bucket has been filling; atomic
         uint64_t used;    // of a quota: bytes so far; atomic
     };
-    uint32_t users; // policies that have it: the main thread's, under no lock
+    uint32_t users; // policies that have it; for the main thread only, without a lock
 };
 
 /// The state of limits and quotas.
@@ -40,12 +40,12 @@ struct flow_counters {
     uint64_t *logged; // packets
 };
 
-/// Makes the state of a policy: full buckets, quotas as used as the text says.
+/// Makes the state of a policy: full buckets, and quotas of which as much is used as the text says.
 /// - Returns 0 or -ENOMEM with *flow zeroed.
 int flow_make(struct flow *flow, const struct compiled *compiled);
 void flow_free(struct flow *flow);
 
-/// Puts another flow's word in the place of one, before anybody uses it.
+/// Replaces a word by another flow's, before anybody uses it.
 void flow_share(struct flow_word **place, struct flow_word *word);
 
 /// Makes counters that stand at 0: what the text gives them comes on top once, see flow_sum.
@@ -73,7 +73,7 @@ bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit
 int64_t flow_limit_tokens(const struct flow_word *word, const struct flow_limit *limit,
                           uint64_t now_ns);
 
-/// Has the bucket of a limit be as full as another's is, in parts of its size.
+/// Fills the bucket of a limit to the same part of its size as another's.
 /// - tokens: the other's, from 0 to size, which is more than 0.
 void flow_limit_fill(struct flow_word *word, const struct flow_limit *limit, int64_t tokens,
                      int64_t size, uint64_t now_ns);

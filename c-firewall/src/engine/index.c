@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// A chain on the way to its indexes. Rules are numbered within it.
+/// A chain whose indexes are being made. Rules are numbered within it.
 struct plan {
     const struct compiled *compiled;
     const struct policy_table *table;
@@ -31,7 +31,7 @@ static const struct policy_elements *few_elements(const struct plan *plan,
     return elements->count <= CANDIDATES_INTERVALS_MAX ? elements : NULL;
 }
 
-/// Whether a match needs its field to have some of a few values. The mark is left out: rules change
+/// Whether a match needs its field to have one of a few values. The mark is left out: rules change
 /// it. So are interfaces: their ranges are names here.
 static bool is_indexable(const struct plan *plan, const struct compile_op *op,
                          const struct policy_match *match) {
@@ -56,7 +56,7 @@ static int add_range(struct plan *plan, policy_value low, policy_value high, uin
     return 0;
 }
 
-/// Adds the ranges of a match, parted.
+/// Adds the ranges of a match, sorted and without overlaps.
 static int add_match(struct plan *plan, const struct compile_op *op,
                      const struct policy_match *match, uint32_t rule) {
     const struct policy_elements *elements = few_elements(plan, match);
@@ -77,7 +77,7 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// The first match on a field among those that lead a rule, or NULL.
+/// The first match on a field before a rule's first effect, or NULL.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
@@ -185,7 +185,7 @@ static int take(struct compiled *compiled, struct plan *plan, enum policy_field 
     return 0;
 }
 
-/// Makes the index that spares most; of equals that of the field that comes first. Returns 1 if
+/// Makes the index that spares the most rules; of equal ones, that of the first field. Returns 1 if
 /// there was one to make, 0 if not, or -ENOMEM.
 static int add_index(struct compiled *compiled, struct plan *plan) {
     const uint64_t fields = leading_fields(plan);

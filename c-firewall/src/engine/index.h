@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Finds the rules of a chain that may match a packet by the values of its fields, where that spares
-// walking over the others. Which rules run, and in which order, stays the same: a rule that is left
-// out has a match in front of all that has an effect, and that match does not hold, whatever else
-// the rule reads. Rules are found by fields that are not beyond the captured bytes.
+// walking over the others. Verdicts and effects stay the same: a rule is left out only if one of
+// its matches, before its first effect, does not hold, whatever else the rule reads. Rules are
+// found by fields that are not beyond the captured bytes.
 #ifndef ENGINE_INDEX_H
 #define ENGINE_INDEX_H
 

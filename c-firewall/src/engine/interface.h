@@ -24,7 +24,7 @@ struct interface_slot {
     policy_value name;
 };
 
-/// The names that one thread knows. Zeroed it knows none, and reads by interface_system.
+/// The names that one thread knows. A zeroed one knows none, and reads by interface_system.
 struct interfaces {
     interface_read *read; // NULL = interface_system
     struct interface_slot slots[INTERFACE_SLOTS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From a value to what was stored for it: hash tables for exact values, sorted intervals for
-// ranges. Made once, then only read.
+// Finds what was stored for a value: hash tables for exact values, sorted intervals for ranges.
+// Made once, then only read.
 #ifndef ENGINE_LOOKUP_H
 #define ENGINE_LOOKUP_H
 
@@ -21,7 +21,7 @@ struct lookup_range {
     uint32_t value;
 };
 
-/// Intervals do not overlap and ascend.
+/// An interval. They ascend and do not overlap.
 struct lookup_interval {
     uint32_t low, high;
     uint32_t value;
@@ -56,8 +56,8 @@ struct lookup {
     uint32_t *buckets; // bucket_count + 1 of them
 };
 
-/// Sorts ranges, so that none overlaps: where two do, the one that begins first (of those, the one
-/// of the lower value) keeps what they share. Returns how many are left.
+/// Sorts ranges and ends overlaps: the range that begins first keeps what two share; of two that
+/// begin at one place, the one with the lower value. Returns how many are left.
 uint32_t lookup_part(struct lookup_range *ranges, uint32_t count);
 
 /// Makes a lookup of values of so many bits.

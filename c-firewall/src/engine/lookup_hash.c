@@ -34,7 +34,7 @@ static int make_slots(struct lookup_table *table, uint32_t log2) {
     return 0;
 }
 
-/// Whether no more slots than may be are used side by side. The last is beside the first.
+/// Whether no run of used slots is longer than allowed. The last slot is next to the first.
 static bool is_bounded(const struct lookup_table *table) {
     uint32_t used = 0;
 

@@ -3,8 +3,8 @@
 //
 // Theory of operation: who chooses the elements of a set (a blocklist from elsewhere) or the
 // packets must not choose how long a search takes. A slot is found by SipHash with a key that each
-// table draws for itself, so values that meet in one table are as seldom as random ones, whoever
-// chose them. That does not rest on luck either: a table in which a search could look at more than
+// table draws for itself, so values meet in one table as rarely as random ones, whoever chose them.
+// It does not rest on luck alone, either: a table in which a search could look at more than
 // LOOKUP_PROBES_MAX slots is thrown away and made with another key and twice the slots.
 #ifndef ENGINE_LOOKUP_HASH_H
 #define ENGINE_LOOKUP_HASH_H
@@ -27,7 +27,7 @@ struct lookup_slot {
     uint32_t value; // what is stored, or where the key's row is; LOOKUP_NONE = empty
 };
 
-/// Slots that are searched from where the hash says to the first empty one.
+/// Slots. A search goes from the one that the hash says to the first empty one.
 struct lookup_table {
     struct siphash_key key;
     uint32_t mask; // slots - 1; they are a power of 2 and at least twice as many as are used

@@ -8,8 +8,8 @@ static enum match found_element(uint32_t element) {
     return matches_found_if(element != LOOKUP_NONE);
 }
 
-/// What comes of looking at a key of which a field is not present. A field that the packet does not
-/// have decides, wherever it stands.
+/// The outcome for a key of which a field is not present. A field that the packet does not have
+/// decides, wherever it stands in the key.
 static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
     const uint64_t known = fields->present | fields->beyond;
 

@@ -10,12 +10,12 @@
 #include "engine/fields.h"
 #include "engine/types.h"
 
-/// What came of looking at a match.
+/// The outcome of a match.
 enum match { MATCH_BEYOND, MATCH_MISSING, MATCH_NOT, MATCH_FOUND };
 
 static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }
 
-/// What comes of looking at a field that is not present.
+/// The outcome for a field that is not present.
 static inline enum match matches_not_present(const struct fields *fields, enum policy_field field) {
     return (fields->beyond & FIELDS_BIT(field)) ? MATCH_BEYOND : MATCH_MISSING;
 }

@@ -32,7 +32,7 @@ static int make_single(struct set *set, bool wide, const struct policy_range *ra
     return result;
 }
 
-/// Parts elements into those of exact values, which become rows of words, and those with ranges.
+/// Divides elements into those of exact values, which become rows of words, and those with ranges.
 static int make_exact(struct set *set, const bool *wide, const struct policy_range *ranges,
                       uint32_t count) {
     const uint32_t fields = set->fields;

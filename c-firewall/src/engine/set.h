@@ -17,7 +17,8 @@ struct set_target {
     uint32_t chain; // of jump and goto: as compile numbers chains
 };
 
-/// What an element stands for is found by its number, in the order written.
+/// A set or map. Elements are numbered in the order written; what a map gives is found by that
+/// number.
 struct set {
     uint32_t fields;      // of a key
     struct lookup single; // if fields is 1

@@ -66,7 +66,7 @@ struct decide_outcome {
     enum decide_by by;           // after several base chains: that of the last
     uint32_t rule;               // BY_RULE: for compile_rule_at
     uint32_t chain;              // BY_RULE, BY_POLICY: the chain, for compile_chain_at
-    bool mark_set;               // a rule set the mark, be it to what it was
+    bool mark_set;               // a rule set the mark, perhaps to the value that it had
     uint32_t mark;               // as the rules left it
     struct policy_reject reject; // of VERDICT_REJECT: what to answer
     bool undecidable;            // BY_FAIL: the bytes that a rule reads were not copied
@@ -75,7 +75,7 @@ struct decide_outcome {
     uint32_t logs[DECIDE_LOGS_MAX];
 };
 
-/// How far a packet came in a rule.
+/// How far a packet got in a rule.
 enum decide_why {
     DECIDE_HELD,      // every statement held
     DECIDE_DIFFERS,   // a match or map: the key's fields have the values of the step
@@ -83,7 +83,7 @@ enum decide_why {
     DECIDE_BEYOND,    // a field is beyond the captured bytes, which ends the walk
     DECIDE_LIMIT,     // the limit did not let it through
     DECIDE_QUOTA,     // the quota did not let it through
-    DECIDE_NO_ANSWER, // the rule is for packets of another kind (answer.h)
+    DECIDE_NO_ANSWER, // the rule is for packets of another kind (dependency.h)
 };
 
 /// One rule of a walk.

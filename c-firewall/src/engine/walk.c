@@ -109,7 +109,7 @@ static void reject(struct walk *walk, const struct compile_op *op) {
 
 /// Does what a statement says.
 /// - target: where it leads, if it is a verdict; else untouched.
-/// - Returns DECIDE_HELD if the rule goes on behind it.
+/// - Returns DECIDE_HELD if the rule goes on after it.
 /// - A call of a function for every statement would cost a decision a sixth more instructions.
 __attribute__((always_inline)) static inline enum decide_why
 walk_statement(struct walk *walk, const struct compile_op *op, struct set_target *target) {
@@ -162,7 +162,7 @@ walk_statement(struct walk *walk, const struct compile_op *op, struct set_target
     return matches_why_not(found);
 }
 
-/// Tells of a rule that was walked as far as statement.
+/// Reports a rule that was walked as far as statement.
 static void record(const struct walk *walk, uint32_t rule, uint32_t statement, enum decide_why why,
                    const struct set_target *target) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];
@@ -183,8 +183,8 @@ static void record(const struct walk *walk, uint32_t rule, uint32_t statement, e
     walk->recorder->rule(walk->recorder->context, &step);
 }
 
-/// Looks on in a rule that reads a field beyond the captured bytes, for a match that does not hold
-/// whatever that field is, as long as nothing has an effect.
+/// Looks in the rest of a rule that reads a field beyond the captured bytes, up to the rule's first
+/// effect, for a match that does not hold whatever that field is.
 /// - statement: that reads it; becomes the one that does not hold.
 /// - Returns why that one does not, or DECIDE_BEYOND.
 __attribute__((cold, noinline)) static enum decide_why
@@ -266,7 +266,7 @@ static void enter_newly(struct walk *walk, uint32_t chain) {
                               walk->way);
 }
 
-/// Passes over the rules of a list up to one.
+/// Skips the rules of a list before this one.
 static void skip(struct list *list, uint32_t rule) {
     const uint32_t *from = list->at, *to = list->end;
 
@@ -296,7 +296,7 @@ static inline uint32_t next_rule(struct frame *frame) {
     return lowest->at < lowest->end ? *lowest->at++ : NO_RULE;
 }
 
-/// Goes back behind the rule that jumped here. Returns false if there is none.
+/// Goes on after the rule that jumped here. Returns false if there is none.
 static bool leave(struct walk *walk) {
     const struct waiting *waiting;
 

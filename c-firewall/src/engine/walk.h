@@ -10,8 +10,8 @@
 #include "engine/types.h"
 
 /// Walks base chains in order, until one drops the packet, or a rule reads a field that is beyond
-/// the captured bytes. A rule that doesn't match whatever that field is, by what else it tests
-/// before it has an effect, is passed over.
+/// the captured bytes. A rule that does not match whatever that field is, because of what else it
+/// tests before its first effect, is passed over.
 /// - bases: into compiled->bases; nfproto: FIELDS_IPV4 or FIELDS_IPV6.
 /// - recorder: NULL = none.
 /// - Fills in outcome's verdict (which must not be reject before), by, rule, chain, mark, mark_set

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "events/headers.h"
 
+#include <linux/icmp.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
-#include <netinet/ip_icmp.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/object.h"
 #include "policy/print.h"
 
 enum {
@@ -62,7 +61,7 @@ uint64_t events_headers_flow_id(const struct packet *packet) {
 }
 
 /// Protocols as Suricata names them.
-static void put_protocol_name(json_t *object, uint8_t protocol) {
+static struct event_string protocol_name(uint8_t protocol) {
     static const char *const names[UINT8_MAX + 1] = {
         [IPPROTO_ICMP] = "ICMP", [IPPROTO_IGMP] = "IGMP",        [IPPROTO_TCP] = "TCP",
         [IPPROTO_UDP] = "UDP",   [IPPROTO_GRE] = "GRE",          [IPPROTO_ESP] = "ESP",
@@ -70,69 +69,70 @@ static void put_protocol_name(json_t *object, uint8_t protocol) {
     };
     char number[4];
 
+    if (names[protocol])
+        return (struct event_string){.text = names[protocol]};
     snprintf(number, sizeof number, "%03u", protocol);
-    object_put_string(object, "proto", names[protocol] ? names[protocol] : number);
+    return (struct event_string){.made = strdup(number)};
 }
 
-static void put_address(json_t *object, const char *key, const struct packet *packet,
-                        const uint8_t *address) {
+static struct event_string address(const struct packet *packet, const uint8_t *bytes) {
+    const enum policy_type type = packet->version == 4 ? POLICY_IPV4_ADDR : POLICY_IPV6_ADDR;
     policy_value value = 0;
 
     for (uint32_t i = 0; i < packet_address_bytes(packet); i++)
-        value = value << 8 | address[i];
-    object_put_text(object, key,
-                    print_value(packet->version == 4 ? POLICY_IPV4_ADDR : POLICY_IPV6_ADDR, value));
+        value = value << 8 | bytes[i];
+    return (struct event_string){.made = print_value(type, value)};
 }
 
-void events_headers_put_tuple(json_t *object, const struct packet *packet) {
+void events_headers_put_tuple(struct event_line *line, const struct packet *packet) {
     const uint8_t *addresses = packet_addresses(packet);
 
     if (!addresses)
         return;
-    put_address(object, "src_ip", packet, addresses);
-    if (packet->has_ports)
-        object_put_number(object, "src_port", packet->source_port);
-    put_address(object, "dest_ip", packet, addresses + packet_address_bytes(packet));
-    if (packet->has_ports)
-        object_put_number(object, "dest_port", packet->destination_port);
+    line->src_ip = address(packet, addresses);
+    line->dest_ip = address(packet, addresses + packet_address_bytes(packet));
+    if (packet->has_ports) {
+        line->src_port = event_number(packet->source_port);
+        line->dest_port = event_number(packet->destination_port);
+    }
     if (packet->end > 0)
-        put_protocol_name(object, packet->protocol);
+        line->proto = protocol_name(packet->protocol);
     if (packet->has_icmp) {
-        object_put_number(object, "icmp_type", packet->icmp_type);
-        object_put_number(object, "icmp_code", packet->icmp_code);
+        line->icmp_type = event_number(packet->icmp_type);
+        line->icmp_code = event_number(packet->icmp_code);
     }
 }
 
-static void put_ip(json_t *object, const struct packet *packet) {
+static void put_ip(struct event_headers *headers, const struct packet *packet) {
     const uint8_t *ip = packet->bytes;
 
     if (!packet_addresses(packet))
         return;
     if (packet->version == 4) {
-        object_put_number(object, "tos", ip[1]);
-        object_put_number(object, "ttl", ip[8]);
-        object_put_number(object, "ipid", be16(ip + 4));
+        headers->tos = event_number(ip[1]);
+        headers->ttl = event_number(ip[8]);
+        headers->ipid = event_number(be16(ip + 4));
     } else {
-        object_put_number(object, "tc", be16(ip) >> 4 & 0xff);
-        object_put_number(object, "hoplimit", ip[7]);
-        object_put_number(object, "flowlbl", be32(ip) & 0xfffff);
+        headers->tc = event_number(be16(ip) >> 4 & 0xff);
+        headers->hoplimit = event_number(ip[7]);
+        headers->flowlbl = event_number(be32(ip) & 0xfffff);
     }
 }
 
-static void put_tcp(json_t *object, const uint8_t *tcp) {
-    static const struct {
-        const char *name;
-        uint8_t bit;
-    } flags[] = {{"syn", TH_SYN}, {"ack", TH_ACK},  {"psh", TH_PUSH},
-                 {"rst", TH_RST}, {"urg", TCP_URG}, {"fin", TH_FIN}};
+static void put_tcp(struct event_headers *headers, const uint8_t *tcp) {
+    const uint8_t flags = tcp[13];
 
-    object_put_number(object, "tcpseq", be32(tcp + 4));
-    object_put_number(object, "tcpack", be32(tcp + 8));
-    object_put_number(object, "tcpwin", be16(tcp + 14));
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        object_put_bool(object, flags[i].name, tcp[13] & flags[i].bit);
-    object_put_number(object, "tcpres", tcp[12] & 0x0f);
-    object_put_number(object, "tcpurgp", be16(tcp + 18));
+    headers->tcpseq = event_number(be32(tcp + 4));
+    headers->tcpack = event_number(be32(tcp + 8));
+    headers->tcpwin = event_number(be16(tcp + 14));
+    headers->syn = event_number(flags & TH_SYN);
+    headers->ack = event_number(flags & TH_ACK);
+    headers->psh = event_number(flags & TH_PUSH);
+    headers->rst = event_number(flags & TH_RST);
+    headers->urg = event_number(flags & TCP_URG);
+    headers->fin = event_number(flags & TH_FIN);
+    headers->tcpres = event_number(tcp[12] & 0x0f);
+    headers->tcpurgp = event_number(be16(tcp + 18));
 }
 
 static bool is_echo(const struct packet *packet) {
@@ -143,7 +143,7 @@ static bool is_echo(const struct packet *packet) {
     return packet->icmp_type == ICMP6_ECHO_REQUEST || packet->icmp_type == ICMP6_ECHO_REPLY;
 }
 
-static void put_layer4(json_t *object, const struct packet *packet) {
+static void put_layer4(struct event_headers *headers, const struct packet *packet) {
     const uint8_t *l4;
     uint32_t left;
 
@@ -152,17 +152,17 @@ static void put_layer4(json_t *object, const struct packet *packet) {
     l4 = packet->bytes + packet->l4_offset;
     left = packet->captured - packet->l4_offset;
     if (packet->protocol == IPPROTO_TCP && left >= PACKET_TCP_HEADER_BYTES)
-        put_tcp(object, l4);
+        put_tcp(headers, l4);
     else if (packet->protocol == IPPROTO_UDP && left >= PACKET_UDP_HEADER_BYTES)
-        object_put_number(object, "udplen", be16(l4 + 4));
+        headers->udplen = event_number(be16(l4 + 4));
     else if (is_echo(packet) && left >= PACKET_ICMP_HEADER_BYTES) {
-        object_put_number(object, "icmp_id", be16(l4 + 4));
-        object_put_number(object, "icmp_seq", be16(l4 + 6));
+        headers->icmp_id = event_number(be16(l4 + 4));
+        headers->icmp_seq = event_number(be16(l4 + 6));
     }
 }
 
-void events_headers_put_layers(json_t *object, const struct packet *packet) {
-    object_put_number(object, "len", packet->original);
-    put_ip(object, packet);
-    put_layer4(object, packet);
+void events_headers_put_layers(struct event_headers *headers, const struct packet *packet) {
+    headers->len = event_number(packet->original);
+    put_ip(headers, packet);
+    put_layer4(headers, packet);
 }

@@ -3,6 +3,8 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/object.h"
@@ -16,7 +18,83 @@ enum {
     LINKTYPE_RAW = 101,
 };
 
-static void put_timestamp(json_t *object, uint64_t time_ns) {
+static void write_string(json_t *object, const char *name, const struct event_string *string) {
+    if (string->made)
+        object_put_text(object, name, string->made);
+    else
+        object_put_string(object, name, string->text);
+}
+
+static void write_figures(json_t *object, const struct event_figures *figures) {
+    for (size_t i = 0; figures->values && figures->names[i]; i++)
+        object_put_number(object, figures->names[i], figures->values[i]);
+}
+
+/// Whether a member has a value. Its struct lies at a place.
+static bool is_known(enum event_type type, const void *at) {
+    const struct event_string *string = at;
+
+    switch (type) {
+    case EVENT_TYPE_STRING:
+        return string->text || string->made;
+    case EVENT_TYPE_NUMBER:
+    case EVENT_TYPE_BOOLEAN:
+        return ((const struct event_number *)at)->known;
+    case EVENT_TYPE_OBJECT:
+        return *(const void *const *)at;
+    default:
+        return true;
+    }
+}
+
+/// Puts in the members of an object, in their order. What was made for them is freed.
+/// - values: the struct that members describes.
+// Objects lie in one another no deeper than spec/events.toml says.
+// NOLINTNEXTLINE(misc-no-recursion)
+static void write_members(json_t *object, const struct event_member *members, const void *values) {
+    for (const struct event_member *member = members; member->name; member++) {
+        const void *at = (const uint8_t *)values + member->offset;
+        json_t *inner;
+
+        if (!is_known(member->type, at)) {
+            if (member->null)
+                object_put(object, member->name, json_null());
+            continue;
+        }
+        switch (member->type) {
+        case EVENT_TYPE_STRING:
+            write_string(object, member->name, at);
+            break;
+        case EVENT_TYPE_NUMBER:
+            object_put_number(object, member->name, ((const struct event_number *)at)->value);
+            break;
+        case EVENT_TYPE_BOOLEAN:
+            object_put_bool(object, member->name, ((const struct event_number *)at)->value);
+            break;
+        case EVENT_TYPE_FIGURES:
+            write_figures(object, at);
+            break;
+        case EVENT_TYPE_OBJECT:
+            inner = json_object();
+            write_members(inner, member->members, *(const void *const *)at);
+            object_put(object, member->name, inner);
+            break;
+        case EVENT_TYPE_MEMBERS:
+            write_members(object, member->members, at);
+            break;
+        }
+    }
+}
+
+/// The line of an object whose members these are.
+static char *write_line(const struct event_member *members, const void *values) {
+    json_t *object = json_object();
+
+    write_members(object, members, values);
+    return object_line(object);
+}
+
+static struct event_string timestamp(uint64_t time_ns) {
     const time_t seconds = (time_t)(time_ns / 1000000000);
     char date[32], text[64];
     struct tm utc;
@@ -24,38 +102,34 @@ static void put_timestamp(json_t *object, uint64_t time_ns) {
     gmtime_r(&seconds, &utc);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
     snprintf(text, sizeof text, "%s.%06u+0000", date, (unsigned)(time_ns % 1000000000 / 1000));
-    object_put_string(object, "timestamp", text);
+    return (struct event_string){.made = strdup(text)};
 }
 
 /// Where a rule stands.
-static void put_rule_place(json_t *object, const struct policy *policy,
+static void put_rule_place(struct event_twinwall *own, const struct policy *policy,
                            struct compile_place place) {
-    const struct policy_rule *rule = describe_rule(policy, place);
-    char *text = NULL;
     size_t length;
-    FILE *out = open_memstream(&text, &length);
+    FILE *out = open_memstream(&own->rule.made, &length);
 
     if (out) {
         describe_place(out, policy, place);
         fclose(out);
-        object_put_text(object, "rule", text);
     }
-    if (rule->comment)
-        object_put_string(object, "comment", rule->comment);
+    own->comment.text = describe_rule(policy, place)->comment;
 }
 
-static void put_chain_place(json_t *object, const struct policy *policy,
+static void put_chain_place(struct event_twinwall *own, const struct policy *policy,
                             struct compile_place place) {
     const struct policy_table *table = &policy->tables[place.table];
     char text[POLICY_NAME_BYTES + 16];
 
     snprintf(text, sizeof text, "%s %s", policy_family_name(table->family), table->name);
-    object_put_string(object, "table", text);
-    object_put_string(object, "chain", table->chains[place.chain].name);
+    own->table.made = strdup(text);
+    own->chain.text = table->chains[place.chain].name;
 }
 
 /// What gave the verdict.
-static void put_by(json_t *object, const struct event_text *text) {
+static void put_by(struct event_twinwall *own, const struct event_text *text) {
     static const char *const names[] = {
         [DECIDE_BY_RULE] = "rule",
         [DECIDE_BY_POLICY] = "policy",
@@ -64,41 +138,44 @@ static void put_by(json_t *object, const struct event_text *text) {
     };
     const struct decide_outcome *outcome = &text->event->outcome;
 
-    object_put_string(object, "by", names[outcome->by]);
+    own->by.text = names[outcome->by];
     if (!text->policy)
         return;
     if (outcome->by == DECIDE_BY_RULE) {
         const struct compile_place place = compile_rule_at(text->compiled, outcome->rule);
 
-        put_rule_place(object, text->policy, place);
-        put_chain_place(object, text->policy, place);
+        put_rule_place(own, text->policy, place);
+        put_chain_place(own, text->policy, place);
     } else if (outcome->by == DECIDE_BY_POLICY) {
-        put_chain_place(object, text->policy, compile_chain_at(text->compiled, outcome->chain));
+        put_chain_place(own, text->policy, compile_chain_at(text->compiled, outcome->chain));
     }
 }
 
-/// The end of our own object.
-static void put_own(json_t *object, const struct event *event) {
+/// What our own object has of every packet.
+static void put_own(struct event_twinwall *own, const struct event *event) {
     const struct decide_outcome *outcome = &event->outcome;
     const uint32_t mark = outcome->mark_set ? outcome->mark : event->mark;
 
+    own->verdict.text = verdict_name(outcome->verdict);
     if (event->hook < POLICY_HOOK_COUNT)
-        object_put_string(object, "hook", policy_hook_name((enum policy_hook)event->hook));
-    object_put_number(object, "queue", event->queue);
+        own->hook.text = policy_hook_name((enum policy_hook)event->hook);
+    own->queue = event_number(event->queue);
     if (event->generation > 0)
-        object_put_number(object, "generation", event->generation);
+        own->generation = event_number(event->generation);
     if (outcome->mark_set || mark != 0)
-        object_put_number(object, "mark", mark);
+        own->mark = event_number(mark);
 }
 
-/// Encodes bytes (RFC 4648 section 4). Returns text.
-static const char *base64(const uint8_t *bytes, size_t count,
-                          char text[static(EVENT_PACKET_BYTES + 2) / 3 * 4 + 1]) {
+/// Encodes bytes (RFC 4648 section 4).
+static struct event_string base64(const uint8_t *bytes, size_t count) {
     static const char digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
     enum { PADDING = 64 };
+    char *const text = malloc((count + 2) / 3 * 4 + 1);
     char *to = text;
 
+    if (!text)
+        return (struct event_string){0};
     for (size_t i = 0; i < count; i += 3) {
         const uint32_t second = i + 1 < count ? bytes[i + 1] : 0;
         const uint32_t third = i + 2 < count ? bytes[i + 2] : 0;
@@ -110,82 +187,82 @@ static const char *base64(const uint8_t *bytes, size_t count,
         *to++ = digits[i + 2 < count ? group & 63 : PADDING];
     }
     *to = '\0';
-    return text;
-}
-
-static json_t *known(bool is_known, uint32_t value) {
-    return is_known ? json_integer(value) : json_null();
+    return (struct event_string){.made = text};
 }
 
 /// All that the policy could ask about a packet besides its bytes.
-static json_t *input_object(const struct event_text *text) {
+static struct event_input input_of(const struct event_text *text) {
     const struct event *event = text->event;
-    json_t *object = json_object();
 
-    object_put_number(object, "length", event->length);
-    object_put_number(object, "captured", event->captured);
-    object_put_number(object, "ethertype", event->ethertype);
-    object_put_number(object, "hook", event->hook);
-    object_put_number(object, "iif", event->iif);
-    object_put_string(object, "iifname", text->iifname);
-    object_put_number(object, "oif", event->oif);
-    object_put_string(object, "oifname", text->oifname);
-    object_put_number(object, "mark", event->mark);
-    object_put(object, "uid", known(event->has_uid, event->uid));
-    object_put(object, "gid", known(event->has_gid, event->gid));
-    if (event->has_ct_state)
-        object_put_text(object, "ct_state", print_value(POLICY_CT_STATE, event->ct_state));
-    else
-        object_put(object, "ct_state", json_null());
-    object_put(object, "ct_mark", known(event->has_ct_mark, event->ct_mark));
-    object_put_string(object, "status", packet_status_name(event->status));
-    object_put_bool(object, "truncated", event->truncated);
-    return object;
+    return (struct event_input){
+        .length = event_number(event->length),
+        .captured = event_number(event->captured),
+        .ethertype = event_number(event->ethertype),
+        .hook = event_number(event->hook),
+        .iif = event_number(event->iif),
+        .iifname.text = text->iifname,
+        .oif = event_number(event->oif),
+        .oifname.text = text->oifname,
+        .mark = event_number(event->mark),
+        .uid = {event->has_uid, event->uid},
+        .gid = {event->has_gid, event->gid},
+        .ct_state.made = event->has_ct_state ? print_value(POLICY_CT_STATE, event->ct_state) : NULL,
+        .ct_mark = {event->has_ct_mark, event->ct_mark},
+        .status.text = packet_status_name(event->status),
+        .truncated = event_number(event->truncated),
+    };
 }
 
-static void put_packet_object(json_t *object, const struct event_text *text) {
-    char encoded[(EVENT_PACKET_BYTES + 2) / 3 * 4 + 1];
-    json_t *info = json_object();
+/// The objects that a line of a packet has besides its own.
+struct objects {
+    struct event_twinwall own;
+    union {
+        struct event_accept accept;
+        struct event_drop drop;
+        struct event_reject reject;
+        struct event_anomaly anomaly;
+    };
+    struct event_packet_info packet_info;
+    struct event_input input;
+};
 
-    object_put_string(object, "packet", base64(text->event->bytes, text->event->captured, encoded));
-    object_put_number(info, "linktype", LINKTYPE_RAW);
-    object_put(object, "packet_info", info);
-    object_put(object, "input", input_object(text));
+static void put_packet(struct event_line *line, struct objects *objects,
+                       const struct event_text *text) {
+    objects->packet_info = (struct event_packet_info){.linktype = event_number(LINKTYPE_RAW)};
+    objects->input = input_of(text);
+    line->packet = base64(text->event->bytes, text->event->captured);
+    line->packet_info = &objects->packet_info;
+    line->input = &objects->input;
 }
 
-/// An object as it begins, up to the type's own.
-static json_t *begin_line(const struct event_text *text, const struct packet *packet,
-                          const char *type) {
+/// A line as it begins, up to the type's own.
+static struct event_line begin_line(const struct event_text *text, const struct packet *packet,
+                                    const char *name) {
     const uint64_t flow = events_headers_flow_id(packet);
-    json_t *object = json_object();
+    struct event_line line = {
+        .timestamp = timestamp(text->event->time_ns),
+        .flow_id = {flow != 0, flow},
+        .in_iface.text = *text->iifname ? text->iifname : NULL,
+        .out_iface.text = *text->oifname ? text->oifname : NULL,
+        .event_type.text = name,
+    };
 
-    put_timestamp(object, text->event->time_ns);
-    if (flow != 0)
-        object_put_number(object, "flow_id", flow);
-    if (*text->iifname)
-        object_put_string(object, "in_iface", text->iifname);
-    if (*text->oifname)
-        object_put_string(object, "out_iface", text->oifname);
-    object_put_string(object, "event_type", type);
-    events_headers_put_tuple(object, packet);
-    return object;
+    events_headers_put_tuple(&line, packet);
+    return line;
 }
 
 static bool is_anomaly(const struct event *event) {
     return event_classes(event->status, event->truncated, &event->outcome) & EVENT_ANOMALY;
 }
 
-static json_t *anomaly_object(const struct event *event) {
+static struct event_anomaly anomaly_of(const struct event *event) {
     const char *name = event->truncated             ? "truncated"
                        : event->outcome.undecidable ? "undecidable"
                                                     : packet_status_name(event->status);
-    json_t *object = json_object();
     char text[64];
 
     snprintf(text, sizeof text, "decoder.%s", name);
-    object_put_string(object, "type", "decode");
-    object_put_string(object, "event", text);
-    return object;
+    return (struct event_anomaly){.type.text = "decode", .event.made = strdup(text)};
 }
 
 /// What Suricata calls the reason of a drop.
@@ -193,42 +270,55 @@ static const char *reason_of(enum decide_by by) {
     return by == DECIDE_BY_RULE ? "rules" : "default packet policy";
 }
 
-static json_t *verdict_object(const struct event *event, const struct packet *packet) {
-    json_t *object = json_object();
+/// The object of a verdict, under its name.
+static void put_verdict(struct event_line *line, struct objects *objects, const struct event *event,
+                        const struct packet *parsed) {
+    struct event_headers headers = {0};
+    size_t length;
+    FILE *out;
 
-    events_headers_put_layers(object, packet);
-    if (event->outcome.verdict == VERDICT_DROP)
-        object_put_string(object, "reason", reason_of(event->outcome.by));
-    if (event->outcome.verdict == VERDICT_REJECT) {
-        char *text = NULL;
-        size_t length;
-        FILE *out = open_memstream(&text, &length);
-
+    events_headers_put_layers(&headers, parsed);
+    switch (event->outcome.verdict) {
+    case VERDICT_DROP:
+        objects->drop = (struct event_drop){headers, {.text = reason_of(event->outcome.by)}};
+        line->drop = &objects->drop;
+        break;
+    case VERDICT_REJECT:
+        objects->reject = (struct event_reject){.headers = headers};
+        out = open_memstream(&objects->reject.reply.made, &length);
         if (out) {
-            describe_reply(out, &event->outcome.reject, packet->version);
+            describe_reply(out, &event->outcome.reject, parsed->version);
             fclose(out);
-            object_put_text(object, "reply", text);
         }
+        line->reject = &objects->reject;
+        break;
+    default: // nothing else is decided
+        objects->accept = (struct event_accept){headers};
+        line->accept = &objects->accept;
+        break;
     }
-    return object;
 }
 
 char *events_text_packet(const struct event_text *text, bool packet) {
     const struct event *event = text->event;
     const struct packet parsed = event_packet(event);
-    const char *verdict = verdict_name(event->outcome.verdict);
-    const char *type = is_anomaly(event) ? "anomaly" : verdict;
-    json_t *object = begin_line(text, &parsed, type), *own = json_object();
+    struct objects objects = {.own = {{0}}};
+    struct event_line line;
 
-    object_put(object, type,
-               is_anomaly(event) ? anomaly_object(event) : verdict_object(event, &parsed));
-    object_put_string(own, "verdict", verdict);
-    put_by(own, text);
-    put_own(own, event);
-    object_put(object, "twinwall", own);
+    if (is_anomaly(event)) {
+        line = begin_line(text, &parsed, "anomaly");
+        objects.anomaly = anomaly_of(event);
+        line.anomaly = &objects.anomaly;
+    } else {
+        line = begin_line(text, &parsed, verdict_name(event->outcome.verdict));
+        put_verdict(&line, &objects, event, &parsed);
+    }
+    put_by(&objects.own, text);
+    put_own(&objects.own, event);
+    line.twinwall = &objects.own;
     if (packet)
-        put_packet_object(object, text);
-    return object_line(object);
+        put_packet(&line, &objects, text);
+    return write_line(event_line_members, &line);
 }
 
 char *events_text_log(const struct event_text *text, uint32_t log) {
@@ -237,36 +327,40 @@ char *events_text_log(const struct event_text *text, uint32_t log) {
     const struct compile_place place = compile_log_at(text->compiled, event->outcome.logs[log]);
     const struct policy_log *said = describe_statement(text->policy, place)->log;
     const bool accepted = event->outcome.verdict == VERDICT_ACCEPT;
-    json_t *object = begin_line(text, &parsed, "log"), *own = json_object(), *type = json_object();
+    struct event_line line = begin_line(text, &parsed, "log");
+    struct event_log object = {
+        .action.text = accepted ? "allowed" : "blocked",
+        .prefix.text = said->prefix,
+        .level.text = value_level_name(said->level),
+    };
+    struct event_twinwall own = {.statement = event_number(place.statement)};
 
-    object_put_string(type, "action", accepted ? "allowed" : "blocked");
-    object_put_string(type, "prefix", said->prefix);
-    object_put_string(type, "level", value_level_name(said->level));
-    events_headers_put_layers(type, &parsed);
-    object_put(object, "log", type);
-    object_put_string(own, "verdict", verdict_name(event->outcome.verdict));
-    put_rule_place(own, text->policy, place);
-    put_chain_place(own, text->policy, place);
-    object_put_number(own, "statement", place.statement);
-    put_own(own, event);
-    object_put(object, "twinwall", own);
-    return object_line(object);
+    events_headers_put_layers(&object.headers, &parsed);
+    line.log = &object;
+    put_rule_place(&own, text->policy, place);
+    put_chain_place(&own, text->policy, place);
+    put_own(&own, event);
+    line.twinwall = &own;
+    return write_line(event_line_members, &line);
 }
 
 char *events_text_own_line(uint64_t time_ns, enum events_kind kind,
                            const struct events_facts *facts) {
     const struct events_names *names = &events_names[kind];
-    json_t *object = json_object(), *own = json_object();
+    const struct event_own own = {
+        .event.text = names->name,
+        .program.text = OPTIONS_PROGRAM,
+        .version.text = OPTIONS_VERSION,
+        .text.text = facts ? facts->text : NULL,
+        .figures = {names->figures, facts ? facts->figures : NULL},
+    };
+    const struct event_own_line line = {
+        .timestamp = timestamp(time_ns),
+        .event_type.text = "twinwall",
+        .twinwall = &own,
+    };
 
-    put_timestamp(object, time_ns);
-    object_put_string(object, "event_type", "twinwall");
-    object_put_string(own, "event", names->name);
-    object_put_string(own, "program", OPTIONS_PROGRAM);
-    object_put_string(own, "version", OPTIONS_VERSION);
-    if (facts && facts->text)
-        object_put_string(own, "text", facts->text);
-    for (size_t i = 0; facts && names->figures[i]; i++)
-        object_put_number(own, names->figures[i], facts->figures[i]);
-    object_put(object, "twinwall", own);
-    return object_line(object);
+    // write_members frees the timestamp.
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
+    return write_line(event_own_line_members, &line);
 }

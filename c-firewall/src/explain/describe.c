@@ -69,7 +69,7 @@ static void put_address(FILE *out, const uint8_t *bytes, bool is_ipv4, bool has_
         fprintf(out, ":%u", port);
 }
 
-/// Prints the protocol and what is to be known of its header.
+/// Prints the protocol and what its header says.
 static void put_protocol(FILE *out, const struct packet *packet) {
     putc(' ', out);
     put(out, print_value(POLICY_INET_PROTO, packet->protocol));
@@ -132,7 +132,7 @@ static void put_differs(FILE *out, const struct policy *policy, const struct dec
     }
 }
 
-/// What is said of a packet of another kind than a rule is for.
+/// The words for a packet of another kind than the rule is for.
 static const char *other_kind(const struct policy_rule *rule) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
 

@@ -102,7 +102,7 @@ static bool same_place(struct compile_place a, struct compile_place b) {
     return a.table == b.table && a.chain == b.chain && a.rule == b.rule;
 }
 
-/// Whether both engines came to the same.
+/// Whether both engines decided the same.
 static bool agree(const struct explain *explain, const struct decide_outcome *a,
                   const struct decide_outcome *b) {
     if (a->verdict != b->verdict || a->by != b->by || a->mark_set != b->mark_set ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What packets are explained by, and the one at hand, for the walk and for those who print it.
+// What `explain` works with and the packet at hand, for the walk and for those who print it.
 #ifndef EXPLAIN_TYPES_H
 #define EXPLAIN_TYPES_H
 
@@ -31,7 +31,7 @@ struct explain_engine {
     struct flow_counters counters;
 };
 
-/// What packets are explained by, and the one at hand.
+/// What `explain` works with, and the packet at hand.
 struct explain {
     const struct options *options;
     struct policy policy;

@@ -17,9 +17,9 @@ enum {
     POLICY_NAME_BYTES = 128,        // of a name, a string, with the final NUL
     POLICY_KEY_FIELDS_MAX = 5,      // of a concatenation
     POLICY_WAY_MAX = 16,            // chains in one way (NFT_JUMP_STACK_SIZE)
-    POLICY_INCLUDE_DEPTH_MAX = 16,  // files in one another
-    POLICY_DEFINE_DEPTH_MAX = 64,   // $NAME in one another
-    POLICY_BRACE_DEPTH_MAX = 16,    // braces in one another within a set
+    POLICY_INCLUDE_DEPTH_MAX = 16,  // nested files
+    POLICY_DEFINE_DEPTH_MAX = 64,   // nested uses of $NAME
+    POLICY_BRACE_DEPTH_MAX = 16,    // nested braces of a set
     POLICY_TEXT_MAX = 32 << 20,     // bytes of the text with all includes
     POLICY_TOKENS_MAX = 16 << 20,   // after $NAME is replaced
     POLICY_ELEMENTS_MAX = 2 << 20,  // of all sets together
@@ -113,7 +113,7 @@ enum policy_op {
     POLICY_BITS_ANY, // of bit masks: (field & range.low) != 0
 };
 
-/// What a match compares with, what a map looks in.
+/// What a match compares with, or a map is looked up in.
 enum policy_right { POLICY_RIGHT_RANGE, POLICY_RIGHT_NAMED, POLICY_RIGHT_LITERAL };
 
 struct policy_match {
@@ -220,7 +220,7 @@ struct policy_chain {
     enum policy_hook hook; // of a base chain, as are priority and policy
     int32_t priority;
     enum policy_verdict policy; // POLICY_ACCEPT or POLICY_DROP
-    uint32_t declared;          // counts base chains of the whole text, from 0, in order
+    uint32_t declared;          // its number among the base chains of the whole text, from 0
     uint32_t count;
     struct policy_rule *rules;
 };
@@ -250,14 +250,14 @@ const char *policy_family_name(enum policy_family family);
 /// Whether two policies say the same; places and file names do not count.
 bool policy_equal(const struct policy *a, const struct policy *b);
 
-/// Frees what a part owns, not the part (but a match that stands alone: that as well; NULL is
-/// none).
+/// Frees what a part owns, not the part itself. policy_free_match frees the match as well, and
+/// takes NULL.
 void policy_free_elements(struct policy_elements *elements);
 void policy_free_match(struct policy_match *match);
 void policy_free_statement(struct policy_statement *statement);
 void policy_free_rule(struct policy_rule *rule);
 
-/// Frees all that a policy owns. Zeroed it can be given as well.
+/// Frees all that a policy owns. A zeroed one is fine.
 void policy_free(struct policy *policy);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Theory of operation: each table is printed as one block, unless base chains of several tables
-// were declared in turns. Their order decides which of one priority runs first, so blocks then
-// follow it.
+// were declared in turns. The order of declaration decides which of two base chains of one priority
+// runs first, so the blocks then follow it.
 #include "policy/print.h"
 
 #include <inttypes.h>
@@ -79,7 +79,7 @@ static void print_elements(FILE *out, const enum policy_type *types,
     fputs(" }", out);
 }
 
-/// What a match compares with, a map looks in.
+/// What a match compares with, or a map is looked up in.
 static void print_right(FILE *out, const struct policy_match *match,
                         const enum policy_type *types) {
     switch (match->right) {
@@ -336,8 +336,8 @@ static int compare_declared(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/// Puts the base chains into list, if there is one, in the order of declaration. How many there
-/// are.
+/// Puts the base chains into list, if there is one, in the order of declaration. Returns how many
+/// there are.
 static size_t declared_chains(const struct policy *policy, struct declared *list) {
     size_t count = 0;
 

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/// Looks at the chains of a table that packets of one family can come to.
+/// A search through the chains of a table that packets of one family can reach.
 struct search {
     const struct policy_table *table;
     bool ipv6;
     uint32_t found_count;
-    uint32_t *found; // chains still to be looked at and looked at, in the order of finding
+    uint32_t *found; // chains in the order in which they were found, looked at or still to be
     bool *known;     // of a chain: it is in found
     struct requirement requirement;
 };
@@ -19,7 +19,7 @@ static void require(struct search *search, uint32_t copy_bytes) {
         search->requirement.copy_bytes = copy_bytes;
 }
 
-/// Layer 4, or what has to be walked to on the way there.
+/// Requires layer 4, and all headers before it.
 static void require_layer4(struct search *search) {
     require(search, search->ipv6 ? REQUIREMENT_ALL_BYTES : REQUIREMENT_IPV4_L4_BYTES);
     search->requirement.layer4 = true;
@@ -28,7 +28,7 @@ static void require_layer4(struct search *search) {
 static void require_field(struct search *search, enum policy_field field) {
     const struct policy_field_facts *facts = policy_field_facts(field);
 
-    // Such packets have no such field, whatever was copied of them.
+    // Packets of this family never have the field, however much is copied.
     if (facts->layer3 == (search->ipv6 ? POLICY_NEEDS_IPV4 : POLICY_NEEDS_IPV6))
         return;
     switch (facts->part) {

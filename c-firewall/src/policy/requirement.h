@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a policy can ever read or do, from the chains that a packet can come to.
+// What a policy can ever read of a packet or do with it, from the chains that a packet can reach.
 #ifndef POLICY_REQUIREMENT_H
 #define POLICY_REQUIREMENT_H
 

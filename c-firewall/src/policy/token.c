@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// In order of their bytes.
+/// Sorted by their bytes.
 static const char *const reserved[] = {
     "accept",    "add",      "ah",         "all",      "and",      "arp",      "auto-merge",
     "bridge",    "cgroup",   "chain",      "comment",  "comp",     "constant", "continue",
@@ -100,7 +100,7 @@ static bool in_wildcard(char byte) { return in_word(byte) || byte == '*'; }
 
 static bool in_other(char byte) { return is_letter(byte) || is_digit(byte) || byte == '_'; }
 
-/// Whether a byte goes on with a character of UTF-8.
+/// Whether a byte continues a character of UTF-8.
 static bool in_character(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
 
 /// How many bytes at the start of a text are of a kind.

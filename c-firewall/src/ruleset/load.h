@@ -11,7 +11,7 @@
 #include "options/options.h"
 #include "policy/policy.h"
 
-/// What all workers share. Zeroed it is no policy.
+/// What all workers share. A zeroed one is no policy.
 struct loaded {
     uint32_t generation;       // counts up from 1 with each policy that takes the place of another
     uint64_t loaded_ms;        // UNIX time
@@ -25,14 +25,14 @@ struct loaded {
 };
 
 /// Loads options->policy, if there is one.
-/// - Returns 0, or -errno with failure filled in and *loaded zeroed: what is wrong with the policy,
-///   an interface that it names and that is not there, --copy-bytes that are too few.
+/// - Returns 0, or -errno with failure filled in and *loaded zeroed: for a policy that is wrong or
+///   names an interface that is missing, and for too few --copy-bytes.
 int load(struct loaded *loaded, const struct options *options, struct failure *failure);
 
 /// What the policy reads; NULL without one.
 const struct requirement *load_requirement(const struct loaded *loaded);
 
-/// Frees what load made. Zeroed it can be given as well.
+/// Frees what load made. A zeroed one is fine.
 void load_free(struct loaded *loaded);
 
 #endif

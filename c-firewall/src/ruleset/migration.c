@@ -128,7 +128,7 @@ void migration_side_free(struct migration_side *side) {
     *side = (struct migration_side){0};
 }
 
-/// A rule by what it is looked for.
+/// A rule, with what it is found by.
 struct name {
     const char *chain;
     const char *word; // its comment, its text
@@ -184,8 +184,8 @@ static uint32_t equals_at(const struct names *names, uint32_t at) {
     return end - at;
 }
 
-/// Makes partners of the rules with the same words, the n-th of the n-th.
-/// - only_unique: of those only that no other rule of the same side shares.
+/// Pairs the rules with the same words, the n-th with the n-th.
+/// - only_unique: only rules whose words no other rule of the same side has.
 static void join(const struct names *from, const struct names *to, bool only_unique,
                  uint32_t *from_partners, uint32_t *to_partners) {
     uint32_t i = 0, j = 0;
@@ -231,7 +231,7 @@ static uint32_t *make_partners(uint32_t rules) {
     return partners ? memset(partners, 0xff, bytes) : NULL;
 }
 
-/// The rules of `from` that those of `to` are. NULL = no memory.
+/// For each rule of `to`, the rule of `from` that it was. NULL = no memory.
 static uint32_t *make_origins(const struct migration_side *from, const struct migration_side *to) {
     uint32_t *partners = make_partners(from->rule_count);
     uint32_t *origins = make_partners(to->rule_count);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a policy has counted and used up, carried over to the one that takes its place: for the
-// rules that stay. A rule stays if there is one with the same comment in the same chain of the same
-// table, provided that either chain has that comment once; or else if there is one with the same
-// text there, comments and the numbers that counters start with aside, the n-th of equals for the
-// n-th.
+// Carries what a policy has counted and used up over to the policy that replaces it, for the rules
+// that stay. A rule stays if the new policy has one with the same comment in the same chain of the
+// same table, provided that each of the two chains has that comment once. Else it stays if there is
+// one with the same text, apart from comments and the numbers that counters start with: of equal
+// texts, the n-th is taken for the n-th.
 #ifndef RULESET_MIGRATION_H
 #define RULESET_MIGRATION_H
 
@@ -21,7 +21,7 @@ enum migration_kind {
     MIGRATION_KIND_COUNT
 };
 
-/// A rule as it is known again.
+/// What a rule is recognised by.
 struct migration_rule {
     char *chain;   // "inet filter input"
     char *comment; // NULL = none
@@ -31,7 +31,7 @@ struct migration_rule {
     uint8_t count[MIGRATION_KIND_COUNT];
 };
 
-/// Which rule of a policy is next, in its order. Zeroed it is the first.
+/// Which rule of a policy is next, in its order. A zeroed one is the first.
 struct migration_place {
     uint32_t table, chain, rule;
 };
@@ -69,40 +69,40 @@ struct migration_states {
 int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
                         struct migration_rule *rule);
 
-/// Frees the texts. Zeroed it can be given as well.
+/// Frees the texts. A zeroed one is fine.
 void migration_rule_free(struct migration_rule *rule);
 
 /// Describes all rules of a policy. Returns 0 or -ENOMEM with *side zeroed.
 int migration_side_make(struct migration_side *side, const struct loaded *loaded);
 
-/// Zeroed it can be given as well.
+/// A zeroed one is fine.
 void migration_side_free(struct migration_side *side);
 
-/// Finds the rules that stay, and with them their statements: the n-th of the rule for the n-th.
+/// Finds the rules that stay, and pairs their statements: the n-th of a rule with the n-th.
 /// - Returns 0 or -ENOMEM with *migration zeroed.
 int migration_pair(struct migration *migration, const struct migration_side *from,
                    const struct migration_side *to);
 
 /// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the
-/// very words, so that what others take meanwhile counts; a limit with other figures is as full as
-/// it was.
+/// same words in memory, so that what others take meanwhile counts. A limit with other figures
+/// starts as full as the old one is.
 /// - now_ns: of the clock that limits go by.
 /// - Returns 0 or -ENOMEM with *migration zeroed.
 int migration_begin(struct migration *migration, const struct loaded *from, struct loaded *to,
                     uint64_t now_ns);
 
-/// Has the limits of rules that stay, which begin full, be as full as another process' were, and
-/// quotas as used.
+/// Sets the limits of rules that stay, which begin full, as full as another process' were, and
+/// their quotas as used.
 /// - sizes: of its limits.
 void migration_refill(const struct migration *migration, const int64_t *sizes,
                       const struct migration_states *states, struct loaded *to, uint64_t now_ns);
 
-/// Has the counters and logs of rules that stay begin at what they had counted in the end.
+/// Starts the counters and logs of rules that stay at what they had counted in the end.
 /// - counters, logged: of the policy before.
 void migration_end(const struct migration *migration, const struct flow_counter *counters,
                    const uint64_t *logged, struct loaded *to);
 
-/// Zeroed it can be given as well.
+/// A zeroed one is fine.
 void migration_free(struct migration *migration);
 
 #endif

@@ -10,7 +10,7 @@
 #include "policy/policy.h"
 #include "ruleset/load.h"
 
-/// Zeroed it is that of no policy.
+/// A zeroed one is of no policy.
 struct tally {
     const struct policy *policy; // NULL = none
     const struct compiled *compiled;
@@ -18,13 +18,13 @@ struct tally {
     uint64_t *logged;              // compile_logs of them
 };
 
-/// Makes a tally of a policy, which must live longer, that stands at what it began with.
+/// Makes a tally of a policy, which must live longer. It begins at what the policy began with.
 /// - Returns 0 or -ENOMEM with *tally zeroed.
 int tally_make(struct tally *tally, const struct loaded *loaded);
 
 void tally_free(struct tally *tally);
 
-/// Adds a worker's. Its thread may run.
+/// Adds a worker's counters. Its thread may be running.
 void tally_add(struct tally *tally, const struct flow_counters *counters);
 
 #endif

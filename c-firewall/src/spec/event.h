@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Made by spec/generate from spec/events.toml: the program's own events.
+// Made by spec/generate from spec/events.toml: the objects of events' lines, and the program's own
+// events.
 #ifndef SPEC_EVENT_H
 #define SPEC_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 enum { EVENTS_FIGURES_MAX = 5 }; // of one of them
 
@@ -28,5 +33,198 @@ struct events_names {
 
 /// By enum events_kind.
 extern const struct events_names events_names[EVENTS_KIND_COUNT];
+
+/// A string. Where both are NULL there is none.
+struct event_string {
+    const char *text;
+    char *made; // in place of text: freed when it is written
+};
+
+/// A number, or a boolean. Zeroed there is none.
+struct event_number {
+    bool known;
+    uint64_t value;
+};
+
+/// A number that is known.
+static inline struct event_number event_number(uint64_t value) {
+    return (struct event_number){true, value};
+}
+
+/// The figures of an event. Where values is NULL there are none.
+struct event_figures {
+    const char *const *names; // ends with NULL
+    const uint64_t *values;
+};
+
+// What the members mean stands in docs/EVENTS.md. A pointer to another object is NULL where there
+// is none.
+
+/// Each line.
+struct event_line {
+    struct event_string timestamp;
+    struct event_number flow_id;
+    struct event_string in_iface;
+    struct event_string out_iface;
+    struct event_string event_type;
+    struct event_string src_ip;
+    struct event_number src_port;
+    struct event_string dest_ip;
+    struct event_number dest_port;
+    struct event_string proto;
+    struct event_number icmp_type;
+    struct event_number icmp_code;
+    const struct event_drop *drop;
+    const struct event_reject *reject;
+    const struct event_accept *accept;
+    const struct event_anomaly *anomaly;
+    const struct event_log *log;
+    const struct event_twinwall *twinwall;
+    struct event_string packet;
+    const struct event_packet_info *packet_info;
+    const struct event_input *input;
+};
+
+/// The headers, in the objects of these types.
+struct event_headers {
+    struct event_number len;
+    struct event_number tos;
+    struct event_number ttl;
+    struct event_number ipid;
+    struct event_number tc;
+    struct event_number hoplimit;
+    struct event_number flowlbl;
+    struct event_number tcpseq;
+    struct event_number tcpack;
+    struct event_number tcpwin;
+    struct event_number syn;
+    struct event_number ack;
+    struct event_number psh;
+    struct event_number rst;
+    struct event_number urg;
+    struct event_number fin;
+    struct event_number tcpres;
+    struct event_number tcpurgp;
+    struct event_number udplen;
+    struct event_number icmp_id;
+    struct event_number icmp_seq;
+};
+
+/// `drop`.
+struct event_drop {
+    struct event_headers headers;
+    struct event_string reason;
+};
+
+/// `reject`.
+struct event_reject {
+    struct event_headers headers;
+    struct event_string reply;
+};
+
+/// `accept`.
+struct event_accept {
+    struct event_headers headers;
+};
+
+/// `anomaly`.
+struct event_anomaly {
+    struct event_string type;
+    struct event_string event;
+};
+
+/// `log`.
+struct event_log {
+    struct event_string action;
+    struct event_string prefix;
+    struct event_string level;
+    struct event_headers headers;
+};
+
+/// `twinwall`, of a packet.
+struct event_twinwall {
+    struct event_string verdict;
+    struct event_string by;
+    struct event_string rule;
+    struct event_string comment;
+    struct event_string table;
+    struct event_string chain;
+    struct event_number statement;
+    struct event_string hook;
+    struct event_number queue;
+    struct event_number generation;
+    struct event_number mark;
+};
+
+/// `packet_info`.
+struct event_packet_info {
+    struct event_number linktype;
+};
+
+/// `input`.
+struct event_input {
+    struct event_number length;
+    struct event_number captured;
+    struct event_number ethertype;
+    struct event_number hook;
+    struct event_number iif;
+    struct event_string iifname;
+    struct event_number oif;
+    struct event_string oifname;
+    struct event_number mark;
+    struct event_number uid;
+    struct event_number gid;
+    struct event_string ct_state;
+    struct event_number ct_mark;
+    struct event_string status;
+    struct event_number truncated;
+};
+
+/// Each line of the firewall itself.
+struct event_own_line {
+    struct event_string timestamp;
+    struct event_string event_type;
+    const struct event_own *twinwall;
+};
+
+/// `twinwall`, of the firewall itself.
+struct event_own {
+    struct event_string event;
+    struct event_string program;
+    struct event_string version;
+    struct event_string text;
+    struct event_figures figures;
+};
+
+enum event_type {
+    EVENT_TYPE_STRING,  // struct event_string
+    EVENT_TYPE_NUMBER,  // struct event_number
+    EVENT_TYPE_BOOLEAN, // struct event_number
+    EVENT_TYPE_FIGURES, // struct event_figures: in their place
+    EVENT_TYPE_OBJECT,  // a pointer to the struct that members describes
+    EVENT_TYPE_MEMBERS, // that struct: its members stand in place of it
+};
+
+/// A member of an object, and where its struct has it.
+struct event_member {
+    const char *name; // NULL = there are no more
+    enum event_type type;
+    bool null; // written as null if there is none, else left out
+    size_t offset;
+    const struct event_member *members;
+};
+
+extern const struct event_member event_line_members[];
+extern const struct event_member event_headers_members[];
+extern const struct event_member event_drop_members[];
+extern const struct event_member event_reject_members[];
+extern const struct event_member event_accept_members[];
+extern const struct event_member event_anomaly_members[];
+extern const struct event_member event_log_members[];
+extern const struct event_member event_twinwall_members[];
+extern const struct event_member event_packet_info_members[];
+extern const struct event_member event_input_members[];
+extern const struct event_member event_own_line_members[];
+extern const struct event_member event_own_members[];
 
 #endif

@@ -30,7 +30,7 @@ struct contract {
 struct contract_facts {
     uint32_t receive_buffer; // bytes
     bool figures;            // the kernel's counters can be read, so a stall can be seen
-    bool guard;              // the guard, if one is wanted, lives
+    bool guard;              // the guard runs, or none is wanted
 };
 
 /// Makes the contract. Pure.
@@ -40,7 +40,7 @@ void contract_make(const struct options *options, const struct queue_rules *queu
 /// Prints it as a table, a line a situation.
 void contract_print(FILE *out, const struct contract *contract);
 
-/// It as JSON: an array of {"situation","mode","really"}.
+/// The contract as JSON: an array of {"situation","mode","really"}.
 json_t *contract_array(const struct contract *contract);
 
 #endif

@@ -19,7 +19,7 @@
 enum {
     READ_STEP_BYTES = 65536, // by which a tool's output grows
     OUTPUT_BYTES_MAX = 1 << 26,
-    WORD_BYTES = 64, // of a word of a rule; longer ones are none that we look for
+    WORD_BYTES = 64, // of a word of a rule; longer ones are not looked for
     NS_PER_MS = 1000000,
 };
 
@@ -27,7 +27,7 @@ void queue_rules_begin(struct queue_rules *queue_rules, uint16_t first, uint16_t
     *queue_rules = (struct queue_rules){.first = first, .last = last};
 }
 
-/// A rule leads packets to queues.
+/// Notes that a rule leads packets to queues.
 static void add_rule(struct queue_rules *queue_rules, uint32_t first, uint32_t last, bool bypass) {
     if (last < queue_rules->first || first > queue_rules->last)
         return;
@@ -40,13 +40,13 @@ static void add_rule(struct queue_rules *queue_rules, uint32_t first, uint32_t l
         queue_rules->plain = true;
 }
 
-/// What could not be asked; the first of it is kept.
+/// Notes what could not be asked; the first is kept.
 static void set_unknown(struct queue_rules *queue_rules, const char *tool, const char *why) {
     if (queue_rules->unknown[0] == '\0')
         snprintf(queue_rules->unknown, sizeof queue_rules->unknown, "%s %s", tool, why);
 }
 
-/// Takes a word off a line, which ends at a blank; what stands in quotes is one. Returns false at
+/// Takes a word off a line. It ends at a blank; what stands in quotes is one word. Returns false at
 /// the line's end.
 static bool take_word(const char **at, char word[static WORD_BYTES]) {
     size_t length = 0;
@@ -60,7 +60,7 @@ static bool take_word(const char **at, char word[static WORD_BYTES]) {
             (*at)++;
         else if (**at == '"')
             quoted = !quoted;
-        // A quote stays, so that a quoted word is none that we look for.
+        // A quote stays, so that a quoted word equals none that we look for.
         if (length < WORD_BYTES - 1)
             word[length++] = **at;
     }
@@ -253,8 +253,8 @@ static void run_nft(struct queue_rules *queue_rules, uint64_t due_ns) {
     free(text);
 }
 
-/// Whether a file says anything: the kernel's list of tables of the old iptables. Asking the tool
-/// without any would load its modules.
+/// Whether a file has any text. It is the kernel's list of tables of the old iptables: asking the
+/// tool while there are none would load its modules.
 static bool has_text(const char *path) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     char byte;

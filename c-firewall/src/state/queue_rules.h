@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which rules of the kernel lead packets to our queues, and what they do when no one owns one. Asks
-// nft and the iptables-save family, as child processes that may take QUEUE_RULES_MS_MAX together:
-// so before any queue is open.
+// Which rules of the kernel lead packets to our queues, and what they do while no one owns the
+// queue. Asks nft and the iptables-save family, as child processes that may take QUEUE_RULES_MS_MAX
+// together; so it is done before any queue is open.
 #ifndef STATE_QUEUE_RULES_H
 #define STATE_QUEUE_RULES_H
 
@@ -30,14 +30,14 @@ void queue_rules_read(struct queue_rules *queue_rules, const struct options *opt
 /// Warns of our queues that no rule leads to, if all tools could be asked.
 void queue_rules_warn(const struct queue_rules *queue_rules);
 
-/// Makes rules of nobody's rules, for our queues.
+/// Begins with no rules, for our queues.
 void queue_rules_begin(struct queue_rules *queue_rules, uint16_t first, uint16_t last);
 
 /// Takes the rules out of the output of iptables-save.
 void queue_rules_take_save(struct queue_rules *queue_rules, const char *text);
 
 /// Takes the rules out of the output of `nft -j list ruleset`.
-/// - Returns 0, or -EBADMSG for a text that is none, queue_rules untouched.
+/// - Returns 0, or -EBADMSG for a text that is not such output, queue_rules untouched.
 int queue_rules_take_nft(struct queue_rules *queue_rules, const char *text);
 
 #endif

@@ -39,7 +39,8 @@ static int check(const struct state *state, const struct requirement *requiremen
     return -EINVAL;
 }
 
-/// Loads the next policy aside. Returns 0, or -errno with failure filled in and *next zeroed.
+/// Loads the next policy while the old one decides. Returns 0, or -errno with failure filled in and
+/// *next zeroed.
 static int load_next(const struct state *state, struct loaded *next, struct failure *failure) {
     int result;
 
@@ -63,7 +64,7 @@ static void free_sources(struct evaluation_source **sources, uint32_t count) {
     free(sources);
 }
 
-/// What the workers will ask. NULL = no memory.
+/// What the workers will evaluate packets by: one source a worker. NULL = no memory.
 static struct evaluation_source **make_sources(struct loaded *loaded, uint32_t count) {
     struct evaluation_source **sources = calloc(count, sizeof(struct evaluation_source *));
 
@@ -77,8 +78,7 @@ static struct evaluation_source **make_sources(struct loaded *loaded, uint32_t c
     return sources;
 }
 
-/// Has all workers ask the next policy, and counters go on. What was asked is put to where the new
-/// was.
+/// Has all workers decide by the next policy, and counters go on. *next is the old policy then.
 static void swap(struct state *state, struct loaded **next, const struct migration *migration,
                  struct tally *tally, struct evaluation_source **sources) {
     struct loaded *const old = state->loaded;

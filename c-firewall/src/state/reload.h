@@ -24,13 +24,14 @@ struct reload_result {
     uint64_t milliseconds;
 };
 
-/// Reads options.policy anew and has every packet decided by it.
+/// Reads options.policy again and has every packet decided by it.
 /// - Returns 0 when all workers have it, or -errno with failure filled in and everything as it was:
 ///   what is wrong with the policy and where, or what it reads that the queues do not give.
 /// - Counts, says so on stderr and keeps the failure for snapshots.
 int reload(struct state *state, struct reload_result *result, struct failure *failure);
 
-/// Counts, says and keeps that the policy stays, and why.
+/// Counts that the policy stays, says so with the cause on stderr, and keeps the failure for
+/// snapshots.
 void reload_refuse(struct state *state, const struct failure *failure);
 
 #endif

@@ -18,7 +18,7 @@ enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_CONTROL, REPORT_EXIT
 /// The start line, and the failure contract, as options->json says.
 /// - requirement: of the policy; NULL without one.
 /// - receive_buffer: bytes that the kernel really gives the first queue.
-/// - contract: what will happen when something fails, which is told behind it.
+/// - contract: what will happen when something fails; it is printed after the line.
 /// - time_ms: UNIX time.
 char *report_start(const struct options *options, const struct requirement *requirement,
                    uint32_t receive_buffer, const struct contract *contract, uint64_t time_ms);

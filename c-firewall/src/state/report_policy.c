@@ -11,7 +11,7 @@ static const char *malformed_name(const struct options *options) {
     return options->malformed_by_policy ? "policy" : "fail";
 }
 
-/// Where ct state comes from in the end.
+/// Where ct state really comes from.
 static const char *conntrack_name(const struct options *options) {
     return options_conntrack_name(options->conntrack == OPTIONS_CONNTRACK_MARK
                                       ? OPTIONS_CONNTRACK_MARK
@@ -34,7 +34,7 @@ void report_policy_print_start(FILE *out, const struct options *options,
         fprintf(out, "; rejects");
 }
 
-/// How wide the places of rules are together with those before.
+/// The width of the widest place of a rule, and of those before.
 static int widest(const struct tally *tally, struct compile_place place, int before) {
     const int own = describe_place_width(tally->policy, place);
 
@@ -107,7 +107,7 @@ void report_policy_put_start_object(json_t *object, const struct options *option
     object_put(object, "requirement", report_policy_requirement_object(requirement));
 }
 
-/// {"rule":…,"statement":…}, of which more can be said.
+/// {"rule":…,"statement":…}, to which the caller adds.
 static json_t *place_object(const struct tally *tally, struct compile_place place) {
     json_t *object = json_object();
     char *text = NULL;

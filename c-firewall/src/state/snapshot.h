@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The program at one moment, for those who tell of it: control, metrics.
+// The program at one moment, for those who report it: control, metrics.
 #ifndef STATE_SNAPSHOT_H
 #define STATE_SNAPSHOT_H
 
@@ -65,7 +65,7 @@ struct snapshot {
 /// - Returns 0 or -ENOMEM with *snapshot zeroed.
 int snapshot_take(struct state *state, bool with_rules, struct snapshot *snapshot);
 
-/// Frees what a snapshot owns. Zeroed it can be given as well.
+/// Frees what a snapshot owns. A zeroed one is fine.
 void snapshot_free(struct snapshot *snapshot);
 
 #endif

@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "events/events.h"
 
-/// Opens the sockets of reject if the policy asks for answers, or else if that can be had: a later
-/// policy may ask for them, when the right to open them is gone. Returns 0, or -errno with failure
-/// filled in.
+/// Opens the sockets of reject. They must open if the policy rejects. Else they are opened if
+/// possible, since a later policy may reject, when the right to open them is gone. Returns 0, or
+/// -errno with failure filled in.
 static int open_reject(struct state *state, struct failure *failure) {
     const struct requirement *requirement = load_requirement(state->loaded);
     struct failure ignored;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What runs, for the threads that tell of it. The main thread changes it, under the lock; others
-// read it under the lock. Workers know nothing of it.
+// The state of the running program, for the threads that report it. The main thread changes it,
+// under the lock; others read it under the lock. Workers know nothing of it.
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
 

@@ -77,7 +77,7 @@ fn one_queue() -> Vec<Spanned<u16>> {
     vec![Spanned::new(0..0, 1)]
 }
 
-/// The same as [`in_range`] of a number that may be missing.
+/// The same as [`in_range`] for a number that may be missing.
 fn some_in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
     from: D,
 ) -> Result<Option<u32>, D::Error> {
@@ -149,7 +149,7 @@ impl Experiment {
         if self.kind == ExperimentKind::Scan {
             return refuse(
                 0..0,
-                "make bench-scanner measures scanners, and no file".into(),
+                "scanners are measured by make bench-scanner, not by a file".into(),
             );
         }
         if let Some(baseline) = &text.baseline {
@@ -204,7 +204,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Rounds have their times and slices theirs, each where there are such loads, and only there.
+    /// Checks that the times of rounds are given if some load is in rounds, those of slices if some load is in slices,
+    /// and neither otherwise.
     fn check_times(&self, text: &Text) -> Result<(), Refusal> {
         let times = [
             ("rounds", text.rounds),
@@ -258,7 +259,7 @@ impl Experiment {
         match strangers.find(|subject| stranger(subject) || no_ring(subject)) {
             None => Ok(()),
             Some(subject) => {
-                let words = format!("{subject} is no subject of this kind of experiment");
+                let words = format!("{subject} can't be a subject of this kind of experiment");
                 refuse(workload.span(), words)
             }
         }
@@ -293,7 +294,7 @@ impl Experiment {
         refuse(
             place,
             format!(
-                "{name:?} is no subject here: expected one of {}",
+                "there is no subject {name:?} here: expected one of {}",
                 names.join(", ")
             ),
         )

@@ -12,8 +12,8 @@ use super::{cpu, STALLED};
 
 /// How often the sender looks whether all has arrived.
 const LOOK: Duration = Duration::from_micros(50);
-/// After so long without an arrival, what still lacks may be lost. It is lost if nothing waits anywhere, and nothing comes
-/// for as long again: a server that was put off the CPU has counted by then what it had taken.
+/// After so long without an arrival, what is still missing may be lost. It is lost if nothing waits anywhere, and
+/// nothing comes for as long again: a server that was put off the CPU has counted by then what it had taken.
 const QUIET: Duration = Duration::from_millis(5);
 
 /// Written by servers, read by the sender.
@@ -51,8 +51,8 @@ impl Arrivals {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits until `wanted` have arrived in all. If `emptied` gives one, less is enough once it is true and nothing has
-    /// come for a while; else, and if nothing comes for [`STALLED`], it fails.
+    /// Waits until `wanted` have arrived in all. If `emptied` is given, fewer are enough once it is true and nothing
+    /// has come for a while. Fails if nothing comes for [`STALLED`].
     pub fn wait(&self, wanted: u64, emptied: Option<&super::Emptied>) -> Result<()> {
         let (mut seen, mut since) = (self.count(), Instant::now());
         while seen < wanted {

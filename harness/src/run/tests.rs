@@ -308,7 +308,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_touched() {
     fs::write(bench.folder.join("thesis.txt"), "x").unwrap();
     let error = bench.run(experiment, false, never).unwrap_err().to_string();
     assert!(
-        error.contains("holds something else than a result"),
+        error.contains("holds something other than a result"),
         "{error}"
     );
 }

@@ -12,9 +12,9 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use testbed::netns::Namespace;
 
-/// How often something is looked at that tells of no change by itself.
+/// How often something is polled that does not report changes by itself.
 const LOOK_UP: Duration = Duration::from_millis(10);
-/// How much of a program's words an error quotes, in characters.
+/// How much of a program's output an error quotes, in characters.
 const QUOTED: usize = 300;
 
 /// What a program gave.
@@ -130,7 +130,7 @@ impl Child {
         }
     }
 
-    /// Kills it and says what went wrong, with its last words.
+    /// Kills it and says what went wrong, with the end of its output.
     fn failure(&mut self, what: &str) -> anyhow::Error {
         // It may have ended by itself: then there is nothing to kill.
         let _ = self.child.kill();
@@ -153,7 +153,7 @@ impl Drop for Child {
 }
 
 impl Ended {
-    /// The error of a program that ended otherwise than with status 0.
+    /// The error of a program that did not end with status 0.
     pub fn check(self, name: &str) -> anyhow::Result<Ended> {
         if self.status.success() {
             return Ok(self);
@@ -163,7 +163,7 @@ impl Ended {
     }
 }
 
-/// The end of what a program said, for an error message; standard error counts first.
+/// The end of what a program printed, for an error message; standard error if there is any.
 fn last_words(stderr: &str, stdout: &str) -> String {
     let said = [stderr, stdout]
         .into_iter()
@@ -229,7 +229,7 @@ impl Lines {
     }
 }
 
-/// Waits until something in `namespace` listens on a TCP port: tools tell that too early or not at all.
+/// Waits until something in `namespace` listens on a TCP port: tools report that too early or not at all.
 pub fn wait_for_listener(
     namespace: &Namespace,
     port: u16,

@@ -67,7 +67,7 @@ impl<'a> Lane<'a> {
         self.subject.name()
     }
 
-    /// Whether the others are measured on without it.
+    /// Whether it is left out while the others are measured further.
     pub fn is_optional(&self) -> bool {
         self.subject.is_optional()
     }

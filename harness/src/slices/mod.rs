@@ -2,8 +2,8 @@
 //! A load in slices: all subjects run at the same time, each in namespaces of its own, and one sender switches between
 //! them. A round is one slice of each.
 //!
-//! What disturbs the machine lasts longer than a slice, so it meets all subjects of a round, and the ratio of two of them
-//! does not show it.
+//! A disturbance of the machine lasts longer than a slice, so it affects all subjects of a round, and the ratio of two
+//! of them does not show it.
 
 mod lane;
 mod outcome;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From a value to all that may concern it: rules of a chain that test one field, elements of a set
-//! of several fields. The values are parted into intervals within which the answer is the same.
+//! Finds what a value may concern: rules of a chain that test one field, or elements of a set of
+//! several fields. The values are divided into intervals; all values of an interval concern the
+//! same.
 
 use crate::engine::lookup::{self, Lookup, LookupRange};
 
-/// Intervals that one item may concern. An item that concerns more is left out, so that the lists
-/// stay in proportion to what is in them.
+/// Intervals that one item may span. An item that spans more is left out, so that the lists stay in
+/// proportion to what is in them.
 pub const INTERVALS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, Default)]
@@ -21,8 +22,8 @@ pub struct Candidates {
 /// Numbers of intervals.
 type Span = std::ops::Range<usize>;
 
-/// All places where a range begins or the values behind one do: where intervals begin, ascending;
-/// interval n ends where n + 1 begins.
+/// All values at which a range begins, or which follow the end of one: where intervals begin,
+/// ascending; interval n ends where n + 1 begins.
 fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
     let lows = ranges.iter().map(|range| range.low);
     let behind = ranges.iter().filter_map(|range| range.high.checked_add(1));
@@ -100,8 +101,8 @@ fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
 /// Makes the lists.
 /// - ranges: the value of each is an id below left_out.len(); ids must not descend, and the ranges
 ///   of one id must not overlap.
-/// - left_out: one an id; set for those that are in no list since they concern too much. Those of
-///   ids without ranges are not touched.
+/// - left_out: one an id; set for ids that are in no list since their ranges span too many
+///   intervals. Those of ids without ranges are not touched.
 pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candidates {
     let bounds = find_bounds(ranges);
     let spans: Vec<Span> = ranges.iter().map(|range| span(&bounds, range)).collect();
@@ -114,8 +115,8 @@ pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candida
     }
 }
 
-/// How many ids a lookup may be expected to give, of a value that is in a list at all: the mean of
-/// the lists' lengths, weighted with their lengths, rounded up.
+/// How many ids a lookup is expected to give for a value that has a list: the mean of the lists'
+/// lengths, weighted with their lengths, rounded up.
 pub fn cost(candidates: &Candidates) -> u32 {
     let (mut total, mut weighted) = (0, 0);
     for pair in candidates.starts.windows(2) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy to the form that decide walks: constants folded, names and jumps resolved, sets as
-//! lookups, rules that test one field against constants found by its value instead of one by one.
-//! What comes out never changes and is shared by all workers.
+//! Compiles a policy to the form that decide walks: constants are folded, names and jumps resolved,
+//! sets become lookups, and rules that test one field against constants are found by its value
+//! instead of one by one. The result never changes, and all workers share it.
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{
@@ -59,7 +59,7 @@ fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
     )
 }
 
-/// The index of an interface as a range; an empty one if there is none and need not be.
+/// The index of an interface as a range; an empty range if the interface is missing and may be.
 fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Range, Failure> {
     let bytes = range.low.to_be_bytes();
     let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -139,7 +139,7 @@ fn add_literal_set(build: &mut Build, key: &Key, elements: &Elements) -> Result<
     add_set(build, elements, &wide, &interface)
 }
 
-/// How a set is asked for, with the first field of the key masked.
+/// How a key is looked up in a set, with the first field of the key masked.
 fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     let field = matched.key.fields[0];
     let mask = matched.mask.unwrap_or(u128::MAX);

@@ -53,7 +53,7 @@ pub enum CompileAsk {
 }
 
 /// What a statement has become. A rule's stand side by side, in their order, so that the n-th is
-/// the n-th of the policy. negated: holds if it does not hold, unless the field is not present.
+/// the n-th of the policy. negated: holds if the comparison does not, but never without the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOp {
     /// Match: (field & mask) - low <= span
@@ -107,7 +107,7 @@ pub enum CompileOp {
 }
 
 impl CompileOp {
-    /// Whether it does nothing but hold or not.
+    /// Whether it has no effect: it only holds or does not.
     pub fn is_match(&self) -> bool {
         matches!(
             self,
@@ -115,7 +115,7 @@ impl CompileOp {
         )
     }
 
-    /// Whether it is a match that holds if it does not hold.
+    /// Whether it is a match that is negated.
     pub fn negated(&self) -> bool {
         match *self {
             CompileOp::Narrow { negated, .. }
@@ -142,8 +142,8 @@ pub struct CompileRule {
     /// Into ops.
     pub first: u32,
     pub count: u32,
-    /// What a packet must be before the first statement is looked at: `answer::NEEDS_TCP` and so
-    /// on.
+    /// What a packet must be before the first statement is looked at: `dependency::NEEDS_TCP` and
+    /// so on.
     pub needs: u32,
 }
 
@@ -157,8 +157,8 @@ pub struct CompileIndex {
     pub candidates: Candidates,
 }
 
-/// By which fields of a packet the rules of a chain are found, since a field that is beyond the
-/// captured bytes finds none.
+/// By which fields of a packet the rules of a chain are found. A field beyond the captured bytes
+/// finds none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileReach {
     /// By all.
@@ -184,7 +184,7 @@ pub struct CompileFinder {
 
 #[derive(Clone, Copy, Debug)]
 pub struct CompileChain {
-    /// All rules of all chains are numbered through.
+    /// Rules are numbered across all chains.
     pub first_rule: u32,
     pub rule_count: u32,
     /// By `CompileReach`.

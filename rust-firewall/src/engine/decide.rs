@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what a packet is to what happens with it. No system call, no allocation, no panic; all state
-//! is in flow.
+//! Decides what happens with a packet. No system call, no allocation, no panic; all state is in
+//! flow.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{Compiled, FAMILIES};
@@ -14,7 +14,7 @@ use crate::engine::walk;
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, PacketStatus};
 
-/// Nobody does.
+/// Records nothing.
 struct Deaf;
 
 impl DecideRecorder for Deaf {
@@ -87,7 +87,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Not part of the callers, which are: so the outcome stays where they have it.
+/// Not inlined into its callers, which are inlined themselves: so the outcome is written where it
+/// will stay.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,
@@ -120,10 +121,10 @@ fn decide_by<R: DecideRecorder>(
 }
 
 /// What happens with a packet.
-/// - policy: none = `decide` holds.
-/// - The --fail modes decide about truncated packets, malformed ones unless
-///   settings.malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule reads what
-///   is beyond the captured bytes (undecidable): rules before it have had their effects then.
+/// - policy: none = `decide` gives the verdict.
+/// - The --fail modes decide about packets that are truncated; that are malformed, unless
+///   settings.malformed_by_policy and they are of IPv4 or IPv6; and of which a rule reads what is
+///   beyond the captured bytes (undecidable). The rules before that one have had their effects.
 #[inline]
 pub fn packet(
     settings: &DecideSettings,
@@ -135,7 +136,7 @@ pub fn packet(
     outcome
 }
 
-/// Does what `packet` does and tells of every rule on the way. policy: compiled with
+/// Does what `packet` does, and reports every rule on the way. policy: compiled with
 /// settings.linear, else rules that can't match are left out.
 pub fn trace(
     settings: &DecideSettings,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet must be for a rule to reject it with an answer, or to have extension headers. nft
-//! asks for that before the first statement (stmt_reject_gen_dependency, exthdr_gen_dependency),
-//! unless the table or a match says it anyway.
+//! What a packet must be before a rule's first statement: one that the rule's reject can answer, or
+//! IPv6 if the rule looks for extension headers. nft tests that there (stmt_reject_gen_dependency,
+//! exthdr_gen_dependency), unless the table or a match implies it.
 
 use crate::engine::fields::{IPV4, IPV6};
 use crate::policy::{
@@ -15,7 +15,7 @@ pub const NEEDS_TCP: u32 = 1;
 pub const NEEDS_IPV4: u32 = 2;
 pub const NEEDS_IPV6: u32 = 4;
 
-/// What is said of the packets that come to the end of a rule.
+/// What the table and a rule's matches imply of the packets that come to the rule's end.
 struct Said {
     ipv4: bool,
     ipv6: bool,
@@ -82,7 +82,7 @@ fn is_extension(statement: &Statement) -> bool {
     field_facts(found.key.fields[0]).part == Part::Extension
 }
 
-/// What a reject asks for, where so much is said.
+/// What a reject asks for beyond what is implied.
 fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     match kind {
         RejectKind::TcpReset if !said.tcp => NEEDS_TCP,
@@ -92,7 +92,7 @@ fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     }
 }
 
-/// What a rule of a table asks of a packet before all else: the sum of some of the above.
+/// What a rule asks of a packet before its first statement: the sum of some of the above.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,

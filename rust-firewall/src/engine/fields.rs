@@ -180,7 +180,8 @@ fn read_ipv6(fields: &mut Fields, packet: &Packet) {
     }
 }
 
-/// Whether an extension header was met, which is not known of one that may follow beyond the copy.
+/// Reads whether the packet has an extension header. It is not known if one may follow beyond the
+/// copy.
 fn read_extension(fields: &mut Fields, field: Field, packet: &Packet, extension: u8) {
     let met = packet.extensions & extension != 0;
     if packet.headers_beyond && !met {
@@ -245,7 +246,7 @@ fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
     ports(Field::ThSport, Field::ThDport) | others
 }
 
-/// Notes what the packet has of the transport header where so many bytes of it were captured.
+/// Notes the fields of the transport header that lie beyond its captured bytes.
 fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) {
     let protocol = packet.transport_protocol;
     let there = match packet.transport_offset {
@@ -256,8 +257,8 @@ fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) 
         fields_within(protocol, nfproto, there) & !fields_within(protocol, nfproto, bytes);
 }
 
-/// What nft_payload reads behind the network header, field by field: a header that is too short has
-/// those that are in it.
+/// Reads the transport header as nft_payload does, field by field: a header that is too short still
+/// has the fields that fit.
 fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     if !packet.has_transport {
         if packet.headers_beyond {
@@ -292,7 +293,7 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     }
 }
 
-/// Reads fields. Absent is what the packet does not have, or too few bytes of.
+/// Reads fields. A field is absent if the packet does not have it, or has too few bytes of it.
 /// - wanted: bits of the fields that are of interest; others may stay absent.
 /// - nfproto: IPV4 or IPV6.
 pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) {

@@ -13,9 +13,9 @@ const LINE_COUNTERS: usize = 4;
 /// Numbers of log statements that do.
 const LINE_LOGS: usize = 8;
 
-/// The state of a limit or a quota, a cache line apart from others. A rule that stays when a policy
-/// takes the place of another has the same word in both, so that no packet is forgotten while
-/// workers pass from one to the other.
+/// The state of a limit or a quota, a cache line apart from others. A rule that stays when a new
+/// policy replaces the old one has the same word in both, so that no packet is forgotten while
+/// workers change over.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct FlowWord<Atomic>(pub Atomic);
@@ -23,7 +23,7 @@ pub struct FlowWord<Atomic>(pub Atomic);
 /// The state of limits and quotas.
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// When its bucket was empty, had it filled since.
+    /// Since when its bucket has been filling.
     pub limits: Vec<Arc<FlowWord<AtomicI64>>>,
     /// Bytes so far.
     pub quotas: Vec<Arc<FlowWord<AtomicU64>>>,
@@ -68,7 +68,7 @@ pub struct DecidePolicy<'a> {
     pub counters: &'a FlowCounters,
 }
 
-/// Makes the state of a policy: full buckets, quotas as used as the text says.
+/// Makes the state of a policy: full buckets, and quotas of which as much is used as the text says.
 pub fn make(compiled: &Compiled) -> Flow {
     // Empty so long ago that it is full whatever the clock says.
     let full = |_| Arc::new(FlowWord(AtomicI64::new(i64::MIN / 2)));
@@ -179,7 +179,7 @@ pub fn limit_tokens(word: &FlowWord<AtomicI64>, limit: &FlowLimit, now_ns: u64) 
     since.min(limit.size).max(0)
 }
 
-/// Has the bucket of a limit be as full as another's is, in parts of its size.
+/// Fills the bucket of a limit to the same part of its size as another's.
 /// - tokens: the other's, from 0 to size.
 pub fn limit_fill(
     word: &FlowWord<AtomicI64>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds the rules of a chain that may match a packet by the values of its fields, where that spares
-//! walking over the others. Which rules run, and in which order, stays the same: a rule that is left
-//! out has a match in front of all that has an effect, and that match does not hold, whatever else
-//! the rule reads. Rules are found by fields that are not beyond the captured bytes.
+//! Finds the rules of a chain that may match a packet by the values of its fields, where that
+//! spares walking over the others. Verdicts and effects stay the same: a rule is left out only if
+//! one of its matches, before its first effect, does not hold, whatever else the rule reads. Rules
+//! are found by fields that are not beyond the captured bytes.
 
 use crate::engine::candidates::{self, Candidates};
 use crate::engine::compiled::{
@@ -13,7 +13,7 @@ use crate::engine::fields;
 use crate::engine::lookup::{self, LookupRange};
 use crate::policy::{self, Chain, Elements, Field, Match, Op, Right, StatementKind, Table};
 
-/// A chain on the way to its indexes. Rules are numbered within it.
+/// A chain whose indexes are being made. Rules are numbered within it.
 struct Plan<'a> {
     compiled: &'a Compiled,
     table: &'a Table,
@@ -42,7 +42,7 @@ fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements>
     (few && matched.key.fields.len() == 1).then_some(elements)
 }
 
-/// Whether a match needs its field to have some of a few values. The mark is left out: rules change
+/// Whether a match needs its field to have one of a few values. The mark is left out: rules change
 /// it. So are interfaces: their ranges are names here.
 fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
     let changing = [Field::MetaMark, Field::MetaIif, Field::MetaOif];
@@ -57,7 +57,7 @@ fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
     }
 }
 
-/// Adds the ranges of a match, parted.
+/// Adds the ranges of a match, sorted and without overlaps.
 fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     let range = |low, high| LookupRange {
         low,
@@ -85,7 +85,7 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// The matches that lead a rule, before anything that has an effect.
+/// The matches of a rule before its first effect.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;
@@ -162,7 +162,7 @@ fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileInd
     }
 }
 
-/// Makes the index that spares most; of equals that of the field that comes first.
+/// Makes the index that spares the most rules; of equal ones, that of the first field.
 fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     let wanted = leading_fields(plan);
     let mut most = 0;

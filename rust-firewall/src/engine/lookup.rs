@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From a value to what was stored for it: hash tables for exact values, sorted intervals for
-//! ranges. Made once, then only read.
+//! Finds what was stored for a value: hash tables for exact values, sorted intervals for ranges.
+//! Made once, then only read.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::lookup_hash::{self, LookupHash, LookupSlot, LookupTable};
@@ -19,7 +19,7 @@ pub struct LookupRange {
     pub value: u32,
 }
 
-/// Intervals do not overlap and ascend.
+/// An interval. They ascend and do not overlap.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     low: u32,
@@ -70,8 +70,8 @@ pub struct Lookup {
     kind: Kind,
 }
 
-/// Sorts ranges, so that none overlaps: where two do, the one that begins first (of those, the one
-/// of the lower value) keeps what they share. Cuts off what is not left.
+/// Sorts ranges and ends overlaps: the range that begins first keeps what two share; of two that
+/// begin at one place, the one with the lower value. Removes those of which nothing is left.
 pub fn part(ranges: &mut Vec<LookupRange>) {
     ranges.sort_unstable_by_key(|range| (range.low, range.value));
     let mut last: Option<u128> = None;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Hash tables of exact values. Made once, then only read.
 //!
-//! Theory of operation: who chooses the elements of a set (a blocklist from elsewhere) or the packets
-//! must not choose how long a search takes. A slot is found by SipHash with a key that each table
-//! draws for itself, so values that meet in one table are as seldom as random ones, whoever chose
-//! them. That does not rest on luck either: a table in which a search could look at more than
+//! Theory of operation: who chooses the elements of a set (a blocklist from elsewhere) or the
+//! packets must not choose how long a search takes. A slot is found by SipHash with a key that each
+//! table draws for itself, so values meet in one table as rarely as random ones, whoever chose
+//! them. It does not rest on luck alone, either: a table in which a search could look at more than
 //! `PROBES_MAX` slots is thrown away and made with another key and twice the slots.
 // seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
@@ -34,7 +34,7 @@ const EMPTY: LookupSlot = LookupSlot {
     value: NONE,
 };
 
-/// Slots that are searched from where the hash says to the first empty one.
+/// Slots. A search goes from the one that the hash says to the first empty one.
 #[derive(Clone, Debug, Default)]
 pub struct LookupTable {
     /// With its key, and nothing hashed.
@@ -97,7 +97,7 @@ fn make_slots(log2: u32) -> LookupTable {
     }
 }
 
-/// Whether no more slots than may be are used side by side. The last is beside the first.
+/// Whether no run of used slots is longer than allowed. The last slot is next to the first.
 fn is_bounded(table: &LookupTable) -> bool {
     let mut used = 0;
     // Half of the slots are empty, so those at the end and the beginning are not all of them.

@@ -11,7 +11,7 @@ use crate::engine::set::{self, Set};
 use crate::engine::types::{DecideStep, DecideWhy};
 use crate::policy::Field;
 
-/// What came of looking at a match. Found: the element's number, of a set.
+/// The outcome of a match. Found: the element's number, of a set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     Beyond,
@@ -28,7 +28,7 @@ fn found_if(holds: bool) -> Match {
     }
 }
 
-/// What comes of looking at a field that is not present.
+/// The outcome for a field that is not present.
 fn not_present(fields: &Fields, field: Field) -> Match {
     if fields.beyond & fields::bit(field) != 0 {
         Match::Beyond
@@ -71,8 +71,8 @@ fn found_element(element: Option<u32>) -> Match {
     element.map_or(Match::Not, Match::Found)
 }
 
-/// What comes of looking at a key of which a field is not present. A field that the packet does not
-/// have decides, wherever it stands.
+/// The outcome for a key of which a field is not present. A field that the packet does not have
+/// decides, wherever it stands in the key.
 fn key_not_present(fields: &Fields, key: &[Field]) -> Match {
     let known = fields.present | fields.beyond;
     match key.iter().all(|&field| known & fields::bit(field) != 0) {

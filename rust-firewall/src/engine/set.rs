@@ -15,7 +15,8 @@ pub struct SetTarget {
     pub chain: u32,
 }
 
-/// What an element stands for is found by its number, in the order written.
+/// A set or map. Elements are numbered in the order written; what a map gives is found by that
+/// number.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     /// Fields of a key.
@@ -64,7 +65,7 @@ fn make_single(wide: bool, ranges: &[Range]) -> Lookup {
     lookup::make(bits(wide), &mut all)
 }
 
-/// Parts elements into those of exact values, which become rows of words, and those with ranges.
+/// Divides elements into those of exact values, which become rows of words, and those with ranges.
 fn make_exact(set: &mut Set, wide: &[bool], ranges: &[Range]) {
     let words = wide.iter().map(|&wide| if wide { 2 } else { 1 }).sum();
     let mut rows = Vec::new();

@@ -89,7 +89,7 @@ pub struct DecideOutcome {
     pub rule: u32,
     /// By a rule or a policy: the chain, for `compile::chain_at`.
     pub chain: u32,
-    /// A rule set the mark, be it to what it was.
+    /// A rule set the mark, perhaps to the value that it had.
     pub mark_set: bool,
     /// As the rules left it.
     pub mark: u32,
@@ -103,7 +103,7 @@ pub struct DecideOutcome {
     pub logs: [u32; LOGS_MAX],
 }
 
-/// How far a packet came in a rule.
+/// How far a packet got in a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideWhy {
     /// Every statement held.
@@ -118,7 +118,7 @@ pub enum DecideWhy {
     Limit,
     /// The quota did not let it through.
     Quota,
-    /// The rule is for packets of another kind (`answer`).
+    /// The rule is for packets of another kind (`dependency`).
     NoAnswer,
 }
 

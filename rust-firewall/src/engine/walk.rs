@@ -119,7 +119,7 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
 
 /// Does what a statement says.
 /// - target: where it leads, if it is a verdict; else untouched.
-/// - Gives `Held` if the rule goes on behind it.
+/// - Gives `Held` if the rule goes on after it.
 /// - A call of a function for every statement would cost a decision a sixth more instructions.
 #[inline(always)]
 fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {
@@ -190,7 +190,7 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
     matches::why_not(found)
 }
 
-/// Tells of a rule that was walked as far as statement.
+/// Reports a rule that was walked as far as statement.
 fn record<R: DecideRecorder>(
     walk: &mut Walk<R>,
     rule: u32,
@@ -231,8 +231,8 @@ fn record<R: DecideRecorder>(
     walk.recorder.rule(&step);
 }
 
-/// Looks on in a rule that reads a field beyond the captured bytes, for a match that does not hold
-/// whatever that field is, as long as nothing has an effect.
+/// Looks in the rest of a rule that reads a field beyond the captured bytes, up to the rule's first
+/// effect, for a match that does not hold whatever that field is.
 /// - statement: that reads it; becomes the one that does not hold.
 /// - Gives why that one does not, or `Beyond`.
 #[cold]
@@ -355,7 +355,7 @@ fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
     }
 }
 
-/// Passes over the rules of a list up to one.
+/// Skips the rules of a list before this one.
 fn skip(list: &mut &[u32], rule: u32) {
     let passed = list.partition_point(|&other| other <= rule);
     *list = list.get(passed..).unwrap_or_default();
@@ -378,7 +378,7 @@ fn next_rule(frame: &mut Frame) -> Option<u32> {
     Some(rule)
 }
 
-/// Goes back behind the rule that jumped here. Returns false if there is none.
+/// Goes on after the rule that jumped here. Returns false if there is none.
 fn leave<R>(walk: &mut Walk<R>) -> bool {
     let Some(depth) = walk.depth.checked_sub(1) else {
         return false;
@@ -466,9 +466,9 @@ fn reach_of(beyond: u64) -> CompileReach {
     }
 }
 
-/// Walks base chains in order, until one drops the packet, or a rule reads a field that is beyond the
-/// captured bytes. A rule that doesn't match whatever that field is, by what else it tests before it
-/// has an effect, is passed over.
+/// Walks base chains in order, until one drops the packet, or a rule reads a field that is beyond
+/// the captured bytes. A rule that does not match whatever that field is, because of what else it
+/// tests before its first effect, is passed over.
 /// - bases: numbers of chains; nfproto: fields::IPV4 or fields::IPV6.
 /// - Fills in outcome's verdict (which must not be reject before), by, rule, chain, mark, mark_set
 ///   and reject; sets undecidable, and then no verdict.

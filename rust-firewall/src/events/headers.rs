@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What events say of a packet's headers, in the shape of Suricata's EVE: docs/EVENTS.md.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
 use crate::packet::{self, Packet};
 use crate::policy::print;
 use crate::policy::Type;
+use crate::spec::event::{EventHeaders, EventLine};
 
 /// Few enough that a double holds the number exactly.
 const FLOW_ID_BITS: u32 = 51;
@@ -64,7 +65,7 @@ pub fn flow_id(packet: &Packet) -> Option<u64> {
 }
 
 /// Protocols as Suricata names them.
-fn protocol_name(protocol: u8) -> String {
+fn protocol_name(protocol: u8) -> Cow<'static, str> {
     let name = match libc::c_int::from(protocol) {
         libc::IPPROTO_ICMP => "ICMP",
         libc::IPPROTO_IGMP => "IGMP",
@@ -75,9 +76,9 @@ fn protocol_name(protocol: u8) -> String {
         libc::IPPROTO_AH => "AH",
         libc::IPPROTO_ICMPV6 => "IPv6-ICMP",
         libc::IPPROTO_SCTP => "SCTP",
-        _ => return format!("{protocol:03}"),
+        _ => return format!("{protocol:03}").into(),
     };
-    name.to_owned()
+    name.into()
 }
 
 fn address(packet: &Packet, bytes: &[u8]) -> String {
@@ -89,105 +90,55 @@ fn address(packet: &Packet, bytes: &[u8]) -> String {
     print::value(kind, bytes.iter().fold(0, fold))
 }
 
-/// The addresses and what follows from them.
-#[derive(Default, Serialize)]
-pub struct Tuple {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    src_ip: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    src_port: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dest_ip: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dest_port: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proto: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icmp_type: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icmp_code: Option<u8>,
-}
-
-/// The addresses and what follows from them; nothing if they are not known.
-pub fn tuple(packet: &Packet) -> Tuple {
+/// Fills in the addresses and what follows from them; nothing if they are not known.
+pub fn put_tuple(line: &mut EventLine, packet: &Packet) {
     let Some((source, destination)) = packet::addresses(packet) else {
-        return Tuple::default();
+        return;
     };
-    Tuple {
-        src_ip: Some(address(packet, source)),
-        src_port: packet.has_ports.then_some(packet.source_port),
-        dest_ip: Some(address(packet, destination)),
-        dest_port: packet.has_ports.then_some(packet.destination_port),
-        proto: (packet.end > 0).then(|| protocol_name(packet.protocol)),
-        icmp_type: packet.has_icmp.then_some(packet.icmp_type),
-        icmp_code: packet.has_icmp.then_some(packet.icmp_code),
+    line.src_ip = Some(address(packet, source).into());
+    line.dest_ip = Some(address(packet, destination).into());
+    if packet.has_ports {
+        line.src_port = Some(packet.source_port.into());
+        line.dest_port = Some(packet.destination_port.into());
+    }
+    if packet.end > 0 {
+        line.proto = Some(protocol_name(packet.protocol));
+    }
+    if packet.has_icmp {
+        line.icmp_type = Some(packet.icmp_type.into());
+        line.icmp_code = Some(packet.icmp_code.into());
     }
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Ip {
-    V4 { tos: u8, ttl: u8, ipid: u32 },
-    V6 { tc: u32, hoplimit: u8, flowlbl: u32 },
-}
-
-fn ip(packet: &Packet) -> Option<Ip> {
+fn put_ip(headers: &mut EventHeaders, packet: &Packet) {
     let ip = packet.bytes;
-    packet::addresses(packet)?;
-    Some(match packet.version {
-        4 => Ip::V4 {
-            tos: byte(ip, 1),
-            ttl: byte(ip, 8),
-            ipid: be16(ip, 4),
-        },
-        _ => Ip::V6 {
-            tc: be16(ip, 0) >> 4 & 0xff,
-            hoplimit: byte(ip, 7),
-            flowlbl: be32(ip, 0) & 0xfffff,
-        },
-    })
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Layer4 {
-    Tcp {
-        tcpseq: u32,
-        tcpack: u32,
-        tcpwin: u32,
-        syn: bool,
-        ack: bool,
-        psh: bool,
-        rst: bool,
-        urg: bool,
-        fin: bool,
-        tcpres: u8,
-        tcpurgp: u32,
-    },
-    Udp {
-        udplen: u32,
-    },
-    Echo {
-        icmp_id: u32,
-        icmp_seq: u32,
-    },
-}
-
-fn tcp(tcp: &[u8]) -> Layer4 {
-    let flag = |flag| byte(tcp, 13) & flag != 0;
-    Layer4::Tcp {
-        tcpseq: be32(tcp, 4),
-        tcpack: be32(tcp, 8),
-        tcpwin: be16(tcp, 14),
-        syn: flag(TCP_FLAG_SYN),
-        ack: flag(TCP_FLAG_ACK),
-        psh: flag(TCP_FLAG_PSH),
-        rst: flag(TCP_FLAG_RST),
-        urg: flag(TCP_FLAG_URG),
-        fin: flag(TCP_FLAG_FIN),
-        tcpres: byte(tcp, 12) & 0x0f,
-        tcpurgp: be16(tcp, 18),
+    if packet::addresses(packet).is_none() {
+        return;
     }
+    if packet.version == 4 {
+        headers.tos = Some(byte(ip, 1).into());
+        headers.ttl = Some(byte(ip, 8).into());
+        headers.ipid = Some(be16(ip, 4).into());
+    } else {
+        headers.tc = Some((be16(ip, 0) >> 4 & 0xff).into());
+        headers.hoplimit = Some(byte(ip, 7).into());
+        headers.flowlbl = Some((be32(ip, 0) & 0xfffff).into());
+    }
+}
+
+fn put_tcp(headers: &mut EventHeaders, tcp: &[u8]) {
+    let flags = byte(tcp, 13);
+    headers.tcpseq = Some(be32(tcp, 4).into());
+    headers.tcpack = Some(be32(tcp, 8).into());
+    headers.tcpwin = Some(be16(tcp, 14).into());
+    headers.syn = Some(flags & TCP_FLAG_SYN != 0);
+    headers.ack = Some(flags & TCP_FLAG_ACK != 0);
+    headers.psh = Some(flags & TCP_FLAG_PSH != 0);
+    headers.rst = Some(flags & TCP_FLAG_RST != 0);
+    headers.urg = Some(flags & TCP_FLAG_URG != 0);
+    headers.fin = Some(flags & TCP_FLAG_FIN != 0);
+    headers.tcpres = Some((byte(tcp, 12) & 0x0f).into());
+    headers.tcpurgp = Some(be16(tcp, 18).into());
 }
 
 fn is_echo(packet: &Packet) -> bool {
@@ -199,39 +150,24 @@ fn is_echo(packet: &Packet) -> bool {
     packet.has_icmp && echoes.contains(&packet.icmp_type)
 }
 
-fn layer4(packet: &Packet) -> Option<Layer4> {
+fn put_layer4(headers: &mut EventHeaders, packet: &Packet) {
     let offset = packet.l4_offset as usize;
-    let l4 = packet.bytes.get(offset..).filter(|_| offset > 0)?;
-    match packet.protocol {
-        TCP if l4.len() >= packet::TCP_HEADER_BYTES as usize => Some(tcp(l4)),
-        UDP if l4.len() >= packet::UDP_HEADER_BYTES as usize => Some(Layer4::Udp {
-            udplen: be16(l4, 4),
-        }),
-        _ if is_echo(packet) && l4.len() >= packet::ICMP_HEADER_BYTES as usize => {
-            Some(Layer4::Echo {
-                icmp_id: be16(l4, 4),
-                icmp_seq: be16(l4, 6),
-            })
-        }
-        _ => None,
+    let Some(l4) = packet.bytes.get(offset..).filter(|_| offset > 0) else {
+        return;
+    };
+    if packet.protocol == TCP && l4.len() >= packet::TCP_HEADER_BYTES as usize {
+        put_tcp(headers, l4);
+    } else if packet.protocol == UDP && l4.len() >= packet::UDP_HEADER_BYTES as usize {
+        headers.udplen = Some(be16(l4, 4).into());
+    } else if is_echo(packet) && l4.len() >= packet::ICMP_HEADER_BYTES as usize {
+        headers.icmp_id = Some(be16(l4, 4).into());
+        headers.icmp_seq = Some(be16(l4, 6).into());
     }
 }
 
-/// The packet's headers, as Suricata's drop records have them.
-#[derive(Serialize)]
-pub struct Layers {
-    len: u32,
-    #[serde(flatten)]
-    ip: Option<Ip>,
-    #[serde(flatten)]
-    layer4: Option<Layer4>,
-}
-
-/// The length and the headers, as Suricata's drop records have them.
-pub fn layers(packet: &Packet) -> Layers {
-    Layers {
-        len: packet.original,
-        ip: ip(packet),
-        layer4: layer4(packet),
-    }
+/// Fills in the length and the headers, as Suricata's drop records have them.
+pub fn put_layers(headers: &mut EventHeaders, packet: &Packet) {
+    headers.len = packet.original.into();
+    put_ip(headers, packet);
+    put_layer4(headers, packet);
 }

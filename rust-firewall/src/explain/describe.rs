@@ -81,7 +81,7 @@ fn address(bytes: &[u8], port: Option<u16>) -> String {
     }
 }
 
-/// The protocol and what is to be known of its header.
+/// The protocol and what its header says.
 fn protocol(packet: &Packet) -> String {
     let mut text = print::value(Type::InetProto, packet.protocol.into());
     if packet.has_tcp_flags && packet.tcp_flags != 0 {
@@ -161,7 +161,7 @@ fn differs(
     format!("{} is {}", names.join(" . "), values.join(" . "))
 }
 
-/// What is said of a packet of another kind than a rule is for.
+/// The words for a packet of another kind than the rule is for.
 fn other_kind(rule: &Rule) -> &'static str {
     let Some(StatementKind::Reject(reject)) = rule.statements.last().map(|last| &last.kind) else {
         return "exthdr is for ipv6 only";

@@ -100,7 +100,7 @@ fn input_of<'a>(
     }
 }
 
-/// Whether both engines came to the same.
+/// Whether both engines decided the same.
 fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
     let (daemon, linear) = (&explain.daemon.compiled, &explain.linear.compiled);
     let same = (a.verdict, a.by, a.mark_set, a.mark, a.undecidable, a.reject)

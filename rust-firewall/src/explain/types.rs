@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What packets are explained by, and the one at hand, for the walk and for those who print it.
+//! What `explain` works with and the packet at hand, for the walk and for those who print it.
 
 use crate::engine::compile;
 use crate::engine::compiled::Compiled;
@@ -34,7 +34,7 @@ pub struct ExplainEngine {
     pub counters: FlowCounters,
 }
 
-/// What packets are explained by.
+/// What `explain` works with.
 pub struct Explain<'a> {
     pub options: &'a Options,
     pub policy: Policy,

@@ -13,11 +13,11 @@ pub const NAME_BYTES: usize = 128;
 pub const KEY_FIELDS_MAX: usize = 5;
 /// Chains in one way (NFT_JUMP_STACK_SIZE).
 pub const WAY_MAX: usize = 16;
-/// Files in one another.
+/// Nested files.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
-/// $NAME in one another.
+/// Nested uses of $NAME.
 pub const DEFINE_DEPTH_MAX: usize = 64;
-/// Braces in one another within a set.
+/// Nested braces of a set.
 pub const BRACE_DEPTH_MAX: usize = 16;
 /// Bytes of the text with all includes.
 pub const TEXT_MAX: usize = 32 << 20;
@@ -161,7 +161,7 @@ pub enum Op {
     BitsAny,
 }
 
-/// What a match compares with, what a map looks in.
+/// What a match compares with, or a map is looked up in.
 #[derive(Clone, Debug)]
 pub enum Right {
     Range(Range),
@@ -284,7 +284,7 @@ pub struct Base {
     pub priority: i32,
     /// Accept or Drop.
     pub policy: Verdict,
-    /// Counts base chains of the whole text, from 0, in order.
+    /// Its number among the base chains of the whole text, from 0.
     pub declared: u32,
 }
 

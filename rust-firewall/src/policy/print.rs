@@ -2,8 +2,9 @@
 //! A policy as its canonical text, which parses to the same policy. rules/policy/GRAMMAR.md, "The
 //! canonical print".
 //!
-//! Theory of operation: each table is printed as one block, unless base chains of several tables were
-//! declared in turns. Their order decides which of one priority runs first, so blocks then follow it.
+//! Theory of operation: each table is printed as one block, unless base chains of several tables
+//! were declared in turns. The order of declaration decides which of two base chains of one
+//! priority runs first, so the blocks then follow it.
 
 use std::fmt::Write;
 
@@ -87,7 +88,7 @@ fn print_elements(out: &mut String, types: &[Type], elements: &Elements) {
     out.push_str(" }");
 }
 
-/// What a match compares with, a map looks in.
+/// What a match compares with, or a map is looked up in.
 fn print_right(out: &mut String, match_: &Match, types: &[Type]) {
     match &match_.right {
         Right::Range(range) if match_.op == Op::BitsAny => {

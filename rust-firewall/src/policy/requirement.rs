@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy can ever read or do, from the chains that a packet can come to.
+//! What a policy can ever read of a packet or do with it, from the chains that a packet can reach.
 
 use crate::packet;
 use crate::policy::{
@@ -36,11 +36,11 @@ pub struct Requirement {
     pub reject: bool,
 }
 
-/// Looks at the chains of a table that packets of one family can come to.
+/// A search through the chains of a table that packets of one family can reach.
 struct Search<'a> {
     table: &'a Table,
     ipv6: bool,
-    /// Chains still to be looked at and looked at, in the order of finding.
+    /// Chains in the order in which they were found, looked at or still to be.
     found: Vec<usize>,
     /// Whether a chain is in found.
     known: Vec<bool>,
@@ -52,7 +52,7 @@ fn require(search: &mut Search, copy_bytes: u32) {
     *required = copy_bytes.max(*required);
 }
 
-/// Layer 4, or what has to be walked to on the way there.
+/// Requires layer 4, and all headers before it.
 fn require_layer4(search: &mut Search) {
     let copy_bytes = if search.ipv6 {
         ALL_BYTES
@@ -70,7 +70,7 @@ fn require_field(search: &mut Search, field: Field) {
     } else {
         Layer3::NeedsIpv6
     };
-    // Such packets have no such field, whatever was copied of them.
+    // Packets of this family never have the field, however much is copied.
     if facts.layer3 == other_family {
         return;
     }

@@ -99,7 +99,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// In order of their bytes.
+/// Sorted by their bytes.
 #[rustfmt::skip]
 const RESERVED: [&str; 156] = [
     "accept", "add", "ah", "all", "and", "arp", "auto-merge", "bridge", "cgroup", "chain",
@@ -125,7 +125,7 @@ pub struct Scanned {
     pub kind: TokenKind,
     /// In bytes, with the quotes of a string.
     pub length: usize,
-    /// Why it is no good.
+    /// What is wrong with it.
     pub cause: Option<&'static str>,
 }
 
@@ -305,7 +305,7 @@ fn scan_sign(text: &[u8]) -> Scanned {
         b'-' => Sign::Minus,
         b'+' => Sign::Plus,
         b'@' => Sign::At,
-        // A character with the bytes that go on with it.
+        // A character with the bytes that continue it.
         _ => {
             return scanned(
                 TokenKind::Other,

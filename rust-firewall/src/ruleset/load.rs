@@ -78,7 +78,8 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
     compile::policy(policy, &settings)
 }
 
-/// Loads options.policy, if there is one. Fails for what is wrong with the policy, an interface that it names and that is not there, --copy-bytes that are too few.
+/// Loads options.policy, if there is one. Fails for a policy that is wrong or names an interface
+/// that is missing, and for too few --copy-bytes.
 pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let Some(path) = &options.policy else {
         return Ok(None);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy has counted and used up, carried over to the one that takes its place: for the rules
-//! that stay. A rule stays if there is one with the same comment in the same chain of the same table,
-//! provided that either chain has that comment once; or else if there is one with the same text there,
-//! comments and the numbers that counters start with aside, the n-th of equals for the n-th.
+//! Carries what a policy has counted and used up over to the policy that replaces it, for the rules
+//! that stay. A rule stays if the new policy has one with the same comment in the same chain of the
+//! same table, provided that each of the two chains has that comment once. Else it stays if there
+//! is one with the same text, apart from comments and the numbers that counters start with: of
+//! equal texts, the n-th is taken for the n-th.
 
 use std::cmp::Ordering as Order;
 use std::iter;
@@ -26,7 +27,7 @@ pub enum MigrationKind {
 
 pub const KIND_COUNT: usize = MigrationKind::Quotas as usize + 1;
 
-/// A rule as it is known again. Texts have no NUL.
+/// What a rule is recognised by. Texts have no NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationRule {
     /// "inet filter input".
@@ -148,7 +149,7 @@ pub fn rules(loaded: &Loaded) -> Vec<MigrationRule> {
     iter::from_fn(|| next_rule(loaded, &mut at)).collect()
 }
 
-/// A rule by what it is looked for: the chain; its comment or its text; which it is.
+/// A rule, with what it is found by: the chain; its comment or its text; which it is.
 type Name<'a> = (&'a [u8], &'a [u8], usize);
 
 fn compare_words(a: &Name, b: &Name) -> Order {
@@ -187,8 +188,8 @@ fn equals_at(names: &[Name], at: usize) -> usize {
     names[at..].iter().take_while(is_equal).count()
 }
 
-/// Makes partners of the rules with the same words, the n-th of the n-th.
-/// - only_unique: of those only that no other rule of the same side shares.
+/// Pairs the rules with the same words, the n-th with the n-th.
+/// - only_unique: only rules whose words no other rule of the same side has.
 fn join(
     from: &[Name],
     to: &[Name],
@@ -225,7 +226,7 @@ fn pair_by(
     join(&olds, &news, by_comment, partners, origins);
 }
 
-/// The rules of `from` that those of `to` are.
+/// For each rule of `to`, the rule of `from` that it was.
 fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usize>> {
     let mut partners = vec![None; from.len()];
     let mut origins = vec![None; to.len()];
@@ -261,7 +262,7 @@ fn add_pairs(
     }
 }
 
-/// Finds the rules that stay, and with them their statements: the n-th of the rule for the n-th.
+/// Finds the rules that stay, and pairs their statements: the n-th of a rule with the n-th.
 pub fn pair(from: &[MigrationRule], to: &[MigrationRule]) -> Migration {
     let mut migration = Migration::default();
     let (from_firsts, to_firsts) = (make_firsts(from), make_firsts(to));
@@ -315,8 +316,9 @@ fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u6
     }
 }
 
-/// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the very
-/// words, so that what others take meanwhile counts; a limit with other figures is as full as it was.
+/// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the
+/// same words in memory, so that what others take meanwhile counts. A limit with other figures
+/// starts as full as the old one is.
 /// - now_ns: of the clock that limits go by.
 pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     let migration = pair(&rules(from), &rules(to));
@@ -324,8 +326,8 @@ pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     migration
 }
 
-/// Has the limits of rules that stay, which begin full, be as full as another process' were, and quotas
-/// as used.
+/// Sets the limits of rules that stay, which begin full, as full as another process' were, and
+/// their quotas as used.
 /// - sizes: of its limits.
 pub fn refill(
     migration: &Migration,
@@ -354,7 +356,7 @@ pub fn refill(
     }
 }
 
-/// Has the counters and logs of rules that stay begin at what they had counted in the end.
+/// Starts the counters and logs of rules that stay at what they had counted in the end.
 /// - counters, logged: of the policy before.
 pub fn end(migration: &Migration, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
     let mut began = load::began(to);

@@ -15,7 +15,7 @@ pub struct Tally<'a> {
     pub logged: Vec<u64>,
 }
 
-/// A tally of a policy that stands at what it began with.
+/// A tally of a policy. It begins at what the policy began with.
 pub fn make(loaded: &Loaded) -> Tally<'_> {
     let began = load::began(loaded).clone();
     Tally {
@@ -26,7 +26,7 @@ pub fn make(loaded: &Loaded) -> Tally<'_> {
     }
 }
 
-/// Adds a worker's. Its thread may run.
+/// Adds a worker's counters. Its thread may be running.
 pub fn add(tally: &mut Tally, counters: &FlowCounters) {
     for (counter, sum) in (0..).zip(&mut tally.counters) {
         flow::sum(counters, counter, sum);

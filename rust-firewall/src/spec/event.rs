@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Made by spec/generate from spec/events.toml.
-//! The program's own events.
+//! The objects of events' lines, and the program's own events.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
 
 /// The program's own events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,4 +78,220 @@ static NAMES: [EventsNames; 9] = [
 /// What an event is called in a line, and its figures.
 pub fn names(kind: EventsKind) -> &'static EventsNames {
     &NAMES[kind as usize]
+}
+
+/// The figures of an event.
+#[derive(Clone, Debug, Default)]
+pub struct EventFigures {
+    pub names: &'static [&'static str],
+    pub values: Vec<u64>,
+}
+
+impl Serialize for EventFigures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.names.iter().zip(&self.values))
+    }
+}
+
+// What the members mean stands in docs/EVENTS.md.
+
+/// Each line.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventLine {
+    pub timestamp: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_iface: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_iface: Option<Cow<'static, str>>,
+    pub event_type: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub src_ip: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub src_port: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dest_ip: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dest_port: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proto: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp_type: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp_code: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drop: Option<EventDrop>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reject: Option<EventReject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept: Option<EventAccept>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anomaly: Option<EventAnomaly>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<EventLog>,
+    pub twinwall: EventTwinwall,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_info: Option<EventPacketInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<EventInput>,
+}
+
+/// The headers, in the objects of these types.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventHeaders {
+    pub len: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tos: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipid: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tc: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hoplimit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flowlbl: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcpseq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcpack: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcpwin: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syn: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psh: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rst: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub urg: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fin: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcpres: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcpurgp: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udplen: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp_id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp_seq: Option<u64>,
+}
+
+/// `drop`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventDrop {
+    #[serde(flatten)]
+    pub headers: EventHeaders,
+    pub reason: Cow<'static, str>,
+}
+
+/// `reject`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventReject {
+    #[serde(flatten)]
+    pub headers: EventHeaders,
+    pub reply: Cow<'static, str>,
+}
+
+/// `accept`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventAccept {
+    #[serde(flatten)]
+    pub headers: EventHeaders,
+}
+
+/// `anomaly`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventAnomaly {
+    pub r#type: Cow<'static, str>,
+    pub event: Cow<'static, str>,
+}
+
+/// `log`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventLog {
+    pub action: Cow<'static, str>,
+    pub prefix: Cow<'static, str>,
+    pub level: Cow<'static, str>,
+    #[serde(flatten)]
+    pub headers: EventHeaders,
+}
+
+/// `twinwall`, of a packet.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventTwinwall {
+    pub verdict: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Cow<'static, str>>,
+    pub queue: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<u64>,
+}
+
+/// `packet_info`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventPacketInfo {
+    pub linktype: u64,
+}
+
+/// `input`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventInput {
+    pub length: u64,
+    pub captured: u64,
+    pub ethertype: u64,
+    pub hook: u64,
+    pub iif: u64,
+    pub iifname: Cow<'static, str>,
+    pub oif: u64,
+    pub oifname: Cow<'static, str>,
+    pub mark: u64,
+    pub uid: Option<u64>,
+    pub gid: Option<u64>,
+    pub ct_state: Option<Cow<'static, str>>,
+    pub ct_mark: Option<u64>,
+    pub status: Cow<'static, str>,
+    pub truncated: bool,
+}
+
+/// Each line of the firewall itself.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventOwnLine {
+    pub timestamp: Cow<'static, str>,
+    pub event_type: Cow<'static, str>,
+    pub twinwall: EventOwn,
+}
+
+/// `twinwall`, of the firewall itself.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventOwn {
+    pub event: Cow<'static, str>,
+    pub program: Cow<'static, str>,
+    pub version: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Cow<'static, str>>,
+    #[serde(flatten)]
+    pub figures: EventFigures,
 }

@@ -33,7 +33,7 @@ pub struct ContractFacts {
     pub receive_buffer: u32,
     /// The kernel's counters can be read, so a stall can be seen.
     pub figures: bool,
-    /// The guard, if one is wanted, lives.
+    /// The guard runs, or none is wanted.
     pub guard: bool,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which rules of the kernel lead packets to our queues, and what they do when no one owns one. Asks
-//! nft and the iptables-save family, as child processes that may take MS_MAX together: so before any
-//! queue is open.
+//! Which rules of the kernel lead packets to our queues, and what they do while no one owns the
+//! queue. Asks nft and the iptables-save family, as child processes that may take MS_MAX together;
+//! so it is done before any queue is open.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -35,7 +35,7 @@ pub struct QueueRules {
     pub unknown: String,
 }
 
-/// Makes rules of nobody's rules, for our queues.
+/// Begins with no rules, for our queues.
 pub fn begin(first: u16, last: u16) -> QueueRules {
     QueueRules {
         first,
@@ -45,7 +45,7 @@ pub fn begin(first: u16, last: u16) -> QueueRules {
     }
 }
 
-/// A rule leads packets to queues.
+/// Notes that a rule leads packets to queues.
 fn add_rule(queue_rules: &mut QueueRules, first: u64, last: u64, bypass: bool) {
     if last < u64::from(queue_rules.first) || first > u64::from(queue_rules.last) {
         return;
@@ -59,15 +59,15 @@ fn add_rule(queue_rules: &mut QueueRules, first: u64, last: u64, bypass: bool) {
     }
 }
 
-/// What could not be asked; the first of it is kept.
+/// Notes what could not be asked; the first is kept.
 fn set_unknown(queue_rules: &mut QueueRules, tool: &str, why: &str) {
     if queue_rules.unknown.is_empty() {
         queue_rules.unknown = format!("{tool} {why}");
     }
 }
 
-/// Takes a word off a line, which ends at a blank; what stands in quotes is one. None at the line's
-/// end.
+/// Takes a word off a line. It ends at a blank; what stands in quotes is one word. None at the
+/// line's end.
 fn take_word(at: &mut &str) -> Option<String> {
     let mut rest = at.trim_start_matches(' ').chars();
     let mut word = String::new();
@@ -77,7 +77,7 @@ fn take_word(at: &mut &str) -> Option<String> {
             break;
         }
         rest.next();
-        // A quote stays, so that a quoted word is none that we look for.
+        // A quote stays, so that a quoted word equals none that we look for.
         match next {
             '\\' if quoted => word.extend(rest.next()),
             '"' => {
@@ -150,8 +150,8 @@ fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
     }
 }
 
-/// Takes the rules out of the output of `nft -j list ruleset`. False for a text that is none; queue_rules
-/// is untouched then.
+/// Takes the rules out of the output of `nft -j list ruleset`. False for a text that is not such
+/// output; queue_rules is untouched then.
 pub fn take_nft(queue_rules: &mut QueueRules, text: &str) -> bool {
     let root: Value = serde_json::from_str(text).unwrap_or_default();
     let Some(items) = root["nftables"].as_array() else {
@@ -245,8 +245,8 @@ fn run_nft(queue_rules: &mut QueueRules, due: Instant) {
     }
 }
 
-/// Whether a file says anything: the kernel's list of tables of the old iptables. Asking the tool
-/// without any would load its modules.
+/// Whether a file has any text. It is the kernel's list of tables of the old iptables: asking the
+/// tool while there are none would load its modules.
 fn has_text(path: &str) -> bool {
     File::open(path).is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|got| got == 1))
 }

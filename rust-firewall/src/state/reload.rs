@@ -69,7 +69,7 @@ fn check(state: &State, requirement: &Requirement) -> Result<(), Failure> {
     }
 }
 
-/// Loads the next policy aside.
+/// Loads the next policy while the old one decides.
 fn load_next(state: &State) -> Result<Loaded, Failure> {
     let loaded = state::lock(state).loaded.clone();
     let (Some(mut next), Some(loaded)) = (load::load(&state.options)?, loaded) else {
@@ -83,7 +83,7 @@ fn load_next(state: &State) -> Result<Loaded, Failure> {
     Ok(next)
 }
 
-/// Has all workers ask the next policy, and counters go on.
+/// Has all workers decide by the next policy, and counters go on.
 fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, migration: &Migration) {
     events::policy(&state.events, next.generation, next);
     let mut inner = state::lock(state);
@@ -99,7 +99,8 @@ fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, migration: &Migrat
     inner.reload_error = None;
 }
 
-/// Counts, says and keeps that the policy stays, and why.
+/// Counts that the policy stays, says so with the cause on stderr, and keeps the failure for
+/// snapshots.
 pub fn refuse(state: &State, failure: &Failure) {
     state::lock(state).reload_error = Some(failure.text.clone());
     counts::add(Count::ReloadsFailed, 1);
@@ -150,9 +151,9 @@ fn tell(state: &State, result: &ReloadResult) {
     events::tell(&state.events, EventsKind::Reload, &facts);
 }
 
-/// Reads options.policy anew and has every packet decided by it. Fails, with everything as it was,
-/// for what is wrong with the policy and where, or what it reads that the queues do not give. Counts,
-/// says so on stderr and keeps the failure for snapshots.
+/// Reads options.policy again and has every packet decided by it. Fails, with everything as it was,
+/// for what is wrong with the policy and where, or what it reads that the queues do not give.
+/// Counts, says so on stderr and keeps the failure for snapshots.
 pub fn reload(state: &State) -> Result<ReloadResult, Failure> {
     let result = exchange(state);
     match &result {

@@ -21,7 +21,7 @@ fn malformed_name(options: &Options) -> &'static str {
     }
 }
 
-/// Where ct state comes from in the end.
+/// Where ct state really comes from.
 fn conntrack_name(options: &Options) -> &'static str {
     options::conntrack_name(match options.conntrack {
         OptionsConntrack::Mark => OptionsConntrack::Mark,

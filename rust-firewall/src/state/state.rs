@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What runs, for the threads that tell of it. The main thread changes it, under the lock; others
-//! read it under the lock. Workers know nothing of it.
+//! The state of the running program, for the threads that report it. The main thread changes it,
+//! under the lock; others read it under the lock. Workers know nothing of it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -42,8 +42,8 @@ pub struct StateInner {
     pub unguarded: Arc<Contract>,
 }
 
-/// Opens the sockets of reject if the policy asks for answers, or else if that can be had: a later
-/// policy may ask for them, when the right to open them is gone.
+/// Opens the sockets of reject. They must open if the policy rejects. Else they are opened if
+/// possible, since a later policy may reject, when the right to open them is gone.
 fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Failure> {
     match loaded.map(|loaded| load::requirement(loaded).reject) {
         None => Ok(None),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `reject` sends: to which packet it belongs, and what it says.
+//! What `reject` sends: which packet it answers, and what it says.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use twinwall_judge::packet::{folded, sum};
 
 use crate::cell::Shot;
 
-/// An answer as text, without what nobody promises (identification, hops, how much is quoted).
+/// An answer as text, without what may differ (identification, hops, how much is quoted).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answer(pub String);
 

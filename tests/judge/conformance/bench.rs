@@ -172,7 +172,7 @@ fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
     })
 }
 
-/// The policy with limits that hardly refill while the packets pass: when each comes is not for the judge to say.
+/// The policy with limits that hardly refill while the packets pass, since the judge does not control when each comes.
 fn without_refill(text: &str) -> String {
     text.replace("/second", "/hour").replace("/minute", "/hour")
 }

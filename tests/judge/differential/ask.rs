@@ -114,7 +114,7 @@ impl Drop for Asker {
     }
 }
 
-/// Where both said the same, and ended by themselves, what that is.
+/// What both printed, if it is the same and both ended by themselves.
 fn compare(rust: &Said, c: &Said) -> Answer {
     if rust.end != c.end || rust.code.is_none() {
         let words = |said: &Said| format!("{} {}", said.end, line(&said.stderr, 0));

@@ -69,7 +69,7 @@ fn told_words(
     words
 }
 
-/// None if both say the same and found no fault; else what is wrong.
+/// None if both print the same and found no fault; else what is wrong.
 fn judge(
     asker: &Asker,
     words: &[String],

@@ -49,8 +49,8 @@ pub fn corpus() -> anyhow::Result<Vec<String>> {
     Ok(texts)
 }
 
-/// What both say to a text is equal, and what they print is taken and printed the same again. Gives whether they take
-/// it, or what is wrong.
+/// What both print about a text is equal, and the policy that they print is taken and printed the same again. Gives
+/// whether they take it, or what is wrong.
 fn judge(asker: &Asker, text: &[u8], meant: Meant) -> anyhow::Result<Result<bool, String>> {
     asker.write(POLICY, text)?;
     let said = match asker.ask(&["check", "--print", POLICY])? {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Makes what goes wrong small: takes parts away as long as it still goes wrong.
+//! Shrinks what goes wrong: removes parts as long as it still goes wrong.
 
 use super::tree::{Policy, Rule};
 
-/// A list with as few items as still fail, in their order: halves first, then single ones (ddmin, Zeller).
+/// The fewest items of a list that still fail, in their order: halves first, then single ones (ddmin, Zeller).
 pub fn list<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = items.to_vec();
     let mut piece = kept.len().div_ceil(2);

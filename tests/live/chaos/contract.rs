@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The table at the start says what these rules, options and this kernel make of each situation.
+//! The table at the start says what happens in each situation, with these rules, options and this kernel.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -103,7 +103,7 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     check_contract(&firewall, "crash", ["closed", really])
 }
 
-/// A tool that hangs is given up, one that fails is not believed; the firewall starts.
+/// A tool that hangs is given up, and the output of one that fails is ignored; the firewall starts.
 fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
     for (script, why) in [
         ("exec /bin/sleep 100", "did not end in time"),

@@ -35,7 +35,7 @@ fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Res
     let arguments = [&["--deadline", "200", "--fail"], options].concat();
     let mut scene = Scene::under(twin, &wrapper, &rule(""), &arguments)?;
     scene.send(SENT)?;
-    // What is not answered, because its id was spoilt, the guard answers.
+    // The guard answers packets that nobody answers because their id was spoilt.
     until("nothing waits any more", PATIENCE, || {
         Ok(scene.waiting()? == Some(0))
     })?;

@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
-/// The mode of the other situation, so that one can't be taken for the other.
+/// The mode of the other situation, so that a mix-up of the two shows.
 fn modes(situation: &str, mode: &str, other: &str) -> String {
     let opposite = if mode == "open" { "closed" } else { "open" };
     format!("{situation}={mode},{other}={opposite}")

@@ -43,7 +43,7 @@ const BATCHES: [&str; 7] = [
     "sgsgssgg",
     "ssss",
 ];
-/// What can be sent last: a message that is gone is known of by the next one.
+/// What can be sent last: only the next message shows that one is gone.
 const LAST: &str = "g";
 /// How long to look out for datagrams that should not arrive.
 const TOO_MANY: Duration = Duration::from_millis(50);

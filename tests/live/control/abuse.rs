@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
 const MIB: usize = 1 << 20;
 /// By which memory may grow.
 const GROWTH_KIB: u64 = 8 * 1024;
-/// Exchanges of packets between looks at whether they shall go on.
+/// Exchanges of packets between two checks whether to go on.
 const ROUND: u64 = 100;
 
 /// Packets that go through the firewall and back, one after the other, all the while.

@@ -206,7 +206,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     fs::write(&filler, vec![0; 200 << 10])?;
     let events = format!("{disk}/events.json");
     let firewall = place.start(twin, &events, ALL)?;
-    // What does not fit into the file is kept as far as there is room, the rest is counted.
+    // What does not fit into the file is kept while there is room, and the rest is counted.
     drops(&place, PACKETS)?;
     check_ledger(&firewall.settled_ledger()?, "drop", PACKETS)?;
     until("the disk is full", PATIENCE, || {

@@ -114,7 +114,7 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Eight can follow, a ninth is told so; when one goes, another can come.
+/// Eight can follow, and a ninth is refused with that reason; when one goes, another can come.
 fn come_and_go(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");

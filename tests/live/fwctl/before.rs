@@ -68,7 +68,7 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
         "that met the queue rules within a second got no id",
     )?;
     check_has(&cure, "queue new connections in OUTPUT or INPUT")?;
-    // The ledger does not know of it, and does not say more than it knows.
+    // The ledger does not have it, and says no more than it has.
     let status = place.fwctl(&["status"])?;
     check_has(status.code(0)?, "reconciled, lost 0 in the queues")
 }
@@ -162,7 +162,7 @@ fn not_tracked(twin: Twin, way: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that can't read /proc: what is not known is not said to be nothing.
+/// A firewall that can't read /proc reports unknown figures as unknown, not as 0.
 fn without_figures(twin: Twin) -> anyhow::Result<()> {
     let options = ["--fail", "overload=open"];
     let place = Place::hidden(twin, POLICY, &options)?;

@@ -145,7 +145,7 @@ fn diff_capture(twin: Twin) -> anyhow::Result<()> {
         .error(2, &format!("{bad}:2:2: "))
 }
 
-/// A policy that reads no byte of a packet decides by its family, which the kernel tells.
+/// A policy that reads no byte of a packet decides by its family, which the kernel gives.
 fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let pcap = place

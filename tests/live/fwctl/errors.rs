@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What fwctl says when it can't do what it is asked for: one line, with cause and cure.
+//! What fwctl prints when it can't do what it is asked for: one line, with cause and cure.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

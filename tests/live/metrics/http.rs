@@ -3,12 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
-use testbed::place::{namespace_with, LOCALHOST};
+use testbed::place::{self, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::PATIENCE;
 
@@ -21,31 +22,27 @@ const POLICY: &str =
     \t\tudp dport 9999 counter comment \"asked\"\n\
     \t\ttcp dport 23 counter drop; tcp dport 24 counter log prefix \"telnet \" drop\n\t}\n}\n";
 
-/// A folder with a policy, in a namespace whose UDP to port 9999 goes to queue 0. The folder goes away with the value.
-pub struct Place {
-    folder: Folder,
-    pub namespace: Namespace,
+/// A place for firewalls with metrics.
+pub struct Place(place::Place);
+
+impl Deref for Place {
+    type Target = place::Place;
+
+    fn deref(&self) -> &place::Place {
+        &self.0
+    }
 }
 
 impl Place {
     pub fn new() -> anyhow::Result<Place> {
-        let namespace = namespace_with("loopback-9999-udp")?;
-        let folder = Folder::new()?;
-        folder.write("web.nft", POLICY)?;
-        Ok(Place { folder, namespace })
-    }
-
-    /// A path in the folder.
-    pub fn path(&self, name: &str) -> String {
-        self.folder.file(name)
+        Ok(Place(place::Place::new(Folder::new()?, POLICY)?))
     }
 
     /// Starts a twin with the policy and metrics.
     pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Firewall> {
-        let policy = self.path("web.nft");
         let endpoint = format!("127.0.0.1:{PORT}");
-        let arguments = [&["--policy", &policy, "--metrics", &endpoint], more].concat();
-        Firewall::start(&self.namespace, twin, &arguments)
+        self.0
+            .start(twin, &[&["--metrics", &endpoint], more].concat())
     }
 
     pub fn connect(&self) -> anyhow::Result<TcpStream> {

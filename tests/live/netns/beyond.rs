@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What lies beyond the copied bytes, and what a policy does not read: real sockets get data only if --fail says so.
+//! Packets with headers beyond the copied bytes, and what a policy does not read: real sockets get data only if --fail
+//! says so.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What happens to packets when the firewall says no, stops, dies, or is not alone.
+//! What happens to packets when the firewall drops them, stops, dies, or is not alone.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{run_to_end, Firewall};

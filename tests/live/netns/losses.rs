@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More than there is room for: what is lost is known, by count, and the firewall goes on.
+//! More packets than there is room for: losses are counted, and the firewall goes on.
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;

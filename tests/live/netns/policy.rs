@@ -116,7 +116,7 @@ fn arrived(socket: &UdpSocket, expected: usize) -> anyhow::Result<Vec<Vec<u8>>> 
     }
 }
 
-/// What comes in one batch gets different verdicts, and the kernel takes each for the packet that it is meant for.
+/// Packets of one batch get different verdicts, and the kernel applies each to the packet that it is meant for.
 fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
     const EACH: u16 = 400;
     const GROUP: u16 = 20;
@@ -272,7 +272,7 @@ fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_reconciled()
 }
 
-/// The kernel gives the state with the packet, or the start is refused with the cure.
+/// Either the kernel gives the state with the packet, or the start fails with the cure.
 fn ct_state_by_attribute(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let policy = chain("input", "accept", "ct state new counter\nct mark 0 counter")?;

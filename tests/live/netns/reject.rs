@@ -358,7 +358,7 @@ fn as_the_kernel_does(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whoever answers needs no UDP socket: what comes to its port nobody would read.
+/// Sending answers needs no UDP socket: nobody would read what comes to its port.
 fn check_no_port(namespace: &Namespace) -> anyhow::Result<()> {
     for table in ["udp", "udp6"] {
         let path = format!("/proc/thread-self/net/{table}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is installed, by `make install` and as Debian packages: it is all there, it works from there, and it goes again.
+//! What `make install` and the Debian packages install: all of it is there, works from there, and can be removed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Runs a program to its end. Skips the case if there is none, fails with its words if it fails.
+/// Runs a program to its end. Skips the case if there is no such program; fails with what it printed if it fails.
 fn done(command: &mut Command) -> anyhow::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
@@ -376,7 +376,7 @@ const PACKAGES: [&str; 5] = [
     "twinwall-capture",
 ];
 
-/// A program that was installed filters until it is told to stop.
+/// An installed program filters until it is stopped.
 fn starts_and_stops(into: &Folder, twin: Twin) -> anyhow::Result<()> {
     let program = into.path().join("usr/sbin").join(twin.program());
     let mut command = namespace()?.command(program);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a firewall calls once it runs, in a run in which all happens that can: each call is declared, and what is declared
-//! is called, but for what stands below.
+//! The system calls of a running firewall, in a run in which everything happens that can: each call is declared, and
+//! what is declared is called, but for what stands below.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -127,7 +127,7 @@ fn stage() -> anyhow::Result<Stage> {
         Ok(path)
     };
     let notify = UnixDatagram::bind(folder.file("notify"))?;
-    // Who tells systemd something waits until it listens, as it always does.
+    // A program that notifies systemd waits until systemd listens, which it always does.
     std::thread::spawn(move || while notify.recv(&mut [0; 100]).is_ok() {});
     bound("notify")?;
     let events = UnixListener::bind(folder.file("listener"))?;

@@ -14,7 +14,7 @@ use testbed::wait::PATIENCE;
 /// The length of the instruction `syscall`.
 const INSTRUCTION_BYTES: u64 = 2;
 
-/// How a stop at a call's entry or exit is told (PTRACE_O_TRACESYSGOOD).
+/// How a stop at a call's entry or exit is marked (PTRACE_O_TRACESYSGOOD).
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
 /// What the kernel has in place of a result while a signal interrupts a call: from ERESTARTSYS to ERESTART_RESTARTBLOCK of

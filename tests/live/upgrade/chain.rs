@@ -29,8 +29,8 @@ pub const ROWS: &[(&str, u64, Body)] = &[
     ("sockets-and-events-go-on", 60, sockets_go_on),
 ];
 
-/// What may wait on its way: far more than waits in an upgrade, far less than a queue holds, so that whatever is slow
-/// slows the sender, and nothing else loses a datagram.
+/// What may be waiting on its way: far more than waits in an upgrade, far less than a queue holds, so that whatever is
+/// slow slows the sender, and nothing else loses a datagram.
 const SEND_BUFFER_BYTES: i32 = 16 << 20;
 /// That a firewall answers before the next takes over.
 const DATAGRAMS: u64 = 2000;
@@ -147,7 +147,7 @@ const RAW: &[&str] = &["--backend", "raw"];
 const MNL: &[&str] = &["--backend", "mnl"];
 const CLASSIC: &[&str] = &["--backend", "classic"];
 
-/// What stood at each line of a policy file: the packets of its counter.
+/// The packets of the counter at each line of a policy file.
 pub fn counted(stats: &Stats, line: u32) -> anyhow::Result<u64> {
     let policy = stats.policy.as_ref().context("no policy in the ledger")?;
     let at = format!(":{line}");
@@ -273,7 +273,8 @@ fn other_policies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who connects to a port or a control socket finds somebody, also in an upgrade; he may be sent away and ask again.
+/// A client of a port or a control socket always finds somebody, also in an upgrade; it may be sent away and must ask
+/// again.
 fn sockets_go_on() -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let metrics = setting.namespace.enter(|| -> std::io::Result<SocketAddr> {

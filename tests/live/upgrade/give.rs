@@ -137,7 +137,7 @@ fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the new one say no more, and checks how long the old one waits.
+/// Lets the new one send nothing more, and checks how long the old one waits.
 fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     let ended = fail(twin, when, |_, peer| {
         let since = Instant::now();
@@ -160,7 +160,7 @@ fn new_one_is_not_ready(twin: Twin) -> anyhow::Result<()> {
     wait_for(twin, When::Preparing, PREPARE)
 }
 
-/// With so many queues that what is said of them does not fit into the socket: the old one answers others soon.
+/// With so many queues that their description does not fit into the socket: the old one answers others soon.
 fn new_one_does_not_read(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-balance 0:255")?;
     let firewall = setting.start(twin, &["--queue", "0:255", "--receive-buffer", "65536"])?;
@@ -236,7 +236,7 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
 
 const BUSY: &str = "another firewall is about to take over";
 
-/// Who asks while another prepares is told so; the control socket is served, and packets are.
+/// A second one that asks meanwhile is refused with that reason; the control socket and packets are served.
 fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -277,7 +277,7 @@ fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, &[ENDED, ENDED].concat())
 }
 
-/// The policy whose rules a new firewall was told stays until that has them.
+/// The policy whose rules a new firewall is sent stays until that firewall has them.
 fn no_reload(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", &["table inet t { }"])?;

@@ -105,14 +105,14 @@ impl Peer {
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
-    /// Asks for an upgrade, and hears all that the old firewall says before it stops; gives the line of state.
+    /// Asks for an upgrade, and reads all that the old firewall sends before it stops; gives the line of state.
     pub fn ask(&mut self) -> anyhow::Result<Value> {
         self.prove()?;
         self.say(REQUEST)?;
         self.hear_all()
     }
 
-    /// Hears all that the old firewall says to who may take over; gives the line of state.
+    /// Reads all that the old firewall sends to a firewall that may take over; gives the line of state.
     pub fn hear_all(&mut self) -> anyhow::Result<Value> {
         let state = self.hear()?;
         ensure!(state["ok"] == true, "{state}");

@@ -44,8 +44,8 @@ impl Setting {
         self.folder.write(name, lines.join("\n") + "\n")
     }
 
-    /// Starts the first firewall. Only warnings and errors are said on stderr. A machine so busy that an upgrade takes a
-    /// second makes no stall.
+    /// Starts the first firewall. Only warnings and errors are printed on stderr. A machine so busy that an upgrade
+    /// takes a second makes no stall.
     pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
         let control = self.control();
         let ours = ["--control", &control, "--log-level", "warning"];

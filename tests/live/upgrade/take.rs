@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The new firewall: what it takes over from is not what it should be. It ends, with one line that tells why.
+//! The new firewall: what it takes over from is not what it should be. It ends, with one line that says why.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -175,7 +175,7 @@ fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Queues are of a network namespace: who is elsewhere is told before anything stops.
+/// Queues belong to a network namespace: a firewall elsewhere is refused before anything stops.
 fn another_namespace(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -222,7 +222,7 @@ fn wrong_descriptors(twin: Twin) -> anyhow::Result<()> {
     check(&file, 1, text)
 }
 
-/// Rules in what is no memory, is not sealed, or says what no firewall would.
+/// Rules in a descriptor that is not memory, is not sealed, or has what no firewall would send.
 fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
     let all = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     let give = |rules: OwnedFd| {
@@ -261,7 +261,7 @@ const STATEFUL: &[&str] = &[
     "}",
 ];
 
-/// What an old firewall says when it has stopped, with some of it changed: the new one says what is wrong with it, and
+/// What an old firewall sends when it has stopped, with some of it changed: the new one says what is wrong with it, and
 /// the old one goes on.
 fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
     type Change = fn(&mut Vec<u8>);
@@ -353,8 +353,8 @@ fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::
     Ok(())
 }
 
-/// The new one says that it has taken the queue, and is not told that this was heard: the old one goes on, and the new
-/// one leaves the queue to it.
+/// The new one says that it has taken the queue, and gets no answer: the old one goes on, and the new one leaves the
+/// queue to it.
 fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {

@@ -58,7 +58,7 @@ fn exemptions() -> anyhow::Result<Vec<Exemption>> {
     lines.map(exemption).collect()
 }
 
-/// Whether a text is as a pattern says, in which a `*` stands for any text.
+/// Whether a text matches a pattern, in which `*` is any text.
 fn is_like(text: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => text == pattern,

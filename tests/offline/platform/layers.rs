@@ -75,7 +75,8 @@ fn check_layers(imports: &Imports) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes away files that import nothing that is left, as long as there are any: what stays imports itself.
+/// Removes files that import nothing of what is left, as long as there are any: the files that stay import each other
+/// in a circle.
 fn check_circles(imports: &Imports) -> anyhow::Result<()> {
     ensure!(
         imports.values().any(|imported| !imported.is_empty()),

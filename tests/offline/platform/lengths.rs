@@ -83,7 +83,7 @@ fn begins_function(line: &str, is_rust: bool) -> bool {
     before.is_some_and(|before| before.split_whitespace().all(known))
 }
 
-/// The number of functions of a text, and what those say of themselves that are too long.
+/// The number of functions of a text, and a line for each that is too long.
 fn long_functions(source: &Source) -> (usize, Vec<String>) {
     let is_rust = source.path.ends_with(".rs");
     let lines: Vec<&str> = source.text.lines().collect();
@@ -97,7 +97,7 @@ fn long_functions(source: &Source) -> (usize, Vec<String>) {
             let rest = other.strip_prefix(indent).unwrap_or_default();
             !rest.is_empty() && !rest.starts_with([' ', ')', '{'])
         };
-        // What ends otherwise is a declaration, a table, or on its first line.
+        // Anything else is a declaration, a table, or ends on its first line.
         let after = &lines[start + 1..];
         let Some(end) = after.iter().position(|other| stands_there(&other)) else {
             continue;

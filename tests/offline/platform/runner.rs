@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tests/run counts what ran, and a part in which nothing ran has failed: otherwise it could be empty for years. A failed
-//! test runs once more, alone, and is told as unsteady if it passes: never as green.
+//! tests/run counts what ran. A part in which nothing ran has failed; otherwise it could stay empty for years. A failed
+//! test runs once more, alone, and is reported as unsteady if it passes, never as passed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -117,7 +117,7 @@ fn none_left() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The end of a run's words: what failed stands in short before the counts.
+/// The end of a run's output: the failed tests stand in short before the counts.
 fn expect_end(output: &Output, end: &str) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(text.ends_with(end), "{text}");
@@ -147,7 +147,7 @@ fn passes_then() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program that ends badly without a word of a failed test is not made good by a test that passes at last.
+/// A program that ends badly without naming a failed test stays failed, even if a test passes at last.
 fn crashed() -> anyhow::Result<()> {
     let output = run_twice(1, "echo 'test other ... ok'; kill -SEGV $$")?;
     expect(

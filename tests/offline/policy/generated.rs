@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies that are made for the test: the limits of the language, what is no policy, and every word that is refused.
+//! Policies made for the test: the limits of the language, texts that are not policies, and every word that is refused.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -293,7 +293,7 @@ fn no_file() -> anyhow::Result<()> {
     )
 }
 
-/// Whatever is left of a policy that was cut, both twins say the same of it.
+/// However a policy is cut off, both twins say the same of it.
 fn cut_anywhere() -> anyhow::Result<()> {
     let whole = fs::read(super::folder().join("example.nft"))?;
     for end in (0..whole.len()).step_by(7) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The page that `harness report --html` writes: that it needs nothing beside it, and that a browser shows it.
+//! The page that `harness report --html` writes needs no other file, and a browser shows it.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! That each committed result is what its experiment's file gives: what `harness verify` says of it.
+//! Each committed result is what its experiment's file gives, as `harness verify` finds.
 //!
-//! A result takes a quiet machine and up to an hour, so a change of an experiment may go in before it is measured again.
-//! Until then a line of `tests/exemptions-results` says so: `NAME reason`. Such a case is skipped, and tells what is stale.
+//! A result takes a quiet machine and up to an hour, so a change of an experiment may go in before it is measured
+//! again. Until then a line of `tests/exemptions-results` says so: `NAME reason`. Such a case is skipped, and prints
+//! what is stale.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,11 +5,11 @@
 
 #include "policy/parse/state.h"
 
-/// A chain that a block goes on with, and what the block has said so far.
+/// The chain that a block is about, and what the block has said so far.
 struct parse_chain {
     struct policy_chain *chain;
     enum policy_family family;
-    bool before; // declared not by this block
+    bool before; // an earlier block declared it
     bool head, policy, comment;
 };
 
@@ -18,7 +18,7 @@ struct parse_chain {
 int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chain *block);
 
 /// Takes the items of a chain and the `}`, after the `{`.
-/// - with_rules: rules may stand there, and not only what a chain is.
+/// - with_rules: whether rules may stand there, too.
 int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules);
 
 #endif

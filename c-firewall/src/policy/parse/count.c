@@ -23,7 +23,7 @@ static uint64_t find_size(const char *text, size_t length) {
     return 0;
 }
 
-/// A number of bytes as a number and a size's unit.
+/// Multiplies a number by the bytes of its unit. Fails if the product is too large.
 static int sized(struct parser *parser, const struct token *number, uint64_t size,
                  uint64_t *bytes) {
     if (__builtin_mul_overflow(number->number, size, bytes))
@@ -68,7 +68,7 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     return status;
 }
 
-/// Takes a unit of time behind a `/`.
+/// Takes a unit of time after a `/`.
 static int read_unit(struct parser *parser, uint64_t *seconds) {
     const struct token token = lexer_take(&parser->lexer);
 
@@ -76,8 +76,8 @@ static int read_unit(struct parser *parser, uint64_t *seconds) {
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, UNIT_EXPECTED);
 }
 
-/// Takes `/unit`, or `size/unit`, which is one word where no blank divides it. The bytes of the
-/// size (0 = packets are counted) and the seconds of the unit.
+/// Takes `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
+/// (0 = packets are counted) and the seconds of the unit.
 static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
     static const char expected[] = "\"/\", bytes, kbytes or mbytes";
     const struct token token = lexer_take(&parser->lexer);
@@ -100,7 +100,7 @@ static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *secon
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
 }
 
-/// Takes `N packets` or `N size` behind `burst`.
+/// Takes `N packets` or `N size` after `burst`.
 static int read_burst(struct parser *parser, struct policy_limit *limit) {
     struct token number;
     int status;
@@ -188,7 +188,7 @@ int parse_count_quota(struct parser *parser, struct policy_quota *quota) {
     return status;
 }
 
-/// Takes what stands behind `level`.
+/// Takes what follows `level`.
 static int read_level(struct parser *parser, struct policy_log *log) {
     const struct token word = lexer_take(&parser->lexer);
     const int level = value_find_level(&word);
@@ -200,7 +200,7 @@ static int read_level(struct parser *parser, struct policy_log *log) {
     return 0;
 }
 
-/// Takes a prefix. nft takes a $ in it for a variable.
+/// Takes a prefix. A $ is refused, since nft reads a variable there.
 static int read_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const int status = parse_string(parser, log->prefix);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Statements that count: counter, limit, quota, log. Each takes what stands behind its word, into
-// what is zeroed, and returns 0 or -EINVAL.
+// Statements that count: counter, limit, quota, log. Each function takes what follows its word,
+// fills in a zeroed struct, and returns 0 or -EINVAL.
 #ifndef POLICY_PARSE_COUNT_H
 #define POLICY_PARSE_COUNT_H
 

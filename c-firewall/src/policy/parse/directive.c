@@ -16,7 +16,7 @@ static void leave_end(struct lexer *lexer, const struct token *token) {
     lexer->ahead[lexer->held++] = *token;
 }
 
-/// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
+/// Skips the value of a define, and gives its end in the text. The line end or `;` after it is
 /// left.
 static int skip_value(struct lexer *lexer, const char **end) {
     uint32_t depth = 0;

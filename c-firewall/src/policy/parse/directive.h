@@ -5,13 +5,13 @@
 
 #include "policy/parse/lexer.h"
 
-/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside braces,
-/// which is left. The name is known from then on.
+/// Takes what follows `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
+/// which is left. From then on the name is known.
 /// - Returns 0 or -EINVAL.
 int directive_define(struct lexer *lexer);
 
-/// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a line
-/// end.
+/// Takes what follows `include`: STRING END. The next tokens are those of that file; its end reads
+/// as a line end.
 /// - Returns 0, -EINVAL, -ENOMEM or -errno of reading.
 int directive_include(struct lexer *lexer);
 

@@ -229,8 +229,8 @@ static bool is_behind(struct policy_place place, struct policy_place other) {
            (place.line > other.line || (place.line == other.line && place.column > other.column));
 }
 
-/// Takes the braces before an element that open, as $NAME makes them: braces in braces that stand
-/// in the text are none of nft's.
+/// Takes the opening braces before an element. Only a $NAME may put braces within braces; nft
+/// refuses those that stand in the text itself.
 static int opened(struct parser *parser, struct braces *braces) {
     struct lexer *lexer = &parser->lexer;
 
@@ -249,7 +249,8 @@ static int opened(struct parser *parser, struct braces *braces) {
     }
 }
 
-/// Takes the braces after an element that close, all but the outermost. Whether that one is next.
+/// Takes the closing braces after an element, all but the outermost. Returns whether that one is
+/// next.
 static bool closed(struct parser *parser, struct braces *braces) {
     while (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE) {
         if (braces->depth == 1)

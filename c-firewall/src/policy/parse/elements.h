@@ -11,24 +11,24 @@ struct parse_shape {
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
     uint8_t bits[POLICY_KEY_FIELDS_MAX];
     enum policy_maps_to maps_to;
-    bool exact; // neither ranges nor prefixes: the set is compared with a masked field
+    bool exact; // no ranges or prefixes, since the set is compared with a masked field
 };
 
 /// A range, and how it was written.
 struct parse_component {
     struct policy_range range;
-    bool ranged; // as a range, prefix or with a `*`: more than one value could stand there
+    bool ranged; // as a range, a prefix or with a `*`, so it can be more than one value
 };
 
 /// The shape of what a key is looked up in.
 struct parse_shape parse_elements_shape(const struct policy_key *key, enum policy_maps_to maps_to,
                                         bool exact);
 
-/// Whether values of a type stand in an order, so that ranges and `<` mean something.
+/// Whether values of a type have an order, so that ranges and `<` make sense.
 bool parse_elements_is_ordered(enum policy_type type);
 
 /// Takes one value; the range is more than one number for an interface name with a `*`.
-/// - Returns 0 or -EINVAL, as all that take something here; or -ENOMEM.
+/// - Returns 0, -EINVAL or -ENOMEM, as does each function below that takes something.
 int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t bits,
                          struct policy_range *range);
 
@@ -36,7 +36,7 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
 int parse_elements_component(struct parser *parser, enum policy_type type, uint8_t bits,
                              struct parse_component *component);
 
-/// The verdict that a token says. Whether it does.
+/// Finds the verdict that a token names. Returns whether it names one.
 bool parse_elements_find_verdict(const struct token *token, enum policy_verdict *verdict);
 
 /// Takes the name of a chain after jump or goto, or nothing after other verdicts.
@@ -44,10 +44,10 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
 int parse_elements_target(struct parser *parser, const struct token *word,
                           enum policy_verdict verdict, struct policy_target *target);
 
-/// Takes `{` elements `}` and appends them. Line ends stand beside the braces and the commas.
+/// Takes `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
 /// - ranged: set to whether an element was written with a range, prefix or `*`; place to that of
 ///   the first.
-/// - Of a failure, what was appended stays.
+/// - After a failure, what was appended stays.
 int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
                         struct policy_elements *elements, bool *ranged, struct policy_place *place);
 

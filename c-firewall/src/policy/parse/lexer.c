@@ -145,7 +145,7 @@ int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, 
     if (bytes > POLICY_TEXT_MAX)
         return fail(failure, "%s: " LEXER_TOO_LARGE, name);
     copied = strdup(name);
-    source.text = malloc(bytes + 1); // + 1: of nothing, something else than NULL
+    source.text = malloc(bytes + 1); // + 1: an empty text is not NULL either
     if (!copied || !source.text) {
         free(copied);
         free(source.text);
@@ -301,8 +301,8 @@ int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define) {
     return 0;
 }
 
-/// Makes what a $NAME stands for the next to be read. Whether it could be: else token is a
-/// TOKEN_BAD.
+/// Makes the text that a $NAME stands for the next to be read. Returns whether it could; else token
+/// is a TOKEN_BAD.
 static bool push_define(struct lexer *lexer, struct token *token) {
     const struct lexer_define *define = lexer_find_define(lexer, token);
 
@@ -318,7 +318,7 @@ static bool push_define(struct lexer *lexer, struct token *token) {
     return true;
 }
 
-/// Counts a token. Whether the limit is kept.
+/// Counts a token. Returns whether the limit is kept.
 static bool count_token(struct lexer *lexer, const struct token *token, bool in_define,
                         const char *before) {
     const char *start = token->text - (token->kind == TOKEN_STRING);
@@ -470,7 +470,7 @@ static const char *quote(const struct token *token, char quoted[static TOKEN_QUO
     }
 }
 
-/// Fails with what was told if the token is a TOKEN_BAD. Whether it was.
+/// Fails with lexer->told if the token is a TOKEN_BAD. Returns whether it is one.
 static bool fail_bad(struct lexer *lexer, const struct token *token) {
     if (token->kind != TOKEN_BAD)
         return false;

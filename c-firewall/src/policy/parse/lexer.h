@@ -23,7 +23,7 @@
 #define LEXER_UNDEFINED "not defined before this"
 
 enum {
-    LEXER_AHEAD = 2,   // tokens that can be looked at
+    LEXER_AHEAD = 2,   // tokens that can be looked at in advance
     LEXER_BLANKS = 64, // bytes of blanks and comments in a define that count as a token
     LEXER_FRAMES = POLICY_INCLUDE_DEPTH_MAX + POLICY_DEFINE_DEPTH_MAX,
 };
@@ -41,7 +41,7 @@ struct lexer_file {
     uint64_t device, inode; // 0, 0 = not a file
 };
 
-/// What a `define` gave, as it is to be read; and its name.
+/// A `define`: its value, as a text still to be read, and its name.
 struct lexer_define {
     struct token name;
     struct lexer_frame value;
@@ -61,7 +61,7 @@ struct lexer {
     bool line_ended; // the token read last was a line end
     uint32_t held;   // tokens in ahead, read and not yet taken
     struct token ahead[LEXER_AHEAD + 2];
-    bool bad;            // a TOKEN_BAD was read: told tells, nothing more is read
+    bool bad;            // a TOKEN_BAD was read: told says why, nothing more is read
     struct failure told; // by the TOKEN_BAD
 };
 
@@ -87,7 +87,8 @@ const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead);
 /// Takes a token.
 struct token lexer_take(struct lexer *lexer);
 
-/// Takes the next token if it is this sign, this word; else leaves it. Whether it was.
+/// Takes the next token if it is this sign (this word), else leaves it. Returns whether it took
+/// one.
 bool lexer_take_sign(struct lexer *lexer, enum token_sign sign);
 bool lexer_take_word(struct lexer *lexer, const char *word);
 
@@ -134,8 +135,8 @@ const struct lexer_define *lexer_find_define(const struct lexer *lexer, const st
 /// Makes a define known. Returns 0 or -ENOMEM.
 int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define);
 
-/// Makes a text the next to be read, once it is known to be one. Takes name and source->text, which
-/// are freed if it fails before they are the lexer's.
+/// Makes a file's text the next to be read, after a check that it is text. Owns name and
+/// source->text from then on, even if it fails.
 /// - Returns 0, -EINVAL or -ENOMEM.
 int lexer_push_file(struct lexer *lexer, char *name, const struct source *source);
 

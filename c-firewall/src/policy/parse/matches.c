@@ -9,7 +9,7 @@
 #include "policy/value.h"
 #include "spec/group.h"
 
-/// The field of a group's word and the token behind it, or POLICY_FIELD_COUNT.
+/// The field of a group's word and the token after it, or POLICY_FIELD_COUNT.
 static enum policy_field find_field(const char *group, const struct token *second) {
     for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
         const char *text = policy_field_facts((enum policy_field)i)->text;
@@ -83,7 +83,7 @@ int parse_matches_key(struct parser *parser, struct policy_key *key) {
     return 0;
 }
 
-/// The comparison that a token says. Whether it does.
+/// Finds the comparison that a token names. Returns whether it names one.
 static bool find_op(const struct token *token, enum policy_op *op) {
     static const struct {
         enum token_sign sign;
@@ -152,7 +152,7 @@ int parse_matches_lookup(struct parser *parser, struct policy_match *match,
     return lexer_unexpected(&parser->lexer, &token, "\"{\" or \"@\" and the name of a map");
 }
 
-/// Takes flags joined by `,` behind the first.
+/// Takes flags joined by `,` after the first.
 static int more_flags(struct parser *parser, const struct policy_field_facts *facts,
                       policy_value *all) {
     while (lexer_take_sign(&parser->lexer, SIGN_COMMA)) {
@@ -182,7 +182,7 @@ static int flag_list(struct parser *parser, const struct policy_field_facts *fac
     return 0;
 }
 
-/// Takes the mask behind `field &`: one value, or flags in parentheses.
+/// Takes the mask after `field &`: one value, or flags in parentheses.
 static int read_mask(struct parser *parser, const struct policy_field_facts *facts,
                      policy_value *mask) {
     const enum policy_type type = facts->type;
@@ -206,7 +206,7 @@ static int read_mask(struct parser *parser, const struct policy_field_facts *fac
     return status;
 }
 
-/// Takes a mask and what stands behind it.
+/// Takes a mask and what follows it.
 static int masked(struct parser *parser, struct policy_match *match) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     int status = read_mask(parser, facts, &match->mask);
@@ -229,7 +229,8 @@ static int masked(struct parser *parser, struct policy_match *match) {
     return parse_elements_value(parser, facts->type, facts->bits, &match->range);
 }
 
-/// Takes flags behind a field and perhaps a comparison (is_given), and perhaps a mask behind them.
+/// Takes flags after a field and an optional comparison (is_given), with an optional mask after
+/// them.
 static int flags(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     struct policy_range mask;
@@ -275,13 +276,13 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
     return 0;
 }
 
-/// What a single value tells of the protocol.
+/// What a match on one value says of the protocol.
 static uint16_t told(const struct policy_range *range) {
     return range->low == 0 ? PARSE_TESTED_SEVERAL : (uint16_t)range->low;
 }
 
-/// Takes note of what a match on a protocol's number tells, as nft does: of several values in a set
-/// it lets no field be used that needs one.
+/// Notes what a match on a protocol's number says of the protocol, as nft does: after a match on
+/// several values, no field may be used that needs one of these protocols.
 static void learn_match(struct parser *parser, const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
     const bool is_literal = match->right == POLICY_RIGHT_LITERAL;
@@ -302,8 +303,8 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
             parse_learn(known, told(&ranges[i]));
 }
 
-/// Makes of flags in braces, if there is but one element, the flags alone, as nft does; any of
-/// them, if it was written once and without a comparison.
+/// Replaces a set of flags with only one element by that element, as nft does. With any, the match
+/// asks for any of these flags.
 static void unbrace_flags(struct policy_match *match, bool any) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
 
@@ -318,7 +319,7 @@ static void unbrace_flags(struct policy_match *match, bool any) {
     match->elements = (struct policy_elements){0};
 }
 
-/// Takes what stands behind a key and `==`, `!=` or nothing (is_given is false).
+/// Takes what follows a key and `==`, `!=` or nothing (is_given is false).
 static int equal(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     const struct token next = *lexer_peek(&parser->lexer, 0);

@@ -15,8 +15,8 @@ enum {
 /// Whether a token can begin a field.
 bool parse_matches_begins(const struct token *token);
 
-/// Takes a key, and takes note of what it tests.
-/// - Returns 0 or -EINVAL, as all that take something here; or -ENOMEM.
+/// Takes a key, and notes what it tests.
+/// - Returns 0, -EINVAL or -ENOMEM, as does each function below that takes something.
 int parse_matches_key(struct parser *parser, struct policy_key *key);
 
 /// Takes what a key is looked up in, after `map` or `vmap`. match->key is filled in; the rest of

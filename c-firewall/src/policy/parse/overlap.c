@@ -24,7 +24,7 @@ static const struct policy_range *element(const struct policy_elements *elements
     return &elements->ranges[(size_t)index * elements->fields];
 }
 
-/// Two elements by their fields, then by their order in the text.
+/// Orders two elements by their fields, then by their place in the text.
 static int compare(const void *left, const void *right, void *context) {
     const struct policy_elements *elements = context;
     const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -61,7 +61,7 @@ static bool same_value(const struct policy_elements *elements, uint32_t a, uint3
     return true;
 }
 
-/// Whether two elements overlap in the fields from one on.
+/// Whether two elements overlap in field `from` and in all fields after it.
 static bool overlaps(const struct policy_elements *elements, uint32_t from, uint32_t a,
                      uint32_t b) {
     const struct policy_range *x = element(elements, a), *y = element(elements, b);
@@ -72,7 +72,7 @@ static bool overlaps(const struct policy_elements *elements, uint32_t from, uint
     return true;
 }
 
-/// Compares elements whose fields overlap, sorted by this one.
+/// Compares elements that are sorted by this field, each with those before it that reach into it.
 static enum finding sweep(struct search *search, const uint32_t *run, uint32_t count,
                           uint32_t field) {
     uint32_t reaching = 0;
@@ -100,7 +100,7 @@ static enum finding sweep(struct search *search, const uint32_t *run, uint32_t c
     return FOUND_NONE;
 }
 
-/// Finds two elements that overlap, of those that are equal in the fields before this one and
+/// Finds two elements that overlap, among those that are equal in the fields before this one and
 /// sorted by it. Calls itself once a field.
 // NOLINTNEXTLINE(misc-no-recursion)
 static enum finding find(struct search *search, const uint32_t *sorted, uint32_t count,
@@ -133,7 +133,7 @@ static enum finding find(struct search *search, const uint32_t *sorted, uint32_t
     return FOUND_NONE;
 }
 
-/// Fails of two elements, at the one that stands later in the text.
+/// Fails because of two elements, at the place of the later one.
 static int fail_pair(struct parser *parser, const struct parse_shape *shape,
                      const struct policy_elements *elements, uint32_t a, uint32_t b,
                      const char *cause) {
@@ -178,8 +178,8 @@ static void leave_out(struct policy_elements *elements, const bool *removed) {
     elements->count = kept;
 }
 
-/// Sorts and looks through elements, with room for what it needs: a number and a mark an element,
-/// and again a number.
+/// Sorts the elements and looks for overlaps, in room that the caller made: for each element a
+/// number, a mark and another number.
 static int check_with(struct parser *parser, const struct parse_shape *shape,
                       struct policy_elements *elements, bool merges, uint32_t *sorted,
                       bool *removed, uint32_t *reaching) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Elements of a set against one another: equal ones are taken once, others must not overlap.
+// Compares the elements of a set with one another: equal ones are taken once, others must not
+// overlap.
 //
 // Theory of operation: the elements are sorted by their fields, so equal ones stand beside each
 // other, and those whose first fields overlap stand in one run. A run of one and the same first
@@ -16,8 +17,8 @@ enum {
     OVERLAP_COMPARISONS_MAX = 1 << 27, // of elements of several fields whose first fields overlap
 };
 
-/// Takes equal elements once, and fails if two others overlap, unless they may merge, or if equal
-/// ones stand for different values.
+/// Takes equal elements once. Fails if two others overlap, unless the set may merge them, or if
+/// equal ones map to different values.
 /// - Returns 0, -EINVAL or -ENOMEM.
 int overlap_check(struct parser *parser, const struct parse_shape *shape,
                   struct policy_elements *elements, bool merges);

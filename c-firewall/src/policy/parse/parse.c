@@ -14,7 +14,7 @@
 #include "policy/parse/state.h"
 #include "policy/token.h"
 
-/// Takes what stands behind `flush`.
+/// Takes what follows `flush`.
 static int read_flush(struct parser *parser, const struct token *word) {
     const int status = parse_word(parser, "ruleset", "ruleset");
 
@@ -118,7 +118,7 @@ static int read_table_item(struct parser *parser, uint32_t table, const struct t
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Takes what stands behind `table`.
+/// Takes what follows `table`.
 static int read_table(struct parser *parser) {
     bool commented = false;
     uint32_t table;
@@ -140,7 +140,7 @@ static int read_table(struct parser *parser) {
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes what stands behind `add rule`.
+/// Takes what follows `add rule`.
 static int add_rule(struct parser *parser) {
     struct policy_table *owner;
     struct token name;
@@ -159,7 +159,7 @@ static int add_rule(struct parser *parser) {
     return parse_rule_read(parser, owner->family, &owner->chains[known], "a statement");
 }
 
-/// Takes what stands behind `add chain`, but for the end.
+/// Takes what follows `add chain`, but for the end.
 static int add_chain(struct parser *parser) {
     struct parse_chain block;
     uint32_t table;
@@ -172,7 +172,7 @@ static int add_chain(struct parser *parser) {
     return status;
 }
 
-/// Takes what stands behind `add`.
+/// Takes what follows `add`.
 static int read_add(struct parser *parser) {
     const struct token token = lexer_take(&parser->lexer);
     uint32_t table = 0;

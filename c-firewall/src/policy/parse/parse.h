@@ -2,10 +2,10 @@
 // Policy text to policy: recursive descent over the tokens of lexer.h. rules/policy/GRAMMAR.md is
 // what it takes; the first thing that is not in it ends with an error that tells the place.
 //
-// Theory of operation: parse (files, tables, chains), parse_set, parse_rule, parse_match and
-// parse_elements read the text once and build the policy. What is known then is checked then:
-// values, ranges, protocols that exclude each other, literal sets. What needs the whole text (names
-// of sets and chains, ways through chains, elements of named sets) is left to resolve.
+// Theory of operation: parse (files, tables), chain, set, rule, matches and elements read the text
+// once and build the policy. What is known then is checked then: values, ranges, protocols that
+// exclude each other, literal sets. What needs the whole text (names of sets and chains, ways
+// through chains, elements of named sets) is left to resolve.
 #ifndef POLICY_PARSE_PARSE_H
 #define POLICY_PARSE_PARSE_H
 

@@ -15,8 +15,7 @@ static bool is_among(const char *words, const char *text, size_t length) {
     return false;
 }
 
-/// The hint for a token that is met somewhere, if nft knows it there and the language does not; or
-/// NULL.
+/// The hint for a token that nft takes at this place and the language does not; NULL = none.
 static const char *find_hint(enum parse_where at, const struct token *token) {
     if (token->kind != TOKEN_WORD && token->kind != TOKEN_SIGN && token->kind != TOKEN_OTHER)
         return NULL;

@@ -241,7 +241,7 @@ static const char *step_name(const struct policy_table *table, uint32_t node) {
 struct node {
     enum { NODE_NEW, NODE_OPEN, NODE_DONE } state;
     uint32_t at;     // the next step
-    uint32_t length; // chains of the longest way from here on: behind it, with it once done
+    uint32_t length; // chains of the longest way from here on: without this one, with it once done
     uint32_t parent; // the node before it while open
 };
 

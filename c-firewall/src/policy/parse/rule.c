@@ -11,12 +11,12 @@
 #include "policy/parse/refuse.h"
 #include "policy/value.h"
 
-/// Where statements end: an error names what else could stand there.
+/// What could stand where the statements end, for the error.
 #define AFTER_TERMINAL "comment, the end of the line or \";\""
 #define AFTER_STATEMENT "a statement, comment, the end of the line or \";\""
 
-/// Bits that are kept and bits that are turned round, of what stands so far in an expression:
-/// (mark & keep) ^ toggle. A constant keeps none.
+/// The value of an expression as far as it was read: (mark & keep) ^ toggle. A constant keeps no
+/// bit of the mark.
 struct bits {
     uint32_t keep, toggle;
 };
@@ -31,7 +31,7 @@ static int mark_number(struct parser *parser, struct bits *bits) {
     return status;
 }
 
-/// Takes an operator of a mark, as a sign or a word. Whether it was.
+/// Takes an operator of a mark, as a sign or a word. Returns whether it took one.
 static bool mark_op(struct parser *parser, enum token_sign sign, const char *word) {
     return lexer_take_sign(&parser->lexer, sign) || lexer_take_word(&parser->lexer, word);
 }
@@ -87,7 +87,7 @@ static bool is_mark_op(const struct token *token) {
            token_is(token, "and") || token_is(token, "xor") || token_is(token, "or");
 }
 
-/// Takes what stands behind `meta mark set`.
+/// Takes what follows `meta mark set`.
 static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &set->map.key;
@@ -129,7 +129,8 @@ static struct policy_reject default_reject(enum policy_family family) {
     return rejects[family];
 }
 
-/// Why a rule cannot reject in a way, or NULL: what it tests, or its table, excludes the packets.
+/// Why a rule cannot reject with this kind of answer: what it tests, or its table, excludes such
+/// packets. NULL = it can.
 static const char *reject_excluded(const struct parser *parser, enum policy_reject_kind kind) {
     const struct parse_tested *tested = &parser->tested;
 
@@ -151,7 +152,7 @@ static const char *reject_excluded(const struct parser *parser, enum policy_reje
     }
 }
 
-/// The kind of reject that a token behind `with` says. Whether it does.
+/// Finds the kind of reject that a token after `with` names. Returns whether it names one.
 static bool find_reject(const struct token *token, enum policy_reject_kind *kind) {
     static const char *const words[] = {[POLICY_REJECT_TCP_RESET] = "tcp",
                                         [POLICY_REJECT_ICMP] = "icmp",
@@ -167,7 +168,7 @@ static bool find_reject(const struct token *token, enum policy_reject_kind *kind
     return false;
 }
 
-/// Takes what stands behind `reject`.
+/// Takes what follows `reject`.
 static int read_reject(struct parser *parser, struct policy_reject *reject) {
     struct token token;
     const char *cause;
@@ -193,7 +194,7 @@ static int read_reject(struct parser *parser, struct policy_reject *reject) {
 }
 
 /// Takes a statement that begins with a field: a match, a vmap, or the setting of a mark. What it
-/// allocates belongs to the statement, of a failure too.
+/// allocates belongs to the statement, also after a failure.
 static int read_field_statement(struct parser *parser, struct policy_statement *statement) {
     struct policy_key key;
     int status = parse_matches_key(parser, &key);
@@ -232,8 +233,8 @@ static int read_verdict(struct parser *parser, const struct token *word,
     return parse_elements_target(parser, word, verdict, statement->target);
 }
 
-/// Takes a statement into a zeroed one. What it allocates belongs to the statement, of a failure
-/// too.
+/// Takes a statement into a zeroed one. What it allocates belongs to the statement, also after a
+/// failure.
 /// - expected: for the error if none begins here.
 static int read_statement(struct parser *parser, struct policy_statement *statement,
                           const char *expected) {
@@ -270,7 +271,7 @@ static int read_statement(struct parser *parser, struct policy_statement *statem
     return parse_refuse_unexpected(&parser->lexer, PARSE_AT_STATEMENT, &token, expected);
 }
 
-/// Takes a comment's text. An empty one is none.
+/// Takes a comment's text. An empty text counts as no comment.
 static int read_comment(struct parser *parser, struct policy_rule *rule) {
     char text[POLICY_NAME_BYTES];
     const int status = parse_string(parser, text);

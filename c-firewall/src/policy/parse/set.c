@@ -38,7 +38,7 @@ struct parse_shape parse_set_shape(const struct policy_set *set) {
     return shape_of(set, set->elements.fields);
 }
 
-/// Takes the types behind `type`.
+/// Takes the types after `type`.
 static int read_types(struct parser *parser, struct block *block) {
     do {
         const struct token token = lexer_take(&parser->lexer);
@@ -55,7 +55,7 @@ static int read_types(struct parser *parser, struct block *block) {
     return 0;
 }
 
-/// Takes the fields behind `typeof`.
+/// Takes the fields after `typeof`.
 static int read_fields(struct parser *parser, struct block *block, enum policy_family family) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &block->set.key;
@@ -92,7 +92,7 @@ static int read_maps_to(struct parser *parser, struct policy_set *set) {
     return parse_word(parser, "mark", "verdict or mark");
 }
 
-/// Takes what stands behind `type` or `typeof`.
+/// Takes what follows `type` or `typeof`.
 static int read_type(struct parser *parser, struct block *block, const struct token *word,
                      enum policy_family family) {
     uint32_t bytes = 0;
@@ -115,7 +115,7 @@ static int read_type(struct parser *parser, struct block *block, const struct to
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Takes what stands behind `flags`.
+/// Takes what follows `flags`.
 static int read_flags(struct parser *parser, struct block *block, const struct token *word) {
     if (block->has_flags)
         return lexer_wrong(&parser->lexer, word, "given twice");
@@ -144,7 +144,7 @@ static int read_auto_merge(struct parser *parser, struct block *block, const str
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes what stands behind `elements`.
+/// Takes what follows `elements`.
 static int read_elements(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = shape_of(&block->set, block->fields);
     int status;
@@ -188,13 +188,13 @@ static int read_item(struct parser *parser, struct block *block, const struct to
     return is_merge ? read_auto_merge(parser, block, word) : read_elements(parser, block, word);
 }
 
-/// Fails of an element that a set without `flags interval` can't have.
+/// Fails because of an element that a set without `flags interval` can't have.
 static int fail_ranged(struct parser *parser, const char *name, struct policy_place place) {
     return lexer_fail(&parser->lexer, place, "\"%s\": ranges and prefixes need flags interval",
                       name);
 }
 
-/// What is wrong with a block by itself.
+/// Checks a block by itself.
 static int check(struct parser *parser, const struct block *block, const struct token *end) {
     const struct policy_set *set = &block->set;
 
@@ -234,7 +234,7 @@ static bool same_key(const struct policy_key *a, const struct policy_key *b) {
     return a->count == b->count && memcmp(a->fields, b->fields, a->count * sizeof *a->fields) == 0;
 }
 
-/// Whether a block says the same of a set as its declaration.
+/// Whether a block declares a set as it was declared before.
 static bool is_same(const struct policy_set *set, const struct block *block) {
     const struct policy_set *other = &block->set;
 
@@ -246,7 +246,7 @@ static bool is_same(const struct policy_set *set, const struct block *block) {
            set->auto_merge == other->auto_merge;
 }
 
-/// Goes on with a set that has this name.
+/// Adds a block to the set that already has this name.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
 
@@ -262,8 +262,7 @@ static int go_on(struct parser *parser, struct policy_set *set, struct block *bl
     return append(parser, set, &block->set.elements);
 }
 
-/// Declares a set, or goes on with the one that has this name. Of a new one, its elements are the
-/// table's then.
+/// Declares a set, or adds to the one that has this name. The table owns the elements of a new one.
 static int declare(struct parser *parser, uint32_t table, struct block *block) {
     struct policy_table *owner = &parser->policy.tables[table];
     const int64_t known =

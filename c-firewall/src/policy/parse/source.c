@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    READ_BYTES = 64 << 10, // asked for first; doubled as it needs
+    READ_BYTES = 64 << 10, // asked for first; doubled as needed
 };
 
 /// Reads what a descriptor gives, at most limit bytes and one more if there is more.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Files as texts: reading them, and whether they are texts.
+// Reads files and checks that they are text.
 #ifndef POLICY_PARSE_SOURCE_H
 #define POLICY_PARSE_SOURCE_H
 
@@ -19,8 +19,8 @@ struct source {
 /// - Returns 0 with source filled in, its text to be freed; or -errno.
 int source_read(const char *path, size_t limit, struct source *source);
 
-/// Finds where a text is none: a byte that is not UTF-8 (RFC 3629), or NUL. Its length if it is
-/// one.
+/// Finds the first byte that no text has: NUL, or one that is not UTF-8 (RFC 3629). Returns its
+/// place, or the length if there is none.
 size_t source_check(const uint8_t *text, size_t bytes);
 
 /// The place of a byte in a text.

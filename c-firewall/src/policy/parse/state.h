@@ -19,7 +19,7 @@ enum {
     PARSE_PROTOCOL_TCP = 6,
     PARSE_PROTOCOL_UDP = 17,
     PARSE_TESTED_ANY = 0,       // nothing is known of a packet's protocol yet
-    PARSE_TESTED_SEVERAL = 256, // several are possible, of which none may be used
+    PARSE_TESTED_SEVERAL = 256, // several are possible, so that no field of one may be used
     PARSE_NO_NAME = -1,
     // The most statements of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes
     // together; a mark that is set counts as a field.
@@ -56,8 +56,9 @@ void parse_state_free(struct parser *parser);
 /// Fails for want of memory. Returns -ENOMEM.
 int parse_no_memory(struct parser *parser);
 
-/// Makes room for one more item, zeroed, in an array of so many. Arrays grow to the next power of
-/// two. Returns the array, moved perhaps; NULL = failed for want of memory, the array is as it was.
+/// Makes room for one more item, which is zeroed, in an array of count. Arrays grow to the next
+/// power of two. Returns the array, which may have moved; NULL = no memory, and the array is as it
+/// was.
 void *parse_room(struct parser *parser, void *array, uint32_t count, size_t size);
 
 /// The index under which a name is declared, or PARSE_NO_NAME.
@@ -65,7 +66,7 @@ void *parse_room(struct parser *parser, void *array, uint32_t count, size_t size
 int64_t parse_find_name(const struct parser *parser, enum parse_name_kind kind, uint32_t scope,
                         const char *text, size_t length);
 
-/// Declares a name that is not yet. Its text must live until the lexer is closed.
+/// Declares a new name. Its text must live until the lexer is closed.
 /// - Returns 0 or -ENOMEM.
 int parse_add_name(struct parser *parser, enum parse_name_kind kind, uint32_t scope,
                    const struct token *name, uint32_t index);
@@ -73,7 +74,8 @@ int parse_add_name(struct parser *parser, enum parse_name_kind kind, uint32_t sc
 /// Copies a token's text, which is shorter than POLICY_NAME_BYTES.
 void parse_copy(char text[static POLICY_NAME_BYTES], const struct token *token);
 
-/// Takes a name that the text may choose. Returns 0 or -EINVAL, as the next four.
+/// Takes a name that the text gives: a word that is not reserved. Returns 0 or -EINVAL, as the next
+/// four.
 int parse_name(struct parser *parser, const char *expected, struct token *name);
 
 /// Takes a string.
@@ -86,14 +88,14 @@ int parse_word(struct parser *parser, const char *word, const char *expected);
 /// Takes a number.
 int parse_number(struct parser *parser, struct token *number);
 
-/// Takes a define or include whose word was taken. Whether it was one; status then says how it
-/// went.
+/// Takes what follows `define` or `include`. Returns whether word is one of them; *status is then
+/// the result.
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
 /// Counts an element that begins with a token. Returns 0 or -EINVAL, as the next.
 int parse_count_element(struct parser *parser, const struct token *token);
 
-/// Takes note that the rule looks at a field, which begins with a token; fails if what it knows
+/// Notes that the rule looks at a field. Fails, at the token, if what the rule tested before
 /// excludes the field.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);
 
@@ -103,7 +105,7 @@ struct parse_tested parse_tested(enum policy_family family);
 /// Whether what is known excludes what is needed.
 bool parse_excludes(uint16_t known, uint16_t needed);
 
-/// Takes note of what a match tells.
+/// Notes what a match says of the protocol.
 void parse_learn(uint16_t *known, uint16_t told);
 
 #endif

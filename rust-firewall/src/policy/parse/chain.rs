@@ -9,11 +9,11 @@ use crate::policy::parse::state::Parser;
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::{Base, Chain, Hook, Place, Verdict, HOOKS};
 
-/// A chain that a block goes on with.
+/// The chain that a block is about.
 #[derive(Clone, Copy)]
 pub struct Declared {
     pub index: usize,
-    /// Not by this block.
+    /// An earlier block declared it.
     pub before: bool,
 }
 
@@ -52,7 +52,7 @@ struct ChainBlock {
     comment: bool,
 }
 
-/// Takes the hook behind `hook`.
+/// Takes the hook after `hook`.
 fn read_hook(parser: &mut Parser) -> Result<Hook, Failure> {
     let token = parser.lexer.take();
     let found = HOOKS.iter().find(|(_, name)| parser.lexer.is(&token, name));
@@ -73,7 +73,7 @@ const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
     ("srcnat", 100, Some(Hook::Postrouting)),
 ];
 
-/// Takes the number behind `+` or `-`.
+/// Takes the number after `+` or `-`.
 fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure> {
     let (token, number) = parser.number()?;
     let offset = i64::try_from(number)
@@ -86,7 +86,7 @@ fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure
     })
 }
 
-/// Takes the priority behind `priority`.
+/// Takes the priority after `priority`.
 fn read_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
     const EXPECTED: &str = "a number, raw, mangle, dstnat, filter, security or srcnat";
     let token = parser.lexer.peek(0);
@@ -116,7 +116,7 @@ fn read_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
     }
 }
 
-/// Fails of a chain that a block declares in another way than before.
+/// Fails because a block declares a chain differently from an earlier block.
 fn fail_otherwise(lexer: &Lexer, place: Place, word: &Token) -> Failure {
     let at = lexer.place_name(place);
     lexer.wrong(
@@ -125,7 +125,7 @@ fn fail_otherwise(lexer: &Lexer, place: Place, word: &Token) -> Failure {
     )
 }
 
-/// Takes what stands behind `type` in a chain.
+/// Takes what follows `type` in a chain.
 fn read_head(
     parser: &mut Parser,
     table: usize,
@@ -166,7 +166,7 @@ fn read_head(
     Ok(())
 }
 
-/// Takes what stands behind `policy` in a chain.
+/// Takes what follows `policy` in a chain.
 fn read_policy(
     parser: &mut Parser,
     table: usize,
@@ -235,8 +235,8 @@ fn read_item(
     rule::read(parser, table, chain.index, expected)
 }
 
-/// Takes the items of a chain and the `}`, after the `{`.
-/// with_rules: rules may stand there, and not only what a chain is.
+/// Takes the items of a chain and the `}`, after the `{`. with_rules: whether rules may stand
+/// there, too.
 pub fn block(
     parser: &mut Parser,
     table: usize,

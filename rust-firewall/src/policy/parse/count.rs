@@ -22,7 +22,7 @@ fn find_size(text: &str) -> Option<u64> {
     }
 }
 
-/// A number of bytes as a number and a size's unit.
+/// Multiplies a number by the bytes of its unit. Fails if the product is too large.
 fn sized(parser: &Parser, token: &Token, number: u64, size: u64) -> Result<u64, Failure> {
     number
         .checked_mul(size)
@@ -47,7 +47,7 @@ fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     Ok((token, bytes))
 }
 
-/// Takes `[packets N bytes N]` behind `counter`.
+/// Takes `[packets N bytes N]` after `counter`.
 pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     let mut counter = Counter {
         packets: 0,
@@ -63,7 +63,7 @@ pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     Ok(counter)
 }
 
-/// Takes a unit of time behind a `/`.
+/// Takes a unit of time after a `/`.
 fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     let token = parser.lexer.take();
     let found = match token.kind {
@@ -73,7 +73,7 @@ fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&token, UNIT))
 }
 
-/// Takes `/unit`, or `size/unit`, which is one word where no blank divides it. The bytes of the size
+/// Takes `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
 /// (0 = packets are counted) and the seconds of the unit.
 fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
@@ -102,7 +102,7 @@ fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     }
 }
 
-/// Takes `N packets` or `N size` behind `burst`.
+/// Takes `N packets` or `N size` after `burst`.
 fn read_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
     let (token, burst) = if of_bytes {
         read_bytes(parser)?
@@ -133,7 +133,7 @@ fn limit_fits(limit: &Limit) -> bool {
     }
 }
 
-/// Takes what stands behind `limit`.
+/// Takes what follows `limit`.
 pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
     let next = parser.lexer.peek(0);
     if !parser.lexer.take_word("rate") {
@@ -163,7 +163,7 @@ pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
     Ok(limit)
 }
 
-/// Takes what stands behind `quota`.
+/// Takes what follows `quota`.
 pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Named, &next)?;
@@ -186,7 +186,7 @@ pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     Ok(Quota { over, bytes, used })
 }
 
-/// Takes what stands behind `level`.
+/// Takes what follows `level`.
 fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     let word = parser.lexer.take();
     let found = value::find_level(word.kind, parser.lexer.text(&word));
@@ -194,7 +194,7 @@ fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
 }
 
-/// Takes a prefix. nft takes a $ in it for a variable.
+/// Takes a prefix. A $ is refused, since nft reads a variable there.
 fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;
@@ -206,7 +206,7 @@ fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Takes what stands behind `log`.
+/// Takes what follows `log`.
 pub fn log(parser: &mut Parser) -> Result<Log, Failure> {
     let (mut prefix, mut level) = (None, None);
     loop {

@@ -15,7 +15,7 @@ fn leave_end(lexer: &mut Lexer, token: Token) {
     }
 }
 
-/// Skips the value of a define, and gives its end in the text. The line end or `;` behind it is
+/// Skips the value of a define, and gives its end in the text. The line end or `;` after it is
 /// left.
 fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
     let mut depth = 0;
@@ -49,8 +49,8 @@ fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
     }
 }
 
-/// After `define` was taken: takes NAME = and the tokens up to the line end or `;` outside
-/// braces, which is left. The name is known from then on.
+/// Takes what follows `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
+/// which is left. From then on the name is known.
 pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
     let name = lexer.take();
     let text = lexer.text(&name).to_owned();
@@ -107,8 +107,8 @@ fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Fai
     Ok(())
 }
 
-/// After `include` was taken: takes STRING END and goes on in that file, whose end reads as a
-/// line end.
+/// Takes what follows `include`: STRING END. The next tokens are those of that file; its end reads
+/// as a line end.
 pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
     let path = lexer.take();
     if path.kind != TokenKind::String {

@@ -17,7 +17,7 @@ pub struct Shape {
     /// Type and bits, one a field.
     pub fields: Vec<(Type, u8)>,
     pub maps_to: MapsTo,
-    /// Neither ranges nor prefixes: the set is compared with a masked field.
+    /// No ranges or prefixes, since the set is compared with a masked field.
     pub exact: bool,
 }
 
@@ -35,11 +35,11 @@ pub fn shape(key: &Key, maps_to: MapsTo, exact: bool) -> Shape {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Component {
     pub range: Range,
-    /// As a range, prefix or with a `*`: more than one value could stand there.
+    /// As a range, a prefix or with a `*`, so it can be more than one value.
     pub ranged: bool,
 }
 
-/// Whether values of a type stand in an order, so that ranges and `<` mean something.
+/// Whether values of a type have an order, so that ranges and `<` make sense.
 pub fn is_ordered(kind: Type) -> bool {
     !value::is_flags(kind)
         && !matches!(
@@ -135,7 +135,7 @@ pub fn target(parser: &mut Parser, word: &Token, verdict: Verdict) -> Result<Tar
     Ok(target)
 }
 
-/// The verdict that a token says.
+/// The verdict that a token names.
 pub fn find_verdict(lexer: &Lexer, token: &Token) -> Option<Verdict> {
     const VERDICTS: [(&str, Verdict); 6] = [
         ("accept", Verdict::Accept),
@@ -193,9 +193,8 @@ fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Resul
     Ok(ranged)
 }
 
-/// Takes the braces before an element that open, as $NAME makes them: braces in braces that stand in
-/// the text are none of nft's.
-/// open: the places of the open ones.
+/// Takes the opening braces before an element. Only a $NAME may put braces within braces; nft
+/// refuses those that stand in the text itself. open: the places of the open ones.
 fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     loop {
         let token = parser.lexer.peek(0);
@@ -217,7 +216,8 @@ fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     }
 }
 
-/// Takes the braces after an element that close, all but the outermost. Whether that one is next.
+/// Takes the closing braces after an element, all but the outermost. Returns whether that one is
+/// next.
 fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     while parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
         if open.len() == 1 {
@@ -229,8 +229,8 @@ fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     false
 }
 
-/// Takes `{` elements `}` and appends them. Line ends stand beside the braces and the commas. Gives
-/// the place of the first element that was written with a range, prefix or `*`.
+/// Takes `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
+/// Gives the place of the first element that was written with a range, prefix or `*`.
 pub fn read(
     parser: &mut Parser,
     shape: &Shape,

@@ -16,7 +16,7 @@ use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{quote, scan, Sign, Token, TokenKind};
 use crate::policy::{Place, DEFINE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 
-/// Tokens that can be looked at.
+/// Tokens that can be looked at in advance.
 pub const AHEAD: usize = 2;
 /// Bytes of blanks and comments in a define that count as a token.
 const BLANKS: usize = 64;
@@ -46,7 +46,7 @@ pub(super) struct File {
     pub(super) identity: Option<(u64, u64)>,
 }
 
-/// What a `define` gave, as it is to be read; and the place of its name.
+/// A `define`: its value, as a text still to be read, and the place of its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Define {
     pub(super) value: Frame,
@@ -72,7 +72,7 @@ pub struct Lexer {
 }
 
 impl Lexer {
-    /// Makes a text the next to be read, once it is known to be one.
+    /// Makes a file's text the next to be read, after a check that it is text.
     pub(super) fn push_file(&mut self, name: String, source: Source) -> Result<(), Failure> {
         let Source { bytes, identity } = source;
         let file = self.files.len();
@@ -211,7 +211,7 @@ impl Lexer {
         self.defines.insert(name, define);
     }
 
-    /// Makes what a $NAME stands for the next to be read; or a Bad token of it.
+    /// Makes the text that a $NAME stands for the next to be read; gives a Bad token if it can't.
     fn push_define(&mut self, variable: &Token) -> Result<(), Token> {
         let Some(define) = self.find_define(variable) else {
             return Err(self.bad(*variable, UNDEFINED));
@@ -225,7 +225,7 @@ impl Lexer {
         Ok(())
     }
 
-    /// Counts a token. Whether the limit is kept.
+    /// Counts a token. Returns whether the limit is kept.
     fn count_token(&mut self, token: &Token, in_define: bool, before: usize) -> bool {
         let start = token.start as usize - usize::from(token.kind == TokenKind::String);
         let blanks = if in_define {
@@ -319,7 +319,7 @@ impl Lexer {
         token
     }
 
-    /// Takes the next token if it is this sign; else leaves it. Whether it was.
+    /// Takes the next token if it is this sign, else leaves it. Returns whether it took one.
     pub fn take_sign(&mut self, sign: Sign) -> bool {
         let found = self.peek(0).kind == TokenKind::Sign(sign);
         if found {
@@ -328,7 +328,7 @@ impl Lexer {
         found
     }
 
-    /// Takes the next token if it is this word; else leaves it. Whether it was.
+    /// Takes the next token if it is this word, else leaves it. Returns whether it took one.
     pub fn take_word(&mut self, word: &str) -> bool {
         let token = self.peek(0);
         let found = self.is(&token, word);
@@ -429,7 +429,7 @@ fn cut_to_characters(text: &mut String) {
     }
 }
 
-/// Fails of a policy's text.
+/// Fails because of a policy's text.
 fn fail(mut text: String) -> Failure {
     cut_to_characters(&mut text);
     failure_set(LogExit::Usage, text)

@@ -19,7 +19,7 @@ use crate::spec::group::{Group, ALONE, GROUPS, META};
 /// for (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
-/// The field of a group's word and the one behind it; "" = no group.
+/// The field of a group's word and the one after it; "" = no group.
 fn find_field(group: &str, word: &str) -> Option<Field> {
     let found = FIELDS
         .iter()
@@ -65,7 +65,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     Ok(field)
 }
 
-/// Takes a key, and takes note of what it tests.
+/// Takes a key, and notes what it tests.
 pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let first = parser.lexer.peek(0);
     let mut key = Key::default();
@@ -91,7 +91,7 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     Ok(key)
 }
 
-/// The comparison that a token says.
+/// The comparison that a token names.
 fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
     const OPS: [(Sign, &str, Op); 6] = [
         (Sign::Eq, "eq", Op::Eq),
@@ -149,7 +149,7 @@ pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, F
     })
 }
 
-/// Takes flags joined by `,` behind the first. All of them.
+/// Takes flags joined by `,` after the first. All of them.
 fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
     let mut all = first;
     while parser.lexer.take_sign(Sign::Comma) {
@@ -170,7 +170,7 @@ fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
     Ok(range)
 }
 
-/// Takes the mask behind `field &`: one value, or flags in parentheses.
+/// Takes the mask after `field &`: one value, or flags in parentheses.
 fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
     let maskable = matches!(
         kind,
@@ -195,7 +195,7 @@ fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure>
     Ok(range.low)
 }
 
-/// Takes a mask and what stands behind it.
+/// Takes a mask and what follows it.
 fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let mask = read_mask(parser, facts.kind, facts.bits)?;
@@ -219,7 +219,7 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     })
 }
 
-/// Takes flags behind a field and perhaps a comparison, and perhaps a mask behind them.
+/// Takes flags after a field and an optional comparison, with an optional mask after them.
 fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let range = flag_list(parser, facts.kind, facts.bits)?;
@@ -269,7 +269,7 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// What a single value tells of the protocol.
+/// What a match on one value says of the protocol.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,
@@ -277,8 +277,8 @@ fn told(range: &Range) -> u16 {
     }
 }
 
-/// Takes note of what a match on a protocol's number tells, as nft does: of several values in a set
-/// it lets no field be used that needs one.
+/// Notes what a match on a protocol's number says of the protocol, as nft does: after a match on
+/// several values, no field may be used that needs one of these protocols.
 fn learn_match(parser: &mut Parser, found: &Match) {
     let known = match found.key.fields[..] {
         [Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr] => &mut parser.tested.protocol,
@@ -297,8 +297,8 @@ fn learn_match(parser: &mut Parser, found: &Match) {
     }
 }
 
-/// Makes of flags in braces, if there is but one element, the flags alone, as nft does; any of them,
-/// if it was written once and without a comparison.
+/// Replaces a set of flags with only one element by that element, as nft does. With any, the match
+/// asks for any of these flags.
 fn unbrace_flags(found: &mut Match, any: bool) {
     let facts = field_facts(found.key.fields[0]);
     if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
@@ -314,7 +314,7 @@ fn unbrace_flags(found: &mut Match, any: bool) {
     }
 }
 
-/// Takes what stands behind a key and `==`, `!=` or nothing (None).
+/// Takes what follows a key and `==`, `!=` or nothing (None).
 fn equal(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let single = key.fields.len() == 1;

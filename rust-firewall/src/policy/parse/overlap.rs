@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Elements of a set against one another: equal ones are taken once, others must not overlap.
+//! Compares the elements of a set with one another: equal ones are taken once, others must not
+//! overlap.
 //!
 //! Theory of operation: the elements are sorted by their fields, so equal ones stand beside each
 //! other, and those whose first fields overlap stand in one run. A run of one and the same first
@@ -26,7 +27,7 @@ enum Found {
     TooMany,
 }
 
-/// Two elements by their fields, then by their order in the text.
+/// Orders two elements by their fields, then by their place in the text.
 fn compare(elements: &Elements, a: u32, b: u32) -> Ordering {
     let key = |range: &Range| (range.low, range.high);
     let (left, right) = (elements.element(a as usize), elements.element(b as usize));
@@ -48,7 +49,7 @@ fn same_value(elements: &Elements, a: usize, b: usize) -> bool {
     a.verdict == b.verdict && a.chain == b.chain
 }
 
-/// Whether two elements overlap in the fields from one on.
+/// Whether two elements overlap in field `from` and in all fields after it.
 fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
     let pairs = elements.element(a)[from..]
         .iter()
@@ -58,7 +59,7 @@ fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
         .all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Compares elements whose fields overlap, sorted by this one.
+/// Compares elements that are sorted by this field, each with those before it that reach into it.
 fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let mut reaching: Vec<u32> = Vec::new();
     for next in run {
@@ -78,8 +79,8 @@ fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Op
     None
 }
 
-/// Finds two elements that overlap, of those that are equal in the fields before this one and sorted
-/// by it.
+/// Finds two elements that overlap, among those that are equal in the fields before this one and
+/// sorted by it.
 fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let range = |index: usize| elements.element(sorted[index] as usize)[field];
     let mut first = 0;
@@ -108,7 +109,7 @@ fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> 
     None
 }
 
-/// Fails of two elements, at the one that stands later in the text.
+/// Fails because of two elements, at the place of the later one.
 fn fail_pair(
     lexer: &Lexer,
     shape: &Shape,
@@ -145,8 +146,8 @@ fn leave_out(elements: &mut Elements, removed: &[bool]) {
     keep(&mut elements.places, removed, 1);
 }
 
-/// Takes equal elements once, and fails if two others overlap, unless they may merge, or if equal
-/// ones stand for different values.
+/// Takes equal elements once. Fails if two others overlap, unless the set may merge them, or if
+/// equal ones map to different values.
 pub fn check(
     lexer: &Lexer,
     shape: &Shape,

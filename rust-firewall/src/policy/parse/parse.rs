@@ -2,10 +2,10 @@
 //! Policy text to policy: recursive descent over the tokens of `lexer`. rules/policy/GRAMMAR.md is
 //! what it takes; the first thing that is not in it ends with an error that tells the place.
 //!
-//! Theory of operation: `parse` (files, tables, chains), `parse_set`, `parse_rule`, `parse_match` and
-//! `parse_elements` read the text once and build the policy. What is known then is checked then:
-//! values, ranges, protocols that exclude each other, literal sets. What needs the whole text (names
-//! of sets and chains, ways through chains, elements of named sets) is left to `resolve`.
+//! Theory of operation: `parse` (files, tables), `chain`, `set`, `rule`, `matches` and `elements`
+//! read the text once and build the policy. What is known then is checked then: values, ranges,
+//! protocols that exclude each other, literal sets. What needs the whole text (names of sets and
+//! chains, ways through chains, elements of named sets) is left to `resolve`.
 
 use crate::base::log::Failure;
 use crate::policy::parse::chain;
@@ -18,7 +18,7 @@ use crate::policy::parse::state::{Parser, Scope};
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::{family_name, Family, Policy, Table, FAMILIES};
 
-/// Takes what stands behind `flush`.
+/// Takes what follows `flush`.
 fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
     parser.word("ruleset", "ruleset")?;
     if !parser.policy.tables.is_empty() {
@@ -113,7 +113,7 @@ fn read_table_item(
     parser.lexer.take_end()
 }
 
-/// Takes what stands behind `table`.
+/// Takes what follows `table`.
 fn read_table(parser: &mut Parser) -> Result<(), Failure> {
     let table = declare_table(parser)?;
     let mut commented = false;
@@ -130,7 +130,7 @@ fn read_table(parser: &mut Parser) -> Result<(), Failure> {
     parser.lexer.take_end()
 }
 
-/// Takes what stands behind `add rule`.
+/// Takes what follows `add rule`.
 fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let token = parser.name("the name of a chain")?;
@@ -142,7 +142,7 @@ fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
     rule::read(parser, table, chain as usize, "a statement")
 }
 
-/// Takes what stands behind `add chain`, but for the end.
+/// Takes what follows `add chain`, but for the end.
 fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let chain = chain::declare(parser, table)?;
@@ -152,7 +152,7 @@ fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes what stands behind `add`.
+/// Takes what follows `add`.
 fn read_add(parser: &mut Parser) -> Result<(), Failure> {
     let token = parser.lexer.take();
     if parser.lexer.is(&token, "table") {

@@ -13,7 +13,7 @@ fn is_among(words: &str, text: &str) -> bool {
     words.split(' ').any(|word| word == text)
 }
 
-/// The hint for a token that is met somewhere, if nft knows it there and the language does not.
+/// The hint for a token that nft takes at this place and the language does not.
 fn find_hint(lexer: &Lexer, at: Where, token: &Token) -> Option<&'static str> {
     if !matches!(
         token.kind,

@@ -230,7 +230,7 @@ struct Node {
     state: NodeState,
     /// The next step.
     at: u32,
-    /// Chains of the longest way from here on: behind it, with it once done.
+    /// Chains of the longest way from here on: without this one, with it once done.
     length: u32,
 }
 

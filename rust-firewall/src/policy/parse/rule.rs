@@ -17,12 +17,12 @@ use crate::policy::{
     Verdict, ICMPX_PORT_UNREACHABLE, RULES_MAX,
 };
 
-/// Where statements end: an error names what else could stand there.
+/// What could stand where the statements end, for the error.
 const AFTER_TERMINAL: &str = "comment, the end of the line or \";\"";
 const AFTER_STATEMENT: &str = "a statement, comment, the end of the line or \";\"";
 
-/// Bits that are kept and bits that are turned round, of what stands so far in an expression:
-/// (mark & keep) ^ toggle. A constant keeps none.
+/// The value of an expression as far as it was read: (mark & keep) ^ toggle. A constant keeps no
+/// bit of the mark.
 #[derive(Clone, Copy)]
 struct Bits {
     keep: u32,
@@ -38,7 +38,7 @@ fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
     })
 }
 
-/// Takes an operator of a mark, as a sign or a word. Whether it was.
+/// Takes an operator of a mark, as a sign or a word. Returns whether it took one.
 fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
     parser.lexer.take_sign(sign) || parser.lexer.take_word(word)
 }
@@ -81,7 +81,7 @@ fn is_mark_op(parser: &Parser, token: &Token) -> bool {
     }
 }
 
-/// Takes what stands behind `meta mark set`.
+/// Takes what follows `meta mark set`.
 fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
     let token = parser.lexer.peek(0);
     if matches!(token.kind, TokenKind::Number(_)) {
@@ -136,7 +136,8 @@ fn default_reject(family: Family) -> Reject {
     }
 }
 
-/// Why a rule cannot reject in a way: what it tests, or its table, excludes the packets.
+/// Why a rule cannot reject with this kind of answer: what it tests, or its table, excludes such
+/// packets.
 fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
     let tested = &parser.tested;
     match kind {
@@ -154,7 +155,7 @@ fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
     }
 }
 
-/// The kind of reject that a token behind `with` says.
+/// The kind of reject that a token after `with` names.
 fn find_reject(lexer: &Lexer, token: &Token) -> Option<RejectKind> {
     const WORDS: [(&str, RejectKind); 4] = [
         ("tcp", RejectKind::TcpReset),
@@ -166,7 +167,7 @@ fn find_reject(lexer: &Lexer, token: &Token) -> Option<RejectKind> {
     found.map(|(_, kind)| *kind)
 }
 
-/// Takes what stands behind `reject`.
+/// Takes what follows `reject`.
 fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
     if !parser.lexer.take_word("with") {
         return Ok(default_reject(parser.tested.family));
@@ -254,7 +255,7 @@ fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Fail
     Ok(Statement { place, kind })
 }
 
-/// Takes a comment's text. An empty one is none.
+/// Takes a comment's text. An empty text counts as no comment.
 fn read_comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
     let text = parser.string()?;
     Ok(if text.is_empty() { None } else { Some(text) })

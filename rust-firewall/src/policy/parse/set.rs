@@ -53,7 +53,7 @@ pub fn shape(set: &Set) -> Shape {
     shape_of(set.key.as_ref(), &set.types, set.maps_to)
 }
 
-/// Takes the types behind `type`.
+/// Takes the types after `type`.
 fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     loop {
         let token = parser.lexer.take();
@@ -73,7 +73,7 @@ fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     }
 }
 
-/// Takes the fields behind `typeof`.
+/// Takes the fields after `typeof`.
 fn read_fields(parser: &mut Parser, block: &mut Block, family: Family) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
     parser.tested = tested(family);
@@ -104,7 +104,7 @@ fn read_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure>
     Ok(MapsTo::MarkMap)
 }
 
-/// Takes what stands behind `type` or `typeof`.
+/// Takes what follows `type` or `typeof`.
 fn read_type(
     parser: &mut Parser,
     block: &mut Block,
@@ -137,7 +137,7 @@ fn read_type(
     parser.lexer.take_end()
 }
 
-/// Takes what stands behind `flags`.
+/// Takes what follows `flags`.
 fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.flags {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -171,7 +171,7 @@ fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Resu
     parser.lexer.take_end()
 }
 
-/// Takes what stands behind `elements`.
+/// Takes what follows `elements`.
 fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.elements.is_some() {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -222,13 +222,13 @@ fn read_item(
     }
 }
 
-/// Fails of an element that a set without `flags interval` can't have.
+/// Fails because of an element that a set without `flags interval` can't have.
 fn fail_ranged(parser: &Parser, name: &str, place: Place) -> Failure {
     let text = format!("\"{name}\": ranges and prefixes need flags interval");
     parser.lexer.fail(place, text)
 }
 
-/// What is wrong with a block by itself.
+/// Checks a block by itself.
 fn check(parser: &Parser, block: &Block, end: &Token) -> Result<(), Failure> {
     if block.maps_to.is_none() {
         return Err(parser.lexer.unexpected(end, TYPE_FIRST));
@@ -253,7 +253,7 @@ fn append(set: &mut Set, more: Elements) {
     elements.places.extend(more.places);
 }
 
-/// Whether a block says the same of a set as its declaration.
+/// Whether a block declares a set as it was declared before.
 fn is_same(set: &Set, block: &Block) -> bool {
     set.maps_to == block.maps_to.unwrap_or(MapsTo::Set)
         && set.key == block.key
@@ -263,7 +263,7 @@ fn is_same(set: &Set, block: &Block) -> bool {
         && set.auto_merge == block.auto_merge
 }
 
-/// Goes on with a set that has this name.
+/// Adds a block to the set that already has this name.
 fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     let same = is_same(set, &block);
     let more = block.elements.unwrap_or_default();
@@ -284,7 +284,7 @@ fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Declares a set, or goes on with the one that has this name.
+/// Declares a set, or adds to the one that has this name.
 fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failure> {
     let known = parser.scopes[table].sets.get(&block.name).copied();
     if let Some(index) = known {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat statx read close
-//! Files as texts: reading them, and whether they are texts.
+//! Reads files and checks that they are text.
 
 use std::fs;
 use std::io::{self, Read};
@@ -36,8 +36,8 @@ pub fn reason(error: &io::Error) -> String {
     strerror(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
 }
 
-/// Takes bytes as a text; else gives them back, with where they are none and why: a byte that is not
-/// UTF-8 (RFC 3629), or NUL.
+/// Makes bytes a text. Fails with the bytes, the place of the first that no text has (NUL, or not
+/// UTF-8, RFC 3629), and why it has not.
 pub fn check(bytes: Vec<u8>) -> Result<String, (Vec<u8>, usize, String)> {
     let nul = bytes.iter().position(|byte| *byte == 0);
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);

@@ -17,7 +17,8 @@ pub const NFPROTO_IPV6: u16 = 10;
 pub const PROTOCOL_ICMP: u16 = 1;
 pub const PROTOCOL_TCP: u16 = 6;
 pub const PROTOCOL_UDP: u16 = 17;
-/// Nothing is known of a packet's protocol yet; several are possible, of which none may be used.
+/// Nothing is known of a packet's protocol yet; several are possible, so that no field of one may
+/// be used.
 pub const TESTED_ANY: u16 = 0;
 pub const TESTED_SEVERAL: u16 = 256;
 
@@ -76,7 +77,7 @@ impl Parser {
         }
     }
 
-    /// Takes a name that the text may choose.
+    /// Takes a name that the text gives: a word that is not reserved.
     pub fn name(&mut self, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Word {
@@ -136,7 +137,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes note that the rule looks at a field, which begins with a token; fails if what it knows
+    /// Notes that the rule looks at a field. Fails, at the token, if what the rule tested before
     /// excludes the field.
     pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
         let facts = field_facts(field);
@@ -176,7 +177,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes a define or include whose word was taken. Whether it was one.
+    /// Takes what follows `define` or `include`. Gives whether word is one of them.
     pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
         if self.lexer.is(word, "define") {
             directive::define(&mut self.lexer)?;
@@ -219,7 +220,7 @@ pub fn excludes(known: u16, needed: u16) -> bool {
     known != TESTED_ANY && needed != TESTED_ANY && known != needed
 }
 
-/// Takes note of what a match tells.
+/// Notes what a match says of the protocol.
 pub fn learn(known: &mut u16, told: u16) {
     if told != TESTED_ANY {
         *known = if excludes(*known, told) {
