@@ -157,7 +157,7 @@ _twinwall_firewall() {
                 COMPREPLY=(check)
             fi
             ;;
-        explain:-*) mapfile -t COMPREPLY < <(compgen -W "--help --default --malformed --undecided --fail --json --hook --iif --oif --mark --uid --gid --ct-state --ct-mark" -- "$current") ;;
+        explain:-*) mapfile -t COMPREPLY < <(compgen -W "--help --default --malformed --undecided --fail --json --hook --iif --oif --mark --uid --gid --ct-state --ct-mark --expect" -- "$current") ;;
         explain:*)
             if [ "$COMP_CWORD" -gt 1 ]; then
                 compopt -o filenames

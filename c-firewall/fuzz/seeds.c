@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME,
-// FOLDER/packet/NAME, FOLDER/names/NAME and FOLDER/handover/NUMBER in the form that each target
-// reads.
+// FOLDER/packet/NAME, FOLDER/names/NAME, FOLDER/handover/NUMBER and FOLDER/comment/NUMBER in the
+// form that each target reads.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lines.h"
 #include "names.h"
 #include "vectors.h"
 
@@ -96,6 +97,27 @@ static void write_lines(const char *folder, const char *name, const char *keywor
     fclose(file);
 }
 
+/// Writes the comments of a file's lines: what stands before an arrow.
+static void write_comments(const char *folder, const char *name) {
+    FILE *file = vectors_open(name);
+    char line[LINE_BYTES], number[32];
+
+    make_folder(folder, "comment");
+    for (int i = 0; lines_next(file, line); i++) {
+        char *end = strstr(line, " -> ");
+        FILE *seed;
+
+        if (!end)
+            continue;
+        *end = '\0';
+        snprintf(number, sizeof number, "%d", i);
+        seed = create(folder, "comment", number);
+        fwrite(line, 1, lines_unescape(line), seed);
+        fclose(seed);
+    }
+    fclose(file);
+}
+
 static void write_all(const char *folder, const char *target, const char *name,
                       void (*write_one)(const char *, const struct vector *)) {
     FILE *file = vectors_open(name);
@@ -122,5 +144,6 @@ int main(int argc, char **argv) {
     write_all(argv[1], "names", "names-quic.txt", write_names);
     write_lines(argv[1], "handover.txt", "state ", 0);
     write_lines(argv[1], "handover-memory.txt", "rules ", 1);
+    write_comments(argv[1], "comments.txt");
     return EXIT_SUCCESS;
 }

@@ -16,7 +16,7 @@ use libc::{
 use crate::link::{Interface, Link};
 use crate::look::checked;
 use crate::packet::{Origin, Packet};
-use crate::pages::{Memory, Pages};
+use crate::pages::{Area, Memory, Pages};
 use crate::socket::{self, Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 use crate::xdp::Program;
@@ -282,6 +282,10 @@ impl Source for Afxdp {
     fn shut(&self) -> io::Result<()> {
         self.program.shut();
         Ok(())
+    }
+
+    fn memory(&self) -> Option<Area> {
+        Some(self.memory.area())
     }
 
     fn socket(&self) -> Option<&Socket> {

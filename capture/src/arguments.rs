@@ -10,7 +10,8 @@ use crate::pages::Pages;
 use crate::size::{self, Rotation};
 use crate::twinring;
 
-/// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went.
+/// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went. `capture
+/// pages` says in which pages a ring lies, `capture bench` reads as a published experiment did; both have a --help.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(
@@ -107,7 +108,8 @@ pub enum Sandbox {
     Off,
 }
 
-fn ring(text: &str) -> std::result::Result<u64, String> {
+/// The size of a ring.
+pub fn ring(text: &str) -> std::result::Result<u64, String> {
     match size::bytes(text)? {
         bytes if (2 << 20..=16 << 30).contains(&bytes) => Ok(bytes),
         _ => Err("between 2M and 16G".into()),

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use crate::afxdp::Afxdp;
 use crate::nflog::Nflog;
 use crate::packet::Packet;
+use crate::pages::{Area, Entries};
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Ring;
 use crate::socket::{Socket, Statistics};
@@ -96,6 +97,28 @@ impl Source for Backend {
             Backend::Afxdp(one) => one.shut(),
             Backend::Twinring(one) => one.shut(),
             Backend::Nflog(one) => one.shut(),
+        }
+    }
+
+    fn memory(&self) -> Option<Area> {
+        match self {
+            Backend::Tpacket3(one) => one.memory(),
+            Backend::Recvmmsg(one) => one.memory(),
+            Backend::IoUring(one) => one.memory(),
+            Backend::Afxdp(one) => one.memory(),
+            Backend::Twinring(one) => one.memory(),
+            Backend::Nflog(one) => one.memory(),
+        }
+    }
+
+    fn census(&self) -> Option<io::Result<(Entries, Entries)>> {
+        match self {
+            Backend::Tpacket3(one) => one.census(),
+            Backend::Recvmmsg(one) => one.census(),
+            Backend::IoUring(one) => one.census(),
+            Backend::Afxdp(one) => one.census(),
+            Backend::Twinring(one) => one.census(),
+            Backend::Nflog(one) => one.census(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{tpacket3_hdr, tpacket_block_desc};
 
 use crate::packet::{self, Origin, Packet};
+use crate::pages::Area;
 use crate::source::Ready;
 
 /// Of the address behind a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
@@ -41,6 +42,13 @@ impl Blocks {
 
     pub fn bytes(&self) -> usize {
         self.block_bytes * self.count
+    }
+
+    pub fn area(&self) -> Area {
+        Area {
+            start: self.memory as usize,
+            bytes: self.bytes(),
+        }
     }
 
     /// The block that the kernel fills next, or has filled.

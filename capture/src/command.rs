@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// What is wrong with the command line is found here, before any right is needed.
-fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
+pub fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
     if let Some(group) = arguments.nflog {
         return Ok(vec![nflog(arguments, group)]);
     }
@@ -168,7 +168,8 @@ fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
     Ok(rings)
 }
 
-fn refused(opening: &Opening, error: &io::Error) -> Failure {
+/// Why a ring was not opened.
+pub fn refused(opening: &Opening, error: &io::Error) -> Failure {
     let name = &opening.interface.name;
     let group = opening.group;
     match error.raw_os_error() {

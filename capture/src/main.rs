@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The program: what is wrong is one line on stderr and an exit code.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use capture::arguments::{one_line, Arguments};
+use capture::tools;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let ended = match tools::run(&words) {
+        Some(ended) => ended,
+        None => Arguments::try_parse_from(&words).map(|given| capture::command::run(&given)),
+    };
+    let ended = match ended {
+        Ok(ended) => ended,
         // --help and --version are errors, too, in clap's eyes.
         Err(words) if !words.use_stderr() => words.exit(),
         Err(error) => {
@@ -16,7 +23,7 @@ fn main() -> ExitCode {
             return ExitCode::from(capture::failure::EXIT_USAGE);
         }
     };
-    match capture::command::run(&arguments) {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");

@@ -1,13 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory for packets in pages of a kind.
+//! Memory for packets in pages of a kind, and the entries of page tables under it.
 
+use std::fmt;
 use std::io;
 use std::ptr::null_mut;
 
 use clap::ValueEnum;
 
-/// The size of the huge pages that are asked for.
-const HUGE: usize = 2 << 20;
+/// Page-table entries, by the bytes that they are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    pub small: u64,
+    /// 2 MiB.
+    pub huge: u64,
+    /// 1 GiB.
+    pub giant: u64,
+}
+
+pub const SMALL: u64 = 4 << 10;
+/// That of the huge pages that are asked for.
+pub const HUGE: u64 = 2 << 20;
+
+/// A number with commas.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let lead = digits.len() % 3;
+    let places = digits.char_indices().map(|(at, digit)| match at {
+        0 => digit.to_string(),
+        at if at % 3 == lead => format!(",{digit}"),
+        _ => digit.to_string(),
+    });
+    places.collect()
+}
+
+impl fmt::Display for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let kinds = [(self.giant, "1G"), (self.huge, "2M"), (self.small, "4K")];
+        let told = kinds.iter().filter(|(count, _)| *count > 0);
+        let told: Vec<String> = told
+            .map(|(count, size)| format!("{} x {size}", thousands(*count)))
+            .collect();
+        match told.as_slice() {
+            [] => f.write_str("none"),
+            some => f.write_str(&some.join(", ")),
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pages {
@@ -22,7 +60,28 @@ pub enum Pages {
 impl Pages {
     /// So many huge pages hold these bytes.
     pub fn huge(bytes: usize) -> usize {
-        bytes.div_ceil(HUGE)
+        bytes.div_ceil(HUGE as usize)
+    }
+}
+
+/// Memory of the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    pub start: usize,
+    pub bytes: usize,
+}
+
+impl Area {
+    /// Reads a byte of each page, so that all of them are mapped.
+    ///
+    /// # Safety
+    /// The source that told of it is still there.
+    pub unsafe fn touch(&self) {
+        const PAGE: usize = 4096;
+        for at in (self.start..self.start + self.bytes).step_by(PAGE) {
+            // SAFETY: it lies inside the memory; the value, which the kernel may change meanwhile, is not looked at.
+            std::hint::black_box(unsafe { std::ptr::read_volatile(at as *const u8) });
+        }
     }
 }
 
@@ -31,6 +90,7 @@ pub struct Memory {
     mapped_bytes: usize,
     /// Aligned to 2 MiB.
     start: *mut u8,
+    bytes: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone and has no ties to a thread.
@@ -39,7 +99,7 @@ unsafe impl Send for Memory {}
 impl Memory {
     /// So many bytes, all there from the start. ENOMEM with `Hugetlb`: the pool has too few pages.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Memory> {
-        let bytes = Pages::huge(bytes) * HUGE;
+        let bytes = Pages::huge(bytes) * HUGE as usize;
         let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let mapped_bytes = match pages {
             Pages::Hugetlb => {
@@ -47,7 +107,7 @@ impl Memory {
                 bytes
             }
             // Only so much may lie before the first multiple.
-            Pages::Base | Pages::Thp => bytes + HUGE,
+            Pages::Base | Pages::Thp => bytes + HUGE as usize,
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of our own.
@@ -60,7 +120,8 @@ impl Memory {
             mapped,
             mapped_bytes,
             // SAFETY: the mapping has so many bytes more than are used.
-            start: unsafe { mapped.add(mapped.align_offset(HUGE)) },
+            start: unsafe { mapped.add(mapped.align_offset(HUGE as usize)) },
+            bytes,
         };
         let advice = match pages {
             Pages::Thp => libc::MADV_HUGEPAGE,
@@ -79,11 +140,29 @@ impl Memory {
     pub fn start(&self) -> *mut u8 {
         self.start
     }
+
+    pub fn area(&self) -> Area {
+        Area {
+            start: self.start as usize,
+            bytes: self.bytes,
+        }
+    }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the mapping of `new`, which nobody uses any more.
         unsafe { libc::munmap(self.mapped.cast(), self.mapped_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        let told = [0, 16, 512, 8192, 12_345_678].map(thousands);
+        assert_eq!(told, ["0", "16", "512", "8,192", "12,345,678"]);
     }
 }

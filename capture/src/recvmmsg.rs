@@ -10,7 +10,7 @@ use libc::{iovec, mmsghdr, sockaddr_ll};
 use crate::aside::{self, CONTROL_BYTES};
 use crate::look::checked;
 use crate::packet::Packet;
-use crate::pages::{Memory, Pages};
+use crate::pages::{Area, Memory, Pages};
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
@@ -29,7 +29,7 @@ pub struct Recvmmsg {
     // What the messages point to, and stays where it is.
     _slots: Vec<iovec>,
     _controls: Vec<Control>,
-    _memory: Memory,
+    memory: Memory,
     received: usize,
 }
 
@@ -82,7 +82,7 @@ impl Recvmmsg {
             addresses,
             _slots: slots,
             _controls: controls,
-            _memory: memory,
+            memory,
             received: 0,
         })
     }
@@ -136,6 +136,10 @@ impl Source for Recvmmsg {
                 each(&aside::packet(head, address, bytes));
             }
         }
+    }
+
+    fn memory(&self) -> Option<Area> {
+        Some(self.memory.area())
     }
 
     fn socket(&self) -> Option<&Socket> {

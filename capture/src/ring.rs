@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 
 use crate::blocks::Blocks;
 use crate::packet::Packet;
+use crate::pages::Area;
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
@@ -87,6 +88,10 @@ impl Source for Ring {
 
     fn take(&mut self, each: impl FnMut(&Packet)) {
         self.blocks.take(each);
+    }
+
+    fn memory(&self) -> Option<Area> {
+        Some(self.blocks.area())
     }
 
     fn socket(&self) -> Option<&Socket> {

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::packet::Packet;
+use crate::pages::{Area, Entries};
 use crate::socket::{Socket, Statistics};
 
 /// How long `ready` waits. A batch that is not full is given after as long.
@@ -35,6 +36,16 @@ pub trait Source {
     /// Lets nothing in any more; what is in stays.
     fn shut(&self) -> io::Result<()> {
         self.socket().map_or(Ok(()), Socket::shut)
+    }
+
+    /// Where packets are left for the program, if that is known from the start.
+    fn memory(&self) -> Option<Area> {
+        None
+    }
+
+    /// The page-table entries of kernel and program, where the source counts them itself.
+    fn census(&self) -> Option<io::Result<(Entries, Entries)>> {
+        None
     }
 
     /// What looks at the interface, if there is one.

@@ -11,7 +11,7 @@ use crate::blocks::Blocks;
 use crate::link::Link;
 use crate::look::checked;
 use crate::packet::Packet;
-use crate::pages::{Memory, Pages};
+use crate::pages::{Area, Entries, Memory, Pages};
 use crate::socket::{Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 
@@ -21,6 +21,7 @@ pub const BLOCKS_MOST: usize = 256;
 // As _IO, _IOW and _IOR make them of 0xd6 and a number (<asm-generic/ioctl.h>).
 const SETUP: u64 = 1 << 30 | (size_of::<Setup>() as u64) << 16 | 0xd601;
 pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 | 0xd602;
+const CENSUS: u64 = 3 << 30 | (size_of::<Census>() as u64) << 16 | 0xd603;
 pub(crate) const STOP: u64 = 0xd604;
 
 /// struct twinwall_ring_setup
@@ -42,6 +43,36 @@ struct Setup {
 struct Counts {
     packets: u64,
     drops: u64,
+}
+
+/// struct twinwall_ring_pages
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    small: u64,
+    huge: u64,
+    giant: u64,
+    /// Small pages of which there is none.
+    none: u64,
+}
+
+impl Counted {
+    fn entries(&self) -> Entries {
+        Entries {
+            small: self.small,
+            huge: self.huge,
+            giant: self.giant,
+        }
+    }
+}
+
+/// struct twinwall_ring_census
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Census {
+    address: u64,
+    kernel: Counted,
+    program: Counted,
 }
 
 /// What is asked of the module, so many bytes of blocks among it.
@@ -189,6 +220,21 @@ impl Source for Twinring {
     fn shut(&self) -> io::Result<()> {
         // SAFETY: the call takes no argument.
         checked(unsafe { libc::ioctl(self.device.as_raw_fd(), STOP as _) }).map(|_| ())
+    }
+
+    fn memory(&self) -> Option<Area> {
+        Some(self.blocks.area())
+    }
+
+    fn census(&self) -> Option<io::Result<(Entries, Entries)>> {
+        let mut census = Census {
+            address: self.blocks.start() as u64,
+            ..Census::default()
+        };
+        let fd = self.device.as_raw_fd();
+        // SAFETY: the call reads and writes one structure of plain numbers, which outlives it.
+        let counted = checked(unsafe { libc::ioctl(fd, CENSUS as _, &raw mut census) });
+        Some(counted.map(|_| (census.kernel.entries(), census.program.entries())))
     }
 
     fn socket(&self) -> Option<&Socket> {

@@ -14,7 +14,7 @@ use libc::{msghdr, sockaddr_ll};
 
 use crate::aside::{self, CONTROL_BYTES};
 use crate::packet::Packet;
-use crate::pages::{Memory, Pages};
+use crate::pages::{Area, Memory, Pages};
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
@@ -211,6 +211,10 @@ impl Source for Uring {
                 (error, _) => self.error = (error < 0).then_some(-error),
             }
         }
+    }
+
+    fn memory(&self) -> Option<Area> {
+        Some(self.slots.area())
     }
 
     fn socket(&self) -> Option<&Socket> {

@@ -68,7 +68,8 @@ pub enum Command {
     ///
     /// As `rust-firewall explain` (its --help has the options), with the policy,
     /// --default, --fail and --malformed of the running firewall unless they are
-    /// given.
+    /// given. With --expect the exit status is 1 if a verdict is not the one that
+    /// `record` recorded.
     #[command(override_usage = "fwctl explain [OPTION]... [POLICY] PCAP")]
     Explain(Explain),
     /// Show packets as they are decided on

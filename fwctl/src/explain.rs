@@ -61,6 +61,7 @@ pub fn run(arguments: &Arguments, given: &arguments::Explain) -> Result<Exit, Fa
     Ok(match rust_firewall::explain::run(&options) {
         LogExit::Stopped => Exit::Fine,
         LogExit::Usage => Exit::Usage,
+        LogExit::Call if options.explain.expect => Exit::Findings,
         _ => Exit::Refused,
     })
 }

@@ -117,7 +117,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
             RunnerName::Ethr => Box::new(Ethr::find(ethr.clone(), &bin_dir)?),
             RunnerName::Iperf3 => Box::new(Iperf3::find()?),
             RunnerName::Scanner => Box::new(Scanner::find(&bin_dir, std::env::current_exe()?)?),
-            RunnerName::Exchange => bail!("exchange is no runner of traffic"),
+            RunnerName::Exchange | RunnerName::Bench => bail!("{name} is no runner of traffic"),
         })
     };
     let out = arguments

@@ -51,6 +51,10 @@ pub enum RunnerName {
     #[serde(skip_deserializing)]
     #[value(skip)]
     Exchange,
+    /// capture, which reads what we send. Nobody asks for it by name.
+    #[serde(skip_deserializing)]
+    #[value(skip)]
+    Bench,
 }
 
 impl fmt::Display for RunnerName {
@@ -61,6 +65,7 @@ impl fmt::Display for RunnerName {
             RunnerName::Iperf3 => "iperf3",
             RunnerName::Scanner => "scanner",
             RunnerName::Exchange => "exchange",
+            RunnerName::Bench => "bench",
         })
     }
 }
@@ -125,6 +130,8 @@ pub enum FigureKind {
     Percentile,
     /// Value over the size of the policy, a line a subject (summary.csv).
     Growth,
+    /// What is lost over the size of a load, a line a subject, and dashed what is foretold (summary.csv).
+    Loss,
 }
 
 /// One figure: NAME.png and NAME.svg in the result folder.
@@ -180,6 +187,8 @@ pub enum ExperimentKind {
     Traffic,
     /// Subjects exchange messages.
     Exchange,
+    /// Subjects are rings of capture.
+    Capture,
     /// Subjects are scanners. No file describes it: harness/benches/scanner is the experiment.
     Scan,
 }
@@ -230,6 +239,8 @@ impl fmt::Display for Workload {
             Workload::Call => "call",
             Workload::Verdict => "verdict",
             Workload::Verdicts => "verdicts",
+            Workload::Frames => "frames",
+            Workload::FramesDelayed => "frames-delayed",
         })
     }
 }
@@ -248,7 +259,7 @@ impl fmt::Display for Route {
 impl WorkloadPlan {
     /// Whether no other generator than the embedded one, which makes slices, may make it.
     pub fn only_sliced(&self) -> bool {
-        self.runner == [RunnerName::Builtin] && !self.name.is_exchange()
+        self.runner == [RunnerName::Builtin] && self.name.is_traffic()
     }
 }
 

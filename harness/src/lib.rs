@@ -6,6 +6,7 @@
 //! show them.
 
 pub mod advice;
+pub mod capturing;
 pub mod commands;
 pub mod cost;
 pub mod count;

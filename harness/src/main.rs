@@ -51,9 +51,9 @@ enum Command {
     Instructions(instructions::InstructionsArguments),
     /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
     Policy { kind: SyntheticKind, size: u32 },
-    /// The server that the scanner connects to; started by a run
-    #[command(hide = true)]
-    Load(load::Arguments),
+    /// Make traffic by itself
+    #[command(subcommand)]
+    Load(load::Load),
 }
 
 /// The exit status of what could not be tried here.

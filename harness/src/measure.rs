@@ -10,6 +10,7 @@ use anyhow::{anyhow, bail, Result};
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::proc;
 
+use crate::capturing;
 use crate::exchange::Exchanges;
 use crate::experiment::{Route, RunnerName};
 use crate::flows::add_up;
@@ -113,6 +114,10 @@ impl Site<'_> {
         if subject.kind == Kind::Exchange {
             return self.exchanges.measure(subject, cell, seconds);
         }
+        if matches!(subject.kind, Kind::Capture { .. }) {
+            let ground = Ground::new(self, cell.route)?;
+            return capturing::measure(self.bin_dir, &ground.place(), subject, cell, seconds);
+        }
         let ground = Ground::new(self, cell.route)?;
         // Declared before the firewall, so that it outlives it: host rules go last.
         let _rules = self.load_rules(&ground, subject, cell)?;
@@ -148,7 +153,7 @@ impl Site<'_> {
         cell: &Cell,
     ) -> Result<Option<HostSteering>> {
         let target = match subject.kind {
-            Kind::None | Kind::Exchange => return Ok(None),
+            Kind::None | Kind::Exchange | Kind::Capture { .. } => return Ok(None),
             Kind::Nftables => {
                 let file = cell.policy.map(|policy| self.policies.path(policy));
                 steering::load_policy(ground.place().server, file.as_deref())?;

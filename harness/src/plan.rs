@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use serde_json::json;
 
+use crate::capturing;
 use crate::exchange::Exchanges;
 use crate::experiment::{Experiment, ExperimentKind, Route, RunnerName, WorkloadPlan};
 use crate::load;
@@ -60,8 +61,13 @@ impl<'a> Plan<'a> {
         let mut uses = Vec::new();
         let mut tools = BTreeMap::new();
         for workload in &mut experiment.workloads {
-            if experiment.kind == ExperimentKind::Exchange {
-                workload.runner = vec![RunnerName::Exchange];
+            let own = match experiment.kind {
+                ExperimentKind::Exchange => Some(RunnerName::Exchange),
+                ExperimentKind::Capture => Some(RunnerName::Bench),
+                ExperimentKind::Traffic | ExperimentKind::Scan => None,
+            };
+            if let Some(own) = own {
+                workload.runner = vec![own];
                 continue;
             }
             let (name, version, note) = choose_runner(workload, request)?;
@@ -388,6 +394,25 @@ fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Re
     Ok(commands)
 }
 
+/// Those of sender and reader.
+fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
+    let root = format!("{}/", site.root.display());
+    let mut commands = Vec::new();
+    for cell in cells {
+        let mut add = |command: String| {
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        };
+        add(capturing::sender_words(cell, experiment.seconds));
+        for subject in &experiment.subjects {
+            let words = capturing::words(site.bin_dir, subject, cell, experiment.seconds)?;
+            add(words.join(" ").replace(&root, ""));
+        }
+    }
+    Ok(commands)
+}
+
 /// Every command line once, with paths inside the repository as seen from its root.
 fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let mut commands: Vec<String> = Vec::new();
@@ -410,6 +435,9 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
     }
     if experiment.kind == ExperimentKind::Exchange {
         return exchange_commands(experiment, cells, site);
+    }
+    if experiment.kind == ExperimentKind::Capture {
+        return capture_commands(experiment, cells, site);
     }
     for cell in cells.iter().filter(|cell| !cell.is_sliced()) {
         let runner = (site.make_runner)(cell.runners[0])?;

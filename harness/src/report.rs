@@ -151,6 +151,10 @@ impl Report {
             ExperimentKind::Exchange => {
                 "this machine (time) and in a virtual one that counts instructions"
             }
+            ExperimentKind::Capture => {
+                "network namespaces, the sender on the first CPU, the reader on the last; what a TLB would miss is \
+                 modelled, not measured,"
+            }
             ExperimentKind::Traffic if metadata.host => "the machine's own loopback",
             ExperimentKind::Traffic | ExperimentKind::Scan => "network namespaces",
         };

@@ -27,7 +27,7 @@ pub struct Cell {
 impl Cell {
     /// Whether it is measured in slices: the preferred runner is the embedded one.
     pub fn is_sliced(&self) -> bool {
-        self.runners[0] == RunnerName::Builtin && !self.workload.is_exchange()
+        self.runners[0] == RunnerName::Builtin && self.workload.is_traffic()
     }
 
     /// As rows and people name it.

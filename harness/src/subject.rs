@@ -17,13 +17,18 @@ pub const BUILD_PLACE: &str = "{build}";
 const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy; \
-     of exchanges: genl-NAME or ipc-NAME, a program of kernel/userland";
+     of exchanges: genl-NAME or ipc-NAME, a program of kernel/userland; \
+     of captures: capture-tpacket3-4k, or capture-{recvmmsg,iouring,afxdp}-{4k,thp,hugetlb}";
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
 /// Where the programs that exchange messages lie, below the folder of programs, and how their names begin.
 const EXCHANGES: &str = "kernel/bin";
 const EXCHANGE_NAMES: [&str; 2] = ["genl", "ipc"];
+/// The program whose rings are subjects, how their names begin, and what else they have.
+const CAPTURE: &str = "capture";
+const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
+const RING_PAGES: [&str; 3] = ["4k", "thp", "hugetlb"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -45,6 +50,8 @@ pub enum Kind {
     },
     /// A program of the kernel lab that exchanges messages.
     Exchange,
+    /// A ring of capture.
+    Capture { backend: String, pages: String },
     /// Any other program, by its command line.
     Peer {
         words: Vec<String>,
@@ -141,7 +148,9 @@ impl Subject {
     /// The program and its arguments; None without a firewall. A twin gets the policy's file if there is one.
     pub fn command_line(&self, bin_dir: &Path, policy: Option<&Path>) -> Option<Vec<String>> {
         match &self.kind {
-            Kind::None | Kind::Accept | Kind::Nftables | Kind::Exchange => None,
+            Kind::None | Kind::Accept | Kind::Nftables | Kind::Exchange | Kind::Capture { .. } => {
+                None
+            }
             Kind::Twin {
                 backend,
                 profile,
@@ -184,12 +193,27 @@ impl Subject {
         }
     }
 
+    /// The options of capture for a ring; none of other subjects.
+    pub fn ring_words(&self) -> Vec<String> {
+        let Kind::Capture { backend, pages } = &self.kind else {
+            return Vec::new();
+        };
+        let backend = match backend.as_str() {
+            "iouring" => "io-uring",
+            other => other,
+        };
+        let words = ["--backend", backend, "--pages", pages].map(str::to_string);
+        let take = (backend == "afxdp").then(|| "--take".to_string());
+        words.into_iter().chain(take).collect()
+    }
+
     /// The program's file as far as it is known; a peer's may be found by PATH.
     pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables => None,
             Kind::Twin { program, .. } => Some(bin_dir.join(program)),
             Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
+            Kind::Capture { .. } => Some(bin_dir.join(CAPTURE)),
             Kind::Peer { words, .. } => Some(PathBuf::from(in_bin_dir(&words[0], bin_dir))),
         }
     }
@@ -221,6 +245,16 @@ impl FromStr for Subject {
             ["accept"] => Kind::Accept,
             ["nftables"] => Kind::Nftables,
             [family, _, ..] if EXCHANGE_NAMES.contains(&family) => Kind::Exchange,
+            [CAPTURE, backend, pages]
+                if RING_BACKENDS.contains(&backend)
+                    && RING_PAGES.contains(&pages)
+                    && (backend != "tpacket3" || pages == "4k") =>
+            {
+                Kind::Capture {
+                    backend: backend.into(),
+                    pages: pages.into(),
+                }
+            }
             [twin @ ("rust" | "c"), backend, profile]
                 if BACKENDS.contains(&backend) && PROFILES.contains(&profile) =>
             {

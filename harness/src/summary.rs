@@ -28,6 +28,8 @@ pub fn main_metric(workload: &str) -> &'static str {
         "tcp-connect" | "tcp-probe" => "connections",
         "udp-flood" => "delivered_rate",
         "tcp-stream" => "throughput",
+        "frames" => "delivered_rate",
+        "frames-delayed" => "lost_percent",
         // Exchanges: instructions in the virtual machine, CPU time of both ends on this one.
         _ => "cost",
     }

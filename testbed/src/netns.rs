@@ -17,6 +17,8 @@ use anyhow::{bail, Context};
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::sys::socket::{socket, AddressFamily, SockFlag, SockType};
 
+use crate::wait::{until, PATIENCE};
+
 /// The addresses of the two ends that [`Namespace::veth_pair`] makes: (first, second).
 pub const VETH_IPV4: (IpAddr, IpAddr) = (
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
@@ -100,7 +102,7 @@ impl Namespace {
     }
 
     /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`]
-    /// (prefix lengths 24 and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second.
+    /// (prefix lengths 24 and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. Both pass packets on.
     /// Needs `ip` (iproute2).
     pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
         let target = match &b.file {
@@ -127,7 +129,22 @@ impl Namespace {
                  link set veth up\n"
             ))?;
         }
+        for namespace in [a, b] {
+            until("veth passes packets on", PATIENCE, || namespace.passes_on())?;
+        }
         Ok(())
+    }
+
+    /// Whether `veth` has its queue. The kernel gives it one in a work item once both ends are up (net/core/link_watch.c);
+    /// before that the queue is `noop`, which throws every packet away and calls it sent.
+    fn passes_on(&self) -> anyhow::Result<bool> {
+        let output = self
+            .command("ip")
+            .args(["-oneline", "link", "show", "dev", "veth"])
+            .output()
+            .context("ip could not be started: run make deps")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.contains(" state UP ") && !text.contains(" qdisc noop "))
     }
 
     /// Runs lines of `ip -batch` inside.

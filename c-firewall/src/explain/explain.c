@@ -2,12 +2,14 @@
 #include "explain/explain.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "connection/follow.h"
 #include "engine/fields.h"
 #include "engine/interface.h"
 #include "engine/named.h"
+#include "explain/comment.h"
 #include "explain/json.h"
 #include "explain/text.h"
 #include "explain/types.h"
@@ -19,25 +21,18 @@ enum {
     GENERATION = 1, // there is one policy
 };
 
-/// The index of a name: if both interfaces have it, the first one's.
-static uint32_t index_of(const char *name, void *context) {
-    const struct options_explain *values = &((const struct explain *)context)->options.explain;
-
-    if (*name == '\0')
-        return 0;
-    if (strcmp(name, values->iif) == 0)
-        return EXPLAIN_INDEX_IIF;
-    return strcmp(name, values->oif) == 0 ? EXPLAIN_INDEX_OIF : 0;
-}
-
 static int engine_make(struct explain_engine *engine, struct explain *explain, bool linear,
                        struct failure *failure) {
     const struct compile_settings settings = {
-        .linear = linear, .interface_index = index_of, .context = explain};
+        .linear = linear, .interface_index = indexes_add, .context = &explain->indexes};
     int result = compile_policy(&explain->policy, &settings, &engine->compiled, failure);
 
     if (result < 0)
         return result;
+    if (explain->indexes.failed) {
+        failure_set_start(failure, "realloc", ENOMEM);
+        return -ENOMEM;
+    }
     result = flow_make(&engine->flow, engine->compiled);
     if (result == 0)
         result = flow_counters_make(&engine->counters, engine->compiled);
@@ -84,27 +79,27 @@ static uint8_t nfproto_of(uint8_t version) {
 /// What the daemon would know of the packet. parsed: for the input to point to.
 static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
                                     struct packet *parsed) {
-    const struct options_explain *values = &explain->options.explain;
+    const struct options_facts *facts = &explain->facts;
 
     return (struct decide_input){
         .packet = parsed,
         .status = inspect(explain, packet, parsed),
-        .hook = (uint8_t)explain->hook,
+        .hook = (uint8_t)(facts->has_hook ? facts->hook : explain->hook),
         .nfproto = nfproto_of(packet->version),
         .length = packet->original,
-        .mark = values->mark,
-        .iif = index_of(values->iif, (void *)explain),
-        .oif = index_of(values->oif, (void *)explain),
-        .iifname = interface_value(values->iif),
-        .oifname = interface_value(values->oif),
-        .has_uid = values->has_uid,
-        .has_gid = values->has_gid,
-        .uid = values->uid,
-        .gid = values->gid,
-        .has_ct_state = values->has_ct_state,
-        .ct_state = values->ct_state,
-        .has_ct_mark = values->has_ct_mark,
-        .ct_mark = values->ct_mark,
+        .mark = facts->mark,
+        .iif = indexes_iif(&explain->indexes, facts->iif),
+        .oif = indexes_oif(&explain->indexes, facts->oif, facts->iif),
+        .iifname = interface_value(facts->iif),
+        .oifname = interface_value(facts->oif),
+        .has_uid = facts->has_uid,
+        .has_gid = facts->has_gid,
+        .uid = facts->uid,
+        .gid = facts->gid,
+        .has_ct_state = facts->has_ct_state,
+        .ct_state = facts->ct_state,
+        .has_ct_mark = facts->has_ct_mark,
+        .ct_mark = facts->ct_mark,
         .now_ns = explain->now_ns,
     };
 }
@@ -181,7 +176,7 @@ static bool follow_names(struct explain *explain, const struct packet *parsed,
     if (!explain->has_connections)
         return false;
     *named = named_follow(&explain->connections, explain->daemon.compiled, parsed, &how);
-    explain->names = *connection_names(&explain->connections, &named->followed);
+    explain->shown = *connection_names(&explain->connections, &named->followed);
     return true;
 }
 
@@ -209,7 +204,7 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     input = input_of(explain, packet, &parsed);
     has_names = follow_names(explain, &parsed, &named);
     if (has_names)
-        named_tell(&named, &explain->names, &input);
+        named_tell(&named, &explain->shown, &input);
     explain->status = input.status;
     trace_clear(&explain->trace);
     decide_packet(&settings, daemon->compiled, &daemon->flow, &daemon->counters, &input,
@@ -229,6 +224,21 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     return 0;
 }
 
+/// What the packet at hand is taken for: what its comment tells, else what the options say; and the
+/// verdict that was recorded.
+static void take_facts(struct explain *explain, const struct pcap_packet *packet) {
+    struct comment comment = {0};
+    const int result =
+        packet->comment ? comment_read(packet->comment, packet->comment_bytes, &comment) : 0;
+
+    if (result < 0)
+        explain->sums.damaged++;
+    explain->facts =
+        packet->comment && result == 0 ? comment.facts : explain->options.explain.facts;
+    explain->has_recorded = comment.has_verdict;
+    explain->recorded = comment.verdict;
+}
+
 static int explain_packet(struct explain *explain, const struct pcap_packet *packet,
                           struct failure *failure) {
     int result;
@@ -239,9 +249,12 @@ static int explain_packet(struct explain *explain, const struct pcap_packet *pac
     if (packet->time_ns > explain->now_ns)
         explain->now_ns = packet->time_ns;
     explain->time_ns = (int64_t)(packet->time_ns - explain->first_ns);
+    take_facts(explain, packet);
     result = decide_both(explain, packet, failure);
     if (result < 0)
         return result;
+    explain->sums.recorded += explain->has_recorded;
+    explain->sums.different += explain_differs(explain);
     if (explain->options.json)
         explain_json_packet(stdout, explain);
     else
@@ -291,14 +304,33 @@ static int connections_make(struct explain *explain, struct failure *failure) {
     return result;
 }
 
+/// Whether verdicts are those that were recorded. A capture without any proves nothing.
+static int check_expected(const struct explain *explain, struct failure *failure) {
+    const struct explain_sums *sums = &explain->sums;
+    const char *capture = explain->options.explain.capture;
+
+    if (sums->recorded == 0) {
+        failure_set(failure, LOG_EXIT_USAGE,
+                    "%s: no packet has a recorded verdict: record some with fwctl record", capture);
+        return -EINVAL;
+    }
+    if (sums->different > 0) {
+        failure_set(failure, LOG_EXIT_CALL,
+                    "%s: %" PRIu64 " of %" PRIu64
+                    " verdicts are not those that were recorded: change the policy, or record anew",
+                    capture, sums->different, sums->recorded);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 static int explain_all(struct explain *explain, struct failure *failure) {
     struct options *options = &explain->options;
     int result = parse_file(options->policy, &explain->policy, failure);
 
     if (result < 0)
         return result;
-    explain->hook =
-        options->explain.has_hook ? options->explain.hook : first_hook(&explain->policy);
+    explain->hook = first_hook(&explain->policy);
     result = engine_make(&explain->daemon, explain, false, failure);
     if (result == 0) {
         options_provide(options, compile_requirement(explain->daemon.compiled));
@@ -309,6 +341,8 @@ static int explain_all(struct explain *explain, struct failure *failure) {
     if (result == 0)
         result = explain_capture(explain, failure);
     fflush(stdout); // what was explained stands before what went wrong
+    if (result == 0 && options->explain.expect)
+        result = check_expected(explain, failure);
     return result;
 }
 
@@ -322,6 +356,7 @@ int explain_run(const struct options *options) {
         connection_free(&explain.connections);
     engine_free(&explain.linear);
     engine_free(&explain.daemon);
+    indexes_free(&explain.indexes);
     policy_free(&explain.policy);
     return result < 0 ? log_fail(&failure) : LOG_EXIT_STOPPED;
 }

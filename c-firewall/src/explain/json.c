@@ -71,7 +71,7 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     }
     if (!string_begin(&string))
         return;
-    describe_why(string.out, &explain->policy, step, &explain->names, explain_interface,
+    describe_why(string.out, &explain->policy, step, &explain->shown, explain_interface,
                  (void *)explain);
     string_end(&string, out);
 }
@@ -140,6 +140,13 @@ static void put_rules(FILE *out, const struct explain *explain) {
     }
 }
 
+static void put_recorded(FILE *out, const struct explain *explain) {
+    if (explain->has_recorded)
+        put_string(out, verdict_name(explain->recorded));
+    else
+        fputs("null", out);
+}
+
 void explain_json_packet(FILE *out, const struct explain *explain) {
     const struct decide_outcome *outcome = &explain->outcome;
     const uint64_t time_ns = (uint64_t)llabs(explain->time_ns);
@@ -164,6 +171,8 @@ void explain_json_packet(FILE *out, const struct explain *explain) {
         put_place(out, explain, miss->step.place);
     else
         fputs("null", out);
+    fputs(",\"recorded\":", out);
+    put_recorded(out, explain);
     fputs("}\n", out);
 }
 
@@ -183,6 +192,8 @@ void explain_json_end(FILE *out, const struct explain *explain) {
     }
     fprintf(out,
             "],\"packets\":%" PRIu64 ",\"accepted\":%" PRIu64 ",\"dropped\":%" PRIu64
-            ",\"rejected\":%" PRIu64 ",\"skipped\":%" PRIu64 "}\n",
-            sums->packets, sums->accepted, sums->dropped, sums->rejected, explain->skipped);
+            ",\"rejected\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"recorded\":%" PRIu64
+            ",\"different\":%" PRIu64 ",\"damaged\":%" PRIu64 "}\n",
+            sums->packets, sums->accepted, sums->dropped, sums->rejected, explain->skipped,
+            sums->recorded, sums->different, sums->damaged);
 }

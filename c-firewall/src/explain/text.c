@@ -20,7 +20,7 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     if (step->why == DECIDE_HELD)
         return;
     fputs(" | ", out);
-    describe_why(out, &explain->policy, step, &explain->names, explain_interface, (void *)explain);
+    describe_why(out, &explain->policy, step, &explain->shown, explain_interface, (void *)explain);
 }
 
 static void put_item(FILE *out, const struct explain *explain, const struct trace_item *item,
@@ -116,6 +116,12 @@ static void put_verdict(FILE *out, const struct explain *explain) {
     putc('\n', out);
 }
 
+/// The verdict that was recorded, if it was another.
+static void put_recorded(FILE *out, const struct explain *explain) {
+    if (explain_differs(explain))
+        fprintf(out, "  recorded otherwise: %s\n", verdict_name(explain->recorded));
+}
+
 static void put_miss(FILE *out, const struct explain *explain) {
     const struct trace_item *miss =
         trace_nearest_miss(&explain->trace, &explain->policy, explain->outcome.verdict);
@@ -138,6 +144,7 @@ void explain_text_packet(FILE *out, const struct explain *explain) {
     putc('\n', out);
     put_trace(out, explain);
     put_verdict(out, explain);
+    put_recorded(out, explain);
     put_miss(out, explain);
 }
 
@@ -175,4 +182,9 @@ void explain_text_end(FILE *out, const struct explain *explain) {
             sums->packets, sums->accepted, sums->dropped, sums->rejected);
     if (explain->skipped > 0)
         fprintf(out, "skipped %" PRIu64 " frames that are not IP\n", explain->skipped);
+    if (sums->recorded > 0)
+        fprintf(out, "recorded verdicts: %" PRIu64 ", %" PRIu64 " different\n", sums->recorded,
+                sums->different);
+    if (sums->damaged > 0)
+        fprintf(out, "damaged comments: %" PRIu64 ": the options stand for them\n", sums->damaged);
 }

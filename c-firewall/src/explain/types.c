@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "explain/types.h"
 
-const char *explain_interface(void *context, uint32_t index) {
-    const struct options_explain *given = &((const struct explain *)context)->options.explain;
+bool explain_differs(const struct explain *explain) {
+    return explain->has_recorded && explain->recorded != explain->outcome.verdict;
+}
 
-    if (index == EXPLAIN_INDEX_IIF)
-        return given->iif;
-    return index == EXPLAIN_INDEX_OIF ? given->oif : "";
+const char *explain_interface(void *context, uint32_t index) {
+    const struct explain *explain = context;
+
+    return indexes_name_of(&explain->indexes, index, explain->facts.iif, explain->facts.oif);
 }
 
 struct compile_place explain_counter(const struct explain *explain, uint32_t counter,

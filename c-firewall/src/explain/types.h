@@ -8,15 +8,11 @@
 
 #include "connection/types.h"
 #include "engine/decide.h"
+#include "explain/indexes.h"
 #include "explain/trace.h"
 #include "options/options.h"
 #include "packet/packet.h"
 #include "policy/policy.h"
-
-enum {
-    EXPLAIN_INDEX_IIF = 1, // the interfaces' indexes here
-    EXPLAIN_INDEX_OIF = 2,
-};
 
 /// The sums over all packets.
 struct explain_sums {
@@ -24,6 +20,9 @@ struct explain_sums {
     uint64_t accepted;
     uint64_t dropped;
     uint64_t rejected;
+    uint64_t recorded;  // packets whose verdict was recorded
+    uint64_t different; // of these, those that get another
+    uint64_t damaged;   // comments that could not be read
 };
 
 /// A policy compiled, with its state.
@@ -37,7 +36,9 @@ struct explain_engine {
 struct explain {
     struct options options; // as given, with as many bytes copied as the policy reads
     struct policy policy;
-    enum policy_hook hook;
+    enum policy_hook hook; // of packets of which nothing else is known
+    struct indexes indexes;
+    struct options_facts facts;   // what the packet at hand is taken for
     struct explain_engine daemon; // as the daemon has it
     struct explain_engine linear; // rule by rule
     struct explain_sums sums;
@@ -51,10 +52,15 @@ struct explain {
     struct decide_outcome outcome;
     bool has_connections; // the policy reads names
     struct connections connections;
-    struct names names; // what the client of the packet at hand has shown
+    struct names shown; // what the client of the packet at hand has shown
     struct trace trace;
     bool has_reply; // a reject whose reply is due
+    bool has_recorded;
+    enum verdict recorded; // the verdict that was recorded
 };
+
+/// Whether the packet's verdict is another than the recorded one.
+bool explain_differs(const struct explain *explain);
 
 /// The name of the interface that has this index here; "" = none. context: the struct explain.
 const char *explain_interface(void *context, uint32_t index);

@@ -8,35 +8,46 @@
 #include <string.h>
 
 #include "options/daemon.h"
+#include "policy/parse/source.h"
 #include "spec/symbols.h"
 
 static_assert(OPTION_INTERFACE_BYTES_MAX == IF_NAMESIZE - 1, "one NUL");
 
-static int check_hook(const struct values *values, struct options_explain *explain) {
+bool options_explain_read_hook(const char *text, enum policy_hook *hook) {
+    for (int known = 0; known < POLICY_HOOK_COUNT; known++) {
+        if (strcmp(text, policy_hook_name((enum policy_hook)known)) == 0) {
+            *hook = (enum policy_hook)known;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_hook(const struct values *values, struct options_facts *facts) {
     const char *value = values_get(values, OPTION_HOOK);
 
     if (!value)
         return 0;
-    explain->has_hook = true;
-    for (int hook = 0; hook < POLICY_HOOK_COUNT; hook++) {
-        if (strcmp(value, policy_hook_name((enum policy_hook)hook)) == 0) {
-            explain->hook = (enum policy_hook)hook;
-            return 0;
-        }
-    }
-    return values_fail(values, OPTION_HOOK);
+    facts->has_hook = options_explain_read_hook(value, &facts->hook);
+    return facts->has_hook ? 0 : values_fail(values, OPTION_HOOK);
+}
+
+bool options_explain_read_interface(const char *text,
+                                    char name[static OPTION_INTERFACE_BYTES_MAX + 1]) {
+    const size_t length = strlen(text);
+
+    if (length == 0 || length > OPTION_INTERFACE_BYTES_MAX ||
+        source_check((const uint8_t *)text, length) < length)
+        return false;
+    memcpy(name, text, length + 1);
+    return true;
 }
 
 static int check_interface(const struct values *values, enum arguments_option option,
-                           const char **name) {
+                           char name[static OPTION_INTERFACE_BYTES_MAX + 1]) {
     const char *value = values_get(values, option);
 
-    if (!value)
-        return 0;
-    if (*value == '\0' || strlen(value) > option_facts[option].bytes)
-        return values_fail(values, option);
-    *name = value;
-    return 0;
+    return !value || options_explain_read_interface(value, name) ? 0 : values_fail(values, option);
 }
 
 /// Reads hexadecimal digits, and nothing else, to the end.
@@ -56,21 +67,24 @@ static bool read_hexadecimal(const char *text, uint32_t *number) {
     return true;
 }
 
+bool options_explain_read_mark(const char *text, uint32_t *mark) {
+    if (strncmp(text, "0x", 2) == 0)
+        return read_hexadecimal(text + 2, mark);
+    return values_read_number(text, text + strlen(text), UINT32_MAX, mark);
+}
+
 static int check_mark(const struct values *values, enum arguments_option option, bool *has,
                       uint32_t *mark) {
     const char *value = values_get(values, option);
-    bool good;
 
     if (!value)
         return 0;
-    if (strncmp(value, "0x", 2) == 0)
-        good = read_hexadecimal(value + 2, mark);
-    else
-        good = values_read_number(value, value + strlen(value), option_facts[option].max, mark);
-    if (!good)
-        return values_fail(values, option);
-    *has = true;
-    return 0;
+    *has = options_explain_read_mark(value, mark);
+    return *has ? 0 : values_fail(values, option);
+}
+
+bool options_explain_read_id(const char *text, uint32_t *id) {
+    return values_read_number(text, text + strlen(text), option_facts[OPTION_UID].max, id);
 }
 
 static int check_id(const struct values *values, enum arguments_option option, bool *has,
@@ -87,43 +101,52 @@ static uint32_t ct_state_of(const char *name, size_t length) {
     return 0;
 }
 
-static int check_ct_state(const struct values *values, struct options_explain *explain) {
-    const char *at = values_get(values, OPTION_CT_STATE);
+bool options_explain_read_ct_state(const char *text, uint32_t *state) {
+    uint32_t read = 0;
 
-    if (!at)
-        return 0;
-    explain->has_ct_state = true;
-    for (;; at++) {
-        const size_t length = strcspn(at, ",");
-        const uint32_t bit = ct_state_of(at, length);
+    for (;; text++) {
+        const size_t length = strcspn(text, ",");
+        const uint32_t bit = ct_state_of(text, length);
 
         if (bit == 0)
-            return values_fail(values, OPTION_CT_STATE);
-        explain->ct_state |= bit;
-        at += length;
-        if (*at == '\0')
-            return 0;
+            return false;
+        read |= bit;
+        text += length;
+        if (*text == '\0')
+            break;
     }
+    *state = read;
+    return true;
+}
+
+static int check_ct_state(const struct values *values, struct options_facts *facts) {
+    const char *value = values_get(values, OPTION_CT_STATE);
+
+    if (!value)
+        return 0;
+    facts->has_ct_state = options_explain_read_ct_state(value, &facts->ct_state);
+    return facts->has_ct_state ? 0 : values_fail(values, OPTION_CT_STATE);
 }
 
 int options_explain_values(const struct values *values, struct options *options) {
-    struct options_explain *explain = &options->explain;
+    struct options_facts *facts = &options->explain.facts;
     bool has_mark;
 
     if (options_daemon_decision(values, options) < 0 ||
         options_daemon_undecided(values, options) < 0 || options_daemon_fail(values, options) < 0 ||
-        check_hook(values, explain) < 0 || check_interface(values, OPTION_IIF, &explain->iif) < 0 ||
-        check_interface(values, OPTION_OIF, &explain->oif) < 0 ||
-        check_mark(values, OPTION_MARK, &has_mark, &explain->mark) < 0 ||
-        check_id(values, OPTION_UID, &explain->has_uid, &explain->uid) < 0 ||
-        check_id(values, OPTION_GID, &explain->has_gid, &explain->gid) < 0 ||
-        check_ct_state(values, explain) < 0 ||
-        check_mark(values, OPTION_CT_MARK, &explain->has_ct_mark, &explain->ct_mark) < 0 ||
+        check_hook(values, facts) < 0 || check_interface(values, OPTION_IIF, facts->iif) < 0 ||
+        check_interface(values, OPTION_OIF, facts->oif) < 0 ||
+        check_mark(values, OPTION_MARK, &has_mark, &facts->mark) < 0 ||
+        check_id(values, OPTION_UID, &facts->has_uid, &facts->uid) < 0 ||
+        check_id(values, OPTION_GID, &facts->has_gid, &facts->gid) < 0 ||
+        check_ct_state(values, facts) < 0 ||
+        check_mark(values, OPTION_CT_MARK, &facts->has_ct_mark, &facts->ct_mark) < 0 ||
         values_path(values, values->arguments->words[0]) < 0 ||
         values_path(values, values->arguments->words[1]) < 0)
         return -EINVAL;
     options->json = values_get(values, OPTION_JSON);
     options->policy = values->arguments->words[0];
-    explain->capture = values->arguments->words[1];
+    options->explain.expect = values_get(values, OPTION_EXPECT);
+    options->explain.capture = values->arguments->words[1];
     return 0;
 }

@@ -71,7 +71,6 @@ static struct options profile_options(enum options_profile profile) {
         .log_level = (enum log_level)default_of(OPTION_LOG_LEVEL, profile),
         .control_mode = default_of(OPTION_CONTROL_MODE, profile),
         .sandbox = default_of(OPTION_SANDBOX, profile),
-        .explain = {.iif = "", .oif = ""},
     };
 }
 

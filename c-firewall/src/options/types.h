@@ -12,12 +12,12 @@
 #include "queue/queue.h"
 
 /// What `explain` takes a capture's packets for.
-struct options_explain {
-    const char *capture; // "-" = stdin
-    bool has_hook;       // else that of the first base chain
+/// What a packet of a capture is taken for, besides its bytes.
+struct options_facts {
+    bool has_hook; // else that of the first base chain
     enum policy_hook hook;
-    const char *iif; // "" = none
-    const char *oif; // "" = none
+    char iif[OPTION_INTERFACE_BYTES_MAX + 1]; // "" = none
+    char oif[OPTION_INTERFACE_BYTES_MAX + 1]; // "" = none
     uint32_t mark;
     bool has_uid;
     uint32_t uid;
@@ -27,6 +27,13 @@ struct options_explain {
     uint32_t ct_state; // as POLICY_CT_STATE
     bool has_ct_mark;
     uint32_t ct_mark;
+};
+
+/// What `explain` is asked.
+struct options_explain {
+    const char *capture;        // "-" = stdin
+    bool expect;                // verdicts are to be those that were recorded
+    struct options_facts facts; // of packets of which the capture tells nothing
 };
 
 struct options {

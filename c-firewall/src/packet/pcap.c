@@ -25,6 +25,8 @@ enum {
     BLOCK_INTERFACE = 1,         // Interface Description Block
     BLOCK_SIMPLE = 3,            // Simple Packet Block
     BLOCK_PACKET = 6,            // Enhanced Packet Block
+    OPTION_HEAD_BYTES = 4,       // code and length of an option
+    OPTION_COMMENT = 1,          // opt_comment
     OPTION_RESOLUTION = 9,       // if_tsresol
     OPTION_OFFSET = 14,          // if_tsoffset
     RESOLUTION_US = 6,           // 10^-6
@@ -228,6 +230,8 @@ struct frame {
     const uint8_t *bytes;
     uint32_t captured;
     uint32_t original;
+    const uint8_t *comment; // NULL = none
+    size_t comment_bytes;
 };
 
 /// Reads the next record of a pcap file. Returns 1, 0 at the end, or -errno.
@@ -249,26 +253,64 @@ static int next_record(struct pcap *pcap, struct frame *frame, struct failure *f
     return result;
 }
 
-/// Takes an interface description's options. Returns whether they are sound.
-static bool take_options(const struct pcap *pcap, const uint8_t *at, size_t left,
-                         struct pcap_interface *interface) {
-    while (left >= 4) {
-        const uint16_t code = u16_at(pcap, at);
-        const uint16_t bytes = u16_at(pcap, at + 2);
-        const size_t padded = (bytes + (size_t)3) / 4 * 4;
+/// Rounds up to where the next thing of a block begins.
+static size_t padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-        if (code == 0)
-            return true;
-        if (padded > left - 4)
-            return false;
-        if (code == OPTION_RESOLUTION && bytes == 1)
-            interface->resolution = at[4];
-        if (code == OPTION_OFFSET && bytes == 8)
-            interface->offset_s = (int64_t)u64_at(pcap, at + 4);
-        at += 4 + padded;
-        left -= 4 + padded;
+/// An option of a block.
+struct block_option {
+    uint16_t code;
+    const uint8_t *value;
+    size_t bytes;
+};
+
+/// Looks for the next option of a block, up to `end`. at: where it would be, then what is behind
+/// it. Returns 1, 0 if there is none, or -EINVAL if it is damaged.
+static int next_option(const struct pcap *pcap, size_t *at, size_t end,
+                       struct block_option *option) {
+    const uint8_t *head = pcap->block + *at;
+
+    if (end - *at < OPTION_HEAD_BYTES || u16_at(pcap, head) == 0)
+        return 0;
+    *option = (struct block_option){
+        .code = u16_at(pcap, head),
+        .value = head + OPTION_HEAD_BYTES,
+        .bytes = u16_at(pcap, head + 2),
+    };
+    if (padded(option->bytes) > end - *at - OPTION_HEAD_BYTES)
+        return -EINVAL;
+    *at += OPTION_HEAD_BYTES + padded(option->bytes);
+    return 1;
+}
+
+/// Takes an interface description's options. Returns whether they are sound.
+static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interface *interface) {
+    size_t at = INTERFACE_BYTES;
+    struct block_option option;
+    int result;
+
+    while ((result = next_option(pcap, &at, end, &option)) > 0) {
+        if (option.code == OPTION_RESOLUTION && option.bytes == 1)
+            interface->resolution = *option.value;
+        if (option.code == OPTION_OFFSET && option.bytes == 8)
+            interface->offset_s = (int64_t)u64_at(pcap, option.value);
     }
-    return true;
+    return result == 0;
+}
+
+/// Finds the comment of a packet whose options begin at `at`. Returns whether they are sound.
+static bool find_comment(const struct pcap *pcap, size_t at, size_t end, struct frame *frame) {
+    const size_t begin = strlen(PCAP_COMMENT_BEGIN);
+    struct block_option option;
+    int result;
+
+    while ((result = next_option(pcap, &at, end, &option)) > 0) {
+        if (!frame->comment && option.code == OPTION_COMMENT && option.bytes >= begin &&
+            memcmp(option.value, PCAP_COMMENT_BEGIN, begin) == 0) {
+            frame->comment = option.value + begin;
+            frame->comment_bytes = option.bytes - begin;
+        }
+    }
+    return result == 0;
 }
 
 static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct failure *failure) {
@@ -279,7 +321,7 @@ static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct f
         return fail_at(pcap, at, "an interface that is too short", failure);
     interface.link = u16_at(pcap, pcap->block);
     interface.snap_bytes = u32_at(pcap, pcap->block + 4);
-    if (!take_options(pcap, pcap->block + INTERFACE_BYTES, bytes - INTERFACE_BYTES, &interface))
+    if (!take_options(pcap, bytes, &interface))
         return fail_at(pcap, at, "an interface with a damaged option", failure);
     power = interface.resolution & (uint8_t)~RESOLUTION_BINARY;
     if (power > (interface.resolution & RESOLUTION_BINARY ? RESOLUTION_BINARY_MAX : RESOLUTION_MAX))
@@ -310,6 +352,8 @@ static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struc
     };
     if (frame->captured > bytes - PACKET_BYTES)
         return fail_at(pcap, at, "a packet that is longer than its block", failure);
+    if (!find_comment(pcap, PACKET_BYTES + padded(frame->captured), bytes, frame))
+        return fail_at(pcap, at, "a packet with a damaged option", failure);
     return 1;
 }
 
@@ -384,7 +428,10 @@ int pcap_next(struct pcap *pcap, struct pcap_packet *packet, struct failure *fai
             continue;
         pcap->frames++;
         pcap->last_ns = frame.time_ns;
-        *packet = (struct pcap_packet){.number = pcap->frames, .time_ns = frame.time_ns};
+        *packet = (struct pcap_packet){.number = pcap->frames,
+                                       .time_ns = frame.time_ns,
+                                       .comment = frame.comment,
+                                       .comment_bytes = frame.comment_bytes};
         if (pcap_link_find_ip(frame.link, frame.bytes, frame.captured, frame.original, packet))
             return 1;
         pcap->skipped++;

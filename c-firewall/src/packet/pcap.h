@@ -19,6 +19,8 @@ enum {
     PCAP_INTERFACES_MAX = 4096, // of a pcapng section
 };
 
+#define PCAP_COMMENT_BEGIN "twinwall:" // of comments that tell what a packet was decided by
+
 /// What a pcapng section says of an interface. A pcap file has one.
 struct pcap_interface {
     uint16_t link;

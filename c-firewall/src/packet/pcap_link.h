@@ -5,6 +5,7 @@
 #define PACKET_PCAP_LINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /// Link types that are understood.
@@ -31,6 +32,10 @@ struct pcap_packet {
     uint32_t captured;
     uint32_t original; // bytes that it had
     uint8_t version;   // of IP, as the frame says: 4, 6; 0 = it does not
+    // What follows PCAP_COMMENT_BEGIN in the first of its frame's comments that begins so; NULL =
+    // none.
+    const uint8_t *comment;
+    size_t comment_bytes;
 };
 
 /// Finds the IP packet in a frame.

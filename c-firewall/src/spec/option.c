@@ -391,7 +391,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .name = "iif",
                 .commands = 1 << ARGUMENTS_EXPLAIN,
                 .has_value = true,
-                .expected = "an interface name of 1 to 15 bytes",
+                .expected = "an interface name of 1 to 15 bytes of UTF-8",
                 .bytes = 15,
                 .defaults = {0, 0},
             },
@@ -400,7 +400,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .name = "oif",
                 .commands = 1 << ARGUMENTS_EXPLAIN,
                 .has_value = true,
-                .expected = "an interface name of 1 to 15 bytes",
+                .expected = "an interface name of 1 to 15 bytes of UTF-8",
                 .bytes = 15,
                 .defaults = {0, 0},
             },
@@ -450,6 +450,13 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .expected = "a number from 0 to 4294967295, decimal or 0x hexadecimal",
                 .min = 0,
                 .max = 4294967295U,
+                .defaults = {0, 0},
+            },
+        [OPTION_EXPECT] =
+            {
+                .name = "expect",
+                .commands = 1 << ARGUMENTS_EXPLAIN,
+                .expected = "",
                 .defaults = {0, 0},
             },
 };

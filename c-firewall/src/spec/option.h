@@ -118,6 +118,7 @@ enum arguments_option {
     OPTION_GID,
     OPTION_CT_STATE,
     OPTION_CT_MARK,
+    OPTION_EXPECT,
     OPTION_COUNT
 };
 

@@ -37,6 +37,17 @@ static const uint8_t ng[] = {
     36, 0, 0, 0,
     3, 0, 0, 0, 20, 0, 0, 0, 9, 0, 0, 0, 0x60, 9, 0, 0, 20, 0, 0, 0,
 };
+
+/// A section with an interface, and an enhanced packet of 2 bytes with the comments "no", "twinwall: a" and
+/// "twinwall: b".
+static const uint8_t commented[] = {
+    0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0,
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0, 0,
+    1, 0, 0, 0, 20, 0, 0, 0, 101, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0,
+    6, 0, 0, 0, 76, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0x45, 1, 0, 0,
+    1, 0, 2, 0, 'n', 'o', 0, 0, 1, 0, 11, 0, 't', 'w', 'i', 'n', 'w', 'a', 'l', 'l', ':', ' ', 'a', 0,
+    1, 0, 11, 0, 't', 'w', 'i', 'n', 'w', 'a', 'l', 'l', ':', ' ', 'b', 0, 76, 0, 0, 0,
+};
 // clang-format on
 
 static void a_record_has_its_time_and_lengths(void **state) {
@@ -73,6 +84,27 @@ static void blocks_have_theirs(void **state) {
     assert_int_equal(packet.captured, 2);
     assert_int_equal(packet.original, 9);
     assert_int_equal(pcap_next(&pcap, &packet, &failure), 0);
+    pcap_close(&pcap);
+}
+
+/// The first that begins as ours is the packet's; options that reach beyond their block are damage.
+static void a_packet_has_its_comment(void **state) {
+    struct failure failure;
+    struct pcap_packet packet;
+    struct pcap pcap;
+    uint8_t damaged[sizeof commented];
+
+    (void)state;
+    assert_int_equal(pcap_open(&pcap, file_of(commented, sizeof commented), &failure), 0);
+    assert_int_equal(pcap_next(&pcap, &packet, &failure), 1);
+    assert_int_equal(packet.comment_bytes, 2);
+    assert_memory_equal(packet.comment, " a", 2);
+    pcap_close(&pcap);
+    memcpy(damaged, commented, sizeof damaged);
+    damaged[sizeof damaged - 18] = 13;
+    assert_int_equal(pcap_open(&pcap, file_of(damaged, sizeof damaged), &failure), 0);
+    assert_int_equal(pcap_next(&pcap, &packet, &failure), -EINVAL);
+    assert_non_null(strstr(failure.text, "at byte 48: a packet with a damaged option"));
     pcap_close(&pcap);
 }
 
@@ -158,6 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_has_its_time_and_lengths),
         cmocka_unit_test(blocks_have_theirs),
+        cmocka_unit_test(a_packet_has_its_comment),
         cmocka_unit_test(no_prefix_of_a_capture_is_read_beyond_its_end),
         cmocka_unit_test(no_byte_leads_astray),
         cmocka_unit_test(link_types_have_their_headers),

@@ -52,7 +52,7 @@ fn what_finds_no_frame_is_counted_to_the_packet() {
     let file = place.file("x.pcapng");
     let words = [&["-w", &file, "--ring", "2M"], &AFXDP[..]].concat();
     let run = Run::on(&place, &words);
-    run.signal(libc::SIGSTOP);
+    run.stop();
     send(&place.there, 0..5000, 1000);
     run.signal(libc::SIGCONT);
     let ledger = run.end();

@@ -17,16 +17,14 @@ fn lost(backend: &[&str]) {
         &place,
         &[backend, &["-w", &file, "--ring", "2M", OURS]].concat(),
     );
-    run.signal(libc::SIGSTOP);
+    run.stop();
     send(&place.here, 0..4000, 1000);
     run.signal(libc::SIGCONT);
     // It has room again.
-    run.signal(libc::SIGUSR1);
-    run.hears("ledger: delivered");
-    std::thread::sleep(Duration::from_millis(300));
+    run.has_taken(4000);
     send(&place.here, 4000..4100, 1000);
     let ledger = run.end();
-    assert_eq!(ledger.kernel, 4100);
+    assert_eq!(ledger.kernel, 4100, "{backend:?}: {ledger}");
     assert!(ledger.drops > 1000, "{ledger}");
     assert_eq!(ledger.written, 4100 - ledger.drops);
     assert_eq!(count(&file), ledger.written);
@@ -39,9 +37,7 @@ fn the_ledger_is_told_while_it_runs() {
     let file = place.file("x.pcapng");
     let mut run = Run::on(&place, &["-w", &file, OURS]);
     send(&place.here, 0..500, 100);
-    std::thread::sleep(Duration::from_millis(500));
-    run.signal(libc::SIGUSR1);
-    run.hears("ledger: delivered");
+    run.has_taken(500);
     let now = ledger(&run.said);
     assert_eq!((now.kernel, now.written), (500, 500), "{}", run.said);
     run.end();

@@ -11,3 +11,4 @@ mod packets;
 mod place;
 mod refusals;
 mod rights;
+mod tools;

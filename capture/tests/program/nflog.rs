@@ -61,7 +61,7 @@ fn what_finds_no_room_is_counted_to_the_packet() {
     // Twice: behind the first gap there are packets, behind the second are none.
     let (mut before, mut sent_singly) = (0, 0u32);
     for is_last in [false, true] {
-        run.signal(libc::SIGSTOP);
+        run.stop();
         send(&place, 10_000, 1000);
         run.signal(libc::SIGCONT);
         let end = Instant::now() + LIMIT;

@@ -148,6 +148,36 @@ impl Run {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
+    /// Stops it, so that it takes nothing any more: a signal alone is on its way yet.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let end = Instant::now() + LIMIT;
+        let stands = |task: std::io::Result<std::fs::DirEntry>| {
+            let text = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            text.rsplit(')').next().unwrap().starts_with(" T")
+        };
+        while !std::fs::read_dir(&tasks).unwrap().all(stands) {
+            assert!(Instant::now() < end, "it does not stop");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until all that the kernel has counted, so many packets, is written or dropped.
+    pub fn has_taken(&mut self, packets: u64) {
+        let end = Instant::now() + LIMIT;
+        loop {
+            self.signal(libc::SIGUSR1);
+            self.hears("ledger: delivered");
+            let now = ledger(&self.said);
+            if now.kernel == packets && now.reconciles() {
+                return;
+            }
+            assert!(Instant::now() < end, "{}", self.said);
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits for its end: the exit code, or none for a signal.
     pub fn wait(&mut self) -> Option<i32> {
         let end = Instant::now() + LIMIT;

@@ -31,6 +31,8 @@ fn one_line_each() {
         ("-i lo -w - --rotate 1GB", "stdout has no other file"),
         ("-i lo -w x --rotate 10", "'--rotate <SIZE,TIME>'"),
         ("-i lo -w x --ring 1", "between 2M and 16G"),
+        ("-i lo -w x --backend afxdp", "it goes with --take"),
+        ("-i lo -w x --take", "and --take with it alone"),
         (
             "-i any -w x ether host 02:00:00:00:00:01",
             "filter \"ether host",

@@ -2,11 +2,12 @@
 //! The packets of a capture through both policies.
 
 use rust_firewall::engine::fields;
+use rust_firewall::explain::comment;
 use rust_firewall::options::Options;
 use rust_firewall::packet::pcap;
 
 use super::engine::{Engine, Facts, Interfaces};
-use super::flips::{Flips, FlowKey};
+use super::flips::{Flips, FlowKey, Left};
 use crate::answer::Status;
 use crate::failure::Failure;
 use crate::running;
@@ -20,20 +21,26 @@ fn nfproto(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Decides on all packets by the running policy and by the new one. Gives how many frames are not IP.
+/// Decides on all packets by the running policy and by the new one.
 pub fn compare(
     status: &Status,
     options: &Options,
     mut new: Engine,
     interfaces: &Interfaces,
     flips: &mut Flips,
-) -> Result<u64, Failure> {
+) -> Result<Left, Failure> {
     let path = running::policy(status)?;
     let mut old = Engine::new(&path.to_string_lossy(), options, interfaces)?;
-    let given = &options.explain;
-    let hook = given.hook.unwrap_or_else(|| old.first_hook());
-    let mut pcap = pcap::open(&given.capture)?;
+    let mut left = Left::default();
+    let mut pcap = pcap::open(&options.explain.capture)?;
     while let Some(packet) = pcap::next(&mut pcap)? {
+        let told = packet.comment.map(comment::read);
+        left.damaged += u64::from(told == Some(None));
+        let given = match told.flatten() {
+            Some(comment) => comment.facts,
+            None => options.explain.facts.clone(),
+        };
+        let hook = given.hook.unwrap_or_else(|| old.first_hook());
         let facts = Facts {
             bytes: packet.bytes.to_owned(),
             original: packet.original,
@@ -41,8 +48,8 @@ pub fn compare(
             hook: hook as u8,
             nfproto: nfproto(packet.bytes),
             mark: given.mark,
-            iif: given.iif.clone(),
-            oif: given.oif.clone(),
+            iif: given.iif,
+            oif: given.oif,
             uid: given.uid,
             gid: given.gid,
             ct_state: given.ct_state,
@@ -54,5 +61,6 @@ pub fn compare(
         let flow = FlowKey::of(&facts.bytes, facts.original);
         flips.note(flow, was, will, old_timed || new_timed);
     }
-    Ok(pcap.skipped)
+    left.skipped = pcap.skipped;
+    Ok(left)
 }

@@ -2,6 +2,7 @@
 //! A policy that decides here, in process, as the firewall would.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 
 use rust_firewall::connection::follow;
@@ -31,7 +32,7 @@ const GENERATION: u64 = 1;
 
 /// Interfaces by the numbers that they have here, from 1: two policies and all packets share them.
 #[derive(Default)]
-pub struct Interfaces(RefCell<Vec<Vec<u8>>>);
+pub struct Interfaces(RefCell<HashMap<Vec<u8>, u32>>);
 
 impl Interfaces {
     /// 0 = the empty name.
@@ -40,12 +41,8 @@ impl Interfaces {
             return 0;
         }
         let mut names = self.0.borrow_mut();
-        let known = names.iter().position(|known| known == name);
-        let at = known.unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        });
-        at as u32 + 1
+        let next = names.len() as u32 + 1;
+        *names.entry(name.to_owned()).or_insert(next)
     }
 }
 

@@ -83,6 +83,15 @@ struct Seen {
     timed: bool,
 }
 
+/// What was left out or could not be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left {
+    /// Frames that are not IP.
+    pub skipped: u64,
+    /// Comments of `record`; the options stand for them.
+    pub damaged: u64,
+}
+
 /// What has been found.
 #[derive(Default)]
 pub struct Flips {
@@ -149,9 +158,8 @@ impl Flips {
     }
 
     /// For --json: a line for each flow, then the sums.
-    /// - skipped: frames that are not IP.
     /// - missed: packets that came too fast.
-    pub fn json(&self, skipped: u64, missed: u64) -> String {
+    pub fn json(&self, left: Left, missed: u64) -> String {
         let groups = self.groups();
         let flips = groups.iter().flat_map(|group| {
             group.flows.iter().map(|(flow, seen)| FlipObject {
@@ -168,7 +176,8 @@ impl Flips {
             flipped: self.flipped,
             flows: self.flows(),
             unlisted: self.unlisted,
-            skipped,
+            skipped: left.skipped,
+            damaged: left.damaged,
             missed,
         };
         let lines = lines.chain([serde_json::to_string(&sums)]);
@@ -240,6 +249,7 @@ struct SumsObject {
     flows: usize,
     unlisted: u64,
     skipped: u64,
+    damaged: u64,
     missed: u64,
 }
 
@@ -291,9 +301,15 @@ mod tests {
         let mut flips = Flips::default();
         flips.note(flow(1), decision("accept"), decision("drop"), false);
         flips.note(flow(1), decision("drop"), decision("accept"), false);
-        let json = flips.json(3, 4);
+        let json = flips.json(
+            Left {
+                skipped: 3,
+                damaged: 5,
+            },
+            4,
+        );
         let sums =
-            "{\"packets\":2,\"flipped\":2,\"flows\":1,\"unlisted\":0,\"skipped\":3,\"missed\":4}\n";
+            "{\"packets\":2,\"flipped\":2,\"flows\":1,\"unlisted\":0,\"skipped\":3,\"damaged\":5,\"missed\":4}\n";
         assert!(json.ends_with(sums), "{json}");
         assert_eq!(json.lines().count(), 3);
     }

@@ -19,7 +19,7 @@ use crate::running;
 use crate::status;
 
 use engine::{Engine, Interfaces};
-use flips::Flips;
+use flips::{Flips, Left};
 
 /// The options of the firewall's `explain` that stand for what a capture lacks.
 fn lacking(lacks: &Lacks) -> Vec<OsString> {
@@ -64,20 +64,23 @@ pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
     // What is wrong with it is said before anything else.
     let new = Engine::new(&diff.new, &options, &interfaces)?;
     let mut flips = Flips::default();
-    let (skipped, missed) = match diff.live {
-        false => (
-            capture::compare(&status, &options, new, &interfaces, &mut flips)?,
-            0,
-        ),
-        true => (
-            0,
-            live::compare(client, &status, diff.seconds, new, &interfaces, &mut flips)?,
-        ),
-    };
+    let (mut left, mut missed) = (Left::default(), 0);
+    match diff.live {
+        false => left = capture::compare(&status, &options, new, &interfaces, &mut flips)?,
+        true => {
+            missed = live::compare(client, &status, diff.seconds, new, &interfaces, &mut flips)?;
+        }
+    }
     if arguments.json {
-        output::print(&flips.json(skipped, missed));
+        output::print(&flips.json(left, missed));
     } else {
         output::print(&flips.text());
+        if left.damaged > 0 {
+            output::line(&format!(
+                "damaged comments: {}: the options stand for them",
+                left.damaged
+            ));
+        }
         if missed > 0 {
             output::line(&format!(
                 "{missed} packets came too fast and were not compared"

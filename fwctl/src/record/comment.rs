@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use rust_firewall::packet::pcap;
 use rust_firewall::policy::HOOKS;
 
 use crate::event::{Event, Input};
@@ -39,7 +40,7 @@ pub fn of(event: &Event, input: &Input) -> String {
         ("ct", input.ct_state.clone()),
         ("ctmark", input.ct_mark.map(|mark| format!("{mark:#x}"))),
     ];
-    let mut out = "twinwall:".to_owned();
+    let mut out = pcap::COMMENT_BEGIN.to_owned();
     for (name, field) in fields {
         if let Some(field) = field {
             let _ = write!(out, " {name}={}", value(&field));
@@ -51,6 +52,34 @@ pub fn of(event: &Event, input: &Input) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rust_firewall::explain::comment::{self, Comment};
+    use rust_firewall::options::OptionsFacts;
+    use rust_firewall::packet::verdict::Verdict;
+
+    /// What `explain` and `diff` make of it is what the firewall told.
+    #[test]
+    fn explain_reads_what_is_written() {
+        let line = r#"{"timestamp":"2026-01-01T00:00:00.000000+0000","event_type":"drop","twinwall":{"verdict":"drop",
+            "by":"rule","rule":"/etc/my web.nft:6"},"packet":"RQ==","input":{"length":60,"ethertype":2048,"hook":1,
+            "iifname":"eth 0","oifname":"\u00e4=%","mark":18,"uid":5,"gid":6,"ct_state":"established","ct_mark":7,
+            "truncated":false}}"#;
+        let event = Event::parse(line).unwrap();
+        let text = of(&event, event.input.as_ref().unwrap());
+        let comment = comment::read(text.strip_prefix(pcap::COMMENT_BEGIN).unwrap().as_bytes());
+        let Comment { facts, verdict } = comment.unwrap();
+        assert_eq!(verdict, Some(Verdict::Drop));
+        let expected = OptionsFacts {
+            hook: Some(HOOKS[1].0),
+            iif: b"eth 0".to_vec(),
+            oif: "\u{e4}=%".into(),
+            mark: 18,
+            uid: Some(5),
+            gid: Some(6),
+            ct_state: Some(2),
+            ct_mark: Some(7),
+        };
+        assert_eq!(facts, expected);
+    }
 
     #[test]
     fn a_value_has_no_space() {

@@ -223,7 +223,7 @@ impl Experiment {
             }
         }
         let sliced =
-            |w: &WorkloadPlan| w.runner.contains(&RunnerName::Builtin) && !w.name.is_exchange();
+            |w: &WorkloadPlan| w.runner.contains(&RunnerName::Builtin) && w.name.is_traffic();
         match &text.slices {
             Some(slices) if !self.workloads.iter().any(sliced) => {
                 let words = "no load is in slices: runner = [\"builtin\"] makes such";
@@ -233,7 +233,7 @@ impl Experiment {
         }
     }
 
-    /// In an experiment of exchanges all subjects make exchanges, and in others none does.
+    /// In an experiment of exchanges all subjects make exchanges, and in others none does; likewise of captures.
     fn check_kind(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let exchange = self.kind == ExperimentKind::Exchange;
         let plan = workload.get_ref();
@@ -246,7 +246,17 @@ impl Experiment {
             return refuse(workload.span(), words);
         }
         let stranger = |subject: &&Subject| matches!(subject.kind, Kind::Exchange) != exchange;
-        match self.subjects.iter().find(stranger) {
+        let capture = self.kind == ExperimentKind::Capture;
+        if plan.name.is_frames() != capture || capture && plan.path != [Route::Veth] {
+            let words = format!(
+                "{} over {}: an experiment of kind \"capture\", and only such, has frames, over veth",
+                plan.name, plan.path[0]
+            );
+            return refuse(workload.span(), words);
+        }
+        let no_ring = |subject: &&Subject| matches!(subject.kind, Kind::Capture { .. }) != capture;
+        let mut strangers = self.subjects.iter();
+        match strangers.find(|subject| stranger(subject) || no_ring(subject)) {
             None => Ok(()),
             Some(subject) => {
                 let words = format!("{subject} can't be a subject of this kind of experiment");
@@ -349,6 +359,8 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         // Its connections are left as soon as they are there.
         Workload::TcpProbe => (0..=0, "0"),
         name if name.is_exchange() => (0..=1 << 20, "0 to 1048576"),
+        Workload::Frames => (700..=1500, "700 to 1500"),
+        Workload::FramesDelayed => (0..=10_000, "0 to 10000"),
         _ => (1..=1 << 20, "1 to 1048576"),
     };
     if let Some(bytes) = plan.payload_bytes.iter().find(|n| !allowed.contains(*n)) {

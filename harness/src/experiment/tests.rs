@@ -191,7 +191,7 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert_eq!(files.len(), 11);
+    assert_eq!(files.len(), 13);
     for file in files {
         Experiment::read(&file).unwrap();
     }
@@ -223,6 +223,19 @@ fn exchanges_and_traffic_do_not_mix() {
     assert!(parse(&traffic).is_ok());
     assert!(parse(&traffic.replace("udp-flood", "call")).is_err());
     assert!(parse(&traffic.replace("none", "ipc-pipe")).is_err());
+    let capture = |workload: &str, path: &str, subject: &str| {
+        let text = exchanges(workload, path, subject).replace("\"exchange\"", "\"capture\"");
+        parse(&text.replace("[64]", "[1500]"))
+    };
+    assert!(capture("frames", "veth", "capture-recvmmsg-thp").is_ok());
+    for (workload, path, subject) in [
+        ("frames", "loopback", "capture-recvmmsg-thp"),
+        ("udp-flood", "veth", "capture-recvmmsg-thp"),
+        ("frames", "veth", "none"),
+        ("frames", "veth", "capture-tpacket3-thp"),
+    ] {
+        assert!(capture(workload, path, subject).is_err(), "{subject}");
+    }
 }
 
 #[test]

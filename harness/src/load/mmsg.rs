@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Many datagrams a system call: sendmmsg(2) and recvmmsg(2). The only unsafe code of the generator.
+//! Many datagrams or frames a system call: sendmmsg(2) and recvmmsg(2). The only unsafe code of the generator.
 
+use std::ffi::CString;
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+/// PACKET_QDISC_BYPASS (include/uapi/linux/if_packet.h).
+const QDISC_BYPASS: libc::c_int = 20;
 /// The index of the receive buffer's use in what SO_MEMINFO gives (SK_MEMINFO_RMEM_ALLOC).
 const MEMINFO_RECEIVE: usize = 0;
 /// The index of `sk_drops` in what SO_MEMINFO gives (include/uapi/linux/sock_diag.h, SK_MEMINFO_DROPS).
@@ -12,28 +15,38 @@ const MEMINFO_DROPS: usize = 8;
 /// SK_MEMINFO_VARS of the same header.
 const MEMINFO_VARS: usize = 9;
 
-/// Buffers for `count` datagrams, and the headers that point to them.
+/// Buffers for datagrams or frames, and the headers that point to them.
 pub struct Batch {
     headers: Vec<libc::mmsghdr>,
     /// One for each header; kept because the headers point to it.
     _vectors: Vec<libc::iovec>,
-    /// `count` slots of the same size; kept because the vectors point to it.
+    /// A slot for each vector; kept because the vectors point to them.
     _arena: Vec<u8>,
 }
 
 impl Batch {
     /// `slot_bytes` is the size of each datagram to send, or the space for each to receive.
     pub fn new(count: usize, slot_bytes: usize) -> Batch {
-        let mut arena: Vec<u8> = (0..count * slot_bytes)
-            .map(|at| b'0' + (at % 10) as u8)
-            .collect();
-        let mut vectors: Vec<libc::iovec> = arena
-            .chunks_exact_mut(slot_bytes)
-            .map(|slot| libc::iovec {
+        let slot = |slot: usize| {
+            let bytes = slot * slot_bytes..(slot + 1) * slot_bytes;
+            bytes.map(|at| b'0' + (at % 10) as u8).collect()
+        };
+        Batch::of((0..count).map(slot).collect())
+    }
+
+    /// With these contents, each in a slot of its own size.
+    pub fn of(contents: Vec<Vec<u8>>) -> Batch {
+        let mut arena = contents.concat();
+        let mut left = arena.as_mut_slice();
+        let mut vectors = Vec::new();
+        for one in &contents {
+            let (slot, rest) = left.split_at_mut(one.len());
+            left = rest;
+            vectors.push(libc::iovec {
                 iov_base: slot.as_mut_ptr().cast(),
                 iov_len: slot.len(),
-            })
-            .collect();
+            });
+        }
         let headers = vectors.iter_mut().map(header).collect();
         Batch {
             headers,
@@ -42,8 +55,8 @@ impl Batch {
         }
     }
 
-    /// Sends all datagrams to where `socket` is connected; gives how many the kernel took.
-    pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    /// Sends all of them to where `socket` is connected or bound; gives how many the kernel took.
+    pub fn send(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         // SAFETY: the length is that of the vector, each header points to one vector and each vector to one
         // slot, all owned by self and never moved or resized, so they outlive the call.
         let sent = unsafe {
@@ -80,6 +93,42 @@ impl Batch {
             .take(received)
             .map(|header| header.msg_len as usize);
         sizes.filter(|size| *size == bytes).count()
+    }
+}
+
+/// A socket that writes frames to an interface past its queue, and hears nothing.
+pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
+    let name = CString::new(interface)?;
+    // SAFETY: the calls read a text that ends with NUL, an address and a number, each by its length, and all outlive them;
+    // the descriptor is new and owned from here on.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        let socket = OwnedFd::from_raw_fd(counted(libc::socket(libc::AF_PACKET, kind, 0))? as i32);
+        let index = libc::if_nametoindex(name.as_ptr());
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut to: libc::sockaddr_ll = std::mem::zeroed();
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = index as i32;
+        let bytes = std::mem::size_of_val(&to) as libc::socklen_t;
+        counted(libc::bind(
+            socket.as_raw_fd(),
+            (&raw const to).cast(),
+            bytes,
+        ))?;
+        let on: libc::c_int = 1;
+        let bytes = std::mem::size_of_val(&on) as libc::socklen_t;
+        let (level, option) = (libc::SOL_PACKET, QDISC_BYPASS);
+        let value = (&raw const on).cast();
+        counted(libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            value,
+            bytes,
+        ))?;
+        Ok(socket)
     }
 }
 

@@ -9,6 +9,7 @@ mod arrivals;
 mod connect;
 mod cpu;
 mod flood;
+mod frames;
 mod latency;
 mod mmsg;
 mod probe;
@@ -19,13 +20,32 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{bail, Result};
+use clap::Subcommand;
 use hdrhistogram::Histogram;
 
 use crate::runner::{Place, Workload};
 
-pub use cpu::bind_sender;
+pub use cpu::{bind_sender, bind_server};
+pub use frames::{send, FramesArguments};
 pub use latency::{curve, histogram};
-pub use probe::{command, serve_arguments, Arguments, ProbeServer, READY};
+pub use probe::{serve_arguments, ProbeServer, READY};
+
+/// `harness load`
+#[derive(Subcommand)]
+pub enum Load {
+    /// The server that the scanner connects to; started by a run
+    Serve(probe::Arguments),
+    /// Send Ethernet frames of random sizes past an interface's queue, at a pace
+    Frames(frames::FramesArguments),
+}
+
+/// Makes what a command line asks for.
+pub fn command(asked: &Load) -> Result<()> {
+    match asked {
+        Load::Serve(asked) => probe::command(asked),
+        Load::Frames(asked) => frames::command(asked),
+    }
+}
 
 /// How long a load may take beyond its duration before it is taken for hung.
 pub const GRACE: Duration = Duration::from_secs(10);

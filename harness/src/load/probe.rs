@@ -2,7 +2,7 @@
 //! tcp-probe: the server end of connections to a whole network, which are left as soon as they are there. The client end
 //! is the scanner.
 //!
-//! The server is a process of its own, `harness load`. It prints `ready` when it listens, and its report as one line of JSON
+//! The server is a process of its own, `harness load serve`. It prints `ready` when it listens, and its report as one line of JSON
 //! when it ends. A line on its standard input tells it that the scanner has ended.
 
 use std::io::{self, BufRead, Write};
@@ -33,7 +33,7 @@ pub struct ProbeServer {
     pub accepted: u64,
 }
 
-/// `harness load`
+/// `harness load serve`
 #[derive(Args)]
 pub struct Arguments {
     #[arg(long)]
@@ -48,6 +48,7 @@ pub struct Arguments {
 pub fn serve_arguments(load: &Load) -> Vec<String> {
     let words = [
         "load",
+        "serve",
         "--address",
         &load.address.to_string(),
         "--port",

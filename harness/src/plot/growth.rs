@@ -60,7 +60,7 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     Some(scene)
 }
 
-fn line(data: &Data, cells: &[CellName], subject: &str, metric: &str) -> Option<Line> {
+pub(super) fn line(data: &Data, cells: &[CellName], subject: &str, metric: &str) -> Option<Line> {
     let point = |cell: &CellName| {
         let summary = data.summary(cell, subject, metric)?;
         Some(LinePoint {

@@ -9,6 +9,7 @@ mod font;
 mod frame;
 mod growth;
 mod lines;
+mod loss;
 mod palette;
 mod panels;
 mod percentile;
@@ -66,6 +67,7 @@ fn draw(data: &Data, plan: &Plan) -> Option<Scene> {
     match plan.kind {
         FigureKind::Series => series::draw(data, cell, &plan.title),
         FigureKind::Panels => panels::draw(data, cell, &plan.title),
+        FigureKind::Loss => loss::draw(data, &plan.cells, &plan.metric, &plan.title),
         FigureKind::Growth => growth::draw(data, &plan.cells, &plan.metric, &plan.title),
         FigureKind::Percentile => percentile::draw(data, cell, &plan.title),
         FigureKind::Dots if plan.cells.len() > 1 || several_queues(data) => {
@@ -94,7 +96,7 @@ fn plans(data: &Data) -> Vec<Plan> {
     }
 }
 
-/// A figure as it was asked for. Sizes go into one figure of dots, but into one figure each of the other kinds: the
+/// A figure as it was asked for. Sizes go into one figure of dots or of losses, but into one figure each of the other kinds: the
 /// first one has the plain name.
 fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
     let (workload, path) = (figure.workload.to_string(), figure.path.to_string());
@@ -116,7 +118,10 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
             .unwrap_or(main_metric(&workload).into()),
         cells,
     };
-    if matches!(figure.kind, FigureKind::Dots | FigureKind::Growth) {
+    if matches!(
+        figure.kind,
+        FigureKind::Dots | FigureKind::Growth | FigureKind::Loss
+    ) {
         return vec![plan(figure.name.clone(), cells)];
     }
     let name = |index: usize, cell: &CellName| match index {

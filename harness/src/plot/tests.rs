@@ -278,6 +278,52 @@ fn growth_is_drawn_over_the_sizes() {
     assert!(says(&drawn[0].1, "none") && !says(&drawn[1].1, "none"));
 }
 
+/// A delay of no factor at all is among them, and what is foretold of one subject.
+#[test]
+fn losses_are_drawn_over_the_factors() {
+    let mut made = twins();
+    made.figures = json!([figure("loss", "loss", "frames-delayed")]);
+    let folder = made.write("loss");
+    let store = Store::open(&folder.0);
+    let mut samples: Vec<Sample> = store.read().unwrap();
+    samples.retain(|sample| sample.workload == "udp-flood" && sample.metric == "delivered_rate");
+    let sized = samples.iter().flat_map(|sample| {
+        [
+            (0, "lost_percent", 0.0),
+            (40, "lost_percent", 5.0),
+            (200, "lost_percent", 40.0),
+            (200, "foretold", 41.0),
+        ]
+        .into_iter()
+        .filter(|(_, metric, _)| *metric == "lost_percent" || sample.subject == "none")
+        .map(|(size, metric, value)| Sample {
+            workload: "frames-delayed".into(),
+            payload_bytes: size,
+            metric: metric.into(),
+            unit: "%".into(),
+            value,
+            ..sample.clone()
+        })
+    });
+    let samples: Vec<Sample> = sized.collect();
+    store.rewrite(&samples).unwrap();
+    store.rewrite(&summarize(&samples, "none")).unwrap();
+    let drawn = scenes(&folder);
+    let [(name, scene)] = &drawn[..] else {
+        panic!("{} figures", drawn.len());
+    };
+    check_texts(name, scene);
+    for wanted in [
+        "lost (%)",
+        "factor of the delays",
+        "up to 40.0 %",
+        "200",
+        "0",
+    ] {
+        assert!(says(scene, wanted), "{wanted}");
+    }
+}
+
 #[test]
 fn growth_is_drawn_without_wishes_too() {
     let folder = grown("growth-all", json!([]));

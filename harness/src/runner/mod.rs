@@ -43,9 +43,23 @@ pub enum Workload {
     /// A packet there, a verdict back; 64 packets there, 64 verdicts back.
     Verdict,
     Verdicts,
+    /// Frames of 700 bytes up to the size, as fast as the sender goes, to a ring of capture.
+    Frames,
+    /// Frames of 700 to 1500 bytes at a pace; the size is the factor of the delays behind each tenth.
+    FramesDelayed,
 }
 
 impl Workload {
+    /// Whether rings of capture read it.
+    pub fn is_frames(self) -> bool {
+        matches!(self, Workload::Frames | Workload::FramesDelayed)
+    }
+
+    /// Whether a runner makes it, and a subject filters it.
+    pub fn is_traffic(self) -> bool {
+        !self.is_exchange() && !self.is_frames()
+    }
+
     /// Whether it is an exchange of messages, which a subject makes itself, and not traffic that a subject filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{

@@ -21,9 +21,14 @@ pub struct CellName {
 
 impl fmt::Display for CellName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        // Of delays the size is a factor.
+        let (size, unit) = match self.workload.as_str() {
+            "frames-delayed" => ("factor", ""),
+            _ => ("payload", " B"),
+        };
         write!(
             f,
-            "{} over {}, payload {} B",
+            "{} over {}, {size} {}{unit}",
             self.workload, self.path, self.payload_bytes
         )?;
         match self.policy {

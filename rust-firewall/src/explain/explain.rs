@@ -17,12 +17,14 @@ use crate::engine::flow::{self, DecidePolicy, FlowCounter};
 use crate::engine::interface;
 use crate::engine::named::{self, Named};
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings};
+use crate::explain::comment;
+use crate::explain::indexes::{self, Indexes};
 use crate::explain::json;
 use crate::explain::text;
 use crate::explain::trace::{self, Trace};
-use crate::explain::types::{Explain, ExplainEngine, ExplainSums, Explained, INDEX_IIF, INDEX_OIF};
+use crate::explain::types::{self, Explain, ExplainEngine, ExplainSums, Explained};
 use crate::names::Names;
-use crate::options::{self, Options, OptionsExplain, OptionsSituation};
+use crate::options::{self, Options, OptionsFacts, OptionsSituation};
 use crate::packet::pcap::{self, PcapPacket};
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, Packet, PacketStatus};
@@ -34,24 +36,10 @@ use crate::worker::reject;
 /// There is one policy.
 const GENERATION: u64 = 1;
 
-/// The index of a name: if both interfaces have it, the first one's.
-fn index_of(values: &OptionsExplain, name: &[u8]) -> u32 {
-    match name {
-        [] => 0,
-        name if name == values.iif => INDEX_IIF,
-        name if name == values.oif => INDEX_OIF,
-        _ => 0,
-    }
-}
-
-fn engine_make(
-    policy: &Policy,
-    values: &OptionsExplain,
-    linear: bool,
-) -> Result<ExplainEngine, Failure> {
+fn engine_make(policy: &Policy, indexes: &Indexes, linear: bool) -> Result<ExplainEngine, Failure> {
     let settings = CompileSettings {
         linear,
-        interface_index: &|name| index_of(values, name.as_bytes()),
+        interface_index: &|name| indexes::add(indexes, name.as_bytes()),
         interfaces_must_exist: false,
     };
     let compiled = compile::policy(policy, &settings)?;
@@ -99,23 +87,23 @@ fn input_of<'a>(
     parsed: &'a Packet<'a>,
     status: PacketStatus,
 ) -> DecideInput<'a> {
-    let values = &explain.options.explain;
+    let facts = &explain.facts;
     DecideInput {
         packet: parsed,
         status,
         truncated: false,
-        hook: explain.hook as u8,
+        hook: facts.hook.unwrap_or(explain.hook) as u8,
         nfproto: nfproto_of(packet.version),
         length: packet.original,
-        mark: values.mark,
-        iif: index_of(values, &values.iif),
-        oif: index_of(values, &values.oif),
-        iifname: interface::value(&values.iif),
-        oifname: interface::value(&values.oif),
-        uid: values.uid,
-        gid: values.gid,
-        ct_state: values.ct_state,
-        ct_mark: values.ct_mark,
+        mark: facts.mark,
+        iif: indexes::iif(&explain.indexes, &facts.iif),
+        oif: indexes::oif(&explain.indexes, &facts.oif, &facts.iif),
+        iifname: interface::value(&facts.iif),
+        oifname: interface::value(&facts.oif),
+        uid: facts.uid,
+        gid: facts.gid,
+        ct_state: facts.ct_state,
+        ct_mark: facts.ct_mark,
         names: None,
         host_number: 0,
         alpn_bits: 0,
@@ -211,7 +199,7 @@ fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
         now_ns: explain.now_ns,
     };
     let named = named::follow(connections, &explain.daemon.compiled, parsed, &how);
-    explain.names = *follow::names(connections, &named.followed);
+    explain.shown = *follow::names(connections, &named.followed);
     Some(named)
 }
 
@@ -234,7 +222,7 @@ fn decide_both<'a>(
     let status = inspect(explain, packet, &mut parsed);
     let mut input = input_of(explain, packet, &parsed, status);
     let named = follow_names(explain, &parsed);
-    let names = explain.names;
+    let names = explain.shown;
     if let Some(named) = &named {
         named::tell(named, &names, &mut input);
     }
@@ -263,7 +251,21 @@ fn decide_both<'a>(
         status,
         outcome,
         has_reply: has_reply(&parsed, status, &outcome),
+        recorded: None,
     })
+}
+
+/// What the packet at hand is taken for: what its comment tells, else what the options say. Gives the verdict that was
+/// recorded.
+fn take_facts(explain: &mut Explain, packet: &PcapPacket) -> Option<Verdict> {
+    let read = packet.comment.map(comment::read);
+    if let Some(Some(comment)) = read {
+        explain.facts = comment.facts;
+        return comment.verdict;
+    }
+    explain.sums.damaged += u64::from(read.is_some());
+    explain.facts = explain.options.explain.facts.clone();
+    None
 }
 
 fn explain_packet(
@@ -276,7 +278,11 @@ fn explain_packet(
         explain.now_ns = packet.time_ns;
     }
     explain.now_ns = explain.now_ns.max(packet.time_ns);
-    let explained = decide_both(explain, packet)?;
+    let recorded = take_facts(explain, packet);
+    let mut explained = decide_both(explain, packet)?;
+    explained.recorded = recorded;
+    explain.sums.recorded += u64::from(recorded.is_some());
+    explain.sums.different += u64::from(types::differs(&explained));
     put(
         out,
         &match explain.options.json {
@@ -322,29 +328,60 @@ fn connections_make(options: &Options, requirement: &Requirement) -> Option<Box<
     requirement.names.then(|| Box::new(follow::make(&settings)))
 }
 
+/// Whether verdicts are those that were recorded. A capture without any proves nothing.
+fn check_expected(explain: &Explain) -> Result<(), Failure> {
+    let sums = &explain.sums;
+    let capture = &explain.options.explain.capture;
+    if sums.recorded == 0 {
+        return Err(failure_set(
+            LogExit::Usage,
+            format_args!(
+                "{capture}: no packet has a recorded verdict: record some with fwctl record"
+            ),
+        ));
+    }
+    if sums.different > 0 {
+        return Err(failure_set(
+            LogExit::Call,
+            format_args!(
+                "{capture}: {} of {} verdicts are not those that were recorded: change the policy, \
+                 or record anew",
+                sums.different, sums.recorded
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn explain_all(options: &Options) -> Result<(), Failure> {
     let mut options = options.clone();
     let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
-    let daemon = engine_make(&policy, &options.explain, false)?;
+    let indexes = Indexes::default();
+    let daemon = engine_make(&policy, &indexes, false)?;
     options::provide(&mut options, compile::requirement(&daemon.compiled));
     let mut explain = Explain {
         options: &options,
-        hook: options.explain.hook.unwrap_or_else(|| first_hook(&policy)),
+        hook: first_hook(&policy),
         connections: connections_make(&options, compile::requirement(&daemon.compiled)),
         daemon,
-        linear: engine_make(&policy, &options.explain, true)?,
+        linear: engine_make(&policy, &indexes, true)?,
+        indexes,
+        facts: OptionsFacts::default(),
         policy,
         sums: ExplainSums::default(),
         skipped: 0,
         first_ns: 0,
         now_ns: 0,
-        names: Names::default(),
+        shown: Names::default(),
         trace: Trace::default(),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     let result = explain_capture(&mut explain, &mut out);
     let _ = out.flush(); // what was explained stands before what went wrong
-    result
+    match options.explain.expect {
+        true => result.and_then(|()| check_expected(&explain)),
+        false => result,
+    }
 }
 
 /// Explains all packets of options.explain.capture. Returns the exit code.

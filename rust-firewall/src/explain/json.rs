@@ -46,11 +46,11 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     if step.why == DecideWhy::Held {
         return "null".to_owned();
     }
-    let interface_name = |index| types::interface(explain.options, index);
+    let interface_name = |index| types::interface(explain, index);
     string(&describe::why(
         &explain.policy,
         step,
-        &explain.names,
+        &explain.shown,
         &interface_name,
     ))
 }
@@ -102,6 +102,11 @@ fn rules(explain: &Explain) -> String {
     steps.join(",")
 }
 
+fn recorded(explained: &Explained) -> String {
+    let name = explained.recorded.map(verdict::name);
+    name.map_or("null".to_owned(), string)
+}
+
 /// The packet at hand, as one line.
 pub fn packet(explain: &Explain, explained: &Explained) -> String {
     let outcome = &explained.outcome;
@@ -113,7 +118,8 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
     };
     format!(
         "{{\"packet\":{},\"time\":{}{}.{:09},\"verdict\":\"{}\",\"mark\":{mark},\"reject\":{},\
-         \"by\":{},\"status\":\"{}\",\"rules\":[{}],\"nearest_miss\":{}}}\n",
+         \"by\":{},\"status\":\"{}\",\"rules\":[{}],\"nearest_miss\":{},\
+         \"recorded\":{}}}\n",
         explained.number,
         if explained.time_ns < 0 { "-" } else { "" },
         time_ns / NS_PER_SECOND,
@@ -123,7 +129,8 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
         by(explain, explained),
         packet::status_name(explained.status),
         rules(explain),
-        miss.map_or("null".to_owned(), |miss| place(explain, miss.place))
+        miss.map_or("null".to_owned(), |miss| place(explain, miss.place)),
+        recorded(explained)
     )
 }
 
@@ -143,12 +150,15 @@ pub fn end(explain: &Explain) -> String {
     let counters: Vec<String> = counters.collect();
     format!(
         "{{\"counters\":[{}],\"packets\":{},\"accepted\":{},\"dropped\":{},\"rejected\":{},\
-         \"skipped\":{}}}\n",
+         \"skipped\":{},\"recorded\":{},\"different\":{},\"damaged\":{}}}\n",
         counters.join(","),
         sums.packets,
         sums.accepted,
         sums.dropped,
         sums.rejected,
-        explain.skipped
+        explain.skipped,
+        sums.recorded,
+        sums.different,
+        sums.damaged
     )
 }

@@ -30,8 +30,8 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     if step.why == DecideWhy::Held {
         return text;
     }
-    let interface_name = |index| types::interface(explain.options, index);
-    let why = describe::why(&explain.policy, step, &explain.names, &interface_name);
+    let interface_name = |index| types::interface(explain, index);
+    let why = describe::why(&explain.policy, step, &explain.shown, &interface_name);
     format!("{text} | {why}")
 }
 
@@ -129,6 +129,14 @@ fn put_verdict(out: &mut String, explain: &Explain, explained: &Explained) {
     out.push('\n');
 }
 
+/// The verdict that was recorded, if it was another.
+fn put_recorded(out: &mut String, explained: &Explained) {
+    let recorded = explained.recorded.filter(|_| types::differs(explained));
+    if let Some(recorded) = recorded {
+        let _ = writeln!(out, "  recorded otherwise: {}", verdict::name(recorded));
+    }
+}
+
 fn put_miss(out: &mut String, explain: &Explain, explained: &Explained) {
     let verdict = explained.outcome.verdict;
     if let Some(miss) = trace::nearest_miss(&explain.trace, &explain.policy, verdict) {
@@ -152,6 +160,7 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
     );
     put_trace(&mut out, explain);
     put_verdict(&mut out, explain, explained);
+    put_recorded(&mut out, explained);
     put_miss(&mut out, explain, explained);
     out
 }
@@ -188,6 +197,20 @@ pub fn end(explain: &Explain) -> String {
     );
     if explain.skipped > 0 {
         let _ = writeln!(out, "skipped {} frames that are not IP", explain.skipped);
+    }
+    if sums.recorded > 0 {
+        let _ = writeln!(
+            out,
+            "recorded verdicts: {}, {} different",
+            sums.recorded, sums.different
+        );
+    }
+    if sums.damaged > 0 {
+        let _ = writeln!(
+            out,
+            "damaged comments: {}: the options stand for them",
+            sums.damaged
+        );
     }
     out
 }

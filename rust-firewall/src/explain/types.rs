@@ -6,15 +6,13 @@ use crate::engine::compile;
 use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, Flow, FlowCounter, FlowCounters};
 use crate::engine::types::{CompilePlace, DecideOutcome};
+use crate::explain::indexes::{self, Indexes};
 use crate::explain::trace::Trace;
 use crate::names::Names;
-use crate::options::Options;
+use crate::options::{Options, OptionsFacts};
+use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Hook, Policy};
-
-/// The interfaces' indexes here.
-pub const INDEX_IIF: u32 = 1;
-pub const INDEX_OIF: u32 = 2;
 
 /// The sums over all packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +21,12 @@ pub struct ExplainSums {
     pub accepted: u64,
     pub dropped: u64,
     pub rejected: u64,
+    /// Packets whose verdict was recorded.
+    pub recorded: u64,
+    /// Of these, those that get another.
+    pub different: u64,
+    /// Comments that could not be read.
+    pub damaged: u64,
 }
 
 /// A policy compiled, with its state.
@@ -36,7 +40,11 @@ pub struct ExplainEngine {
 pub struct Explain<'a> {
     pub options: &'a Options,
     pub policy: Policy,
+    /// Of packets of which nothing else is known.
     pub hook: Hook,
+    pub indexes: Indexes,
+    /// What the packet at hand is taken for.
+    pub facts: OptionsFacts,
     /// As the daemon has it.
     pub daemon: ExplainEngine,
     /// Rule by rule.
@@ -51,7 +59,7 @@ pub struct Explain<'a> {
     /// If the policy reads names.
     pub connections: Option<Box<Connections>>,
     /// What the client of the packet at hand has shown.
-    pub names: Names,
+    pub shown: Names,
     pub trace: Trace,
 }
 
@@ -66,15 +74,22 @@ pub struct Explained<'a> {
     pub outcome: DecideOutcome,
     /// A reject whose reply is due.
     pub has_reply: bool,
+    /// The verdict that was recorded.
+    pub recorded: Option<Verdict>,
+}
+
+/// Whether the packet's verdict is another than the recorded one.
+pub fn differs(explained: &Explained) -> bool {
+    let verdict = explained.outcome.verdict;
+    explained
+        .recorded
+        .is_some_and(|recorded| recorded != verdict)
 }
 
 /// The name of the interface that has this index here; empty = none.
-pub fn interface(options: &Options, index: u32) -> Vec<u8> {
-    match index {
-        INDEX_IIF => options.explain.iif.clone(),
-        INDEX_OIF => options.explain.oif.clone(),
-        _ => Vec::new(),
-    }
+pub fn interface(explain: &Explain, index: u32) -> Vec<u8> {
+    let facts = &explain.facts;
+    indexes::name_of(&explain.indexes, index, &facts.iif, &facts.oif)
 }
 
 /// Where a counter stands, and its figures.

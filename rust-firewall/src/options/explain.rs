@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The options of `explain`: what a capture's packets are taken for.
+//! The options of `explain`: what a capture's packets are taken for. Comments of captures tell it in the same
+//! words.
 
 use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
 use crate::options::daemon;
-use crate::options::types::{Options, OptionsExplain};
+use crate::options::types::{Options, OptionsFacts};
 use crate::options::values;
-use crate::policy;
+use crate::policy::{self, Hook};
 use crate::spec::option::{facts, INTERFACE_BYTES_MAX};
 use crate::spec::symbols::CT_STATES;
 
 const _: () = assert!(INTERFACE_BYTES_MAX as usize == libc::IF_NAMESIZE - 1);
 
-fn check_hook(values: &Arguments, explain: &mut OptionsExplain) -> Result<(), Failure> {
+/// Reads the name of a hook.
+pub fn read_hook(text: &[u8]) -> Option<Hook> {
+    let mut hooks = policy::HOOKS.iter();
+    let named = hooks.find(|(_, name)| name.as_bytes() == text);
+    named.map(|(hook, _)| *hook)
+}
+
+fn check_hook(values: &Arguments, facts: &mut OptionsFacts) -> Result<(), Failure> {
     let option = ArgumentsOption::Hook;
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let mut hooks = policy::HOOKS.iter();
-    let named = hooks.find(|(_, name)| name.as_bytes() == value);
-    let (hook, _) = named.ok_or_else(|| values::fail(option, value))?;
-    explain.hook = Some(*hook);
+    let hook = read_hook(value).ok_or_else(|| values::fail(option, value))?;
+    facts.hook = Some(hook);
     Ok(())
+}
+
+/// Reads the name of an interface, which there may not be: 1 to INTERFACE_BYTES_MAX bytes of UTF-8.
+pub fn read_interface(text: &[u8]) -> Option<Vec<u8>> {
+    let named = (1..=INTERFACE_BYTES_MAX as usize).contains(&text.len());
+    (named && std::str::from_utf8(text).is_ok()).then(|| text.to_vec())
 }
 
 fn check_interface(
@@ -32,10 +44,7 @@ fn check_interface(
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    if value.is_empty() || value.len() > facts(option).bytes {
-        return Err(values::fail(option, value));
-    }
-    *name = value.to_vec();
+    *name = read_interface(value).ok_or_else(|| values::fail(option, value))?;
     Ok(())
 }
 
@@ -50,15 +59,25 @@ fn read_hexadecimal(text: &[u8]) -> Option<u32> {
     })
 }
 
+/// Reads a mark, hexadecimal behind 0x or decimal.
+pub fn read_mark(text: &[u8]) -> Option<u32> {
+    match text.strip_prefix(b"0x") {
+        Some(digits) => read_hexadecimal(digits),
+        None => values::read_number(text, u32::MAX),
+    }
+}
+
 fn check_mark(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(None);
     };
-    let read = match value.strip_prefix(b"0x") {
-        Some(digits) => read_hexadecimal(digits),
-        None => values::read_number(value, facts(option).max),
-    };
-    read.map(Some).ok_or_else(|| values::fail(option, value))
+    let read = read_mark(value).ok_or_else(|| values::fail(option, value))?;
+    Ok(Some(read))
+}
+
+/// Reads the number of a user or a group.
+pub fn read_id(text: &[u8]) -> Option<u32> {
+    values::read_number(text, facts(ArgumentsOption::Uid).max)
 }
 
 fn check_id(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
@@ -73,16 +92,20 @@ fn ct_state_of(name: &[u8]) -> Option<u32> {
     named.map(|(_, bit)| *bit)
 }
 
-fn check_ct_state(values: &Arguments) -> Result<Option<u32>, Failure> {
+/// Reads names of states, with commas between.
+pub fn read_ct_state(text: &[u8]) -> Option<u32> {
+    let mut names = text.split(|byte| *byte == b',');
+    names.try_fold(0, |state, name| Some(state | ct_state_of(name)?))
+}
+
+fn check_ct_state(values: &Arguments, facts: &mut OptionsFacts) -> Result<(), Failure> {
     let option = ArgumentsOption::CtState;
     let Some(value) = arguments::value(values, option) else {
-        return Ok(None);
+        return Ok(());
     };
-    let mut state = 0;
-    for name in value.split(|byte| *byte == b',') {
-        state |= ct_state_of(name).ok_or_else(|| values::fail(option, value))?;
-    }
-    Ok(Some(state))
+    let state = read_ct_state(value).ok_or_else(|| values::fail(option, value))?;
+    facts.ct_state = Some(state);
+    Ok(())
 }
 
 /// Takes the values and words of `explain`, in the order of the help text.
@@ -93,14 +116,16 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     daemon::fail(values, o)?;
     o.json = arguments::value(values, A::Json).is_some();
     let explain = &mut o.explain;
-    check_hook(values, explain)?;
-    check_interface(values, A::Iif, &mut explain.iif)?;
-    check_interface(values, A::Oif, &mut explain.oif)?;
-    explain.mark = check_mark(values, A::Mark)?.unwrap_or(0);
-    explain.uid = check_id(values, A::Uid)?;
-    explain.gid = check_id(values, A::Gid)?;
-    explain.ct_state = check_ct_state(values)?;
-    explain.ct_mark = check_mark(values, A::CtMark)?;
+    let facts = &mut explain.facts;
+    check_hook(values, facts)?;
+    check_interface(values, A::Iif, &mut facts.iif)?;
+    check_interface(values, A::Oif, &mut facts.oif)?;
+    facts.mark = check_mark(values, A::Mark)?.unwrap_or(0);
+    facts.uid = check_id(values, A::Uid)?;
+    facts.gid = check_id(values, A::Gid)?;
+    check_ct_state(values, facts)?;
+    facts.ct_mark = check_mark(values, A::CtMark)?;
+    explain.expect = arguments::value(values, A::Expect).is_some();
     if let [policy, capture] = values.words.as_slice() {
         o.policy = Some(values::path(policy)?);
         explain.capture = values::path(capture)?;

@@ -9,11 +9,9 @@ pub use crate::spec::option::{
     OptionsConntrack, OptionsProfile, OptionsSituation, SITUATION_COUNT,
 };
 
-/// What `explain` takes a capture's packets for.
+/// What a packet of a capture is taken for, besides its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OptionsExplain {
-    /// "-" = stdin.
-    pub capture: String,
+pub struct OptionsFacts {
     /// Else that of the first base chain.
     pub hook: Option<Hook>,
     /// Empty = none.
@@ -26,6 +24,17 @@ pub struct OptionsExplain {
     /// As `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
+}
+
+/// What `explain` is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionsExplain {
+    /// "-" = stdin.
+    pub capture: String,
+    /// Verdicts are to be those that were recorded.
+    pub expect: bool,
+    /// Of packets of which the capture tells nothing.
+    pub facts: OptionsFacts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

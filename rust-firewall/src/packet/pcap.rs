@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 
 use nix::errno::Errno;
 
@@ -15,6 +16,8 @@ use crate::packet::pcap_link;
 pub const BLOCK_MAX: usize = 16 << 20;
 /// Interfaces of a pcapng section.
 pub const INTERFACES_MAX: usize = 4096;
+/// How comments begin that tell what a packet was decided by.
+pub const COMMENT_BEGIN: &str = "twinwall:";
 
 const MAGIC_US: u32 = 0xa1b2_c3d4;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
@@ -38,12 +41,16 @@ const INTERFACE_BYTES: usize = 8;
 const PACKET_BYTES: usize = 20;
 /// Bytes of a simple packet's body, without the packet.
 const SIMPLE_BYTES: usize = 4;
+/// Code and length of an option.
+const OPTION_HEAD_BYTES: usize = 4;
 /// Interface Description Block.
 const BLOCK_INTERFACE: u32 = 1;
 /// Simple Packet Block.
 const BLOCK_SIMPLE: u32 = 3;
 /// Enhanced Packet Block.
 const BLOCK_PACKET: u32 = 6;
+/// opt_comment.
+const OPTION_COMMENT: u16 = 1;
 /// if_tsresol.
 const OPTION_RESOLUTION: u16 = 9;
 /// if_tsoffset.
@@ -104,6 +111,8 @@ pub struct PcapPacket<'a> {
     pub original: u32,
     /// The version of IP, as the frame says: 4, 6; 0 = it does not.
     pub version: u8,
+    /// What follows `COMMENT_BEGIN` in the first of its frame's comments that begins so.
+    pub comment: Option<&'a [u8]>,
 }
 
 /// The bytes at an offset; zeros where there are none, which the callers have ruled out.
@@ -313,6 +322,8 @@ struct Frame {
     offset: usize,
     captured: usize,
     original: u32,
+    /// Where the packet's comment lies, if it has one.
+    comment: Option<Range<usize>>,
 }
 
 /// What a read call found.
@@ -340,28 +351,89 @@ fn next_record(pcap: &mut Pcap) -> Result<Next, Failure> {
         offset: 0,
         captured: u32_at(pcap, &head, 8) as usize,
         original: u32_at(pcap, &head, 12),
+        comment: None,
     };
     read_block(pcap, frame.captured)?;
     Ok(Next::Frame(frame))
 }
 
-/// Takes an interface description's options. Nothing if they are not sound.
-fn take_options(pcap: &Pcap, mut left: &[u8], interface: &mut PcapInterface) -> Option<()> {
-    while left.len() >= 4 {
-        let (code, bytes) = (u16_at(pcap, left, 0), u16_at(pcap, left, 2));
-        if code == 0 {
-            return Some(());
-        }
-        let next = left.get(4 + usize::from(bytes).next_multiple_of(4)..)?;
-        if code == OPTION_RESOLUTION && bytes == 1 {
-            [interface.resolution] = array_at(left, 4);
-        }
-        if code == OPTION_OFFSET && bytes == 8 {
-            interface.offset_s = u64_at(pcap, left, 4) as i64;
-        }
-        left = next;
+/// Rounds up to where the next thing of a block begins.
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(4)
+}
+
+/// An option of a block.
+struct BlockOption {
+    code: u16,
+    /// Where its value lies.
+    value: Range<usize>,
+}
+
+/// What stands where an option may be.
+enum NextOption {
+    Option(BlockOption),
+    End,
+    Damaged,
+}
+
+/// Looks for the next option of a block, up to `end`. at: where it would be, then what is behind it.
+fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
+    if end - *at < OPTION_HEAD_BYTES {
+        return NextOption::End;
     }
-    Some(())
+    let code = u16_at(pcap, &pcap.block, *at);
+    let bytes = usize::from(u16_at(pcap, &pcap.block, *at + 2));
+    let begin = *at + OPTION_HEAD_BYTES;
+    if code == 0 {
+        return NextOption::End;
+    }
+    if padded(bytes) > end - begin {
+        return NextOption::Damaged;
+    }
+    *at = begin + padded(bytes);
+    NextOption::Option(BlockOption {
+        code,
+        value: begin..begin + bytes,
+    })
+}
+
+/// Takes an interface description's options. Returns whether they are sound.
+fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool {
+    let mut at = INTERFACE_BYTES;
+    loop {
+        let option = match next_option(pcap, &mut at, end) {
+            NextOption::Option(option) => option,
+            NextOption::End => return true,
+            NextOption::Damaged => return false,
+        };
+        if option.code == OPTION_RESOLUTION && option.value.len() == 1 {
+            [interface.resolution] = array_at(&pcap.block, option.value.start);
+        }
+        if option.code == OPTION_OFFSET && option.value.len() == 8 {
+            interface.offset_s = u64_at(pcap, &pcap.block, option.value.start) as i64;
+        }
+    }
+}
+
+/// Finds the comment of a packet whose options begin at `at`. Returns whether they are sound.
+fn find_comment(
+    pcap: &Pcap,
+    mut at: usize,
+    end: usize,
+    comment: &mut Option<Range<usize>>,
+) -> bool {
+    loop {
+        let BlockOption { code, value } = match next_option(pcap, &mut at, end) {
+            NextOption::Option(option) => option,
+            NextOption::End => return true,
+            NextOption::Damaged => return false,
+        };
+        let text = pcap.block.get(value.clone()).unwrap_or_default();
+        if comment.is_none() && code == OPTION_COMMENT && text.starts_with(COMMENT_BEGIN.as_bytes())
+        {
+            *comment = Some(value.start + COMMENT_BEGIN.len()..value.end);
+        }
+    }
 }
 
 /// bytes: of the body.
@@ -375,9 +447,9 @@ fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure>
         resolution: RESOLUTION_US,
         offset_s: 0,
     };
-    let options = pcap.block.get(INTERFACE_BYTES..bytes).unwrap_or_default();
-    take_options(pcap, options, &mut interface)
-        .ok_or_else(|| fail_at(pcap, at, "an interface with a damaged option"))?;
+    if !take_options(pcap, bytes, &mut interface) {
+        return Err(fail_at(pcap, at, "an interface with a damaged option"));
+    }
     let most = match interface.resolution & RESOLUTION_BINARY {
         0 => RESOLUTION_MAX,
         _ => RESOLUTION_BINARY_MAX,
@@ -401,15 +473,20 @@ fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
         fail_at(pcap, at, cause)
     })?;
     let stamp = u64::from(u32_at(pcap, body, 4)) << 32 | u64::from(u32_at(pcap, body, 8));
-    let frame = Frame {
+    let mut frame = Frame {
         link: interface.link,
         time_ns: time_of(interface, stamp),
         offset: PACKET_BYTES,
         captured: u32_at(pcap, body, 12) as usize,
         original: u32_at(pcap, body, 16),
+        comment: None,
     };
     if frame.captured > bytes - PACKET_BYTES {
         return Err(fail_at(pcap, at, "a packet that is longer than its block"));
+    }
+    let options = PACKET_BYTES + padded(frame.captured);
+    if !find_comment(pcap, options, bytes, &mut frame.comment) {
+        return Err(fail_at(pcap, at, "a packet with a damaged option"));
     }
     Ok(frame)
 }
@@ -437,6 +514,7 @@ fn take_simple(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
         offset: SIMPLE_BYTES,
         captured: captured as usize,
         original,
+        comment: None,
     })
 }
 
@@ -499,6 +577,7 @@ pub fn next(pcap: &mut Pcap) -> Result<Option<PcapPacket<'_>>, Failure> {
                     .unwrap_or_default(),
                 original: found.original,
                 version: found.version,
+                comment: frame.comment.and_then(|at| pcap.block.get(at)),
             }));
         }
         pcap.skipped += 1;

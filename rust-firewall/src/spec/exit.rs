@@ -8,7 +8,7 @@
 pub enum LogExit {
     /// Stopped by SIGINT or SIGTERM, or all is well.
     Stopped = 0,
-    /// A system call failed.
+    /// A system call failed, or explain --expect found another verdict.
     Call = 1,
     /// Bad command line, policy or capture.
     Usage = 2,

@@ -219,9 +219,10 @@ pub enum ArgumentsOption {
     Gid,
     CtState,
     CtMark,
+    Expect,
 }
 
-pub const OPTION_COUNT: usize = ArgumentsOption::CtMark as usize + 1;
+pub const OPTION_COUNT: usize = ArgumentsOption::Expect as usize + 1;
 
 /// What is known of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -424,12 +425,12 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     },
     OptionFacts {
         name: "iif", commands: 1 << ArgumentsCommand::Explain as u32, has_value: true,
-        expected: "an interface name of 1 to 15 bytes",
+        expected: "an interface name of 1 to 15 bytes of UTF-8",
         min: 0, max: 0, zero: false, bytes: 15, defaults: [0, 0],
     },
     OptionFacts {
         name: "oif", commands: 1 << ArgumentsCommand::Explain as u32, has_value: true,
-        expected: "an interface name of 1 to 15 bytes",
+        expected: "an interface name of 1 to 15 bytes of UTF-8",
         min: 0, max: 0, zero: false, bytes: 15, defaults: [0, 0],
     },
     OptionFacts {
@@ -456,6 +457,11 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
         name: "ct-mark", commands: 1 << ArgumentsCommand::Explain as u32, has_value: true,
         expected: "a number from 0 to 4294967295, decimal or 0x hexadecimal",
         min: 0, max: 4294967295, zero: false, bytes: 0, defaults: [0, 0],
+    },
+    OptionFacts {
+        name: "expect", commands: 1 << ArgumentsCommand::Explain as u32, has_value: false,
+        expected: "",
+        min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
 ];
 

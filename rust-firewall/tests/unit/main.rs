@@ -6,6 +6,7 @@ mod connection;
 mod control;
 mod engine;
 mod events;
+mod explain;
 mod guard;
 mod handover;
 mod metrics;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The twins against each other, without root: `check` on texts that are policies or almost, and `explain` on random
-//! policies and packets. Every byte that they say must be equal.
+//! policies and packets and on comments of captures. Every byte that they say must be equal.
 //!     differential [--seconds N] [--seed N] [--decisions N]
 //! It goes on until the time is over and so many packets are decided. What was kept of earlier disagreements in
 //! tests/corpus/crashes comes first. A new one is one line; it is shrunk and kept there, and the exit code is 1.
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{bail, Context};
 
 mod ask;
+mod comments;
 mod decisions;
 mod texts;
 
@@ -29,6 +30,7 @@ pub struct Tally {
     pub refused: u64,
     pub policies: u64,
     pub decisions: u64,
+    pub comments: u64,
     pub disagreements: u64,
 }
 
@@ -82,15 +84,17 @@ fn run(options: &Options) -> anyhow::Result<bool> {
                 &mut tally,
             )?;
         }
+        comments::part(&asker, options.seed, part, &mut tally)?;
         part += 1;
     }
     println!(
-        "seed {}: {} texts ({} refused), {} policies, {} decisions, {} disagreements",
+        "seed {}: {} texts ({} refused), {} policies, {} decisions, {} comments, {} disagreements",
         options.seed,
         tally.texts,
         tally.refused,
         tally.policies,
         tally.decisions,
+        tally.comments,
         tally.disagreements
     );
     Ok(tally.disagreements == 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Classic pcap files of packets that begin with the IP header (LINKTYPE_RAW): what `explain` reads and what is kept of
-//! a disagreement.
+//! Captures of packets that begin with the IP header (LINKTYPE_RAW): classic pcap files, which `explain` reads and which
+//! are kept of a disagreement, and pcapng with a comment for each packet.
 
 use anyhow::{ensure, Context};
 
@@ -26,6 +26,39 @@ pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
             file.extend(word.to_le_bytes());
         }
         file.extend(packet);
+    }
+    file
+}
+
+/// A block of pcapng: its body, filled up.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let padded = body.len().next_multiple_of(4);
+    let length = (padded as u32 + 12).to_le_bytes();
+    let mut block = [&kind.to_le_bytes()[..], &length, body].concat();
+    block.resize(8 + padded, 0);
+    block.extend(length);
+    block
+}
+
+/// A pcapng file of the same packet with these comments (opt_comment, of at most 64 KiB), all at one time.
+pub fn write_commented(packet: &[u8], comments: &[Vec<u8>]) -> Vec<u8> {
+    let section = [
+        &0x1a2b_3c4d_u32.to_le_bytes()[..],
+        &[1, 0, 0, 0],
+        &[0xff; 8],
+    ]
+    .concat();
+    let interface = [&LINKTYPE_RAW.to_le_bytes()[..], &[0; 4]].concat();
+    let mut file = block(0x0a0d_0d0a, &section);
+    file.extend(block(1, &interface));
+    for comment in comments {
+        let length = (packet.len() as u32).to_le_bytes();
+        let mut body = [&[0; 12][..], &length, &length, packet].concat();
+        body.resize(body.len().next_multiple_of(4), 0);
+        body.extend([1, 0]);
+        body.extend((comment.len() as u16).to_le_bytes());
+        body.extend(comment);
+        file.extend(block(6, &body));
     }
     file
 }

@@ -99,8 +99,22 @@ fn run() -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// What kernel/README.md says of AF_PACKET's policy, DAX and BOTH.
+const PAGES: &str = "\
+twinring: 8 MiB
+  program's side: 2,048 x 4K
+  kernel's side:  4 x 2M
+twinring: 8 MiB
+  program's side: 4 x 2M
+  kernel's side:  4 x 2M
+twinring: 8 MiB
+  program's side: 4 x 2M
+  kernel's side:  4 x 2M
+";
+
 pub fn every_program_records() -> anyhow::Result<()> {
     let text = run()?;
+    ensure!(text.starts_with(PAGES), "not {PAGES}, but {text:.400}");
     let parts = text.trim_end_matches("done\n").split("begin ").skip(1);
     let mut names = Vec::new();
     for part in parts {

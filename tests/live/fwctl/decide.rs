@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::packets::ipv4;
-use testbed::twin::Twin;
+use testbed::twin::{Twin, TWINS};
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
@@ -15,6 +15,7 @@ pub const ROWS: &[Row] = &[
     ("explain-by-the-running-policy", 60, explain),
     ("diff-of-a-capture", 60, diff_capture),
     ("diff-of-a-policy-that-reads-nothing", 60, diff_nothing_read),
+    ("recorded-packets-are-what-they-were", 60, recorded),
     ("diff-live", 60, diff_live),
     ("diff-live-lacks-what-it-reads", 60, diff_lacks),
     ("diff-notes-limits", 60, diff_limits),
@@ -170,6 +171,64 @@ fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
         check_has(&said.stdout, flows)?;
     }
     Ok(())
+}
+
+/// Decides by what a capture of raw packets lacks.
+const TELLING: &str = "table inet filter {
+	chain input {
+		type filter hook input priority filter; policy drop;
+	}
+	chain output {
+		type filter hook output priority filter; policy accept;
+		oifname \"lo\" meta mark 0 udp dport 9002 drop
+	}
+}
+";
+
+/// A recorded capture is a regression test: explain and diff need no options, and other verdicts are found.
+fn recorded(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, TELLING, &[])?;
+    let file = place.folder.file("x.pcapng");
+    let child = place
+        .command()?
+        .args(["record", "-w", &file, "--count", "4"])
+        .stderr(Stdio::piped())
+        .spawn()?;
+    place.until_followed(1)?;
+    // Nobody listens: behind what is accepted comes an answer.
+    for port in [DROPPED, DROPPED, DROPPED, OTHER] {
+        place.send(port, 1)?;
+    }
+    let said = until_end(child)?;
+    ensure!(said.code == Some(0), "{}", said.stderr);
+
+    let expected =
+        "\n4 packets: 1 accepted, 3 dropped, 0 rejected\nrecorded verdicts: 4, 0 different\n";
+    for judge in TWINS {
+        let output = Command::new(judge.binary())
+            .args(["explain", "--expect", &place.policy, &file])
+            .output()?;
+        let text = String::from_utf8(output.stdout)?;
+        ensure!(output.status.code() == Some(0), "{}: {text}", judge.name());
+        check_has(&text, expected)?;
+    }
+    let said = place.fwctl(&["explain", "--expect", &file])?;
+    check_has(said.code(0)?, expected)?;
+    let said = place.fwctl(&["diff", &place.policy, &file])?;
+    check_has(said.code(0)?, "4 packets compared")?;
+
+    let new = place.folder.write(
+        "new.nft",
+        TELLING.replace("oifname \"lo\" meta", "oifname \"eth0\" meta"),
+    )?;
+    let said = place.fwctl(&["explain", "--expect", &new, &file])?;
+    check_has(said.code(1)?, "\n  recorded otherwise: drop\n")?;
+    check_has(
+        &said.stderr,
+        "3 of 4 verdicts are not those that were recorded",
+    )?;
+    let said = place.fwctl(&["diff", &new, &file])?;
+    check_has(said.code(1)?, "would flip: 3 of 4 packets")
 }
 
 /// Starts `diff --live`; when it listens, sends packets to both ports and to another.

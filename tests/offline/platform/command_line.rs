@@ -305,8 +305,8 @@ const BAD: &[Bad] = &[
     bad(b"explain|a|b|--deadline|0", "unknown or ambiguous option --deadline: see --help"),
     bad(b"explain|a|b|--control|x", "unknown or ambiguous option --control: see --help"),
     bad(b"check|--sandbox|off|a", "unknown or ambiguous option --sandbox: see --help"),
-    bad(b"explain|a|b|--iif=", "--iif \"\": expected an interface name of 1 to 15 bytes"),
-    bad(b"explain|a|b|--oif|1234567890123456", "--oif \"1234567890123456\": expected an interface name of 1 to 15 bytes"),
+    bad(b"explain|a|b|--iif=", "--iif \"\": expected an interface name of 1 to 15 bytes of UTF-8"),
+    bad(b"explain|a|b|--oif|1234567890123456", "--oif \"1234567890123456\": expected an interface name of 1 to 15 bytes of UTF-8"),
     bad(b"explain|a|b|--mark|0x", "--mark \"0x\": expected a number from 0 to 4294967295, decimal or 0x hexadecimal"),
     bad(
         b"explain|a|b|--mark|0x100000000",

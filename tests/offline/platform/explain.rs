@@ -54,7 +54,7 @@ fn run(twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
 }
 
 /// Runs both twins, which must say the same. Gives stdout, stderr and the exit code.
-fn both(arguments: &[&str]) -> anyhow::Result<(String, String, i32)> {
+pub fn both(arguments: &[&str]) -> anyhow::Result<(String, String, i32)> {
     let [rust, c] = [run(Twin::Rust, arguments)?, run(Twin::C, arguments)?];
     ensure!(
         (&rust.lines, &rust.stderr, rust.code) == (&c.lines, &c.stderr, c.code),
@@ -88,7 +88,7 @@ fn packets() -> Vec<Vec<u8>> {
 
 /// A writer of numbers in the capture's byte order.
 #[derive(Clone, Copy)]
-struct Order {
+pub struct Order {
     big: bool,
 }
 
@@ -137,7 +137,7 @@ fn pcap(order: Order, units: u32, link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
+pub fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let length = order.u32(padded as u32 + 12);
     let mut block = [&order.u32(kind)[..], &length, body].concat();
@@ -224,7 +224,7 @@ fn framed(link: u16, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     packets.iter().map(frame).collect()
 }
 
-const LITTLE: Order = Order { big: false };
+pub const LITTLE: Order = Order { big: false };
 const BIG: Order = Order { big: true };
 const US: u32 = 1_000_000;
 
@@ -354,7 +354,7 @@ fn json() -> anyhow::Result<()> {
         .with_context(|| said.clone())?;
     ensure!(lines.len() == 8, "{} lines", lines.len());
     let keys: Vec<&String> = lines[0].as_object().context("an object")?.keys().collect();
-    ensure!(keys.len() == 9, "{keys:?}");
+    ensure!(keys.len() == 10, "{keys:?}");
     ensure!(lines[0]["by"] == format!("{policy}:12"), "{}", lines[0]);
     ensure!(
         lines[0]["mark"] == 16 && lines[0]["time"] == 0.0,

@@ -5,6 +5,7 @@
 use twinwall_tests::case::Case;
 
 mod command_line;
+mod comments;
 mod definitions;
 mod dependencies;
 mod explain;
@@ -28,6 +29,7 @@ pub fn cases() -> Vec<Case> {
         dependencies::cases(),
         command_line::cases(),
         explain::cases(),
+        comments::cases(),
         runner::cases(),
     ];
     parts.into_iter().flatten().collect()

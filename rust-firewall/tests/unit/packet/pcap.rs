@@ -72,6 +72,15 @@ const NG: [u8; 120] = [
     3, 0, 0, 0, 20, 0, 0, 0, 9, 0, 0, 0, 0x60, 9, 0, 0, 20, 0, 0, 0, // simple packet
 ];
 
+/// A section with an interface, and an enhanced packet of 2 bytes with the comments "no", "twinwall: a" and
+/// "twinwall: b".
+const COMMENTED: [u8; 124] = *b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\
+    \xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0\
+    \x01\0\0\0\x14\0\0\0\x65\0\0\0\0\0\0\0\x14\0\0\0\
+    \x06\0\0\0\x4c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\x02\0\0\0\x45\x01\0\0\
+    \x01\0\x02\0no\0\0\x01\0\x0b\0twinwall: a\0\
+    \x01\0\x0b\0twinwall: b\0\x4c\0\0\0";
+
 #[test]
 fn a_record_has_its_time_and_lengths() {
     let expected = vec![(1, 2_000_000_007, vec![0x45, 1, 2, 3], 60)];
@@ -86,6 +95,25 @@ fn blocks_have_theirs() {
         (2, 6_000_001_000, vec![0x60, 9], 9),
     ];
     assert_eq!(read_all(&NG), Ok(expected));
+}
+
+/// The first that begins as ours is the packet's; options that reach beyond their block are damage.
+#[test]
+fn a_packet_has_its_comment() {
+    let capture = Capture::new(&COMMENTED);
+    let mut pcap = open(capture.path()).unwrap();
+    let packet = next(&mut pcap).unwrap().unwrap();
+    assert_eq!(
+        (packet.comment, packet.bytes),
+        (Some(&b" a"[..]), &[0x45, 1][..])
+    );
+    let mut damaged = COMMENTED;
+    damaged[COMMENTED.len() - 18] = 13;
+    let why = read_all(&damaged).unwrap_err();
+    assert!(
+        why.contains("at byte 48: a packet with a damaged option"),
+        "{why}"
+    );
 }
 
 #[test]

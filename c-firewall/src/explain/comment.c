@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "explain/comment.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "options/explain.h"
+
+enum {
+    VALUE_BYTES_MAX = 63, // a longer value of a field that is looked at is damage
+};
+
+/// A field that is looked at: its name, and what takes its value. False if it is no such value.
+struct field {
+    const char *name;
+    bool (*take)(struct comment *comment, const char *value);
+};
+
+static bool take_verdict(struct comment *comment, const char *value) {
+    for (int verdict = 0; verdict < VERDICT_COUNT; verdict++)
+        if (strcmp(verdict_name((enum verdict)verdict), value) == 0) {
+            comment->has_verdict = true;
+            comment->verdict = (enum verdict)verdict;
+        }
+    return comment->has_verdict;
+}
+
+static bool take_hook(struct comment *comment, const char *value) {
+    comment->facts.has_hook = options_explain_read_hook(value, &comment->facts.hook);
+    return comment->facts.has_hook;
+}
+
+static bool take_iif(struct comment *comment, const char *value) {
+    return options_explain_read_interface(value, comment->facts.iif);
+}
+
+static bool take_oif(struct comment *comment, const char *value) {
+    return options_explain_read_interface(value, comment->facts.oif);
+}
+
+static bool take_mark(struct comment *comment, const char *value) {
+    return options_explain_read_mark(value, &comment->facts.mark);
+}
+
+static bool take_uid(struct comment *comment, const char *value) {
+    comment->facts.has_uid = options_explain_read_id(value, &comment->facts.uid);
+    return comment->facts.has_uid;
+}
+
+static bool take_gid(struct comment *comment, const char *value) {
+    comment->facts.has_gid = options_explain_read_id(value, &comment->facts.gid);
+    return comment->facts.has_gid;
+}
+
+static bool take_ct_state(struct comment *comment, const char *value) {
+    comment->facts.has_ct_state = options_explain_read_ct_state(value, &comment->facts.ct_state);
+    return comment->facts.has_ct_state;
+}
+
+static bool take_ct_mark(struct comment *comment, const char *value) {
+    comment->facts.has_ct_mark = options_explain_read_mark(value, &comment->facts.ct_mark);
+    return comment->facts.has_ct_mark;
+}
+
+static const struct field fields[] = {
+    {"verdict", take_verdict}, {"hook", take_hook},   {"iif", take_iif},
+    {"oif", take_oif},         {"mark", take_mark},   {"uid", take_uid},
+    {"gid", take_gid},         {"ct", take_ct_state}, {"ctmark", take_ct_mark},
+};
+
+/// The number that a hexadecimal digit stands for, -1 if it is none.
+static int digit_of(uint8_t byte) {
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t lower = byte >= 'A' && byte <= 'F' ? (uint8_t)(byte + 'a' - 'A') : byte;
+    const char *found = lower ? strchr(digits, lower) : NULL;
+
+    return found ? (int)(found - digits) : -1;
+}
+
+/// The bytes that a value stands for, without NUL, which is put behind them.
+static bool decode(const uint8_t *text, size_t length, char value[static VALUE_BYTES_MAX + 1]) {
+    size_t count = 0;
+
+    for (size_t at = 0; at < length; at++) {
+        int byte = text[at];
+
+        if (byte == '%') {
+            const int high = length - at > 2 ? digit_of(text[at + 1]) : -1;
+            const int low = length - at > 2 ? digit_of(text[at + 2]) : -1;
+
+            if (high < 0 || low < 0)
+                return false;
+            byte = high * 16 + low;
+            at += 2;
+        }
+        if (byte == 0 || count == VALUE_BYTES_MAX)
+            return false;
+        value[count++] = (char)byte;
+    }
+    value[count] = '\0';
+    return true;
+}
+
+/// Whether all bytes lie between two, and there is one.
+static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t high) {
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < low || text[i] > high)
+            return false;
+    return length > 0;
+}
+
+/// Takes a field, NAME=VALUE. seen: a bit for each of fields. False if it is damaged or there
+/// twice.
+static bool take(struct comment *comment, const uint8_t *text, size_t length, uint32_t *seen) {
+    const uint8_t *equals = memchr(text, '=', length);
+    const size_t name = equals ? (size_t)(equals - text) : 0;
+    char value[VALUE_BYTES_MAX + 1];
+
+    if (!equals || !all_within(text, name, 'a', 'z') ||
+        !all_within(equals + 1, length - name - 1, '!', '~'))
+        return false;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (strlen(fields[i].name) != name || memcmp(fields[i].name, text, name) != 0)
+            continue;
+        if (*seen & UINT32_C(1) << i || !decode(equals + 1, length - name - 1, value))
+            return false;
+        *seen |= UINT32_C(1) << i;
+        return fields[i].take(comment, value);
+    }
+    return true;
+}
+
+int comment_read(const uint8_t *text, size_t length, struct comment *comment) {
+    struct comment read = {0};
+    uint32_t seen = 0;
+
+    if (length == 0)
+        return -EINVAL;
+    for (size_t at = 0; at < length;) {
+        const uint8_t *begin = text + at + 1;
+        const uint8_t *space = memchr(begin, ' ', length - at - 1);
+        const size_t bytes = space ? (size_t)(space - begin) : length - at - 1;
+
+        if (text[at] != ' ' || !take(&read, begin, bytes, &seen))
+            return -EINVAL;
+        at += 1 + bytes;
+    }
+    *comment = read;
+    return 0;
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The reader of a published experiment: it hashes every byte, and for each N-th packet it multiplies FACTOR x 1,000 times.
+//! What the kernel counts and drops meanwhile is the result. Where a ring lies in blocks, what is lost can be foretold:
+//! of `rate x time` packets as many are read as the work allows, and as many as the ring holds wait.
+
+use std::hint::black_box;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::backend::{Backend, Kind};
+use crate::census;
+use crate::failure::{Failure, Result};
+use crate::pages::{HUGE, SMALL};
+use crate::reader::Opening;
+use crate::socket::Statistics;
+use crate::source::{Ready, Source};
+use crate::tool_arguments::BenchArguments;
+use crate::translation::{Model, Sizes};
+
+const MULTIPLICATIONS: u32 = 1000;
+/// How long the model looks at packets.
+const MODEL_TIME: Duration = Duration::from_secs(1);
+/// Before each factor.
+const DRAINING: Duration = Duration::from_millis(200);
+/// Beside each packet in a block (struct tpacket3_hdr, the link layer's address, and padding).
+const HEAD_BYTES: f64 = 90.0;
+
+/// What is measured.
+pub struct Job {
+    interface: String,
+    delays: Vec<u32>,
+    every: u32,
+    time: Duration,
+    json: bool,
+    /// Of blocks; 0: the ring has none, and what it holds is not known.
+    block_bytes: usize,
+    /// If it is asked for: the bytes of a page on the program's side.
+    model: Option<u64>,
+}
+
+impl Job {
+    pub fn new(given: &BenchArguments, opening: &Opening, ring: &Backend) -> Result<Job> {
+        let memory = ring.memory();
+        let bytes = memory.as_ref().map_or(0, |memory| memory.bytes);
+        let model = match (given.model, &memory) {
+            (true, Some(memory)) => {
+                let failed = |error| Failure::system("the census", &error);
+                let entries = census::program(memory.start, memory.bytes).map_err(failed)?;
+                let is_huge = entries.huge > 0 && entries.small == 0;
+                Some(if is_huge { HUGE } else { SMALL })
+            }
+            _ => None,
+        };
+        Ok(Job {
+            interface: opening.interface.name.clone(),
+            delays: given.delay.0.clone(),
+            every: given.every,
+            time: Duration::from_secs(given.seconds.into()),
+            json: given.json,
+            block_bytes: match opening.backend {
+                Kind::Tpacket3 | Kind::Twinring => bytes,
+                _ => 0,
+            },
+            model,
+        })
+    }
+}
+
+/// Eight bytes at a time, each multiplication waiting for the one before.
+fn hash(bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(ODD);
+    let eights = bytes.chunks_exact(8);
+    let rest = eights.remainder();
+    let whole = eights.fold(bytes.len() as u64, |hash, eight| {
+        let word = eight.try_into().map_or(0, u64::from_ne_bytes);
+        mix(hash, word)
+    });
+    rest.iter()
+        .fold(whole, |hash, byte| mix(hash, (*byte).into()))
+}
+
+/// So many multiplications, none of which can be left out.
+fn multiply(count: u32) {
+    let mut product = black_box(3_u64);
+    for _ in 0..count {
+        product = product.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1;
+    }
+    black_box(product);
+}
+
+/// What was seen with a factor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    delay: u32,
+    seconds: f64,
+    kernel: u64,
+    drops: u64,
+    taken: u64,
+    bytes: u64,
+    /// At work, delays apart.
+    work_ns: f64,
+    delays: u64,
+    delays_ns: f64,
+}
+
+impl Row {
+    fn lost(&self) -> f64 {
+        self.drops as f64 / self.kernel.max(1) as f64
+    }
+
+    fn hash_ns(&self) -> f64 {
+        self.work_ns / self.taken.max(1) as f64
+    }
+
+    fn delay_ns(&self) -> f64 {
+        self.delays_ns / self.delays.max(1) as f64
+    }
+
+    /// 1 - (C T + R) / (rate T), where C = 1 / (work + delay / N) and the ring, of so many bytes, holds R packets.
+    fn foretold(&self, every: u32, ring_bytes: usize) -> Option<f64> {
+        if ring_bytes == 0 || self.taken == 0 || self.kernel == 0 {
+            return None;
+        }
+        let mean_bytes = self.bytes as f64 / self.taken as f64;
+        let holds = ring_bytes as f64 / (mean_bytes + HEAD_BYTES);
+        let each_ns = self.hash_ns() + self.delay_ns() / f64::from(every);
+        let read = self.seconds * 1e9 / each_ns;
+        Some((1.0 - (read + holds) / self.kernel as f64).max(0.0))
+    }
+}
+
+/// Takes what waits, without looking at it, which takes no time for a whole ring; and forgets what was counted.
+fn drain(ring: &mut Backend) -> io::Result<Statistics> {
+    let end = Instant::now() + DRAINING;
+    while Instant::now() < end && ring.ready()? != Ready::Nothing {
+        ring.take(|_| ());
+    }
+    ring.statistics()
+}
+
+fn measure(job: &Job, ring: &mut Backend, delay: u32) -> io::Result<Row> {
+    drain(ring)?;
+    let mut row = Row {
+        delay,
+        ..Row::default()
+    };
+    let begun = Instant::now();
+    while begun.elapsed() < job.time {
+        if ring.ready()? == Ready::Nothing {
+            continue;
+        }
+        let at_work = Instant::now();
+        let delays_before = row.delays_ns;
+        ring.take(|packet| {
+            black_box(hash(packet.bytes));
+            row.taken += 1;
+            row.bytes += packet.bytes.len() as u64;
+            if delay > 0 && row.taken % u64::from(job.every) == 0 {
+                let waits = Instant::now();
+                multiply(delay * MULTIPLICATIONS);
+                row.delays += 1;
+                row.delays_ns += waits.elapsed().as_nanos() as f64;
+            }
+        });
+        row.work_ns += at_work.elapsed().as_nanos() as f64 - (row.delays_ns - delays_before);
+    }
+    let counted = ring.statistics()?;
+    row.seconds = begun.elapsed().as_secs_f64();
+    (row.kernel, row.drops) = (counted.packets, counted.drops);
+    Ok(row)
+}
+
+fn tell(job: &Job, row: &Row) {
+    let foretold = row.foretold(job.every, job.block_bytes);
+    if job.json {
+        let foretold = foretold.map_or("null".to_owned(), |lost| format!("{lost:.5}"));
+        println!(
+            "{{\"delay\":{},\"every\":{},\"seconds\":{:.3},\"kernel\":{},\"drops\":{},\"taken\":{},\"bytes\":{},\
+             \"lost\":{:.5},\"foretold\":{foretold},\"hash_ns\":{:.1},\"delay_ns\":{:.1}}}",
+            row.delay,
+            job.every,
+            row.seconds,
+            row.kernel,
+            row.drops,
+            row.taken,
+            row.bytes,
+            row.lost(),
+            row.hash_ns(),
+            row.delay_ns()
+        );
+        return;
+    }
+    let foretold = foretold.map_or(String::new(), |lost| {
+        format!(" (foretold {:.2} %)", lost * 100.0)
+    });
+    println!(
+        "delay {}: {} packets in {:.1} s, lost {:.2} %{foretold}; {:.0} ns a packet, {:.1} us a delay",
+        row.delay,
+        row.kernel,
+        row.seconds,
+        row.lost() * 100.0,
+        row.hash_ns(),
+        row.delay_ns() / 1e3
+    );
+}
+
+/// What a model of the TLB says of the addresses that packets come to.
+fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
+    let sizes = Sizes::of_this();
+    let mut model = Model::new(sizes, page_bytes);
+    let begun = Instant::now();
+    while begun.elapsed() < MODEL_TIME {
+        if ring.ready()? != Ready::Nothing {
+            ring.take(|packet| model.packet(packet.bytes.as_ptr() as u64, packet.bytes.len()));
+        }
+    }
+    if job.json {
+        println!(
+            "{{\"model\":\"tlb\",\"first\":{},\"second\":{},\"sizes_known\":{},\"page_bytes\":{page_bytes},\
+             \"packets\":{},\"misses_a_packet\":{:.5}}}",
+            sizes.first,
+            sizes.second,
+            sizes.known,
+            model.packets,
+            model.misses_a_packet()
+        );
+        return Ok(());
+    }
+    println!(
+        "model, not measured: a TLB of {} and {} entries{} misses {:.4} translations a packet on the program's side, in \
+         pages of {} KiB",
+        sizes.first,
+        sizes.second,
+        if sizes.known { "" } else { " (assumed)" },
+        model.misses_a_packet(),
+        page_bytes >> 10
+    );
+    Ok(())
+}
+
+/// Measures all factors, one after the other, with one ring.
+pub fn run(job: &Job, mut ring: Backend) -> Result<()> {
+    let failed = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ENETDOWN) => Failure::failed(format!(
+            "-i {}: it is down, or gone: ip link",
+            job.interface
+        )),
+        _ => Failure::system(&format!("-i {}", job.interface), &error),
+    };
+    for delay in &job.delays {
+        let row = measure(job, &mut ring, *delay).map_err(failed)?;
+        tell(job, &row);
+    }
+    match job.model {
+        Some(page_bytes) => model(job, &mut ring, page_bytes).map_err(failed),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_counts() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_ne!(hash(&bytes), hash(&other), "{at}");
+        }
+        assert_ne!(hash(&bytes), hash(&bytes[..99]));
+    }
+
+    /// 100,000 packets of 910 bytes come in a second; with 1,000 bytes each a ring of a MB holds 1,000.
+    #[test]
+    fn loss_is_foretold_from_work_and_ring() {
+        let row = Row {
+            delay: 1,
+            seconds: 1.0,
+            kernel: 100_000,
+            drops: 0,
+            taken: 1000,
+            bytes: 910_000,
+            work_ns: 1000.0 * 10_000.0,
+            delays: 100,
+            delays_ns: 100.0 * 100_000.0,
+        };
+        // 10 us and a tenth of 100 us a packet: 50,000 are read.
+        let foretold = row.foretold(10, 1_000_000).unwrap();
+        assert!((foretold - 0.49).abs() < 1e-9, "{foretold}");
+        assert_eq!(row.foretold(10, 0), None);
+        let enough = Row {
+            work_ns: 1000.0,
+            delays_ns: 0.0,
+            ..row
+        };
+        assert_eq!(enough.foretold(10, 1_000_000), Some(0.0));
+    }
+}

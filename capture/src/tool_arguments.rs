@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The command lines of `capture pages` and `capture bench`.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{value_parser, Args, Parser};
+
+use crate::arguments;
+use crate::backend::Kind;
+use crate::pages::Pages;
+
+/// A ring that nothing is recorded of.
+#[derive(Args, Debug)]
+pub struct RingArguments {
+    /// How packets come
+    #[arg(long, value_name = "NAME", default_value = "tpacket3")]
+    pub backend: Kind,
+
+    /// With --backend afxdp: the host does not get what comes in
+    #[arg(long)]
+    pub take: bool,
+
+    /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
+    #[arg(long, value_name = "KIND", default_value = "4k")]
+    pub pages: Pages,
+
+    /// Memory of the ring
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = arguments::ring)]
+    pub ring: u64,
+
+    /// Bytes of each packet that are had
+    #[arg(short, long, value_name = "BYTES", default_value_t = 2048, value_parser = value_parser!(u32).range(1..=262_144))]
+    pub snaplen: u32,
+}
+
+/// Says in pages of which size a ring lies, on the program's side and, as far as it is known, on the kernel's.
+#[derive(Debug, Parser)]
+#[command(name = "capture pages", max_term_width = 100)]
+pub struct PagesArguments {
+    /// The interface that the ring belongs to; what comes by it is not looked at
+    #[arg(short, long, value_name = "NAME", default_value = "lo", value_parser = NonEmptyStringValueParser::new())]
+    pub interface: String,
+
+    #[command(flatten)]
+    pub ring: RingArguments,
+}
+
+/// Reads packets as a published experiment did, and tells what is lost: it hashes every byte, and works longer for
+/// each N-th packet. Records nothing.
+#[derive(Debug, Parser)]
+#[command(name = "capture bench", max_term_width = 100)]
+pub struct BenchArguments {
+    /// What to read from
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub interface: String,
+
+    #[command(flatten)]
+    pub ring: RingArguments,
+
+    /// The factors, one after the other: a delay is FACTOR x 1,000 multiplications
+    #[arg(long, value_name = "FROM:TO:STEP", default_value = "0", value_parser = delays)]
+    pub delay: Delays,
+
+    /// The packets that are followed by a delay: each so many
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
+    pub every: u32,
+
+    /// How long each factor is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+
+    /// In the end, say what a model of this processor's TLB misses (a model: nothing is measured by it)
+    #[arg(long)]
+    pub model: bool,
+
+    /// Print an object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The factors of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delays(pub Vec<u32>);
+
+/// No machine waits so long for a packet.
+const DELAY_MOST: u32 = 1_000_000;
+
+/// Reads `40`, or `0:200:20`, both ends among them.
+fn delays(text: &str) -> std::result::Result<Delays, String> {
+    let wrong = || format!("\"{text}\" are no factors: 40, or 0:200:20, up to {DELAY_MOST}");
+    let numbers: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
+    let factors: Vec<u32> = match numbers.map_err(|_| wrong())?.as_slice() {
+        [one] => vec![*one],
+        [from, to, step] if from <= to && *step > 0 => {
+            (*from..=*to).step_by(*step as usize).collect()
+        }
+        _ => return Err(wrong()),
+    };
+    match factors.iter().all(|factor| *factor <= DELAY_MOST) {
+        true => Ok(Delays(factors)),
+        false => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        PagesArguments::command().debug_assert();
+        BenchArguments::command().debug_assert();
+    }
+
+    #[test]
+    fn factors_are_one_or_a_range() {
+        let read = |text| delays(text).map(|delays| delays.0);
+        assert_eq!(read("40"), Ok(vec![40]));
+        assert_eq!(read("0:200:50"), Ok(vec![0, 50, 100, 150, 200]));
+        assert_eq!(read("5:9:10"), Ok(vec![5]));
+        for text in ["", "x", "1:2", "2:1:1", "0:9:0", "1:2:3:4", "1000001", "-1"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

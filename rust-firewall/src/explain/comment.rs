@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a capture's comment tells of a packet, as `fwctl record` writes it: `twinwall: verdict=drop by=rule
+//! rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`. Fields have one space before them and a value without
+//! spaces; percent signs and what is not printed stand in it as %XX. Fields that are not known are left alone.
+
+use crate::options::explain;
+use crate::options::types::OptionsFacts;
+use crate::packet::verdict::{self, Verdict};
+
+/// A longer value of a field that is looked at is damage.
+const VALUE_BYTES_MAX: usize = 63;
+
+/// What a comment says. What it does not name the packet does not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comment {
+    pub facts: OptionsFacts,
+    pub verdict: Option<Verdict>,
+}
+
+/// A field that is looked at: its name, and what takes its value. None if it is no such value.
+struct Field {
+    name: &'static str,
+    take: fn(&mut Comment, &[u8]) -> Option<()>,
+}
+
+fn take_verdict(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    let mut verdicts = verdict::VERDICTS.iter();
+    let named = verdicts.find(|(_, name)| name.as_bytes() == value)?;
+    comment.verdict = Some(named.0);
+    Some(())
+}
+
+fn take_hook(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.hook = Some(explain::read_hook(value)?);
+    Some(())
+}
+
+fn take_iif(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.iif = explain::read_interface(value)?;
+    Some(())
+}
+
+fn take_oif(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.oif = explain::read_interface(value)?;
+    Some(())
+}
+
+fn take_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.mark = explain::read_mark(value)?;
+    Some(())
+}
+
+fn take_uid(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.uid = Some(explain::read_id(value)?);
+    Some(())
+}
+
+fn take_gid(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.gid = Some(explain::read_id(value)?);
+    Some(())
+}
+
+fn take_ct_state(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.ct_state = Some(explain::read_ct_state(value)?);
+    Some(())
+}
+
+fn take_ct_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.ct_mark = Some(explain::read_mark(value)?);
+    Some(())
+}
+
+const FIELDS: [Field; 9] = [
+    Field {
+        name: "verdict",
+        take: take_verdict,
+    },
+    Field {
+        name: "hook",
+        take: take_hook,
+    },
+    Field {
+        name: "iif",
+        take: take_iif,
+    },
+    Field {
+        name: "oif",
+        take: take_oif,
+    },
+    Field {
+        name: "mark",
+        take: take_mark,
+    },
+    Field {
+        name: "uid",
+        take: take_uid,
+    },
+    Field {
+        name: "gid",
+        take: take_gid,
+    },
+    Field {
+        name: "ct",
+        take: take_ct_state,
+    },
+    Field {
+        name: "ctmark",
+        take: take_ct_mark,
+    },
+];
+
+/// The number that a hexadecimal digit stands for.
+fn digit_of(byte: u8) -> Option<u8> {
+    let digit = char::from(byte).to_digit(16)?;
+    Some(digit as u8)
+}
+
+/// The bytes that a value stands for, without NUL.
+fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    let mut left = text.iter();
+    while let Some(byte) = left.next() {
+        let mut byte = *byte;
+        if byte == b'%' {
+            let (high, low) = (digit_of(*left.next()?)?, digit_of(*left.next()?)?);
+            byte = high * 16 + low;
+        }
+        if byte == 0 || value.len() == VALUE_BYTES_MAX {
+            return None;
+        }
+        value.push(byte);
+    }
+    Some(value)
+}
+
+/// Whether all bytes lie between two, and there is one.
+fn all_within(text: &[u8], low: u8, high: u8) -> bool {
+    !text.is_empty() && text.iter().all(|byte| (low..=high).contains(byte))
+}
+
+/// Takes a field, NAME=VALUE. seen: a bit for each of FIELDS. None if it is damaged or there twice.
+fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
+    let equals = text.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = (text.get(..equals)?, text.get(equals + 1..)?);
+    if !all_within(name, b'a', b'z') || !all_within(value, b'!', b'~') {
+        return None;
+    }
+    let mut fields = FIELDS.iter().enumerate();
+    let Some((at, field)) = fields.find(|(_, field)| field.name.as_bytes() == name) else {
+        return Some(());
+    };
+    if *seen & 1 << at != 0 {
+        return None;
+    }
+    *seen |= 1 << at;
+    (field.take)(comment, &decode(value)?)
+}
+
+/// Reads a comment, from behind `COMMENT_BEGIN` on. None if it is damaged.
+pub fn read(text: &[u8]) -> Option<Comment> {
+    let mut comment = Comment::default();
+    let mut seen = 0;
+    for field in text.strip_prefix(b" ")?.split(|byte| *byte == b' ') {
+        take(&mut comment, field, &mut seen)?;
+    }
+    Some(comment)
+}
