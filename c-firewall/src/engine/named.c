@@ -17,8 +17,8 @@ struct named named_follow(struct connections *connections, const struct compiled
         named.alpn_bits = cache->alpn_bits;
         return named;
     }
-    hostnames_resolve(&compiled->hosts, connection_names(connections, &followed), &named.host_number,
-                      &named.alpn_bits);
+    hostnames_resolve(&compiled->hosts, connection_names(connections, &followed),
+                      &named.host_number, &named.alpn_bits);
     if (cache)
         *cache = (struct connection_cache){.generation = how->generation,
                                            .host_number = named.host_number,
@@ -46,15 +46,6 @@ bool named_refuses(const struct named *named, const struct decide_outcome *outco
            outcome->verdict != VERDICT_ACCEPT;
 }
 
-/// The sum of figures.
-static uint64_t sum(const uint64_t *figures, size_t count) {
-    uint64_t result = 0;
-
-    for (size_t i = 0; i < count; i++)
-        result += figures[i];
-    return result;
-}
-
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]) {
     const struct connection_counts counts = connection_counts(connections);
     size_t last = 0;
@@ -64,6 +55,10 @@ void named_results(const struct connections *connections, uint64_t results[NAMED
         results[last++] = counts.decided[i];
     results[last++] = counts.denied;
     results[last++] = counts.evasion;
-    results[last++] = sum(counts.unreadable, CONNECTION_CAUSE_COUNT);
-    results[last] = sum(counts.evicted, CONNECTION_LIST_COUNT);
+    results[last] = 0;
+    for (int i = 0; i < CONNECTION_CAUSE_COUNT; i++)
+        results[last] += counts.unreadable[i];
+    results[++last] = 0;
+    for (int i = 0; i < CONNECTION_LIST_COUNT; i++)
+        results[last] += counts.evicted[i];
 }

@@ -55,10 +55,12 @@ fn busy() -> Ledger {
         overruns: 7,
         refused: 8,
         undecidable: 9,
+        undecided: 10,
         without_ct_state: 11,
         gaps: 13,
         send_retries: 14,
         replies: [17, 2, 1],
+        connections: [30, 31, 32, 33, 34, 35, 36, 37, 38, 39],
         ..Stats::default()
     };
     stats.malformed[PacketStatus::TcpDataOffset as usize] = 3;
