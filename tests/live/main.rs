@@ -13,6 +13,7 @@ mod events;
 mod fwctl;
 mod kernel;
 mod metrics;
+mod names;
 mod netns;
 mod packaging;
 mod platform;
@@ -21,7 +22,7 @@ mod reload;
 mod rules;
 mod upgrade;
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     Part::new("capture", capture::cases),
     Part::new("chaos", chaos::cases),
     Part::new("control", control::cases),
@@ -30,6 +31,7 @@ const PARTS: [Part; 15] = [
     Part::new("fwctl", fwctl::cases),
     Part::new("kernel", kernel::cases),
     Part::new("metrics", metrics::cases),
+    Part::new("names", names::cases),
     Part::new("netns", netns::cases),
     Part::new("packaging", packaging::cases),
     Part::new("platform", platform::cases),

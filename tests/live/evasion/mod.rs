@@ -15,7 +15,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 
 mod client;
 mod hello;
-mod net;
+pub mod net;
 mod strategies;
 
 use client::{Client, Script, QUIET};

@@ -32,7 +32,7 @@ pub struct Net {
     pub client: Namespace,
     pub firewall: Namespace,
     _router: Namespace,
-    _server: Namespace,
+    pub server: Namespace,
     /// The hardware address of the firewall's interface to the client.
     pub gateway: [u8; 6],
     nginx: Child,
@@ -136,6 +136,7 @@ impl Net {
             ),
         )?;
         forwards(&router, "route add default via 10.9.2.1\n")?;
+        client.feed("ip", &["-batch", "-"], "route add default via 10.9.1.2\n")?;
         server.feed("ip", &["-batch", "-"], "route add default via 10.9.3.1\n")?;
         // With it the server takes data on a SYN from everybody (TFO_SERVER_COOKIE_NOT_REQD).
         run(&server, "sysctl", &["-qw", "net.ipv4.tcp_fastopen=0x602"])?;
@@ -159,7 +160,7 @@ impl Net {
             client,
             firewall,
             _router: router,
-            _server: server,
+            server,
             nginx,
             _folder: folder,
         })

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
+//! nginx and dnsmasq behind the firewall.
+
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::run;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+use crate::evasion::net::{Net, Sees, SERVER};
+
+/// Backends, each of which brings the packets in its own way.
+const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
+
+const POLICY: &str = r#"
+table inet filter {
+	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		tls sni @denied counter drop
+		http host @denied counter drop
+		th dport 53 dns name @denied counter drop
+		tls alpn "denied" counter drop
+		dns type mx counter drop
+	}
+}
+"#;
+
+const ALLOWED: [&str; 3] = [
+    "allowed.example",
+    "not-denied.example",
+    "denied.example.org",
+];
+const DENIED: [&str; 3] = [
+    "denied.example",
+    "WWW.Denied.Example",
+    "a.b.c.denied.example",
+];
+
+const ROWS: &[Row] = &[
+    ("real-ends", 180, real_ends),
+    ("reload-and-names", 60, reload),
+];
+
+pub fn cases() -> Vec<Case> {
+    for_each_twin(ROWS)
+}
+
+/// A client that asks for a name: its command line, and what it prints if it gets an answer.
+struct Asker {
+    what: &'static str,
+    command: fn(&str) -> Vec<String>,
+    says: &'static str,
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn server() -> String {
+    let [a, b, c, d] = SERVER;
+    format!("{a}.{b}.{c}.{d}")
+}
+
+fn curl(name: &str, scheme: &str, port: u16, more: &[&str]) -> Vec<String> {
+    let resolve = format!("{name}:{port}:{}", server());
+    let url = format!("{scheme}://{name}/");
+    let start = ["curl", "-sk", "--max-time", "5", "--resolve", &resolve];
+    words(&[&start, more, &[&url]].concat())
+}
+
+fn dig(name: &str, more: &[&str]) -> Vec<String> {
+    let at = format!("@{}", server());
+    words(&[&["dig", &at, name, "+time=4", "+tries=1", "+short"], more].concat())
+}
+
+/// A client in Python, whose hello is another than openssl's own.
+const PYTHON: &str = "
+import socket, ssl, sys
+context = ssl._create_unverified_context()
+context.set_alpn_protocols(['http/1.1'])
+stream = socket.create_connection((sys.argv[1], 443), 4)
+stream = context.wrap_socket(stream, server_hostname=sys.argv[2])
+print('connected', stream.version())
+";
+
+const ASKERS: &[Asker] = &[
+    Asker {
+        what: "curl, TLS",
+        command: |name| curl(name, "https", 443, &[]),
+        says: "here",
+    },
+    Asker {
+        what: "curl, TLS 1.2",
+        command: |name| curl(name, "https", 443, &["--tls-max", "1.2"]),
+        says: "here",
+    },
+    Asker {
+        what: "curl, HTTP",
+        command: |name| curl(name, "http", 80, &[]),
+        says: "here",
+    },
+    Asker {
+        what: "openssl s_client",
+        command: |name| {
+            let to = format!("{}:443", server());
+            words(&[
+                "timeout",
+                "2",
+                "openssl",
+                "s_client",
+                "-connect",
+                &to,
+                "-servername",
+                name,
+            ])
+        },
+        says: "BEGIN CERTIFICATE",
+    },
+    Asker {
+        what: "Python",
+        command: |name| words(&["timeout", "5", "python3", "-c", PYTHON, &server(), name]),
+        says: "connected",
+    },
+    Asker {
+        what: "dig, UDP",
+        command: |name| dig(name, &[]),
+        says: "192.0.2.77",
+    },
+    Asker {
+        what: "dig, TCP",
+        command: |name| dig(name, &["+tcp"]),
+        says: "192.0.2.77",
+    },
+];
+
+/// Runs a client; gives whether it got an answer.
+fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
+    let (program, arguments) = command.split_first().context("a command")?;
+    let output = client
+        .command(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{program} could not be started: run make deps"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).contains(says))
+}
+
+/// dnsmasq, which knows one address for every name.
+struct Resolver(Child);
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
+    let child = net
+        .server
+        .command("dnsmasq")
+        .args([
+            "--keep-in-foreground",
+            "--no-resolv",
+            "--no-hosts",
+            "--conf-file=/dev/null",
+        ])
+        .args(["--pid-file=", "--user=root", "--address=/#/192.0.2.77"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("dnsmasq could not be started: run make deps")?;
+    let resolver = Resolver(child);
+    until("dnsmasq listens", PATIENCE, || {
+        let listening = run(&net.server, "ss", &["-Hlun"])?.stdout;
+        Ok(String::from_utf8_lossy(&listening).contains(":53"))
+    })?;
+    Ok(resolver)
+}
+
+/// All clients at once, with all names.
+fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
+    let allowed = ALLOWED.map(|name| (name, true));
+    let denied = DENIED.map(|name| (name, false));
+    let names = [allowed, denied].concat();
+    thread::scope(|scope| {
+        let pairs = ASKERS
+            .iter()
+            .flat_map(|asker| names.iter().map(move |name| (asker, *name)));
+        let asked: Vec<_> = pairs
+            .map(|(asker, (name, expected))| {
+                let client = &net.client;
+                let ask = move || is_answered(client, &(asker.command)(name), asker.says);
+                (asker, name, expected, scope.spawn(ask))
+            })
+            .collect();
+        for (asker, name, expected, answer) in asked {
+            let answered = answer.join().expect("no panic")?;
+            ensure!(
+                answered == expected,
+                "{backend}: {} gets an answer from {name}: {answered}",
+                asker.what
+            );
+        }
+        Ok(())
+    })
+}
+
+/// Every client reaches allowed names and no denied one, whichever backend the firewall has.
+fn real_ends(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let _resolver = start_resolver(&net)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    for backend in BACKENDS {
+        let arguments = ["--policy", &policy, "--backend", backend];
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        ask_all(&net, backend)?;
+        let mail = dig("allowed.example", &["-t", "mx", "+nocookie", "+comments"]);
+        ensure!(
+            !is_answered(&net.client, &mail, "NOERROR")?,
+            "{backend}: dig gets an answer to a question that no one may ask"
+        );
+        let offers = curl("allowed.example", "https", 443, &["--no-alpn"]);
+        ensure!(
+            is_answered(&net.client, &offers, "here")?,
+            "{backend}: curl without ALPN gets no answer"
+        );
+        let stats = firewall.finish()?;
+        let counters = stats.policy.context("a policy")?.counters;
+        let [tls, http, dns, alpn, mx] = &counters[..] else {
+            anyhow::bail!("{counters:?}");
+        };
+        ensure!(
+            tls.packets > 0 && http.packets > 0 && dns.packets > 0 && mx.packets > 0,
+            "{backend}: {counters:?}"
+        );
+        ensure!(alpn.packets == 0, "{backend}: nobody offered it: {alpn:?}");
+    }
+    Ok(())
+}
+
+/// A connection that is known stays known when the policy is read anew, and is decided by the new one.
+fn reload(twin: Twin) -> anyhow::Result<()> {
+    const ASK: &str = "GET / HTTP/1.1\r\nHost: changing.example\r\n\r\n";
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let mut client = Talker::start(&net)?;
+    ensure!(client.ask(ASK)?, "no answer before the reload");
+    folder.replace(
+        "policy.nft",
+        POLICY.replace("\"denied.example\"", "\"changing.example\""),
+    )?;
+    testbed::proc::signal(firewall.pid, libc::SIGHUP);
+    until("the connection is refused", PATIENCE, || {
+        Ok(!client.ask(ASK)?)
+    })?;
+    folder.replace("policy.nft", POLICY)?;
+    testbed::proc::signal(firewall.pid, libc::SIGHUP);
+    until("the connection goes on", PATIENCE, || client.ask(ASK))?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(
+        ended.code == Some(0),
+        "exit code {:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// A connection of HTTP that is kept open.
+struct Talker(std::net::TcpStream);
+
+impl Talker {
+    fn start(net: &Net) -> anyhow::Result<Talker> {
+        let address = std::net::SocketAddr::from((SERVER, 80));
+        let stream = net
+            .client
+            .enter(|| std::net::TcpStream::connect_timeout(&address, PATIENCE))?;
+        Ok(Talker(stream))
+    }
+
+    /// Sends a request; gives whether it is answered soon. What comes late counts for the next.
+    fn ask(&mut self, text: &str) -> anyhow::Result<bool> {
+        use std::io::{ErrorKind, Read, Write};
+        let mut answer = [0; 4096];
+        self.0.set_read_timeout(Some(Duration::from_millis(10)))?;
+        while matches!(self.0.read(&mut answer), Ok(1..)) {}
+        self.0.write_all(text.as_bytes())?;
+        self.0.set_read_timeout(Some(Duration::from_millis(700)))?;
+        match self.0.read(&mut answer) {
+            Ok(read) => Ok(read > 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
