@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "events/text.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,6 +222,12 @@ struct objects {
         struct event_reject reject;
         struct event_anomaly anomaly;
     };
+    union {
+        struct event_tls tls;
+        struct event_quic quic;
+        struct event_http http;
+        struct event_dns dns;
+    };
     struct event_packet_info packet_info;
     struct event_input input;
 };
@@ -234,9 +241,70 @@ static void put_packet(struct event_line *line, struct objects *objects,
     line->input = &objects->input;
 }
 
+/// A name that came in a packet: bytes that are no printable ASCII as `?`; NULL if it is empty.
+static char *shown(const uint8_t *name, size_t length) {
+    char *text = length > 0 ? malloc(length + 1) : NULL;
+
+    for (size_t i = 0; text && i < length; i++)
+        text[i] = name[i] >= ' ' && name[i] <= '~' ? (char)name[i] : '?';
+    if (text)
+        text[length] = '\0';
+    return text;
+}
+
+/// The highest version that a client offers; NULL if it offers none.
+static char *version_of(const struct names *names) {
+    char *version = print_value(POLICY_TLS_VERSION, names->version), *text = NULL;
+
+    if (names->version != 0 && version && asprintf(&text, "TLS %s", version) < 0)
+        text = NULL;
+    free(version);
+    return text;
+}
+
+/// The type of a query, in capitals.
+static char *type_of(const struct names *names) {
+    char *text = print_value(POLICY_DNS_TYPE, names->dns_type);
+
+    for (char *at = text; at && *at != '\0'; at++)
+        *at = (char)toupper((unsigned char)*at);
+    return text;
+}
+
+/// What the packet's client has shown, in the object of its protocol.
+static void put_names(struct event_line *line, struct objects *objects, const struct names *names) {
+    char *host, *method;
+
+    if (names->state != NAMES_KNOWN || names->protocol == NAMES_OTHER)
+        return;
+    host = shown(names->host, names->host_length);
+    switch (names->protocol) {
+    case NAMES_TLS:
+        objects->tls = (struct event_tls){.sni.made = host, .version.made = version_of(names)};
+        line->tls = &objects->tls;
+        return;
+    case NAMES_QUIC:
+        objects->quic = (struct event_quic){.sni.made = host};
+        line->quic = &objects->quic;
+        return;
+    case NAMES_HTTP:
+        method = shown(names->method, names->method_length);
+        objects->http =
+            (struct event_http){.hostname.made = host, .http_method = {method ? NULL : "", method}};
+        line->http = &objects->http;
+        return;
+    default: // a query of DNS, as there are no others
+        objects->dns = (struct event_dns){.type.text = "query",
+                                          .rrname = {host ? NULL : "", host},
+                                          .rrtype.made = type_of(names)};
+        line->dns = &objects->dns;
+        return;
+    }
+}
+
 /// A line as it begins, up to the type's own.
 static struct event_line begin_line(const struct event_text *text, const struct packet *packet,
-                                    const char *name) {
+                                    struct objects *objects, const char *name) {
     const uint64_t flow = events_headers_flow_id(packet);
     struct event_line line = {
         .timestamp = timestamp(text->event->time_ns),
@@ -247,6 +315,7 @@ static struct event_line begin_line(const struct event_text *text, const struct 
     };
 
     events_headers_put_tuple(&line, packet);
+    put_names(&line, objects, &text->event->names);
     return line;
 }
 
@@ -305,11 +374,11 @@ char *events_text_packet(const struct event_text *text, bool packet) {
     struct event_line line;
 
     if (is_anomaly(event)) {
-        line = begin_line(text, &parsed, "anomaly");
+        line = begin_line(text, &parsed, &objects, "anomaly");
         objects.anomaly = anomaly_of(event);
         line.anomaly = &objects.anomaly;
     } else {
-        line = begin_line(text, &parsed, verdict_name(event->outcome.verdict));
+        line = begin_line(text, &parsed, &objects, verdict_name(event->outcome.verdict));
         put_verdict(&line, &objects, event, &parsed);
     }
     put_by(&objects.own, text);
@@ -326,7 +395,8 @@ char *events_text_log(const struct event_text *text, uint32_t log) {
     const struct compile_place place = compile_log_at(text->compiled, event->outcome.logs[log]);
     const struct policy_log *said = describe_statement(text->policy, place)->log;
     const bool accepted = event->outcome.verdict == VERDICT_ACCEPT;
-    struct event_line line = begin_line(text, &parsed, "log");
+    struct objects objects = {.own = {{0}}};
+    struct event_line line = begin_line(text, &parsed, &objects, "log");
     struct event_log object = {
         .action.text = accepted ? "allowed" : "blocked",
         .prefix.text = said->prefix,

@@ -33,6 +33,10 @@ const struct event_member event_line_members[] = {
     {"anomaly", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, anomaly),
      event_anomaly_members},
     {"log", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, log), event_log_members},
+    {"tls", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, tls), event_tls_members},
+    {"quic", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, quic), event_quic_members},
+    {"http", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, http), event_http_members},
+    {"dns", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, dns), event_dns_members},
     {"twinwall", EVENT_TYPE_OBJECT, false, offsetof(struct event_line, twinwall),
      event_twinwall_members},
     {"packet", EVENT_TYPE_STRING, false, offsetof(struct event_line, packet), NULL},
@@ -90,6 +94,30 @@ const struct event_member event_accept_members[] = {
 const struct event_member event_anomaly_members[] = {
     {"type", EVENT_TYPE_STRING, false, offsetof(struct event_anomaly, type), NULL},
     {"event", EVENT_TYPE_STRING, false, offsetof(struct event_anomaly, event), NULL},
+    {0},
+};
+
+const struct event_member event_tls_members[] = {
+    {"sni", EVENT_TYPE_STRING, false, offsetof(struct event_tls, sni), NULL},
+    {"version", EVENT_TYPE_STRING, false, offsetof(struct event_tls, version), NULL},
+    {0},
+};
+
+const struct event_member event_quic_members[] = {
+    {"sni", EVENT_TYPE_STRING, false, offsetof(struct event_quic, sni), NULL},
+    {0},
+};
+
+const struct event_member event_http_members[] = {
+    {"hostname", EVENT_TYPE_STRING, false, offsetof(struct event_http, hostname), NULL},
+    {"http_method", EVENT_TYPE_STRING, false, offsetof(struct event_http, http_method), NULL},
+    {0},
+};
+
+const struct event_member event_dns_members[] = {
+    {"type", EVENT_TYPE_STRING, false, offsetof(struct event_dns, type), NULL},
+    {"rrname", EVENT_TYPE_STRING, false, offsetof(struct event_dns, rrname), NULL},
+    {"rrtype", EVENT_TYPE_STRING, false, offsetof(struct event_dns, rrtype), NULL},
     {0},
 };
 

@@ -79,6 +79,10 @@ struct event_line {
     const struct event_accept *accept;
     const struct event_anomaly *anomaly;
     const struct event_log *log;
+    const struct event_tls *tls;
+    const struct event_quic *quic;
+    const struct event_http *http;
+    const struct event_dns *dns;
     const struct event_twinwall *twinwall;
     struct event_string packet;
     const struct event_packet_info *packet_info;
@@ -131,6 +135,30 @@ struct event_accept {
 struct event_anomaly {
     struct event_string type;
     struct event_string event;
+};
+
+/// `tls`.
+struct event_tls {
+    struct event_string sni;
+    struct event_string version;
+};
+
+/// `quic`.
+struct event_quic {
+    struct event_string sni;
+};
+
+/// `http`.
+struct event_http {
+    struct event_string hostname;
+    struct event_string http_method;
+};
+
+/// `dns`.
+struct event_dns {
+    struct event_string type;
+    struct event_string rrname;
+    struct event_string rrtype;
 };
 
 /// `log`.
@@ -220,6 +248,10 @@ extern const struct event_member event_drop_members[];
 extern const struct event_member event_reject_members[];
 extern const struct event_member event_accept_members[];
 extern const struct event_member event_anomaly_members[];
+extern const struct event_member event_tls_members[];
+extern const struct event_member event_quic_members[];
+extern const struct event_member event_http_members[];
+extern const struct event_member event_dns_members[];
 extern const struct event_member event_log_members[];
 extern const struct event_member event_twinwall_members[];
 extern const struct event_member event_packet_info_members[];

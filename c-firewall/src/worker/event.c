@@ -55,6 +55,7 @@ static void fill(struct event *event, const struct decide_input *input,
     event->ct_state = input->ct_state;
     event->ct_mark = input->ct_mark;
     event->outcome = *outcome;
+    event->names = input->names ? *input->names : (struct names){0};
     event->packet = *packet;
     event->captured = packet->captured < EVENT_PACKET_BYTES ? packet->captured : EVENT_PACKET_BYTES;
     if (packet->captured > 0)

@@ -53,6 +53,7 @@ struct event {
     uint32_t ct_state;
     uint32_t ct_mark;
     struct decide_outcome outcome;
+    struct names names;   // what the packet's client has shown
     struct packet packet; // its bytes: event_packet
     uint32_t captured;    // of bytes
     uint8_t bytes[EVENT_PACKET_BYTES];

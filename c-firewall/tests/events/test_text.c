@@ -34,7 +34,8 @@ struct block {
     bool no_policy;
     uint32_t line_count;
     char *lines[LINES_MAX];
-    char *full; // with the packet
+    char *full;         // with the packet
+    struct names names; // what the packet's client has shown
 };
 
 /// The policy of the tests, with its state.
@@ -80,6 +81,42 @@ static void take_hex(struct block *block, const char *digits) {
         block->bytes[block->captured++] = (uint8_t)byte;
 }
 
+/// Copies a text to where names keep it. Returns its length.
+static uint8_t keep(uint8_t *to, size_t room, const char *text) {
+    char *bytes = strdup(text);
+    const size_t length = lines_unescape(bytes);
+
+    assert_true(length <= room);
+    memcpy(to, bytes, length);
+    free(bytes);
+    return (uint8_t)length;
+}
+
+/// What the packet's client has shown. Returns whether a key is about that.
+static bool take_names(struct names *names, const char *pair, size_t key, const char *text) {
+    static const char *const protocols[] = {
+        [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic", [NAMES_HTTP] = "http", [NAMES_DNS] = "dns"};
+
+    if (strlen("protocol") == key && strncmp(pair, "protocol", key) == 0) {
+        names->state = NAMES_KNOWN;
+        for (int i = NAMES_TLS; i <= NAMES_DNS; i++)
+            if (strcmp(text, protocols[i]) == 0)
+                names->protocol = (enum names_protocol)i;
+        return names->protocol != NAMES_OTHER;
+    }
+    if (strlen("host") == key && strncmp(pair, "host", key) == 0)
+        names->host_length = keep(names->host, sizeof names->host, text);
+    else if (strlen("method") == key && strncmp(pair, "method", key) == 0)
+        names->method_length = keep(names->method, sizeof names->method, text);
+    else if (strlen("version") == key && strncmp(pair, "version", key) == 0)
+        names->version = (uint16_t)strtoul(text, NULL, 10);
+    else if (strlen("dns_type") == key && strncmp(pair, "dns_type", key) == 0)
+        names->dns_type = (uint16_t)strtoul(text, NULL, 10);
+    else
+        return false;
+    return true;
+}
+
 /// "key=value", numbers in decimal.
 static void take_with(struct block *block, const char *pair) {
     const char *text = strchr(pair, '=') + 1;
@@ -113,7 +150,7 @@ static void take_with(struct block *block, const char *pair) {
         block->iifname[lines_unescape(strcpy(block->iifname, text))] = '\0';
     else if (strlen("oifname") == key && strncmp(pair, "oifname", key) == 0)
         block->oifname[lines_unescape(strcpy(block->oifname, text))] = '\0';
-    else
+    else if (!take_names(&block->names, pair, key, text))
         fail_msg("%s: %s", block->name, pair);
 }
 
@@ -182,6 +219,7 @@ static void check_block(struct block *block, struct event_ring *ring) {
 
     block->input.status = packet_parse(block->bytes, block->captured, block->original, &packet);
     block->input.packet = &packet;
+    block->input.names = &block->names;
     block->input.length = packet.original;
     decide_packet(&settings, block->no_policy ? NULL : rules.compiled, &rules.flow, &rules.counters,
                   &block->input, &outcome);

@@ -15,6 +15,7 @@ use crate::engine::types::{CompilePlace, DecideBy};
 use crate::events::headers;
 use crate::events::types::{EventsFacts, EventsKind};
 use crate::explain::describe;
+use crate::names::{self, Names, NamesProtocol, NamesState};
 use crate::options::{PROGRAM, VERSION};
 use crate::packet::verdict::{self, Verdict};
 use crate::packet::{self, Packet};
@@ -23,8 +24,9 @@ use crate::policy::value;
 use crate::policy::{self, Policy, StatementKind, Type, HOOKS};
 use crate::spec;
 use crate::spec::event::{
-    EventAccept, EventAnomaly, EventDrop, EventFigures, EventHeaders, EventInput, EventLine,
-    EventLog, EventOwn, EventOwnLine, EventPacketInfo, EventReject, EventTwinwall,
+    EventAccept, EventAnomaly, EventDns, EventDrop, EventFigures, EventHeaders, EventHttp,
+    EventInput, EventLine, EventLog, EventOwn, EventOwnLine, EventPacketInfo, EventQuic,
+    EventReject, EventTls, EventTwinwall,
 };
 use crate::worker::event::{self, Event};
 
@@ -148,7 +150,51 @@ fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLin
         ..EventLine::default()
     };
     headers::put_tuple(&mut line, packet);
+    put_names(&mut line, &text.event.names);
     line
+}
+
+/// A name that came in a packet: bytes that are no printable ASCII as `?`; nothing if it is empty.
+fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
+    let show = |byte: &u8| match byte {
+        b' '..=b'~' => char::from(*byte),
+        _ => '?',
+    };
+    (!name.is_empty()).then(|| name.iter().map(show).collect::<String>().into())
+}
+
+/// What the packet's client has shown, in the object of its protocol.
+fn put_names(line: &mut EventLine, names: &Names) {
+    if names.state != NamesState::Known {
+        return;
+    }
+    let host = shown(names::host(names));
+    match names.protocol {
+        NamesProtocol::Other => {}
+        NamesProtocol::Tls => {
+            let version = print::value(Type::TlsVersion, names.version.into());
+            line.tls = Some(EventTls {
+                sni: host,
+                version: (names.version != 0).then(|| format!("TLS {version}").into()),
+            });
+        }
+        NamesProtocol::Quic => line.quic = Some(EventQuic { sni: host }),
+        NamesProtocol::Http => {
+            let method = names.method.get(..names.method_length.into());
+            line.http = Some(EventHttp {
+                hostname: host,
+                http_method: shown(method.unwrap_or_default()).unwrap_or_default(),
+            });
+        }
+        NamesProtocol::Dns => {
+            let kind = print::value(Type::DnsType, names.dns_type.into());
+            line.dns = Some(EventDns {
+                r#type: "query".into(),
+                rrname: host.unwrap_or_default(),
+                rrtype: kind.to_ascii_uppercase().into(),
+            });
+        }
+    }
 }
 
 fn is_anomaly(event: &Event) -> bool {

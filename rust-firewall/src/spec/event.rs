@@ -130,6 +130,14 @@ pub struct EventLine {
     pub anomaly: Option<EventAnomaly>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<EventLog>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<EventTls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quic: Option<EventQuic>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<EventHttp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns: Option<EventDns>,
     pub twinwall: EventTwinwall,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet: Option<Cow<'static, str>>,
@@ -213,6 +221,38 @@ pub struct EventAccept {
 pub struct EventAnomaly {
     pub r#type: Cow<'static, str>,
     pub event: Cow<'static, str>,
+}
+
+/// `tls`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventTls {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sni: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Cow<'static, str>>,
+}
+
+/// `quic`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventQuic {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sni: Option<Cow<'static, str>>,
+}
+
+/// `http`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventHttp {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<Cow<'static, str>>,
+    pub http_method: Cow<'static, str>,
+}
+
+/// `dns`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventDns {
+    pub r#type: Cow<'static, str>,
+    pub rrname: Cow<'static, str>,
+    pub rrtype: Cow<'static, str>,
 }
 
 /// `log`.

@@ -18,6 +18,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::base::counts::{self, Count};
 use crate::engine::types::{DecideInput, DecideOutcome};
+use crate::names::Names;
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, Packet, PacketStatus};
 
@@ -56,6 +57,8 @@ pub struct Event {
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
     pub outcome: DecideOutcome,
+    /// What the packet's client has shown.
+    pub names: Names,
     /// Without its bytes: `packet` gives both.
     parsed: Packet<'static>,
     /// How many of bytes are filled.
@@ -198,6 +201,7 @@ fn make(
         ct_state: input.ct_state,
         ct_mark: input.ct_mark,
         outcome: *outcome,
+        names: input.names.copied().unwrap_or_default(),
         parsed: without_bytes(packet),
         captured,
         bytes,

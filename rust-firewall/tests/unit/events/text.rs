@@ -17,6 +17,7 @@ use rust_firewall::engine::types::{DecideInput, DecideSettings};
 use rust_firewall::events;
 use rust_firewall::events::text::EventText;
 use rust_firewall::events::{EventsFacts, EventsKind};
+use rust_firewall::names::{Names, NamesProtocol, NamesState};
 use rust_firewall::options::VERSION;
 use rust_firewall::packet::verdict::Verdict;
 use rust_firewall::packet::{self, Packet, PacketStatus};
@@ -55,6 +56,25 @@ struct With {
     policy: bool,
     iifname: Vec<u8>,
     oifname: Vec<u8>,
+    names: Names,
+}
+
+/// Copies a text to where names keep it; gives its length.
+fn keep(to: &mut [u8], text: &str) -> u8 {
+    let bytes = lines::unescape(text);
+    to[..bytes.len()].copy_from_slice(&bytes);
+    bytes.len() as u8
+}
+
+fn set_protocol(names: &mut Names, text: &str) {
+    names.state = NamesState::Known;
+    names.protocol = match text {
+        "tls" => NamesProtocol::Tls,
+        "quic" => NamesProtocol::Quic,
+        "http" => NamesProtocol::Http,
+        "dns" => NamesProtocol::Dns,
+        _ => panic!("{text}"),
+    };
 }
 
 fn with_of(block: &Block) -> With {
@@ -72,6 +92,7 @@ fn with_of(block: &Block) -> With {
         policy: true,
         iifname: Vec::new(),
         oifname: Vec::new(),
+        names: Names::default(),
     };
     let pairs = block.value("with").unwrap_or_default();
     for pair in pairs.split_whitespace() {
@@ -79,6 +100,9 @@ fn with_of(block: &Block) -> With {
         match key {
             "iifname" => with.iifname = lines::unescape(text),
             "oifname" => with.oifname = lines::unescape(text),
+            "protocol" => set_protocol(&mut with.names, text),
+            "host" => with.names.host_length = keep(&mut with.names.host, text),
+            "method" => with.names.method_length = keep(&mut with.names.method, text),
             _ => set_number(&mut with, key, vectors::number(text)),
         }
     }
@@ -98,11 +122,13 @@ fn set_number(with: &mut With, key: &str, value: u32) {
         "ct_mark" => with.ct_mark = Some(value),
         "truncated" => with.truncated = value != 0,
         "policy" => with.policy = value != 0,
+        "version" => with.names.version = value as u16,
+        "dns_type" => with.names.dns_type = value as u16,
         _ => panic!("{key}"),
     }
 }
 
-fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &With) -> DecideInput<'a> {
+fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &'a With) -> DecideInput<'a> {
     DecideInput {
         packet,
         status,
@@ -119,7 +145,7 @@ fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &With) -> De
         gid: with.gid,
         ct_state: with.ct_state,
         ct_mark: with.ct_mark,
-        names: None,
+        names: Some(&with.names),
         host_number: 0,
         alpn_bits: 0,
         refused: false,
