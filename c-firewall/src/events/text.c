@@ -246,7 +246,7 @@ static char *shown(const uint8_t *name, size_t length) {
     char *text = length > 0 ? malloc(length + 1) : NULL;
 
     for (size_t i = 0; text && i < length; i++)
-        text[i] = name[i] >= ' ' && name[i] <= '~' ? (char)name[i] : '?';
+        text[i] = (char)(name[i] >= ' ' && name[i] <= '~' ? name[i] : '?');
     if (text)
         text[length] = '\0';
     return text;
