@@ -19,7 +19,7 @@ struct failure {
 };
 
 /// Gives standard files that are closed a place (/dev/null), so that no socket becomes one of them
-/// and is printed into (the Rust runtime does this for the Rust twin). Looks whether stderr is the
+/// and is printed into (the Rust runtime does this for the Rust twin). Checks whether stderr is the
 /// journal's: then lines begin with their priority (sd-daemon(3)). To be called first.
 void log_open(void);
 

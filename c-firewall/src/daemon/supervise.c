@@ -26,10 +26,10 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
-#define DRAIN_LOOK_NS (10 * NS_PER_MS) // the time between looks whether packets wait
-#define OVERLOAD_LOOK_NS NS_PER_SECOND // the time between looks whether packets were lost
+#define DRAIN_LOOK_NS (10 * NS_PER_MS) // the time between checks whether packets wait
+#define OVERLOAD_LOOK_NS NS_PER_SECOND // the time between checks whether packets were lost
 #define TRACKED_LOOK_NS                                                                            \
-    NS_PER_SECOND // the time between looks whether packets have a connection state
+    NS_PER_SECOND // the time between checks whether packets have a connection state
 #define NEVER UINT64_MAX
 
 enum {
@@ -297,7 +297,7 @@ static void warn_untracked(const struct daemon *daemon) {
                  "rule of nft");
 }
 
-/// Looks whether packets have the state that the policy asks for, until one has, and tells if none
+/// Checks whether packets have the state that the policy asks for, until one has, and tells if none
 /// has.
 static void look_for_tracked(struct daemon *daemon, struct times *times, uint64_t now_ns) {
     struct state *state = &daemon->state;

@@ -72,7 +72,7 @@ void events_sink_flush(struct events_sink *sink, pthread_mutex_t *lock, uint64_t
 /// Opens a file anew.
 void events_sink_rotate(struct events_sink *sink);
 
-/// Looks whether the other end is still there. Of a client that is not, and of one that could not
+/// Checks whether the other end is still there. Of a client that is not, and of one that could not
 /// be written to, the fd is -1 then.
 void events_sink_look(struct events_sink *sink, uint64_t now_ns);
 

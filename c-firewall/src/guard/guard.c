@@ -25,7 +25,7 @@ enum {
     WORD_BYTES = 16, // "FD:NUMBER", or a number
     READY_MS = 5000, // for the guard to be ready
     GONE_MS = 1000,  // for a guard to be gone
-    STEP_MS = 5,     // between looks whether it is
+    STEP_MS = 5,     // between checks whether it is
     NS_PER_MS = 1000000,
 };
 

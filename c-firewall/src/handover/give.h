@@ -35,7 +35,8 @@ int handover_give_fd(const struct handover_giving *giving);
 /// The time, of wait_clock, when handover_give_go_on is to be called at the latest.
 uint64_t handover_give_due_ns(const struct handover_giving *giving);
 
-/// Does a part of what there is to do before the new one can say "commit", or looks whether it has.
+/// Does a part of what there is to do before the new one can say "commit", or checks whether it
+/// has.
 /// - fds: ours, by enum handover_fd; -1 = none.
 /// - ready: whether it has.
 /// - Returns 0, or -errno with failure filled in: it is gone, late or no firewall.

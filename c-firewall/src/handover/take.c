@@ -115,7 +115,7 @@ static int receive_fds(struct handover *taken, struct failure *failure) {
     return result;
 }
 
-/// Looks whether the queues are those of our options, and whether their sockets came.
+/// Checks whether the queues are those of our options, and whether their sockets came.
 static int check_queues(const struct options *options, const struct handover *taken,
                         struct failure *failure) {
     const uint32_t count = options->queue_last - options->queue_first + 1U;

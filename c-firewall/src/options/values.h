@@ -43,7 +43,7 @@ int values_choice(const struct values *values, enum arguments_option option, int
 /// A text in UTF-8, not empty and not longer than the option's may be.
 int values_text(const struct values *values, enum arguments_option option, const char **text);
 
-/// Looks whether a path is text, as what quotes it is. path: NULL is good.
+/// Checks whether a path is text, as what quotes it is. path: NULL is good.
 int values_path(const struct values *values, const char *path);
 
 #endif

@@ -26,7 +26,7 @@ struct privilege_lowered {
     struct privilege_end end;
 };
 
-/// Looks whether there is the user that privilege_drop will become, before anything else is done.
+/// Checks whether there is the user that privilege_drop will become, before anything else is done.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_check(const struct options *options, struct failure *failure);
 

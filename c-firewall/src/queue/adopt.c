@@ -26,7 +26,7 @@ static bool is_netlink(int fd) {
            address.nl_family == AF_NETLINK;
 }
 
-/// Takes the socket, and looks whether the queue is bound to it, as far as /proc can be read.
+/// Takes the socket, and checks whether the queue is bound to it, as far as /proc can be read.
 static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     const uint16_t number = queue->settings.number;
     struct queue_figures figures;
@@ -132,7 +132,7 @@ static int send_request(const struct queue *queue, enum queue_request request, b
         queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer));
 }
 
-/// Asks for what packets are to be copied like. The last request is acknowledged if somebody looks
+/// Asks for how packets are to be copied. The last request is acknowledged if somebody looks
 /// for it.
 static int configure(struct queue *queue) {
     const int result = send_request(queue, QUEUE_FLAGS, false);
@@ -140,7 +140,7 @@ static int configure(struct queue *queue) {
     return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
 }
 
-/// Gives packets the verdict that sends them through the queue once more; those without an id are
+/// Gives packets the verdict that sends them through the queue again; packets without an id are
 /// answered as gaps are.
 static int send_once_more(struct queue *queue, struct verdict_batch *batch,
                           const struct queue_received *received) {
@@ -162,7 +162,7 @@ static int send_once_more(struct queue *queue, struct verdict_batch *batch,
     return result;
 }
 
-/// Receives once and sends the packets through the queue once more, which adds to received.
+/// Receives once and sends the packets through the queue again, which adds to received.
 /// - Returns whether there is more to do: 1, or 0 at the acknowledgement or if the socket is empty;
 ///   or -errno with queue->failed_call set.
 static int requeue(struct queue *queue, struct verdict_batch *batch,
@@ -187,7 +187,7 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
     return got.ignored == 0;
 }
 
-/// Sends everything that waits through the queue once more. An acknowledgement that found the
+/// Sends everything that waits through the queue again. An acknowledgement that found the
 /// buffer full is lost: then it ends when as much was received as can have waited.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {

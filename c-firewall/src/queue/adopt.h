@@ -11,7 +11,7 @@
 // nothing can fail any more, without waiting for answers, since those would stand behind all
 // packets that wait: what the kernel would refuse was found out before, by queue_probe. Packets
 // that wait have been copied for the old process. If that is less than the new one asks for, each
-// is sent through the queue once more (a verdict of NF_QUEUE to the same queue), up to the
+// is sent through the queue again (a verdict of NF_QUEUE to the same queue), up to the
 // acknowledgement of the last request: behind it stand only packets as they were asked for. The
 // same is done by an old process that goes on because the new one failed, as it can't know what
 // that has asked for.
@@ -38,14 +38,14 @@ bool queue_can_adopt(enum queue_kind kind);
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
                 const struct queue_handover *handover, struct failure *failure);
 
-/// Lets another process adopt the queue, of which nothing is received meanwhile. It can be received
-/// from again after queue_resume, or released.
+/// Lets another process adopt the queue, from which nothing is received meanwhile. It can be
+/// received from again after queue_resume, or released.
 void queue_give(struct queue *queue);
 
 /// To be called before the first queue_receive of a queue that may come from another process:
 /// configures it, if it does.
 /// - batch: room for verdicts.
-/// - received: what was sent through the queue once more: as many ids were received, and answered
+/// - received: what was sent through the queue again: as many ids were received, and answered
 ///   with VERDICT_REQUEUE.
 /// - Returns 0, or -errno with queue->failed_call set and *received as far as it went.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);

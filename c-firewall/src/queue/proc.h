@@ -48,8 +48,8 @@ int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode);
 /// Whether a link of /proc/PID/fd (e.g. "socket:[1234]") is the socket with this inode.
 bool queue_proc_is_socket(const char *link, uint64_t inode);
 
-/// Opens QUEUE_PROC_QUEUES for the rest of the program's life: it may lack the rights later. Who
-/// has started the program may have opened it, as QUEUE_PROC_GIVEN tells.
+/// Opens QUEUE_PROC_QUEUES for the rest of the program's life: it may not have the rights later.
+/// Who has started the program may have opened it, as QUEUE_PROC_GIVEN tells.
 /// - Returns 0 or -errno.
 int queue_proc_open(void);
 

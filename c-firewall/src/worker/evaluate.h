@@ -33,7 +33,7 @@ struct evaluation {
     struct interfaces interfaces;         // the interfaces by name, if the policy uses names
     bool ct_state_by_mark;                // --conntrack mark
     struct connections *connections;      // of the queue, if the policy reads names; else NULL
-    uint64_t counted[NAMED_RESULT_COUNT]; // what of them is in the counters
+    uint64_t counted[NAMED_RESULT_COUNT]; // what the counters have already
     uint64_t now_ns;                      // when the batch at hand was received
 };
 

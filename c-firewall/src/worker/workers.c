@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum {
-    TURN_PAUSE_NS = 20000, // between looks whether a worker has another policy
+    TURN_PAUSE_NS = 20000, // between checks whether a worker has another policy
 };
 
 int workers_open(struct workers *workers, const struct worker_setup *setup,

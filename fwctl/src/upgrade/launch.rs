@@ -27,7 +27,7 @@ use crate::failure::{tell, words, Exit, Failure};
 
 /// Where the firewall looks for nft and iptables-save.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Between looks whether the parent has ended.
+/// Between checks whether the parent has ended.
 const STEP: Duration = Duration::from_millis(1);
 
 /// Why a step failed.

@@ -66,7 +66,7 @@ fn is_journal() -> bool {
     fstat(io::stderr()).is_ok_and(|found| stream == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-/// Looks whether stderr is the journal's: then lines begin with their priority (sd-daemon(3)). To be
+/// Checks whether stderr is the journal's: then lines begin with their priority (sd-daemon(3)). To be
 /// called first.
 pub fn open() {
     JOURNAL.store(is_journal(), Ordering::Relaxed);

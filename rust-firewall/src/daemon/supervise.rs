@@ -40,11 +40,11 @@ use crate::worker::workers::{self, Workers};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
-/// The time between looks whether packets wait.
+/// The time between checks whether packets wait.
 const DRAIN_LOOK_NS: u64 = 10 * NS_PER_MS;
-/// The time between looks whether packets were lost.
+/// The time between checks whether packets were lost.
 const OVERLOAD_LOOK_NS: u64 = NS_PER_SECOND;
-/// The time between looks whether packets have a connection state.
+/// The time between checks whether packets have a connection state.
 const TRACKED_LOOK_NS: u64 = NS_PER_SECOND;
 const NEVER: u64 = u64::MAX;
 
@@ -295,7 +295,7 @@ fn warn_untracked(options: &Options) {
     }
 }
 
-/// Looks whether packets have the state that the policy asks for, until one has, and tells if none
+/// Checks whether packets have the state that the policy asks for, until one has, and tells if none
 /// has.
 fn look_for_tracked(daemon: &Daemon, times: &mut Times, now_ns: u64) {
     let mut inner = state::lock(&daemon.state);

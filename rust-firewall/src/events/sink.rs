@@ -433,7 +433,7 @@ pub fn rotate(sink: &mut EventsSink) {
     }
 }
 
-/// Looks whether the other end is still there. A client that is not, and one that could not be
+/// Checks whether the other end is still there. A client that is not, and one that could not be
 /// written to, has no descriptor then.
 pub fn look(sink: &mut EventsSink, now_ns: u64) {
     let Some(fd) = sink.fd.as_ref().filter(|_| is_socket(sink)) else {

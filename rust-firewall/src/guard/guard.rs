@@ -55,7 +55,7 @@ const EXECUTABLE: &str = "/proc/self/exe";
 const READY_MS: u16 = 5000;
 /// For a guard to be gone.
 const GONE_MS: u16 = 1000;
-/// Between looks whether it is.
+/// Between checks whether it is.
 const STEP_MS: u64 = 5;
 /// Bytes of what the guard says: a failure is the longest.
 pub const WORD_BYTES: usize = 1024;

@@ -179,7 +179,7 @@ pub fn due_ns(giving: &HandoverGiving) -> u64 {
     }
 }
 
-/// Does a part of what there is to do before the new one can say "commit", or looks whether it has,
+/// Does a part of what there is to do before the new one can say "commit", or checks whether it has,
 /// which is returned. Fails if it is gone, late or no firewall.
 /// - fds: ours, by HandoverFd.
 pub fn go_on(

@@ -86,7 +86,7 @@ fn receive_fds(channel: &mut HandoverChannel, taken: &mut Handover) -> Result<()
     Ok(())
 }
 
-/// Looks whether the queues are those of our options, and whether their sockets came.
+/// Checks whether the queues are those of our options, and whether their sockets came.
 fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
     let mut theirs = taken.queues.iter().map(|queue| queue.number);
     if !theirs.clone().eq(options.queue_first..=options.queue_last) {

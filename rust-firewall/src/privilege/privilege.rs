@@ -49,7 +49,7 @@ pub struct PrivilegeLowered {
     end: PrivilegeEnd,
 }
 
-/// Looks whether there is the user that `drop` will become, before anything else is done.
+/// Checks whether there is the user that `drop` will become, before anything else is done.
 pub fn check(options: &Options) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => user::find(options.user.as_deref()).map(|_| ()),

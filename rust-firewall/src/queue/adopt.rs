@@ -11,7 +11,7 @@
 //! nothing can fail any more, without waiting for answers, since those would stand behind all packets
 //! that wait: what the kernel would refuse was found out before, by `queue::probe`. Packets that wait
 //! have been copied for the old process. If that is less than the new one asks for, each is sent
-//! through the queue once more (a verdict of NF_QUEUE to the same queue), up to the acknowledgement
+//! through the queue again (a verdict of NF_QUEUE to the same queue), up to the acknowledgement
 //! of the last request: behind it stand only packets as they were asked for. The same is done by an
 //! old process that goes on because the new one failed, as it can't know what that has asked for.
 
@@ -48,7 +48,7 @@ fn is_netlink(fd: &OwnedFd) -> bool {
     getsockname::<NetlinkAddr>(fd.as_raw_fd()).is_ok()
 }
 
-/// Takes the socket, and looks whether the queue is bound to it, as far as /proc can be read.
+/// Takes the socket, and checks whether the queue is bound to it, as far as /proc can be read.
 fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     let number = queue.settings.number;
     if !is_netlink(&fd) {
@@ -131,7 +131,7 @@ pub fn adopt(
     Ok(queue)
 }
 
-/// Lets another process adopt the queue, of which nothing is received meanwhile. It can be received
+/// Lets another process adopt the queue, from which nothing is received meanwhile. It can be received
 /// from again after `resume`, or released.
 pub fn give(queue: &mut Queue) {
     queue.handed = true;
@@ -152,14 +152,14 @@ fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Res
     queue::raw::send_whole(queue, buffer.get(..length).unwrap_or_default())
 }
 
-/// Asks for what packets are to be copied like. The last request is acknowledged if somebody looks
+/// Asks for how packets are to be copied. The last request is acknowledged if somebody looks
 /// for it.
 fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Flags, false)?;
     send_request(queue, QueueRequest::Mode, queue.refresh)
 }
 
-/// Gives packets the verdict that sends them through the queue once more; those without an id are
+/// Gives packets the verdict that sends them through the queue again; packets without an id are
 /// answered as gaps are.
 fn send_once_more(
     queue: &mut Queue,
@@ -186,7 +186,7 @@ fn send_once_more(
     queue::verdict(queue, batch)
 }
 
-/// Receives once and sends the packets through the queue once more, which adds to received. Returns
+/// Receives once and sends the packets through the queue again, which adds to received. Returns
 /// whether there is more to do: not at the acknowledgement, or if the socket is empty. Fails with
 /// queue.failed_call set.
 fn requeue(
@@ -209,7 +209,7 @@ fn requeue(
     Ok(got.ignored == 0)
 }
 
-/// Sends everything that waits through the queue once more. An acknowledgement that found the buffer
+/// Sends everything that waits through the queue again. An acknowledgement that found the buffer
 /// full is lost: then it ends when as much was received as can have waited.
 fn refresh(
     queue: &mut Queue,
@@ -227,7 +227,7 @@ fn refresh(
 /// To be called before the first `queue::receive` of a queue that may come from another process:
 /// configures it, if it does.
 /// - batch: room for verdicts.
-/// - received: to add what was sent through the queue once more: as many ids were received, and
+/// - received: to add what was sent through the queue again: as many ids were received, and
 ///   answered with `Verdict::Requeue`; as far as it went, if it fails.
 /// - Fails with queue.failed_call set.
 pub fn resume(

@@ -51,7 +51,7 @@ pub struct QueueOwner {
 }
 
 /// Finds a queue in the text of QUEUES. Lines that are not understood are skipped.
-/// Fails with ENOENT if it is not listed.
+/// Fails with ENOENT if it isn't listed.
 pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
     text.lines()
         .filter_map(figures_of_line)
@@ -85,7 +85,7 @@ fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
 }
 
 /// Finds the inode of the NETLINK_NETFILTER socket with this port in the text of NETLINK.
-/// Fails with ENOENT if it is not listed.
+/// Fails with ENOENT if it isn't listed.
 pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
     text.lines()
         .filter_map(socket_of_line)
@@ -146,7 +146,7 @@ fn open_inherited() -> Option<File> {
     is_queues.then(|| File::from(own))
 }
 
-/// Opens QUEUES for the rest of the program's life: it may lack the rights later. Who has started the
+/// Opens QUEUES for the rest of the program's life: it may not have the rights later. Who has started the
 /// program may have opened it, as GIVEN tells.
 pub fn open() -> Result<(), Errno> {
     if QUEUES_FILE.get().is_none() {

@@ -21,7 +21,7 @@ pub const ACK_SECONDS: i64 = 1;
 /// A message in the arena. Borrowed until the next receive call.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueMessage<'a> {
-    /// What of it is in the arena.
+    /// The part of it that is in the arena.
     pub bytes: &'a [u8],
     /// MSG_TRUNC: it had more.
     pub truncated: bool,

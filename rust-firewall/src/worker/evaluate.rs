@@ -57,7 +57,7 @@ pub struct Evaluation {
     ct_state_by_mark: bool,
     /// The connections of the queue, if the policy reads names.
     pub connections: Option<Box<Connections>>,
-    /// What of them is in the counters.
+    /// What the counters have already of the figures of connections.
     counted: [u64; named::RESULT_COUNT],
     /// When the batch at hand was received.
     pub now_ns: u64,

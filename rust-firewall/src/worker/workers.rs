@@ -11,7 +11,7 @@ use crate::worker::evaluate::EvaluationSource;
 use crate::worker::stats::Ledger;
 use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 
-/// Between looks whether a worker has another policy.
+/// Between checks whether a worker has another policy.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
 
 /// Side by side.
