@@ -138,6 +138,59 @@ fn put_packet(line: &mut EventLine, text: &EventText, packet: &Packet) {
     line.input = Some(input_of(text, packet));
 }
 
+/// A name that came in a packet: bytes that are no printable ASCII as `?`; nothing if it is empty.
+fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
+    let show = |byte: &u8| match byte {
+        b' '..=b'~' => char::from(*byte),
+        _ => '?',
+    };
+    (!name.is_empty()).then(|| name.iter().map(show).collect::<String>().into())
+}
+
+/// The highest version that a client offers; none if it offers none.
+fn version_of(names: &Names) -> Option<Cow<'static, str>> {
+    let version = print::value(Type::TlsVersion, names.version.into());
+    (names.version != 0).then(|| format!("TLS {version}").into())
+}
+
+/// The type of a query, in capitals.
+fn type_of(names: &Names) -> Cow<'static, str> {
+    let kind = print::value(Type::DnsType, names.dns_type.into());
+    kind.to_ascii_uppercase().into()
+}
+
+/// What the packet's client has shown, in the object of its protocol.
+fn put_names(line: &mut EventLine, names: &Names) {
+    if names.state != NamesState::Known {
+        return;
+    }
+    let host = shown(names::host(names));
+    match names.protocol {
+        NamesProtocol::Other => {}
+        NamesProtocol::Tls => {
+            line.tls = Some(EventTls {
+                sni: host,
+                version: version_of(names),
+            });
+        }
+        NamesProtocol::Quic => line.quic = Some(EventQuic { sni: host }),
+        NamesProtocol::Http => {
+            let method = names.method.get(..names.method_length.into());
+            line.http = Some(EventHttp {
+                hostname: host,
+                http_method: shown(method.unwrap_or_default()).unwrap_or_default(),
+            });
+        }
+        NamesProtocol::Dns => {
+            line.dns = Some(EventDns {
+                r#type: "query".into(),
+                rrname: host.unwrap_or_default(),
+                rrtype: type_of(names),
+            });
+        }
+    }
+}
+
 /// A line as it begins, up to the type's own.
 fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLine {
     let interface = |name: &[u8]| (!name.is_empty()).then(|| object::string_of(name).into());
@@ -152,49 +205,6 @@ fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLin
     headers::put_tuple(&mut line, packet);
     put_names(&mut line, &text.event.names);
     line
-}
-
-/// A name that came in a packet: bytes that are no printable ASCII as `?`; nothing if it is empty.
-fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
-    let show = |byte: &u8| match byte {
-        b' '..=b'~' => char::from(*byte),
-        _ => '?',
-    };
-    (!name.is_empty()).then(|| name.iter().map(show).collect::<String>().into())
-}
-
-/// What the packet's client has shown, in the object of its protocol.
-fn put_names(line: &mut EventLine, names: &Names) {
-    if names.state != NamesState::Known {
-        return;
-    }
-    let host = shown(names::host(names));
-    match names.protocol {
-        NamesProtocol::Other => {}
-        NamesProtocol::Tls => {
-            let version = print::value(Type::TlsVersion, names.version.into());
-            line.tls = Some(EventTls {
-                sni: host,
-                version: (names.version != 0).then(|| format!("TLS {version}").into()),
-            });
-        }
-        NamesProtocol::Quic => line.quic = Some(EventQuic { sni: host }),
-        NamesProtocol::Http => {
-            let method = names.method.get(..names.method_length.into());
-            line.http = Some(EventHttp {
-                hostname: host,
-                http_method: shown(method.unwrap_or_default()).unwrap_or_default(),
-            });
-        }
-        NamesProtocol::Dns => {
-            let kind = print::value(Type::DnsType, names.dns_type.into());
-            line.dns = Some(EventDns {
-                r#type: "query".into(),
-                rrname: host.unwrap_or_default(),
-                rrtype: kind.to_ascii_uppercase().into(),
-            });
-        }
-    }
 }
 
 fn is_anomaly(event: &Event) -> bool {
