@@ -370,7 +370,7 @@ static void put_verdict(struct event_line *line, struct objects *objects, const 
 char *events_text_packet(const struct event_text *text, bool packet) {
     const struct event *event = text->event;
     const struct packet parsed = event_packet(event);
-    struct objects objects = {.own = {{0}}};
+    struct objects objects = {0};
     struct event_line line;
 
     if (is_anomaly(event)) {
@@ -395,7 +395,7 @@ char *events_text_log(const struct event_text *text, uint32_t log) {
     const struct compile_place place = compile_log_at(text->compiled, event->outcome.logs[log]);
     const struct policy_log *said = describe_statement(text->policy, place)->log;
     const bool accepted = event->outcome.verdict == VERDICT_ACCEPT;
-    struct objects objects = {.own = {{0}}};
+    struct objects objects = {0};
     struct event_line line = begin_line(text, &parsed, &objects, "log");
     struct event_log object = {
         .action.text = accepted ? "allowed" : "blocked",
