@@ -3,6 +3,7 @@
 //! it. What runs in the machine lies in `guest/`.
 
 mod drops;
+mod instructions;
 pub mod machine;
 
 use anyhow::ensure;
@@ -62,6 +63,7 @@ const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("flaws-are-known", 10, flaws_are_known),
+        Case::new("instructions", 280, instructions::no_exchange_takes_more),
         Case::new("loads", 280, loads),
         Case::new("flaws", 280, flaws_that_go_on),
         Case::new("fuzz", 280, fuzzers_find_nothing),
