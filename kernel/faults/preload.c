@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Makes one fault of a netlink socket come true in a program, to see what its library makes of it: LD_PRELOAD=faults.so
-// FAULT=NAME FAULT_AT=N. The Nth datagram that the program reads is
-// - full: not read; the call fails with ENOBUFS, as after a message that found no room in the socket;
+// Makes one fault of a netlink socket come true in a program, to see what its library makes of it:
+// LD_PRELOAD=faults.so FAULT=NAME FAULT_AT=N. The Nth datagram that the program reads is
+// - full: not read; the call fails with ENOBUFS, as after a message that found no room in the
+// socket;
 // - short: read into 24 bytes, so that the kernel cuts it;
 // - interrupted: a dump's, and told to be of a changed list (NLM_F_DUMP_INTR);
 // - foreign: one with the sequence number of another request.
@@ -64,7 +65,8 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
         message->msg_iov[0].iov_len = SHORT_BYTES;
     length = real(fd, message, flags);
     if (room > 0) {
-        // Who asks for the whole length is told of one that does not fit into the buffer as the program knows it.
+        // Who asks for the whole length is told of one that does not fit into the buffer as the
+        // program knows it.
         if (message->msg_iov[0].iov_len < room && (flags & MSG_TRUNC) && length > SHORT_BYTES)
             length += room - SHORT_BYTES;
         message->msg_iov[0].iov_len = room;
