@@ -43,6 +43,11 @@ pub enum Workload {
     /// A packet there, a verdict back; 64 packets there, 64 verdicts back.
     Verdict,
     Verdicts,
+    /// What a published experiment asks a server: three calls, six, and a call that a clock's tick answers, of which
+    /// only the way back counts.
+    Ping,
+    Calculator,
+    Timer,
     /// Frames of 700 bytes up to the size, as fast as the sender goes, to a ring of capture.
     Frames,
     /// Frames of 700 to 1500 bytes at a pace; the size is the factor of the delays behind each tenth.
@@ -77,7 +82,8 @@ impl Workload {
     /// Whether it is an exchange of messages, which a subject makes itself, and not traffic that a subject filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{
-            Call, Dump, Echo, EchoConnect, Family, FamilyConnect, Refuse, Verdict, Verdicts,
+            Calculator, Call, Dump, Echo, EchoConnect, Family, FamilyConnect, Ping, Refuse, Timer,
+            Verdict, Verdicts,
         };
         let exchanges = [
             Family,
@@ -89,6 +95,9 @@ impl Workload {
             Call,
             Verdict,
             Verdicts,
+            Ping,
+            Calculator,
+            Timer,
         ];
         exchanges.contains(&self)
     }
