@@ -13,6 +13,9 @@ use testbed::frames::Link;
 use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
+use crate::capture::Recorder;
+use crate::names::judge;
+
 mod client;
 mod hello;
 pub mod net;
@@ -94,23 +97,28 @@ struct Tried {
     strategy: &'static Strategy,
     opening: usize,
     completed: bool,
+    /// Of its tries, each of which is a connection.
+    ports: Vec<u16>,
 }
 
 /// Runs a script; gives whether the server answers as it does to a whole opening. Packets that are lost on the way count
-/// for nothing: another client tries again.
+/// for nothing: another client tries again. ports: get those of its tries.
 fn try_one(
     net: &Net,
     link: &Link,
     opening: &Opening,
     script: &Script,
     answered: bool,
+    ports: &mut Vec<u16>,
 ) -> anyhow::Result<bool> {
     let mut completed = None;
     for _ in 0..TRIES {
+        let port = PORT.fetch_add(1, Ordering::Relaxed);
+        ports.push(port);
         let client = Client {
             net,
             link,
-            ports: (PORT.fetch_add(1, Ordering::Relaxed), opening.port),
+            ports: (port, opening.port),
             patience: if answered { ANSWERED } else { QUIET },
         };
         let answer = client.run(script)?;
@@ -155,12 +163,14 @@ fn try_all(
         while let Some((strategy, number, opening, script)) =
             jobs.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            let completed = try_one(net, &link, opening, script, answered);
+            let mut ports = Vec::new();
+            let completed = try_one(net, &link, opening, script, answered, &mut ports);
             let completed = completed.context(strategy.name)?;
             tried.lock().expect("no panic").push(Tried {
                 strategy,
                 opening: *number,
                 completed,
+                ports,
             });
         }
         Ok(())
@@ -233,10 +243,13 @@ fn honest(twin: Twin, sees: Sees) -> anyhow::Result<()> {
 }
 
 /// Without a firewall the ways that claim to be honest lead to the server, else they would prove nothing; and so do most
-/// of the others.
+/// of the others. tshark says what it reads of all of them.
 fn nobody() -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
-    let tried = try_all(&net, DENIED, ALLOWED, true, |strategy| strategy.honest)?;
+    let folder = Folder::new()?;
+    let file = folder.file("hidden.pcap");
+    let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
+    let mut tried = try_all(&net, DENIED, ALLOWED, true, |strategy| strategy.honest)?;
     let failed = names(&tried, false);
     ensure!(
         failed.is_empty(),
@@ -244,13 +257,18 @@ fn nobody() -> anyhow::Result<()> {
         failed.len(),
         tried.len()
     );
-    let tried = try_all(&net, DENIED, ALLOWED, false, |strategy| !strategy.honest)?;
-    let completed = names(&tried, true).len();
+    let evasive = try_all(&net, DENIED, ALLOWED, false, |strategy| !strategy.honest)?;
+    recorder.end()?;
+    let completed = names(&evasive, true).len();
     ensure!(
-        2 * completed > tried.len(),
+        2 * completed > evasive.len(),
         "not even half of the evasions reach the server: {:#?}",
-        names(&tried, false)
+        names(&evasive, false)
     );
-    println!("{completed} of {} evasions reach the server", tried.len());
+    println!("{completed} of {} evasions reach the server", evasive.len());
+    tried.extend(evasive);
+    let ways = tried.into_iter().map(|one| (one.strategy.name, one.ports));
+    let shown = judge::hidden(&file, &ways.collect::<Vec<_>>())?;
+    println!("tshark reads a name in {shown} connections, and the twins the same");
     Ok(())
 }

@@ -18,6 +18,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 use crate::evasion::net::{Net, Sees, SERVER};
 
 pub mod ends;
+pub mod judge;
 
 use ends::{Hello, Identity, HELLOS};
 
@@ -56,7 +57,8 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    for_each_twin(ROWS)
+    let judged = judge::cases();
+    for_each_twin(ROWS).into_iter().chain(judged).collect()
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.
@@ -192,10 +194,11 @@ fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
     Ok(resolver)
 }
 
-/// All clients at once, with all names.
-fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
+/// All clients at once, with all names. Gives how many they are.
+/// - denied: whether those that a policy denies get an answer.
+fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
-    let denied = DENIED.map(|name| (name, false));
+    let denied = DENIED.map(|name| (name, denied));
     let names = [allowed, denied].concat();
     thread::scope(|scope| {
         let pairs = ASKERS
@@ -208,6 +211,7 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
                 (asker, name, expected, scope.spawn(ask))
             })
             .collect();
+        let count = asked.len();
         for (asker, name, expected, answer) in asked {
             let answered = answer.join().expect("no panic")?;
             ensure!(
@@ -216,7 +220,7 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
                 asker.what
             );
         }
-        Ok(())
+        Ok(count)
     })
 }
 
@@ -229,7 +233,7 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS {
         let arguments = ["--policy", &policy, "--backend", backend];
         let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        ask_all(&net, backend)?;
+        ask_all(&net, backend, false)?;
         let mail = dig("allowed.example", &["-t", "mx", "+nocookie", "+comments"]);
         ensure!(
             !is_answered(&net.client, &mail, "NOERROR")?,
@@ -260,19 +264,21 @@ const REFUSED: Duration = Duration::from_millis(1_500);
 const DATAGRAM_BYTES: usize = 1_200;
 
 /// All hellos at once, with all names, over TCP and UDP; and an allowed name with a protocol that no one may speak.
-fn greet_all(net: &Net, identity: &Identity) -> anyhow::Result<()> {
+/// Gives how many they are.
+/// - denied: whether those that a policy denies complete a handshake.
+fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
     type Completes = fn(&Net, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
     let ways: [(&str, Completes); 2] =
         [("TLS", ends::completes_tls), ("QUIC", ends::completes_quic)];
-    let allowed = ALLOWED.map(|name| (name, None));
-    let denied = DENIED.map(|name| (name, None));
-    let names = [&allowed[..], &denied, &[(ALLOWED[0], Some("denied"))]].concat();
+    let allowed = ALLOWED.map(|name| (name, None, true));
+    let refused = DENIED.map(|name| (name, None, denied));
+    let protocol = (ALLOWED[0], Some("denied"), denied);
+    let names = [&allowed[..], &refused, &[protocol]].concat();
     thread::scope(|scope| {
         let mut asked = Vec::new();
         for (way, completes) in ways {
             for hello in HELLOS {
-                for &(name, offers) in &names {
-                    let expected = allowed.contains(&(name, offers));
+                for &(name, offers, expected) in &names {
                     let config = identity.client(hello, offers)?;
                     let patience = if expected { PATIENCE } else { REFUSED };
                     let client = scope.spawn(move || completes(net, config, name, patience));
@@ -280,11 +286,12 @@ fn greet_all(net: &Net, identity: &Identity) -> anyhow::Result<()> {
                 }
             }
         }
+        let count = asked.len();
         for (what, expected, client) in asked {
             let completed = client.join().expect("no panic").context(what.clone())?;
             ensure!(completed == expected, "{what}: completed: {completed}");
         }
-        Ok(())
+        Ok(count)
     })
 }
 
@@ -303,7 +310,7 @@ fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS {
         let arguments = ["--policy", &policy, "--backend", backend];
         let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        greet_all(&net, &identity).context(backend)?;
+        greet_all(&net, &identity, false).context(backend)?;
         let stats = firewall.finish()?;
         let counters = stats.policy.context("a policy")?.counters;
         let [tls, _, _, alpn, _] = &counters[..] else {
