@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Clients that hide a denied name from the firewall, by every way that is known. None may complete a handshake.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
@@ -19,12 +20,16 @@ use crate::names::judge;
 mod client;
 mod hello;
 pub mod net;
+mod over_ipv6;
 mod strategies;
+mod wire;
 
 use client::{Client, Script, QUIET};
 use hello::Opening;
 use net::{Net, Sees};
+use over_ipv6::OVER_IPV6;
 use strategies::{Strategy, STRATEGIES};
+use wire::Version;
 
 const DENIED: &str = "www.denied.example";
 /// As long as the denied one, so that each byte has its place.
@@ -64,15 +69,19 @@ static PORT: AtomicU16 = AtomicU16::new(20_000);
 
 const ROWS: &[Row] = &[
     ("block-list-sees-both", 120, |twin| {
-        hold(twin, Sees::Both, BLOCK_LIST)
+        hold(twin, Sees::Both, Version::V4, BLOCK_LIST)
     }),
     ("block-list-sees-client", 120, |twin| {
-        hold(twin, Sees::Client, BLOCK_LIST)
+        hold(twin, Sees::Client, Version::V4, BLOCK_LIST)
     }),
     ("allow-list-sees-both", 120, |twin| {
-        hold(twin, Sees::Both, ALLOW_LIST)
+        hold(twin, Sees::Both, Version::V4, ALLOW_LIST)
     }),
-    ("honest-sees-both", 120, |twin| honest(twin, Sees::Both)),
+    ("block-list-ipv6", 120, |twin| {
+        hold(twin, Sees::Both, Version::V6, BLOCK_LIST)
+    }),
+    ("honest-sees-both", 120, |twin| honest(twin, Version::V4)),
+    ("honest-ipv6", 120, |twin| honest(twin, Version::V6)),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -105,6 +114,7 @@ struct Tried {
 /// for nothing: another client tries again. ports: get those of its tries.
 fn try_one(
     net: &Net,
+    version: Version,
     link: &Link,
     opening: &Opening,
     script: &Script,
@@ -118,6 +128,7 @@ fn try_one(
         let client = Client {
             net,
             link,
+            version,
             ports: (port, opening.port),
             patience: if answered { ANSWERED } else { QUIET },
         };
@@ -135,19 +146,26 @@ fn try_one(
     Ok(completed == Some(true))
 }
 
-/// Runs every wanted strategy with every opening.
+/// Runs every wanted strategy with every opening; over IPv6, which carries the same bytes, with the first one only.
 fn try_all(
     net: &Net,
+    version: Version,
     host: &str,
     other: &str,
     answered: bool,
     wanted: fn(&Strategy) -> bool,
 ) -> anyhow::Result<Vec<Tried>> {
-    let pairs = openings(host).into_iter().zip(openings(other)).enumerate();
+    let (own, openings_max) = match version {
+        Version::V4 => (&[][..], usize::MAX),
+        Version::V6 => (OVER_IPV6, 1),
+    };
+    let pairs = openings(host).into_iter().zip(openings(other));
+    let pairs = pairs.enumerate().take(openings_max);
     let jobs: Vec<_> = pairs
         .flat_map(|(number, (opening, decoy))| {
             STRATEGIES
                 .iter()
+                .chain(own)
                 .filter(|strategy| wanted(strategy))
                 .filter_map(move |strategy| {
                     let script = (strategy.script)(&opening, &decoy)?;
@@ -164,7 +182,7 @@ fn try_all(
             jobs.get(next.fetch_add(1, Ordering::Relaxed))
         {
             let mut ports = Vec::new();
-            let completed = try_one(net, &link, opening, script, answered, &mut ports);
+            let completed = try_one(net, version, &link, opening, script, answered, &mut ports);
             let completed = completed.context(strategy.name)?;
             tried.lock().expect("no panic").push(Tried {
                 strategy,
@@ -204,10 +222,10 @@ fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<(Firewall, Folder)
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
+fn hold(twin: Twin, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     let net = Net::new(sees)?;
     let (firewall, _folder) = start(&net, twin, text)?;
-    let tried = try_all(&net, DENIED, ALLOWED, false, |_| true)?;
+    let tried = try_all(&net, version, DENIED, ALLOWED, false, |_| true)?;
     let passed = names(&tried, true);
     ensure!(
         passed.is_empty(),
@@ -215,9 +233,10 @@ fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
         passed.len(),
         tried.len()
     );
+    let ways: BTreeSet<_> = tried.iter().map(|one| one.strategy.name).collect();
     println!(
         "{} strategies, {} tries: none completed",
-        STRATEGIES.len(),
+        ways.len(),
         tried.len()
     );
     firewall.finish()?;
@@ -225,11 +244,13 @@ fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
 }
 
 /// Whoever asks for another name comes through, however his network cuts what he says.
-fn honest(twin: Twin, sees: Sees) -> anyhow::Result<()> {
-    let net = Net::new(sees)?;
+fn honest(twin: Twin, version: Version) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let (firewall, _folder) = start(&net, twin, text)?;
-        let tried = try_all(&net, ALLOWED, DENIED, true, |strategy| strategy.honest)?;
+        let tried = try_all(&net, version, ALLOWED, DENIED, true, |strategy| {
+            strategy.honest
+        })?;
         let failed = names(&tried, false);
         ensure!(
             failed.is_empty(),
@@ -243,13 +264,10 @@ fn honest(twin: Twin, sees: Sees) -> anyhow::Result<()> {
 }
 
 /// Without a firewall the ways that claim to be honest lead to the server, else they would prove nothing; and so do most
-/// of the others. tshark says what it reads of all of them.
-fn nobody() -> anyhow::Result<()> {
-    let net = Net::new(Sees::Both)?;
-    let folder = Folder::new()?;
-    let file = folder.file("hidden.pcap");
-    let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
-    let mut tried = try_all(&net, DENIED, ALLOWED, true, |strategy| strategy.honest)?;
+/// of the others. Gives all.
+fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
+    let is_honest = |strategy: &Strategy| strategy.honest;
+    let mut tried = try_all(net, version, DENIED, ALLOWED, true, is_honest)?;
     let failed = names(&tried, false);
     ensure!(
         failed.is_empty(),
@@ -257,8 +275,8 @@ fn nobody() -> anyhow::Result<()> {
         failed.len(),
         tried.len()
     );
-    let evasive = try_all(&net, DENIED, ALLOWED, false, |strategy| !strategy.honest)?;
-    recorder.end()?;
+    let is_evasive = |strategy: &Strategy| !strategy.honest;
+    let evasive = try_all(net, version, DENIED, ALLOWED, false, is_evasive)?;
     let completed = names(&evasive, true).len();
     ensure!(
         2 * completed > evasive.len(),
@@ -267,8 +285,20 @@ fn nobody() -> anyhow::Result<()> {
     );
     println!("{completed} of {} evasions reach the server", evasive.len());
     tried.extend(evasive);
+    Ok(tried)
+}
+
+/// Nobody looks on but tshark, which says what it reads of all of them.
+fn nobody() -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::new()?;
+    let file = folder.file("hidden.pcap");
+    let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
+    let tried = calibrate(&net, Version::V4)?;
+    recorder.end()?;
     let ways = tried.into_iter().map(|one| (one.strategy.name, one.ports));
     let shown = judge::hidden(&file, &ways.collect::<Vec<_>>())?;
     println!("tshark reads a name in {shown} connections, and the twins the same");
+    calibrate(&net, Version::V6)?;
     Ok(())
 }
