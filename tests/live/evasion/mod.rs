@@ -21,6 +21,7 @@ mod client;
 mod hello;
 pub mod net;
 mod over_ipv6;
+mod quic;
 mod strategies;
 mod wire;
 
@@ -67,6 +68,10 @@ const ANSWERED: Duration = Duration::from_secs(3);
 /// The next client's port: no two of a case share one.
 static PORT: AtomicU16 = AtomicU16::new(20_000);
 
+fn next_port() -> u16 {
+    PORT.fetch_add(1, Ordering::Relaxed)
+}
+
 const ROWS: &[Row] = &[
     ("block-list-sees-both", 120, |twin| {
         hold(twin, Sees::Both, Version::V4, BLOCK_LIST)
@@ -89,6 +94,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])
+        .chain(quic::cases())
         .collect()
 }
 
@@ -123,7 +129,7 @@ fn try_one(
 ) -> anyhow::Result<bool> {
     let mut completed = None;
     for _ in 0..TRIES {
-        let port = PORT.fetch_add(1, Ordering::Relaxed);
+        let port = next_port();
         ports.push(port);
         let client = Client {
             net,

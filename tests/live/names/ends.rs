@@ -3,16 +3,17 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{ConnectionError, Endpoint, EndpointConfig, TokioRuntime};
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
+use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, TokioRuntime};
 use rustls::crypto::ring::{default_provider, kx_group};
 use rustls::crypto::{ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::quic::Version;
 use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore, ServerConfig};
 use testbed::wait::PATIENCE;
 use tokio::runtime::{Builder, Runtime};
@@ -164,9 +165,31 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves QUIC by quinn as long as the case runs. retry: each client must first show that it is where it says
-/// (RFC 9000, section 8.1.2).
-pub fn serve_quic(net: &Net, identity: &Identity, port: u16, retry: bool) -> anyhow::Result<()> {
+/// The names that a server was asked for, each with the port of its client: from the moment on when a hello is whole.
+pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
+
+/// Takes a client of QUIC in.
+async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
+    let port = incoming.remote_address().port();
+    let mut connecting = incoming.accept().ok()?;
+    let data = connecting.handshake_data().await.ok()?;
+    let data = data.downcast::<HandshakeData>().ok()?;
+    let name = data.server_name.unwrap_or_default();
+    heard.lock().expect("no panic").push((port, name));
+    connecting.await.ok()?.closed().await;
+    Some(())
+}
+
+/// Serves QUIC by quinn as long as the case runs.
+/// - retry: each client must first show that it is where it says (RFC 9000, section 8.1.2).
+pub fn serve_quic(
+    net: &Net,
+    identity: &Identity,
+    port: u16,
+    retry: bool,
+    heard: &Heard,
+) -> anyhow::Result<()> {
+    let heard = heard.clone();
     let crypto = QuicServerConfig::try_from(identity.server()?)?;
     let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     let socket = net
@@ -185,11 +208,7 @@ pub fn serve_quic(net: &Net, identity: &Identity, port: u16, retry: bool) -> any
                     let _ = incoming.retry();
                     continue;
                 }
-                tokio::spawn(async {
-                    if let Ok(connection) = incoming.await {
-                        connection.closed().await;
-                    }
-                });
+                tokio::spawn(take_in(incoming, heard.clone()));
             }
         });
     });
@@ -244,13 +263,18 @@ pub fn completes_quic(
     })
 }
 
-/// The bytes of a hello as QUIC carries it.
-pub fn quic_hello(config: ClientConfig, name: &str) -> anyhow::Result<Vec<u8>> {
-    use rustls::quic::{ClientConnection, Version};
-    // Transport parameters (RFC 9000, section 18.2): none but the client's connection id, which is empty.
-    let parameters = vec![0x0f, 0];
+/// The bytes of a hello as QUIC carries it. source: the client's connection id.
+pub fn quic_hello(
+    config: ClientConfig,
+    name: &str,
+    version: Version,
+    source: &[u8],
+) -> anyhow::Result<Vec<u8>> {
+    // The one transport parameter that a server must find (RFC 9000, section 7.3).
+    let parameters = [&[0x0f, source.len() as u8], source].concat();
     let name = ServerName::try_from(name.to_owned())?;
-    let mut connection = ClientConnection::new(Arc::new(config), Version::V1, name, parameters)?;
+    let mut connection =
+        rustls::quic::ClientConnection::new(config.into(), version, name, parameters)?;
     let mut bytes = Vec::new();
     connection.write_hs(&mut bytes);
     Ok(bytes)

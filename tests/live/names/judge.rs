@@ -18,7 +18,7 @@ use testbed::skip::skip;
 use testbed::twin::{root, Twin, TWINS};
 use twinwall_tests::case::Case;
 
-use super::ends::{self, Identity};
+use super::ends::{self, Heard, Identity};
 use super::{ask_all, greet_all, start_resolver, ALLOWED, DENIED};
 use crate::capture::Recorder;
 use crate::evasion::net;
@@ -215,7 +215,7 @@ fn real_ends() -> anyhow::Result<()> {
     let _resolver = start_resolver(&net)?;
     send_apart(&net.client)?;
     ends::serve_tls(&net, &identity)?;
-    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false)?;
+    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;
     let folder = Folder::new()?;
     let file = folder.file("ends.pcap");
     let recorder = Recorder::start(&net.firewall, "left", &file, "")?;

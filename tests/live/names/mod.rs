@@ -20,7 +20,7 @@ use crate::evasion::net::{Net, Sees, SERVER};
 pub mod ends;
 pub mod judge;
 
-use ends::{Hello, Identity, HELLOS};
+use ends::{Heard, Hello, Identity, HELLOS};
 
 /// Backends, each of which brings the packets in its own way.
 const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
@@ -300,11 +300,12 @@ fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let identity = Identity::new(&[ALLOWED, DENIED].concat())?;
     for hello in [Hello::PostQuantum, Hello::Longest] {
-        let bytes = ends::quic_hello(identity.client(hello, None)?, ALLOWED[0])?.len();
+        let config = identity.client(hello, None)?;
+        let bytes = ends::quic_hello(config, ALLOWED[0], rustls::quic::Version::V1, &[])?.len();
         ensure!(bytes > DATAGRAM_BYTES, "{hello:?} has {bytes} bytes only");
     }
     ends::serve_tls(&net, &identity)?;
-    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false)?;
+    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
     for backend in BACKENDS {
