@@ -130,6 +130,7 @@ char *handover_state_print(const struct handover *state) {
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
         object_put(object, handover_state_fd_name((enum handover_fd)i),
                    string_or_null(state->options[i]));
+    object_put(object, "connections", json_boolean(state->connections));
     object_put(object, "counts", counts);
     object_put(object, "stats", stats);
     object_put(object, "queues", queues);
@@ -275,6 +276,7 @@ static int parse_object(const json_t *object, struct handover *state, struct fai
     state->generation = (uint32_t)generation;
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
         state->options[i] = text_of(object, handover_state_fd_name((enum handover_fd)i));
+    state->connections = json_is_true(json_object_get(object, "connections"));
     result = parse_names(object, "counts", count_name, COUNT_COUNT, &state->count_places, failure);
     if (result == 0)
         result = parse_names(object, "stats", stats_word_name, STATS_WORDS, &state->stat_places,

@@ -77,6 +77,7 @@ struct StateObject<'a> {
     control: Option<&'a str>,
     metrics: Option<&'a str>,
     events: Option<&'a str>,
+    connections: bool,
     counts: Vec<&'a str>,
     stats: Vec<String>,
     queues: Vec<QueueObject>,
@@ -116,6 +117,7 @@ pub fn print(state: &Handover) -> String {
         control: control.as_deref(),
         metrics: metrics.as_deref(),
         events: events.as_deref(),
+        connections: state.connections,
         counts: counts::ALL.iter().map(|(_, name)| *name).collect(),
         stats: stats_names().collect(),
         queues: state.queues.iter().map(queue_object).collect(),
@@ -217,6 +219,7 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     for ((_, name), option) in FD_NAMES.iter().zip(&mut state.options) {
         *option = text_of(object, name);
     }
+    state.connections = object.get("connections") == Some(&Value::Bool(true));
     let counts = counts::ALL.map(|(_, name)| name.to_owned());
     state.count_places = parse_names(object, "counts", &counts)?;
     let stats: Vec<_> = stats_names().collect();
