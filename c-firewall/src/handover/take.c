@@ -322,9 +322,8 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
     int result, length;
 
     taken->connections = taken->connections && requirement && requirement->names;
-    length = snprintf(commit, sizeof commit,
-                      "{\"command\":\"" HANDOVER_COMMIT "\",\"" HANDOVER_CONNECTIONS "\":%s}\n",
-                      taken->connections ? "true" : "false");
+    length = snprintf(commit, sizeof commit, "{\"command\":\"" HANDOVER_COMMIT "\"%s}\n",
+                      taken->connections ? ",\"connections\":true" : "");
     taken->committed_ns = wait_clock();
     // Longer than the old one waits: it may have to wait for another that hangs.
     handover_channel_extend(&taken->channel, 2 * HANDOVER_PAUSE_MS);

@@ -237,10 +237,11 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let mut inner = state::lock(state);
     let loaded = inner.loaded.as_deref().map(load::requirement);
     taken.connections &= loaded.is_some_and(|requirement| requirement.names);
-    let commit = format!(
-        "{{\"command\":\"{COMMIT}\",\"{CONNECTIONS}\":{}}}\n",
-        taken.connections
-    );
+    let more = match taken.connections {
+        true => ",\"connections\":true",
+        false => "",
+    };
+    let commit = format!("{{\"command\":\"{COMMIT}\"{more}}}\n");
     taken.committed_ns = wait::clock();
     let channel = channel_of(taken)?;
     // Longer than the old one waits: it may have to wait for another that hangs.
