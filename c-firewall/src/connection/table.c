@@ -108,6 +108,11 @@ uint32_t connection_table_find(const struct connection_table *table,
     return CONNECTION_SLOT_NONE;
 }
 
+void connection_table_warm(struct connection_table *table, uint32_t connections) {
+    memset(table->slots, 0,
+           (connections < table->limit ? connections : table->limit) * sizeof *table->slots);
+}
+
 bool connection_table_is_full(const struct connection_table *table) {
     return table->free == CONNECTION_SLOT_NONE && table->used >= table->limit;
 }

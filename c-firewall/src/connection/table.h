@@ -30,6 +30,10 @@ struct connection *connection_table_at(struct connection_table *table, uint32_t 
 uint32_t connection_table_find(const struct connection_table *table,
                                const struct connection_key *key);
 
+/// Touches the memory of so many connections of a table that has none, so that adding them waits
+/// for none.
+void connection_table_warm(struct connection_table *table, uint32_t connections);
+
 /// Whether there is no room for another one.
 bool connection_table_is_full(const struct connection_table *table);
 

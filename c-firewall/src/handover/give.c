@@ -43,6 +43,18 @@ static void count_totals(const struct compiled *compiled, uint32_t totals[MIGRAT
     totals[MIGRATION_QUOTAS] = compiled->quota_count;
 }
 
+/// How many connections one of the workers knows at most.
+static uint32_t most_followed(const struct workers *workers) {
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        const uint32_t followed = __atomic_load_n(&workers->all[i].followed, __ATOMIC_RELAXED);
+
+        most = followed > most ? followed : most;
+    }
+    return most;
+}
+
 /// Fills in what is told before anything has stopped. Returns 0 or -ENOMEM.
 static int describe(const struct state *state, struct handover *described) {
     const struct requirement *requirement = load_requirement(state->loaded);
@@ -52,6 +64,7 @@ static int describe(const struct state *state, struct handover *described) {
     described->pid = getpid();
     described->generation = state->loaded->generation;
     described->connections = requirement && requirement->names;
+    described->followed_most = most_followed(workers);
     described->options[HANDOVER_CONTROL] = (char *)state->options->control;
     described->options[HANDOVER_METRICS] = (char *)state->options->metrics;
     described->options[HANDOVER_EVENTS] = (char *)state->options->events;

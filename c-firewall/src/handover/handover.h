@@ -65,8 +65,10 @@ struct handover {
     uint64_t counts[COUNT_COUNT];
     // The places of each count, and of each counter of a queue, that will come.
     struct handover_places count_places, stat_places;
-    // Its policy reads names, so that its workers know connections; then, that ours does, too.
+    // Its policy reads names, so that its workers know connections, one as many as followed_most;
+    // then, that ours does, too.
     bool connections;
+    uint32_t followed_most;
     struct handover_connections_taken followed; // what became of them
     // Why they were not taken: the part that is not as it should be; NULL = they were.
     const char *refused;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "connection/lifetime.h"
+#include "connection/table.h"
 #include "control/request.h"
 #include "handover/connections.h"
 #include "handover/counted.h"
@@ -25,6 +26,7 @@
 
 enum {
     NAME_BYTES = 64, // of a descriptor
+    SPARE = 8,       // this part more connections may come until the old one stops
 };
 
 static int fail_memory(struct failure *failure) {
@@ -287,6 +289,18 @@ static const char *read_connections(int fd, struct worker *worker,
     return wrong;
 }
 
+/// Makes the workers' tables ready for so many connections each, and some that come meanwhile.
+static void warm(struct workers *workers, uint32_t connections) {
+    const uint64_t all = (uint64_t)connections + connections / SPARE;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct connections *ours = worker_connections(&workers->all[i]);
+
+        if (ours)
+            connection_table_warm(&ours->table, all < UINT32_MAX ? (uint32_t)all : UINT32_MAX);
+    }
+}
+
 /// Has our workers know the connections that the old one's know. If any is not as it should be they
 /// know none: each is then unknown, as if it had begun before the firewall. Returns 0, or -errno
 /// with failure filled in.
@@ -322,6 +336,8 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
     int result, length;
 
     taken->connections = taken->connections && requirement && requirement->names;
+    if (taken->connections)
+        warm(&state->workers, taken->followed_most);
     length = snprintf(commit, sizeof commit, "{\"command\":\"" HANDOVER_COMMIT "\"%s}\n",
                       taken->connections ? ",\"connections\":true" : "");
     taken->committed_ns = wait_clock();

@@ -115,6 +115,13 @@ pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
     SLOT_NONE
 }
 
+/// Touches the memory of so many connections of a table that has none, so that adding them waits for none.
+pub fn warm(table: &mut Table, connections: u32) {
+    let connections = connections.min(table.limit) as usize;
+    table.slots.resize(connections, Connection::default());
+    table.slots.clear();
+}
+
 /// Whether there is no room for another one.
 pub fn is_full(table: &Table) -> bool {
     table.free == SLOT_NONE && table.slots.len() >= table.limit as usize

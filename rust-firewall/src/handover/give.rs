@@ -5,6 +5,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process;
+use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::sys::signal::{kill, Signal};
@@ -81,6 +82,13 @@ fn count_totals(loaded: &Loaded) -> [u32; KIND_COUNT] {
     totals
 }
 
+/// How many connections one of the workers knows at most.
+fn most_followed(workers: &Workers) -> u32 {
+    let all = workers.all.iter();
+    let followed = all.map(|worker| worker.shared.followed.load(Ordering::Relaxed));
+    followed.max().unwrap_or(0)
+}
+
 /// What is told before anything has stopped.
 fn describe(state: &State, inner: &StateInner) -> Handover {
     let options = &state.options;
@@ -94,7 +102,8 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
     described.options = [&options.control, &options.metrics, &options.events].map(Clone::clone);
     if let Some(loaded) = &inner.loaded {
         described.generation = loaded.generation;
-        described.connections = load::requirement(loaded).names;
+        let names = load::requirement(loaded).names;
+        described.connections = names.then(|| most_followed(&inner.workers));
         described.side.totals = count_totals(loaded);
     }
     described

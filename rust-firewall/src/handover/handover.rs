@@ -64,8 +64,9 @@ pub struct Handover {
     /// For each count, and each counter of a queue, that will come: which of ours it is.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
-    /// Its policy reads names, so that its workers know connections; then, that ours does, too.
-    pub connections: bool,
+    /// How many connections one of its workers knows, at most, while all run; none if its policy reads no names. Then
+    /// none, too, if ours doesn't.
+    pub connections: Option<u32>,
     /// What became of them.
     pub followed: ConnectionsTaken,
     /// Why they were not taken: the part that is not as it should be.

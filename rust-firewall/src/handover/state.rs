@@ -77,7 +77,7 @@ struct StateObject<'a> {
     control: Option<&'a str>,
     metrics: Option<&'a str>,
     events: Option<&'a str>,
-    connections: bool,
+    connections: Option<u32>,
     counts: Vec<&'a str>,
     stats: Vec<String>,
     queues: Vec<QueueObject>,
@@ -219,7 +219,8 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     for ((_, name), option) in FD_NAMES.iter().zip(&mut state.options) {
         *option = text_of(object, name);
     }
-    state.connections = object.get("connections") == Some(&Value::Bool(true));
+    let connections = object.get("connections").and_then(Value::as_u64);
+    state.connections = connections.and_then(|connections| u32::try_from(connections).ok());
     let counts = counts::ALL.map(|(_, name)| name.to_owned());
     state.count_places = parse_names(object, "counts", &counts)?;
     let stats: Vec<_> = stats_names().collect();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set, Failure, LogExit};
-use crate::connection::lifetime;
+use crate::connection::{lifetime, table};
 use crate::control::request::VERSION;
 use crate::handover;
 use crate::handover::channel::HandoverChannel;
@@ -30,6 +30,8 @@ use crate::worker::wait;
 use crate::worker::Worker;
 
 const NS_PER_US: u64 = 1000;
+/// This part more connections may come until the old one stops.
+const SPARE: u32 = 8;
 
 /// Connects to the old process.
 fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
@@ -201,6 +203,16 @@ fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken
     }
 }
 
+/// Makes the workers' tables ready for so many connections each, and some that come meanwhile.
+fn warm(inner: &mut StateInner, connections: u32) {
+    for ours in inner.workers.all.iter_mut().filter_map(worker::connections) {
+        table::warm(
+            &mut ours.table,
+            connections.saturating_add(connections / SPARE),
+        );
+    }
+}
+
 /// Has our workers know the connections that the old one's know. If any is not as it should be they know none: each is
 /// then unknown, as if it had begun before the firewall.
 fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
@@ -236,10 +248,14 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
     let mut inner = state::lock(state);
     let loaded = inner.loaded.as_deref().map(load::requirement);
-    taken.connections &= loaded.is_some_and(|requirement| requirement.names);
+    let reads_names = loaded.is_some_and(|requirement| requirement.names);
+    taken.connections = taken.connections.filter(|_| reads_names);
+    if let Some(most) = taken.connections {
+        warm(&mut inner, most);
+    }
     let more = match taken.connections {
-        true => ",\"connections\":true",
-        false => "",
+        Some(_) => ",\"connections\":true",
+        None => "",
     };
     let commit = format!("{{\"command\":\"{COMMIT}\"{more}}}\n");
     taken.committed_ns = wait::clock();
@@ -249,7 +265,7 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     handover::channel::send(channel, &commit, None)?;
     let read = receive_memory(channel, STATES, bytes)?;
     handover::counted::parse_states(&read, taken).map_err(handover::state::fail_part)?;
-    if taken.connections {
+    if taken.connections.is_some() {
         take_connections(taken, &mut inner)?;
     }
     for (worker, queue) in inner.workers.all.iter().zip(&taken.queues) {
@@ -312,7 +328,7 @@ pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
         taken.pid,
         taken.waited_ns / NS_PER_US
     ));
-    if taken.connections {
+    if taken.connections.is_some() {
         tell_connections(taken);
     }
     Ok(())

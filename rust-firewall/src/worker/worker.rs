@@ -108,6 +108,7 @@ pub fn open(
         last_id: AtomicU32::new(0),
         stalled_to: AtomicU32::new(0),
         stalled: AtomicU64::new(0),
+        followed: AtomicU32::new(0),
         wake_event,
         stop: AtomicBool::new(false),
         keep_open: AtomicBool::new(false),
