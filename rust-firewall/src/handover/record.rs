@@ -89,6 +89,10 @@ pub fn put_number(record: &mut Vec<u8>, number: u64, bytes: usize) {
     record.extend_from_slice(number.get(..bytes).unwrap_or_default());
 }
 
+fn put_part(record: &mut Vec<u8>, bytes: &[u8]) {
+    record.extend_from_slice(bytes);
+}
+
 fn put_key(record: &mut Vec<u8>, key: &ConnectionKey) {
     let [first, ..] = key;
     let words = match first >> 8 & 0xff {
@@ -125,12 +129,12 @@ fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     }
     let keys = &connection.keys;
     put_number(record, keys.version.into(), 4);
-    record.extend_from_slice(&keys.key);
-    record.extend_from_slice(&keys.iv);
-    record.extend_from_slice(&keys.header);
+    put_part(record, &keys.key);
+    put_part(record, &keys.iv);
+    put_part(record, &keys.header);
     put_number(record, keys.next, 8);
     put_number(record, connection.id_bytes.into(), 1);
-    record.extend_from_slice(&connection.id);
+    put_part(record, &connection.id);
 }
 
 fn put_names(record: &mut Vec<u8>, names: &Names) {
@@ -145,7 +149,7 @@ fn put_names(record: &mut Vec<u8>, names: &Names) {
     let alpn = names.alpn.get(..names.alpn_length.into());
     let method = names.method.get(..names.method_length.into());
     for field in [host, alpn, method] {
-        record.extend_from_slice(field.unwrap_or_default());
+        put_part(record, field.unwrap_or_default());
     }
 }
 

@@ -207,6 +207,12 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
+/// Reads how many connections a worker knows, if any.
+fn parse_connections(number: Option<&Value>, state: &mut Handover) {
+    let number = number.and_then(Value::as_u64);
+    state.connections = number.and_then(|number| u32::try_from(number).ok());
+}
+
 fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     if object.get("ok") == Some(&Value::Bool(false)) {
         return Err(fail_refused(object));
@@ -219,8 +225,7 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     for ((_, name), option) in FD_NAMES.iter().zip(&mut state.options) {
         *option = text_of(object, name);
     }
-    let connections = object.get("connections").and_then(Value::as_u64);
-    state.connections = connections.and_then(|connections| u32::try_from(connections).ok());
+    parse_connections(object.get("connections"), state);
     let counts = counts::ALL.map(|(_, name)| name.to_owned());
     state.count_places = parse_names(object, "counts", &counts)?;
     let stats: Vec<_> = stats_names().collect();
