@@ -2,9 +2,11 @@
 // What a worker knows of the connections of its queue, for the worker that takes the queue over.
 //
 // Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has
-// them, by lists, in each list from the oldest on; then how many there are, and how many were left
-// out for want of room (32 bits each). What a policy made of them is not told: the new one decides
-// on each anew, as after a reload.
+// them, by lists, in each list from the oldest on; of each connection of UDP that was forgotten
+// lately place, tag and age in seconds (32 each); the key of the hash that these go by (16 bytes),
+// and the highest place there is; how many connections there are, how many were left out for want
+// of room, and how many were forgotten (32 each). What a policy made of connections is not told:
+// the new one decides on each anew, as after a reload.
 #ifndef HANDOVER_CONNECTIONS_H
 #define HANDOVER_CONNECTIONS_H
 
@@ -25,7 +27,7 @@ struct handover_connections_taken {
 };
 
 /// Writes all connections of a worker that has stopped.
-/// - room: bytes that may be written.
+/// - room: bytes that connections may take.
 /// - Returns 0 or -errno.
 int handover_connections_write(struct handover_memory *memory, struct connections *connections,
                                uint64_t room, uint64_t now_ns);

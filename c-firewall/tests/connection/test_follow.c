@@ -285,8 +285,7 @@ static struct connections *made(struct play *play) {
 }
 
 /// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall,
-/// or to chance, is carried over by hand: counts, what policies made of connections, and what was
-/// forgotten.
+/// or to chance, is carried over by hand: counts, and what policies made of connections.
 static void hand_over(struct play *play) {
     struct connections old = play->connections, *new;
     const uint64_t now_ns = play->input.now_ns;
@@ -299,8 +298,6 @@ static void hand_over(struct play *play) {
     bytes = connections_written(&old, UINT64_MAX, now_ns, &length);
     play->is_made = false;
     new = made(play);
-    new->table.key = old.table.key;
-    memcpy(new->table.graves, old.table.graves, (old.table.mask + 1U) * sizeof *old.table.graves);
     assert_null(handover_connections_parse(bytes, length, new, now_ns, &followed));
     again = connections_written(new, UINT64_MAX, now_ns, &length_again);
     assert_int_equal(length, length_again);

@@ -77,6 +77,13 @@ static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     else
         snprintf(found, FOUND_BYTES, "%" PRIu64 " %" PRIu64 "%s", followed.taken, followed.left_out,
                  same ? " same" : "");
+    for (uint32_t place = 0; !part && place <= connections.table.mask; place++) {
+        const struct connection_grave grave = connections.table.graves[place];
+        const size_t at = strlen(found);
+
+        if (grave.second != 0)
+            snprintf(found + at, FOUND_BYTES - at, " %u:%08x", place, grave.tag);
+    }
     for (int list = 0; part && list < CONNECTION_LIST_COUNT; list++)
         assert_int_equal(connections.table.lists[list].count, 0);
     connection_free(&connections);

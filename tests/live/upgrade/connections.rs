@@ -126,11 +126,12 @@ impl Chain {
         arguments.extend(["--take-over", &control]);
         let new = Firewall::start(&self.net.firewall, twin, &arguments)?;
         let old = std::mem::replace(&mut self.firewall, new).wait()?;
-        check_end(&old)
+        check_calm(&old)
     }
 }
 
-fn check_end(ended: &Ended) -> anyhow::Result<()> {
+/// Checks that a firewall ended as by SIGTERM, and warned of nothing.
+pub fn check_calm(ended: &Ended) -> anyhow::Result<()> {
     ensure!(
         ended.code == Some(0) && !ended.stderr.contains("warning"),
         "exit code {:?}, stderr: {}",
@@ -159,7 +160,7 @@ fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     silent.say(&ALLOWED.concat())?;
     silent.check_hears("on a connection that was open")?;
     let ended = firewalls.firewall.end_by(libc::SIGTERM)?;
-    check_end(&ended)?;
+    check_calm(&ended)?;
     ensure!(
         ended
             .stderr
@@ -185,7 +186,7 @@ fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     }
     slow.say(DENIED[3])?;
     slow.check_hears_nothing("to a request in parts")?;
-    check_end(&firewalls.firewall.end_by(libc::SIGTERM)?)
+    check_calm(&firewalls.firewall.end_by(libc::SIGTERM)?)
 }
 
 fn go_on(twin: Twin) -> anyhow::Result<()> {
@@ -227,7 +228,7 @@ const CHANGES: [(&str, bool, Change); 10] = [
     ("names", true, |bytes| bytes[STATE] = 0),
     ("names", true, |bytes| bytes[STATE + 2] = 1),
     ("count", true, |bytes| {
-        let at = bytes.len() - 8;
+        let at = bytes.len() - 4;
         bytes[at] += 1;
     }),
 ];

@@ -293,7 +293,7 @@ impl Play {
     }
 
     /// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall, or to chance, is
-    /// carried over by hand: counts, what policies made of connections, and what was forgotten.
+    /// carried over by hand: counts, and what policies made of connections.
     fn hand_over(&mut self) {
         let Some(mut old) = self.connections.take() else {
             return;
@@ -301,8 +301,6 @@ impl Play {
         let now_ns = self.input.now_ns;
         let bytes = written(&mut old, u64::MAX, now_ns);
         let mut new = follow::make(&self.settings);
-        new.table.hasher = old.table.hasher;
-        new.table.graves.clone_from(&old.table.graves);
         parse(&bytes, &mut new, now_ns).expect("good connections");
         assert_eq!(written(&mut new, u64::MAX, now_ns), bytes);
         new.counts = old.counts;

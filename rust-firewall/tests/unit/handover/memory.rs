@@ -66,7 +66,11 @@ fn judge_connections(hex: &str) -> String {
         Ok(followed) => {
             let again = written(&mut connections, u64::MAX, NOW_NS);
             let same = if again == bytes { " same" } else { "" };
-            format!("{} {}{same}", followed.taken, followed.left_out)
+            let graves = connections.table.graves.iter().zip(0..);
+            let graves = graves.filter(|(grave, _)| grave.second != 0);
+            let graves = graves.map(|(grave, place)| format!(" {place}:{:08x}", grave.tag));
+            let graves: String = graves.collect();
+            format!("{} {}{same}{graves}", followed.taken, followed.left_out)
         }
     }
 }
