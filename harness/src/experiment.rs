@@ -187,7 +187,7 @@ pub enum ExperimentKind {
     Traffic,
     /// Subjects exchange messages.
     Exchange,
-    /// Subjects are rings of capture.
+    /// Subjects are rings of capture, or programs that record packets to a file.
     Capture,
     /// Subjects are scanners. No file describes it: harness/benches/scanner is the experiment.
     Scan,
@@ -241,6 +241,10 @@ impl fmt::Display for Workload {
             Workload::Verdicts => "verdicts",
             Workload::Frames => "frames",
             Workload::FramesDelayed => "frames-delayed",
+            Workload::FramesRing => "frames-ring",
+            Workload::FramesNeighbour => "frames-neighbour",
+            Workload::FramesFile => "frames-file",
+            Workload::FramesFilePaced => "frames-file-paced",
         })
     }
 }

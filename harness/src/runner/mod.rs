@@ -47,12 +47,26 @@ pub enum Workload {
     Frames,
     /// Frames of 700 to 1500 bytes at a pace; the size is the factor of the delays behind each tenth.
     FramesDelayed,
+    /// Frames as of `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
+    FramesRing,
+    /// Frames up to the size, at a pace, while another program on the reader's CPU touches memory at random.
+    FramesNeighbour,
+    /// Frames as of `Frames`, which are written to a file; frames of the size, at a pace, which are.
+    FramesFile,
+    FramesFilePaced,
 }
 
 impl Workload {
-    /// Whether rings of capture read it.
+    /// Whether rings and recorders read it.
     pub fn is_frames(self) -> bool {
-        matches!(self, Workload::Frames | Workload::FramesDelayed)
+        use Workload::{Frames, FramesDelayed, FramesNeighbour, FramesRing};
+        let frames = [Frames, FramesDelayed, FramesRing, FramesNeighbour];
+        frames.contains(&self) || self.is_recorded()
+    }
+
+    /// Whether recorders write it to a file.
+    pub fn is_recorded(self) -> bool {
+        matches!(self, Workload::FramesFile | Workload::FramesFilePaced)
     }
 
     /// Whether a runner makes it, and a subject filters it.
