@@ -240,9 +240,8 @@ static bool take_protocol(struct handover_reading *reading, struct connection *c
     keys->next = handover_record_number(reading, 8);
     connection->id_bytes = (uint8_t)handover_record_number(reading, 1);
     take_part(reading, connection->id, sizeof connection->id);
-    return !reading->cut &&
-           (keys->version == NAMES_QUIC_VERSION_1 || keys->version == NAMES_QUIC_VERSION_2) &&
-           keys->next <= NUMBERS && connection->id_bytes <= NAMES_QUIC_CONNECTION_BYTES_MAX;
+    return !reading->cut && names_quic_is_understood(keys->version) && keys->next <= NUMBERS &&
+           connection->id_bytes <= NAMES_QUIC_CONNECTION_BYTES_MAX;
 }
 
 /// Whether a list of protocols is as RFC 7301 has it.

@@ -15,7 +15,7 @@ use crate::connection::types::{
     KEY_WORDS, LIST_COUNT, PROTOCOL_COUNT, SLOT_NONE, SPANS_MAX,
 };
 use crate::connection::{lifetime, stream, table};
-use crate::names::quic::{CONNECTION_BYTES_MAX, VERSION_1, VERSION_2};
+use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
 /// The lists in the order in which they come: when a connection of one changes to another for want of memory, all of
@@ -282,7 +282,7 @@ fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bo
     connection.id_bytes = number(reading, 1) as u8;
     take_part(reading, &mut connection.id);
     !reading.cut
-        && matches!(keys.version, VERSION_1 | VERSION_2)
+        && quic::is_understood(keys.version)
         && keys.next <= NUMBERS
         && usize::from(connection.id_bytes) <= CONNECTION_BYTES_MAX
 }
