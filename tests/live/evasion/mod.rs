@@ -21,7 +21,7 @@ mod client;
 mod hello;
 pub mod net;
 mod over_ipv6;
-mod quic;
+pub mod quic;
 mod strategies;
 mod wire;
 
