@@ -110,9 +110,7 @@ void names_quic_free(struct names_quic_opener *opener) {
 }
 
 /// Whether a version is a draft whose salt is not that of version 1.
-static bool has_salt_29(uint32_t version) {
-    return version >= DRAFT_29 && version <= DRAFT_32;
-}
+static bool has_salt_29(uint32_t version) { return version >= DRAFT_29 && version <= DRAFT_32; }
 
 bool names_quic_is_understood(uint32_t version) {
     return version == NAMES_QUIC_VERSION_1 || version == NAMES_QUIC_VERSION_2 ||
@@ -232,8 +230,8 @@ struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
     struct names_quic_mac initial, client;
     uint8_t secret[SECRET_BYTES];
 
-    sign(is_2 ? &opener->salt_2 : salt_1, datagram + header->connection,
-         header->connection_bytes, secret);
+    sign(is_2 ? &opener->salt_2 : salt_1, datagram + header->connection, header->connection_bytes,
+         secret);
     initial = make_mac(secret, sizeof secret);
     expand(&initial, LABEL_CLIENT, secret, sizeof secret);
     client = make_mac(secret, sizeof secret);

@@ -21,7 +21,7 @@ mod client;
 mod hello;
 pub mod net;
 mod over_ipv6;
-mod quic;
+pub mod quic;
 mod strategies;
 mod wire;
 
@@ -289,7 +289,11 @@ fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
         "not even half of the evasions reach the server: {:#?}",
         names(&evasive, false)
     );
-    println!("{completed} of {} evasions reach the server", evasive.len());
+    println!(
+        "{completed} of {} evasions reach the server, all but {:?}",
+        evasive.len(),
+        names(&evasive, false)
+    );
     tried.extend(evasive);
     Ok(tried)
 }

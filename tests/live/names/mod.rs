@@ -17,6 +17,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees, SERVER};
 
+mod bounds;
 pub mod ends;
 pub mod judge;
 
@@ -58,7 +59,8 @@ const ROWS: &[Row] = &[
 
 pub fn cases() -> Vec<Case> {
     let judged = judge::cases();
-    for_each_twin(ROWS).into_iter().chain(judged).collect()
+    let rows = [ROWS, bounds::ROWS].concat();
+    for_each_twin(&rows).into_iter().chain(judged).collect()
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.

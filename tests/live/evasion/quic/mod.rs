@@ -14,7 +14,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 mod packet;
 mod ways;
 
-use packet::{Ids, DRAFT_29, DRAFT_34, SOURCES, VERSION_1};
+use packet::{Ids, Packet, DRAFT_29, DRAFT_34, SOURCES, VERSION_1};
 use ways::{Datagram, Opening, Rest, Step, Way, WAYS};
 
 use super::client::QUIET;
@@ -50,6 +50,22 @@ pub fn cases() -> Vec<Case> {
         .into_iter()
         .chain([calibration])
         .collect()
+}
+
+/// A datagram of UDP to port 443 that has half of a hello, without a port of its own and without a checksum.
+pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
+    let config = Identity::new(&[host])?.client(Hello::Plain, None)?;
+    let version = packet::version_of(VERSION_1);
+    let bytes = ends::quic_hello(config, host, version, SOURCES[0])?;
+    let initial = Packet {
+        version: VERSION_1,
+        frames: packet::crypto(&bytes, 0, bytes.len() / 2),
+        ..Packet::default()
+    };
+    let data = packet::datagram(&Ids::new(0), &[initial], &[])?;
+    let length = (8 + data.len() as u16).to_be_bytes();
+    let port = QUIC_PORT.to_be_bytes();
+    Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
 }
 
 /// The net with both servers, and what clients say.

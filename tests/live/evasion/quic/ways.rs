@@ -70,12 +70,9 @@ const LATE: Step = Step::Pause(Duration::from_millis(1_500));
 fn packet(opening: &Opening, number: usize, frames: Vec<u8>) -> Packet {
     Packet {
         version: opening.version,
-        other: false,
         number: number as u16,
         frames,
-        broken: false,
-        greased: false,
-        token: Vec::new(),
+        ..Packet::default()
     }
 }
 

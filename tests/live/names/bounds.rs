@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What deciding by names costs at most: clients that begin without end, clients that are slow, and connections over several queues.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::frames::Link;
+use testbed::place::restore;
+use testbed::proc::peak_memory_mib;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::{curl, is_answered, Talker, ALLOWED, DENIED, POLICY};
+use crate::evasion::net::{Net, Sees, SERVER};
+use crate::evasion::quic::half_hello;
+
+pub const ROWS: &[Row] = &[
+    ("flood-of-halves", 120, flood),
+    ("slow-client", 60, slow),
+    ("several-queues", 120, several_queues),
+];
+
+/// Packets of a flood, each of a connection of its own: three times as many as a firewall follows by default.
+const PACKETS: u32 = 200_000;
+/// So many are sent before it is waited until all have verdicts: the flood is of connections, not of packets that wait.
+const BURST: u32 = 20_000;
+/// What a process may grow by for other reasons.
+const GROWTH_MIB: f64 = 4.0;
+/// Nobody is there.
+const NOBODY: [u8; 4] = [203, 0, 113, 1];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Of a SYN without options, with and without the first half of a hello behind it; their checksum is set for each.
+const SYN: [u8; 20] = [
+    0, 0, 1, 187, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xfa, 0xf0, 0, 0, 0, 0,
+];
+/// The begin of a record with a ClientHello of 512 bytes, of which the rest never comes.
+const HALF: [u8; 11] = [0x16, 3, 1, 2, 4, 1, 0, 2, 0, 3, 3];
+
+/// Sums up 16-bit words, as checksums do.
+fn sum(bytes: &[u8]) -> u32 {
+    let words = bytes.chunks(2);
+    let words = words.map(|word| u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
+    words.map(u32::from).sum()
+}
+
+fn folded(sum: u32) -> [u8; 2] {
+    let once = (sum & 0xffff) + (sum >> 16);
+    (!((once & 0xffff) + (once >> 16)) as u16).to_be_bytes()
+}
+
+/// A packet to nobody from a client that no other packet of the flood is from.
+/// - checksum_at: in what it carries, whose first two bytes are the client's port.
+fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<u8> {
+    let [_, high, low, last] = number.to_be_bytes();
+    let source = [10, 66, high, low];
+    let mut carried = carried.to_vec();
+    carried[..2].copy_from_slice(&[0x80 | last >> 1, last]);
+    let length = (20 + carried.len() as u16).to_be_bytes();
+    let mut header = vec![
+        0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, protocol, 0, 0,
+    ];
+    header.extend(source);
+    header.extend(NOBODY);
+    let header_sum = folded(sum(&header));
+    header[10..12].copy_from_slice(&header_sum);
+    let pseudo = sum(&source) + sum(&NOBODY) + u32::from(protocol) + carried.len() as u32;
+    let carried_sum = folded(pseudo + sum(&carried));
+    carried[checksum_at..checksum_at + 2].copy_from_slice(&carried_sum);
+    [header, carried].concat()
+}
+
+/// Packets of a flood: SYNs, half of them with the first bytes of a hello, and Initials with half a hello.
+fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> anyhow::Result<()> {
+    let half = [&SYN[..], &HALF].concat();
+    for number in numbers {
+        let bytes = match number % 4 {
+            0 | 1 => packet(number, TCP, 16, &SYN),
+            2 => packet(number, TCP, 16, &half),
+            _ => packet(number, UDP, 6, quic),
+        };
+        link.send(net.gateway, &bytes)?;
+    }
+    Ok(())
+}
+
+/// Clients that begin without end: memory has a bound, connections that are known go on, and every packet is accounted for.
+fn flood(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let behind = "*mangle\n-A POSTROUTING -d 203.0.113.0/24 -j DROP\nCOMMIT\n";
+    net.firewall
+        .feed("iptables-restore", &["--noflush", "--wait"], behind)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let ask = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", ALLOWED[0]);
+    let mut known = Talker::start(&net)?;
+    ensure!(known.ask(&ask)?, "no answer before the flood");
+    let (link, quic) = (net.link()?, half_hello(ALLOWED[0])?);
+    let mut full = 0.0;
+    for start in (0..PACKETS).step_by(BURST as usize) {
+        send(&net, &link, &quic, start..start + BURST)?;
+        firewall.settled_ledger()?;
+        if start + BURST == PACKETS / 2 {
+            full = peak_memory_mib(firewall.pid)?;
+        }
+        until("the connection goes on", PATIENCE, || known.ask(&ask))?;
+    }
+    let peak = peak_memory_mib(firewall.pid)?;
+    ensure!(
+        peak < full + GROWTH_MIB,
+        "{full:.1} MiB after half of the flood, {peak:.1} behind it"
+    );
+    let stats = firewall.finish()?;
+    ensure!(stats.reconciled, "{stats:?}");
+    let undecided = stats.policy.context("a policy")?.undecided;
+    ensure!(
+        undecided > u64::from(PACKETS) / 2,
+        "{undecided} packets were undecided only"
+    );
+    println!("{undecided} undecided, {peak:.1} MiB");
+    Ok(())
+}
+
+/// Sends a request in two halves; gives whether it is answered.
+fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", ALLOWED[0]);
+    let (first, second) = request.split_at(request.len() / 2);
+    let address = SocketAddr::from((SERVER, 80));
+    let mut stream = net
+        .client
+        .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+    stream.set_nodelay(true)?;
+    stream.write_all(first.as_bytes())?;
+    thread::sleep(pause);
+    stream.write_all(second.as_bytes())?;
+    let patience = if pause.is_zero() {
+        PATIENCE
+    } else {
+        Duration::from_secs(1)
+    };
+    stream.set_read_timeout(Some(patience))?;
+    match stream.read(&mut [0; 512]) {
+        Ok(read) => Ok(read > 0),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A client has --hello-timeout to show its name: what comes later belongs to no connection.
+fn slow(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let arguments = ["--policy", &policy, "--hello-timeout", "1"];
+    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    ensure!(
+        ask_slowly(&net, Duration::ZERO)?,
+        "no answer without a pause"
+    );
+    ensure!(
+        !ask_slowly(&net, Duration::from_millis(1_200))?,
+        "an answer to what came in two halves, long after each other"
+    );
+    firewall.finish()?;
+    Ok(())
+}
+
+/// Clients of so many addresses, of which the kernel makes the number of the queue.
+const ADDRESSES: u8 = 48;
+
+/// Both directions of a connection come to one queue, else the server's answers would not confirm what its clients begin, and
+/// nobody would get through.
+fn several_queues(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let rules = "-F FORWARD\n-A FORWARD -j NFQUEUE --queue-balance 0:3";
+    restore(&net.firewall, "iptables", rules)?;
+    let addresses: Vec<_> = (0..ADDRESSES)
+        .map(|last| Ipv4Addr::new(10, 9, 1, 100 + last).to_string())
+        .collect();
+    let lines = addresses
+        .iter()
+        .map(|one| format!("address add {one}/24 dev right\n"));
+    net.client
+        .feed("ip", &["-batch", "-"], &lines.collect::<String>())?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let arguments = ["--policy", &policy, "--queue", "0:3"];
+    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    thread::scope(|scope| {
+        let ask = |address: &str, name: &str, seconds: &str| {
+            let from = ["--interface", address, "--max-time", seconds];
+            is_answered(&net.client, &curl(name, "https", 443, &from), "here")
+        };
+        let asked: Vec<_> = addresses
+            .iter()
+            .map(|address| {
+                scope.spawn(move || -> anyhow::Result<_> {
+                    Ok((
+                        ask(address, ALLOWED[0], "20")?,
+                        ask(address, DENIED[0], "1")?,
+                    ))
+                })
+            })
+            .collect();
+        for (address, clients) in addresses.iter().zip(asked) {
+            let answered = clients.join().expect("no panic")?;
+            ensure!(
+                answered == (true, false),
+                "{address}: allowed and denied are answered: {answered:?}"
+            );
+        }
+        Ok(())
+    })?;
+    let stats = firewall.finish()?;
+    for queue in &stats.queues {
+        let has = |verdict: &str| queue.verdicts.get(verdict).is_some_and(|count| *count > 0);
+        ensure!(
+            has("accept") && has("drop"),
+            "a queue decided nothing: {queue:?}"
+        );
+    }
+    ensure!(stats.reconciled, "{stats:?}");
+    Ok(())
+}
