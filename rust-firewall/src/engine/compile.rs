@@ -5,8 +5,8 @@
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{
-    CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileOp, CompileRule, CompileWide,
-    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
+    CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileLearning, CompileOp,
+    CompileRule, CompileWide, Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
 };
 use crate::engine::dependency;
 use crate::engine::fields;
@@ -14,14 +14,18 @@ use crate::engine::hostnames;
 use crate::engine::index;
 use crate::engine::set::{self, Set};
 use crate::engine::types::CompilePlace;
+use crate::policy::hostname;
 use crate::policy::print;
 use crate::policy::requirement::{self, Requirement};
 use crate::policy::{
-    field_facts, key_types, Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet,
-    Match, Op, Place, Policy, Quota, Range, Right, Rule, Statement, StatementKind, Table, Type,
-    Verdict,
+    self, field_facts, key_types, Base, Chain, Counter, Elements, Family, Field, Key, Limit,
+    MarkSet, Match, Op, Place, Policy, Quota, Range, Right, Rule, Statement, StatementKind, Table,
+    Type, Verdict,
 };
 
+/// Of the hash FNV-1a, with 64 bits.
+const IDENTITY_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const IDENTITY_PRIME: u64 = 0x100_0000_01b3;
 /// Nanoseconds of a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -136,8 +140,55 @@ fn add_set(
     Ok(add(&mut build.out.sets, made))
 }
 
-fn add_named_set(build: &mut Build, set: &crate::policy::Set) -> Result<u32, Failure> {
-    add_set(build, &set.elements, &set.types, &set.listed.ids)
+/// What the addresses of a set that learns are known by: a hash (FNV-1a) of the table, the set and the names that it learns.
+fn identify(build: &Build, set: &policy::Set) -> u64 {
+    let hostnames = &build.policy.hostnames;
+    let mut hash = IDENTITY_BASIS;
+    let mut take = |bytes: &[u8]| {
+        for byte in bytes.iter().chain(&[0]) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(IDENTITY_PRIME);
+        }
+    };
+    take(policy::family_name(build.table.family).as_bytes());
+    take(build.table.name.as_bytes());
+    take(set.name.as_bytes());
+    take(policy::type_name(set.types[0]).as_bytes());
+    for range in &set.learned.ranges {
+        let (name, wildcard) = hostname::get(hostnames, range.low as u32);
+        take(if wildcard { b"*" } else { b"" });
+        take(name);
+    }
+    hash
+}
+
+/// Notes that sets[number] learns.
+fn add_learning(build: &mut Build, set: &policy::Set, number: u32) {
+    let number_of = |range: &Range| hostnames::interval(&build.out.hosts, range.low as u32);
+    let names = set.learned.ranges.iter().map(number_of);
+    let names: Vec<Range> = names.collect();
+    let found = set::make(&[Type::Hostname], &Elements::default(), &names, 0);
+    let learning = CompileLearning {
+        set: number,
+        identity: identify(build, set),
+        is_ipv6: set.types[0] == Type::Ipv6Addr,
+        names: found.single,
+    };
+    build.out.learning.push(learning);
+}
+
+fn add_named_set(build: &mut Build, set: &policy::Set) -> Result<(), Failure> {
+    let number = add_set(build, &set.elements, &set.types, &set.listed.ids)?;
+    if policy::set_learns(set) {
+        add_learning(build, set, number);
+    }
+    Ok(())
+}
+
+/// The number in learning of a set that learns.
+fn find_learning(build: &Build, set: u32) -> Option<u32> {
+    let mut all = (0..).zip(&build.out.learning);
+    let found = all.find(|(_, learning)| learning.set == set);
+    found.map(|(number, _)| number)
 }
 
 /// How a set is asked for, with the first field of the key masked.
@@ -281,7 +332,14 @@ fn compile_match(build: &mut Build, matched: &Match, place: &Place) -> Result<Co
     }
     let (set, ask) = compile_set(build, matched)?;
     let negated = matched.op == Op::Ne;
-    Ok(CompileOp::Set { set, ask, negated })
+    Ok(match find_learning(build, set) {
+        Some(learning) => CompileOp::Learned {
+            learning,
+            ask,
+            negated,
+        },
+        None => CompileOp::Set { set, ask, negated },
+    })
 }
 
 fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Failure> {
