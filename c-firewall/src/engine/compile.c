@@ -3,22 +3,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/dependency.h"
 #include "engine/fields.h"
 #include "engine/hostnames.h"
 #include "engine/index.h"
+#include "engine/learning.h"
 #include "policy/value.h"
 
 enum {
     NANOSECONDS = 1000000000, // of a second
     IFNAME_BYTES = 16,        // IFNAMSIZ
 };
-
-// Of the hash FNV-1a, with 64 bits.
-#define IDENTITY_BASIS UINT64_C(0xcbf29ce484222325)
-#define IDENTITY_PRIME UINT64_C(0x100000001b3)
 
 /// What compiling works on.
 struct build {
@@ -127,82 +123,11 @@ static int add_set(struct build *build, const struct policy_elements *elements,
     return result;
 }
 
-/// Takes bytes, and one more behind them, into a hash (FNV-1a).
-static void hash(uint64_t *hash, const void *bytes, size_t count) {
-    const uint8_t *byte = bytes;
-
-    for (size_t i = 0; i <= count; i++)
-        *hash = (*hash ^ (i < count ? byte[i] : 0)) * IDENTITY_PRIME;
-}
-
-/// What the addresses of a set that learns are known by: a hash of the table, the set and the names
-/// that it learns.
-static uint64_t identify(const struct build *build, const struct policy_set *set) {
-    const char *const words[] = {policy_family_name(build->table->family), build->table->name,
-                                 set->name, policy_type_name(set->types[0])};
-    uint64_t identity = IDENTITY_BASIS;
-
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        hash(&identity, words[i], strlen(words[i]));
-    for (uint32_t i = 0; i < set->learned.count; i++) {
-        size_t length;
-        bool wildcard;
-        const uint8_t *name = hostname_get(
-            build->policy->hostnames, (uint32_t)set->learned.ranges[i].low, &length, &wildcard);
-
-        hash(&identity, "*", wildcard);
-        hash(&identity, name, length);
-    }
-    return identity;
-}
-
-/// Notes that sets[number] learns.
-static int add_learning(struct build *build, const struct policy_set *set, uint32_t number) {
-    static const struct policy_elements none = {.fields = 1};
-    static const enum policy_type hostname = POLICY_HOSTNAME;
-    const uint32_t count = set->learned.count;
-    struct policy_range *names = malloc(count * sizeof *names);
-    struct compile_learning learning = {
-        .set = number,
-        .identity = identify(build, set),
-        .is_ipv6 = set->types[0] == POLICY_IPV6_ADDR,
-    };
-    struct set found;
-    int result;
-
-    for (uint32_t i = 0; names && i < count; i++)
-        names[i] =
-            hostnames_interval(&build->out->hosts, (uint32_t)set->learned.ranges[i].low);
-    result = names ? set_make(&found, &hostname, &none, names, count, 0) : -ENOMEM;
-    free(names);
-    if (result < 0)
-        return result;
-    learning.names = found.single;
-    result = ADD(build->out->learning, build->out->learning_count, learning);
-    if (result < 0)
-        set_free(&found);
-    return result;
-}
-
 static int add_named_set(struct build *build, const struct policy_set *set) {
-    const uint32_t number = build->out->set_count;
     const int result =
         add_set(build, &set->elements, set->types, set->listed.ids, set->listed.count);
 
-    if (result < 0 || !policy_set_learns(set))
-        return result;
-    return add_learning(build, set, number);
-}
-
-/// Has a match in a set that learns look there. Others are left as they are.
-static void find_learning(const struct build *build, struct compile_op *op) {
-    for (uint32_t i = 0; i < build->out->learning_count; i++) {
-        if (build->out->learning[i].set == op->index) {
-            op->kind = COMPILE_LEARNED;
-            op->index = i;
-            return;
-        }
-    }
+    return result < 0 ? result : learning_add(build->out, build->policy, build->table, set);
 }
 
 /// Adds a wide field with what it is compared with. Returns 0 or -ENOMEM.
@@ -251,6 +176,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
         return result;
     if (match->right == POLICY_RIGHT_NAMED) {
         op->index = build->first_set + match->set;
+        learning_find(build->out, op);
         return 0;
     }
     op->index = build->out->set_count;
@@ -358,8 +284,6 @@ static int compile_protocols(struct build *build, const struct policy_match *mat
 
 static int compile_match(struct build *build, const struct policy_match *match,
                          const struct policy_place *place, struct compile_op *op) {
-    int result;
-
     want(build, &match->key);
     op->negated = match->op == POLICY_NE;
     if (match->key.count == 1 && match->key.fields[0] == POLICY_TLS_ALPN)
@@ -367,10 +291,7 @@ static int compile_match(struct build *build, const struct policy_match *match,
     if (match->right == POLICY_RIGHT_RANGE)
         return compile_range(build, match, place, op);
     op->kind = COMPILE_SET;
-    result = compile_set(build, match, op);
-    if (result == 0)
-        find_learning(build, op);
-    return result;
+    return compile_set(build, match, op);
 }
 
 static int compile_map(struct build *build, const struct policy_match *map, enum compile_kind kind,
@@ -618,11 +539,8 @@ void compile_free(struct compiled *compiled) {
         set_free(&compiled->sets[i]);
     for (uint32_t i = 0; i < compiled->index_count; i++)
         candidates_free(&compiled->indexes[i].candidates);
-    for (uint32_t i = 0; i < compiled->learning_count; i++)
-        lookup_free(&compiled->learning[i].names);
+    learning_free(compiled);
     hostnames_free(&compiled->hosts);
-    learned_free(compiled->learned);
-    free(compiled->learning);
     free(compiled->ops);
     free(compiled->wides);
     free(compiled->keys);

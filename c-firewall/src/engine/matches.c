@@ -76,10 +76,8 @@ enum match matches_set(const struct compiled *compiled, const struct fields *fie
     return matches_found_if((found == MATCH_FOUND) != op->negated);
 }
 
-__attribute__((cold, noinline)) enum match matches_learned(const struct compiled *compiled,
-                                                          const struct fields *fields,
-                                                          const struct compile_op *op,
-                                                          uint64_t now_ns) {
+enum match matches_learned(const struct compiled *compiled, const struct fields *fields,
+                           const struct compile_op *op, uint64_t now_ns) {
     const bool is_wide = op->code == COMPILE_SHAPE_WIDE;
     const enum policy_field field =
         is_wide ? compiled->wides[op->low].field : (enum policy_field)op->field;
@@ -91,9 +89,9 @@ __attribute__((cold, noinline)) enum match matches_learned(const struct compiled
         address = fields->wide[compiled->wides[op->low].slot] & compiled->wides[op->low].mask;
     else
         address = fields->narrow[field] & op->mask;
-    return matches_found_if((compiled->learned && learned_find(compiled->learned,
-                                                               compiled->learning[op->index].identity,
-                                                               address, now_ns)) != op->negated);
+    return matches_found_if((compiled->learned &&
+                             learned_find(compiled->learned, compiled->learning[op->index].identity,
+                                          address, now_ns)) != op->negated);
 }
 
 /// The key of a match or map; empty for other statements.

@@ -52,8 +52,9 @@ enum match matches_set(const struct compiled *compiled, const struct fields *fie
                        const struct compile_op *op);
 
 /// Looks whether learning[op->index] has an address.
-enum match matches_learned(const struct compiled *compiled, const struct fields *fields,
-                           const struct compile_op *op, uint64_t now_ns);
+__attribute__((cold)) enum match matches_learned(const struct compiled *compiled,
+                                                 const struct fields *fields,
+                                                 const struct compile_op *op, uint64_t now_ns);
 
 /// Why a match did not hold; DECIDE_HELD if it did.
 static inline enum decide_why matches_why_not(enum match found) {

@@ -25,6 +25,8 @@ void policy_key_types(const struct policy_key *key, enum policy_type types[POLIC
         types[i] = policy_field_facts(key->fields[i])->type;
 }
 
+bool policy_set_learns(const struct policy_set *set) { return set->learned.count > 0; }
+
 /// The names of two policies' hosts.
 struct both {
     const struct hostnames *a, *b;
@@ -241,8 +243,6 @@ void policy_free_listed(struct policy_listed *listed) {
     free(listed->ids);
     *listed = (struct policy_listed){0};
 }
-
-bool policy_set_learns(const struct policy_set *set) { return set->learned.count > 0; }
 
 void policy_free_match(struct policy_match *match) {
     if (match)

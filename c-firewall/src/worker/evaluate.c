@@ -198,10 +198,8 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
 }
 
 /// Learns from a packet that is accepted, if the policy does.
-__attribute__((cold, noinline)) static void learn(const struct evaluation *evaluation,
-                                                  struct stats *stats,
-                                                  const struct queue_packet *packet,
-                                                  const struct packet *parsed) {
+static void learn(const struct evaluation *evaluation, struct stats *stats,
+                  const struct queue_packet *packet, const struct packet *parsed) {
     const struct evaluation_source *source = evaluation->source;
     uint64_t results[TEACH_RESULT_COUNT] = {0};
     struct connection_input how;

@@ -5,16 +5,16 @@
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{
-    CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileLearning, CompileOp,
-    CompileRule, CompileWide, Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
+    CompileAsk, CompileChain, CompileCounter, CompileFinder, CompileOp, CompileRule, CompileWide,
+    Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX, REACH_COUNT,
 };
 use crate::engine::dependency;
 use crate::engine::fields;
 use crate::engine::hostnames;
 use crate::engine::index;
+use crate::engine::learning;
 use crate::engine::set::{self, Set};
 use crate::engine::types::CompilePlace;
-use crate::policy::hostname;
 use crate::policy::print;
 use crate::policy::requirement::{self, Requirement};
 use crate::policy::{
@@ -23,9 +23,6 @@ use crate::policy::{
     Type, Verdict,
 };
 
-/// Of the hash FNV-1a, with 64 bits.
-const IDENTITY_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const IDENTITY_PRIME: u64 = 0x100_0000_01b3;
 /// Nanoseconds of a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -140,55 +137,10 @@ fn add_set(
     Ok(add(&mut build.out.sets, made))
 }
 
-/// What the addresses of a set that learns are known by: a hash (FNV-1a) of the table, the set and the names that it learns.
-fn identify(build: &Build, set: &policy::Set) -> u64 {
-    let hostnames = &build.policy.hostnames;
-    let mut hash = IDENTITY_BASIS;
-    let mut take = |bytes: &[u8]| {
-        for byte in bytes.iter().chain(&[0]) {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(IDENTITY_PRIME);
-        }
-    };
-    take(policy::family_name(build.table.family).as_bytes());
-    take(build.table.name.as_bytes());
-    take(set.name.as_bytes());
-    take(policy::type_name(set.types[0]).as_bytes());
-    for range in &set.learned.ranges {
-        let (name, wildcard) = hostname::get(hostnames, range.low as u32);
-        take(if wildcard { b"*" } else { b"" });
-        take(name);
-    }
-    hash
-}
-
-/// Notes that sets[number] learns.
-fn add_learning(build: &mut Build, set: &policy::Set, number: u32) {
-    let number_of = |range: &Range| hostnames::interval(&build.out.hosts, range.low as u32);
-    let names = set.learned.ranges.iter().map(number_of);
-    let names: Vec<Range> = names.collect();
-    let found = set::make(&[Type::Hostname], &Elements::default(), &names, 0);
-    let learning = CompileLearning {
-        set: number,
-        identity: identify(build, set),
-        is_ipv6: set.types[0] == Type::Ipv6Addr,
-        names: found.single,
-    };
-    build.out.learning.push(learning);
-}
-
 fn add_named_set(build: &mut Build, set: &policy::Set) -> Result<(), Failure> {
-    let number = add_set(build, &set.elements, &set.types, &set.listed.ids)?;
-    if policy::set_learns(set) {
-        add_learning(build, set, number);
-    }
+    add_set(build, &set.elements, &set.types, &set.listed.ids)?;
+    learning::add(&mut build.out, build.policy, build.table, set);
     Ok(())
-}
-
-/// The number in learning of a set that learns.
-fn find_learning(build: &Build, set: u32) -> Option<u32> {
-    let mut all = (0..).zip(&build.out.learning);
-    let found = all.find(|(_, learning)| learning.set == set);
-    found.map(|(number, _)| number)
 }
 
 /// How a set is asked for, with the first field of the key masked.
@@ -332,7 +284,7 @@ fn compile_match(build: &mut Build, matched: &Match, place: &Place) -> Result<Co
     }
     let (set, ask) = compile_set(build, matched)?;
     let negated = matched.op == Op::Ne;
-    Ok(match find_learning(build, set) {
+    Ok(match learning::find(&build.out, set) {
         Some(learning) => CompileOp::Learned {
             learning,
             ask,

@@ -12,6 +12,7 @@ pub mod hostnames;
 pub mod index;
 pub mod interface;
 pub mod learned;
+pub mod learning;
 pub mod lookup;
 pub mod lookup_hash;
 pub mod matches;

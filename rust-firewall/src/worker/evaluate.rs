@@ -241,8 +241,6 @@ fn follow_names(
 }
 
 /// Learns from a packet that is accepted, if the policy does.
-#[cold]
-#[inline(never)]
 fn learn(evaluation: &mut Evaluation, stats: &LiveStats, packet: &QueuePacket, parsed: &Packet) {
     let (Some(source), Some(asked)) = (&evaluation.source, &mut evaluation.asked) else {
         return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
-//! nginx and dnsmasq behind the firewall.
+//! nginx and dnsmasq behind the firewall; and sets that learn addresses from answers.
+
+mod learn;
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -51,7 +53,7 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    for_each_twin(ROWS)
+    [for_each_twin(ROWS), for_each_twin(learn::ROWS)].concat()
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.
@@ -154,7 +156,7 @@ fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Re
     Ok(String::from_utf8_lossy(&output.stdout).contains(says))
 }
 
-/// dnsmasq, which knows one address for every name.
+/// dnsmasq.
 struct Resolver(Child);
 
 impl Drop for Resolver {
@@ -164,7 +166,8 @@ impl Drop for Resolver {
     }
 }
 
-fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
+/// Starts dnsmasq with more options.
+fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     let child = net
         .server
         .command("dnsmasq")
@@ -174,7 +177,8 @@ fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
             "--no-hosts",
             "--conf-file=/dev/null",
         ])
-        .args(["--pid-file=", "--user=root", "--address=/#/192.0.2.77"])
+        .args(["--pid-file=", "--user=root"])
+        .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -218,7 +222,7 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
 /// Every client reaches allowed names and no denied one, whichever backend the firewall has.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
-    let _resolver = start_resolver(&net)?;
+    let _resolver = start_resolver(&net, &["--address=/#/192.0.2.77".to_owned()])?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
     for backend in BACKENDS {

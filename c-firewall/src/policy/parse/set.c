@@ -278,7 +278,7 @@ static int append(struct parser *parser, struct policy_set *set,
 }
 
 /// Whether two sets learn of the same names.
-static bool same_learned(const struct policy_elements *a, const struct policy_elements *b) {
+static bool equal_learned(const struct policy_elements *a, const struct policy_elements *b) {
     bool same = a->count == b->count;
 
     for (uint32_t i = 0; same && i < a->count; i++)
@@ -299,7 +299,7 @@ static bool is_same(const struct policy_set *set, const struct block *block) {
            set->elements.fields == block->fields &&
            memcmp(set->types, other->types, block->fields * sizeof *set->types) == 0 &&
            set->interval == other->interval && set->constant == other->constant &&
-           set->auto_merge == other->auto_merge && same_learned(&set->learned, &other->learned);
+           set->auto_merge == other->auto_merge && equal_learned(&set->learned, &other->learned);
 }
 
 /// Appends what is read of files to what a set has.
