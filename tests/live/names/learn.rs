@@ -109,7 +109,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     restore(&net.firewall, "iptables", &rules)?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
-    let arguments = ["--policy", &policy, "--queue", "0-1", "--metrics", METRICS];
+    let arguments = ["--policy", &policy, "--queue", "0:1", "--metrics", METRICS];
     let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
     ensure!(
         !is_reached(&net, HOSTS.start)?,
@@ -141,7 +141,9 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     )?;
     reload(&net, &firewall, 3)?;
     ensure!(!is_reached(&net, HOSTS.start)?, "another set has them");
-    firewall.finish()?;
+    // Not `finish`: it has told of the reloads.
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     Ok(())
 }
 

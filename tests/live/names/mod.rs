@@ -53,7 +53,8 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    [for_each_twin(ROWS), for_each_twin(learn::ROWS)].concat()
+    let all = [ROWS, learn::ROWS].concat();
+    for_each_twin(&all)
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.

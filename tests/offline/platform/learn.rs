@@ -288,7 +288,7 @@ fn what_is_refused() -> anyhow::Result<()> {
 
 fn for_how_long() -> anyhow::Result<()> {
     let mut script = Script::default();
-    let mut learn = |script: &mut Script, ttl, address| {
+    let learn = |script: &mut Script, ttl, address| {
         script.ask(4000, &query(7, "a.cdn.example", A));
         script.tell(4000, &answer(7, "a.cdn.example", ttl, address));
     };
@@ -345,7 +345,7 @@ fn over_tcp() -> anyhow::Result<()> {
 fn over_ipv6() -> anyhow::Result<()> {
     const SIX: &str = "2001:db8::80";
     let mut script = Script::default();
-    let mut ask = |script: &mut Script, id, kind, address| {
+    let ask = |script: &mut Script, id, kind, address| {
         let asked = udp(4000, 53, &query(id, "a.cdn.example", kind));
         let told = udp(53, 4000, &answer(id, "a.cdn.example", 60, address));
         script.send(packet("fd00::1", "fd00::53", UDP, &asked));
