@@ -247,9 +247,9 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .name = "learned",
                 .commands = 1 << ARGUMENTS_RUN,
                 .has_value = true,
-                .expected = "a whole number from 64 to 16777216",
+                .expected = "a whole number from 64 to 1048576",
                 .min = 64,
-                .max = 16777216U,
+                .max = 1048576U,
                 .defaults = {65536, 65536},
             },
         [OPTION_FAIL] =

@@ -346,8 +346,8 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     },
     OptionFacts {
         name: "learned", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
-        expected: "a whole number from 64 to 16777216",
-        min: 64, max: 16777216, zero: false, bytes: 0, defaults: [65536, 65536],
+        expected: "a whole number from 64 to 1048576",
+        min: 64, max: 1048576, zero: false, bytes: 0, defaults: [65536, 65536],
     },
     OptionFacts {
         name: "fail", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,
