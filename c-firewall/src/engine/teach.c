@@ -70,11 +70,14 @@ static uint32_t sets_of(const struct compiled *compiled, const struct answer *me
 /// Has sets know the addresses of an answer.
 static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
                   uint64_t now_ns) {
-    const uint32_t longest = answer->ttl < TTL_MAX ? answer->ttl : TTL_MAX;
-    const uint64_t end_ns = now_ns + (longest > 0 ? longest : 1) * SECOND_NS;
+    uint64_t end_ns = now_ns + SECOND_NS;
 
     if (!compiled->learned)
         return;
+    if (answer->ttl > TTL_MAX)
+        end_ns = now_ns + TTL_MAX * SECOND_NS;
+    else if (answer->ttl > 0)
+        end_ns = now_ns + answer->ttl * SECOND_NS;
     for (uint32_t i = 0; i < compiled->learning_count; i++) {
         if (!(sets >> i & 1))
             continue;

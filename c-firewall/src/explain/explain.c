@@ -192,10 +192,11 @@ static bool follow_names(struct explain *explain, const struct packet *parsed,
 /// Learns from a packet that is accepted, if the policy does. Both engines have the same addresses.
 static void learn(struct explain *explain, const struct packet *parsed) {
     const struct connection_input how = connection_input(explain);
-    uint64_t results[TEACH_RESULT_COUNT] = {0};
+    uint64_t results[TEACH_RESULT_COUNT] = {0}; // which nobody asks for
 
-    if (explain->asked)
-        teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, results);
+    if (!explain->asked)
+        return;
+    teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, results);
 }
 
 /// Decides a packet both ways. Returns 0, or -errno with failure filled in.
