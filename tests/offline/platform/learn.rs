@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("learn/over-ipv6", 60, over_ipv6),
         Case::new("learn/what-is-odd", 60, what_is_odd),
         Case::new("learn/sets-apart", 60, sets_apart),
+        Case::new("learn/among-rules-that-are-found", 60, among_rules),
     ]
 }
 
@@ -171,8 +172,12 @@ impl Script {
     }
 
     fn run(self) -> anyhow::Result<()> {
+        self.run_by(POLICY)
+    }
+
+    fn run_by(self, policy: &str) -> anyhow::Result<()> {
         let folder = Folder::new()?;
-        let policy = folder.write("learn.nft", POLICY)?;
+        let policy = folder.write("learn.nft", policy)?;
         let capture = folder.write("learn.pcap", capture(&self.packets))?;
         let (said, error, code) = both(&["explain", "--json", &policy, &capture])?;
         ensure!(code == 0, "{error}");
@@ -405,4 +410,27 @@ fn sets_apart() -> anyhow::Result<()> {
     script.tell(4000, &answer(7, "mail.example", 60, WEB));
     script.expect("in the other set, too", "accept", to(25));
     script.run()
+}
+
+/// So many rules that ask the same field that they are found by its value: those of a set that learns are walked.
+fn among_rules() -> anyhow::Result<()> {
+    let static_rules = (100..120).map(|host| format!("ip daddr 192.0.2.{host} drop\n"));
+    let rules: Vec<String> = static_rules.collect();
+    let set = "ip daddr @cdn accept\n";
+    let policy = format!(
+        "table ip t {{\nset cdn {{ type ipv4_addr; learn dns \"*.cdn.example\"; }}\nchain c {{\n\
+         type filter hook forward priority 0; policy drop;\nth dport 53 accept\nth sport 53 accept\n\
+         {}{set}{}}}\n}}\n",
+        rules.concat(),
+        set.repeat(20)
+    );
+    let mut script = Script::default();
+    script.reach("unknown", "drop", WEB);
+    for (id, address) in [(7, WEB), (8, "192.0.2.100")] {
+        script.ask(4000, &query(id, "a.cdn.example", A));
+        script.tell(4000, &answer(id, "a.cdn.example", 60, address));
+    }
+    script.reach("known", "accept", WEB);
+    script.reach("known, behind a rule", "drop", "192.0.2.100");
+    script.run_by(&policy)
 }
