@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
-//! nginx and dnsmasq behind the firewall; and sets that learn addresses from answers.
-
-mod learn;
+//! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses from
+//! answers.
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -18,6 +17,12 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees, SERVER};
+
+pub mod ends;
+pub mod judge;
+mod learn;
+
+use ends::{Heard, Hello, Identity, HELLOS};
 
 /// Backends, each of which brings the packets in its own way.
 const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
@@ -49,12 +54,14 @@ const DENIED: [&str; 3] = [
 
 const ROWS: &[Row] = &[
     ("real-ends", 180, real_ends),
+    ("rustls-and-quinn", 180, rust_ends),
     ("reload-and-names", 60, reload),
 ];
 
 pub fn cases() -> Vec<Case> {
     let all = [ROWS, learn::ROWS].concat();
-    for_each_twin(&all)
+    let judged = judge::cases();
+    for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.
@@ -167,6 +174,9 @@ impl Drop for Resolver {
     }
 }
 
+/// Of dnsmasq: one address for every name.
+const EVERY_NAME: &str = "--address=/#/192.0.2.77";
+
 /// Starts dnsmasq with more options.
 fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     let child = net
@@ -192,10 +202,11 @@ fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     Ok(resolver)
 }
 
-/// All clients at once, with all names.
-fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
+/// All clients at once, with all names. Gives how many they are.
+/// - denied: whether those that a policy denies get an answer.
+fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
-    let denied = DENIED.map(|name| (name, false));
+    let denied = DENIED.map(|name| (name, denied));
     let names = [allowed, denied].concat();
     thread::scope(|scope| {
         let pairs = ASKERS
@@ -208,6 +219,7 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
                 (asker, name, expected, scope.spawn(ask))
             })
             .collect();
+        let count = asked.len();
         for (asker, name, expected, answer) in asked {
             let answered = answer.join().expect("no panic")?;
             ensure!(
@@ -216,20 +228,20 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
                 asker.what
             );
         }
-        Ok(())
+        Ok(count)
     })
 }
 
 /// Every client reaches allowed names and no denied one, whichever backend the firewall has.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
-    let _resolver = start_resolver(&net, &["--address=/#/192.0.2.77".to_owned()])?;
+    let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
     for backend in BACKENDS {
         let arguments = ["--policy", &policy, "--backend", backend];
         let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        ask_all(&net, backend)?;
+        ask_all(&net, backend, false)?;
         let mail = dig("allowed.example", &["-t", "mx", "+nocookie", "+comments"]);
         ensure!(
             !is_answered(&net.client, &mail, "NOERROR")?,
@@ -250,6 +262,73 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
             "{backend}: {counters:?}"
         );
         ensure!(alpn.packets == 0, "{backend}: nobody offered it: {alpn:?}");
+    }
+    Ok(())
+}
+
+/// For a handshake that must not be.
+const REFUSED: Duration = Duration::from_millis(1_500);
+/// Of a datagram of QUIC before its path is known to take more (RFC 9000, section 14.1).
+const DATAGRAM_BYTES: usize = 1_200;
+
+/// All hellos at once, with all names, over TCP and UDP; and an allowed name with a protocol that no one may speak.
+/// Gives how many they are.
+/// - denied: whether those that a policy denies complete a handshake.
+fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
+    type Completes = fn(&Net, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
+    let ways: [(&str, Completes); 2] =
+        [("TLS", ends::completes_tls), ("QUIC", ends::completes_quic)];
+    let allowed = ALLOWED.map(|name| (name, None, true));
+    let refused = DENIED.map(|name| (name, None, denied));
+    let protocol = (ALLOWED[0], Some("denied"), denied);
+    let names = [&allowed[..], &refused, &[protocol]].concat();
+    thread::scope(|scope| {
+        let mut asked = Vec::new();
+        for (way, completes) in ways {
+            for hello in HELLOS {
+                for &(name, offers, expected) in &names {
+                    let config = identity.client(hello, offers)?;
+                    let patience = if expected { PATIENCE } else { REFUSED };
+                    let client = scope.spawn(move || completes(net, config, name, patience));
+                    asked.push((format!("{way}, {hello:?}, {name}"), expected, client));
+                }
+            }
+        }
+        let count = asked.len();
+        for (what, expected, client) in asked {
+            let completed = client.join().expect("no panic").context(what.clone())?;
+            ensure!(completed == expected, "{what}: completed: {completed}");
+        }
+        Ok(count)
+    })
+}
+
+/// rustls and quinn reach allowed names and no denied one, with hellos of one packet and of several.
+fn rust_ends(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let identity = Identity::new(&[ALLOWED, DENIED].concat())?;
+    for hello in [Hello::PostQuantum, Hello::Longest] {
+        let config = identity.client(hello, None)?;
+        let bytes = ends::quic_hello(config, ALLOWED[0], rustls::quic::Version::V1, &[])?.len();
+        ensure!(bytes > DATAGRAM_BYTES, "{hello:?} has {bytes} bytes only");
+    }
+    ends::serve_tls(&net, &identity)?;
+    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    for backend in BACKENDS {
+        let arguments = ["--policy", &policy, "--backend", backend];
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        greet_all(&net, &identity, false).context(backend)?;
+        let stats = firewall.finish()?;
+        let counters = stats.policy.context("a policy")?.counters;
+        let [tls, _, _, alpn, _] = &counters[..] else {
+            anyhow::bail!("{counters:?}");
+        };
+        ensure!(
+            tls.packets > 0 && alpn.packets > 0,
+            "{backend}: {counters:?}"
+        );
     }
     Ok(())
 }
