@@ -54,7 +54,7 @@ struct explain {
     bool has_connections; // the policy reads names
     struct connections connections;
     struct asked *asked; // if the policy learns; else NULL
-    struct names shown; // what the client of the packet at hand has shown
+    struct names shown;  // what the client of the packet at hand has shown
     struct trace trace;
     bool has_reply; // a reject whose reply is due
     bool has_recorded;
