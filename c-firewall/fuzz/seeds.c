@@ -142,6 +142,7 @@ int main(int argc, char **argv) {
     write_all(argv[1], "names", "names-http.txt", write_names);
     write_all(argv[1], "names", "names-dns.txt", write_names);
     write_all(argv[1], "names", "names-quic.txt", write_names);
+    write_all(argv[1], "names", "names-answer.txt", write_names);
     write_lines(argv[1], "handover.txt", "state ", 0);
     write_lines(argv[1], "handover-memory.txt", "rules ", 1);
     write_lines(argv[1], "handover-memory.txt", "connections ", 3);

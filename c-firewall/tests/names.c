@@ -5,11 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "names/answer.h"
 #include "names/client.h"
 #include "names/dns.h"
 #include "names/hello.h"
 #include "names/host.h"
 #include "names/quic.h"
+
+enum {
+    SHOWN = 8, // addresses of an answer that are told
+};
 
 static void must(bool condition, const char *what) {
     if (condition)
@@ -149,6 +154,33 @@ static void put_datagram(const uint8_t *bytes, uint32_t length, FILE *out) {
     free(crypto);
 }
 
+/// The question of a message of DNS, and the addresses that an answer has for it.
+static void put_message(const uint8_t *bytes, uint32_t length, FILE *out) {
+    struct answer read = {0};
+    const uint32_t offset = names_answer_question(bytes, length, &read);
+    bool is_read;
+
+    if (offset == 0) {
+        fputs("{\"question\":0}", out);
+        return;
+    }
+    must(offset <= length, "the question ends elsewhere");
+    is_read = read.is_answer && names_answer_asks_address(&read) &&
+              names_answer_read(bytes, length, offset, &read);
+    must(is_read || read.count == 0, "addresses of nothing");
+    fprintf(out, "{\"question\":%u,\"id\":%u,\"answer\":%s,\"host\":", offset, read.id,
+            read.is_answer ? "true" : "false");
+    put_text(read.host.bytes, read.host.length, out);
+    fprintf(out, ",\"type\":%u,\"class\":%u,\"read\":%s,\"ttl\":%u,\"count\":%u,\"addresses\":[",
+            read.dns_type, read.class, is_read ? "true" : "false", read.count > 0 ? read.ttl : 0,
+            read.count);
+    for (uint32_t i = 0; i < read.count && i < SHOWN; i++)
+        fprintf(out, "%s\"%016llx%016llx\"", i > 0 ? "," : "",
+                (unsigned long long)(read.addresses[i] >> 64),
+                (unsigned long long)read.addresses[i]);
+    fputs("]}", out);
+}
+
 /// What is asked of messages that names are read out of at once.
 static void put_names(const char *what, const uint8_t *bytes, uint32_t length, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
@@ -189,6 +221,8 @@ char *names_ask(const char *what, const uint8_t *bytes, uint32_t length) {
         fputc('[', out);
         put_frames(bytes, length, &crypto, out);
         fputc(']', out);
+    } else if (strcmp(what, "answer") == 0) {
+        put_message(bytes, length, out);
     } else {
         put_names(what, bytes, length, out);
     }

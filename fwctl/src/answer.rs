@@ -35,6 +35,8 @@ pub struct StatusPolicy {
     pub requirement: Requirement,
     /// "seen", "missing"; None: it is not known, or not asked for.
     pub ct_state: Option<String>,
+    /// Addresses that its sets have learnt and still know.
+    pub learned: u64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +46,7 @@ pub struct Requirement {
     pub conntrack_state: bool,
     pub conntrack_mark: bool,
     pub interface_names: bool,
+    pub learns: bool,
     pub reject: bool,
 }
 

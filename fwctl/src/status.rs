@@ -84,6 +84,10 @@ fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
             read.join(", ")
         ),
     ];
+    if reads.learns {
+        let learned = thousands(policy.learned);
+        lines.push(format!("addresses learnt from answers of DNS: {learned}"));
+    }
     if policy.ct_state.as_deref() == Some("missing") {
         lines.push("NO PACKET HAS A CONNECTION STATE: fwctl doctor tells the cure".to_owned());
     }

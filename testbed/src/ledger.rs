@@ -56,6 +56,7 @@ pub struct Requirement {
     pub conntrack_mark: bool,
     pub interface_names: bool,
     pub names: bool,
+    pub learns: bool,
     pub reject: bool,
 }
 

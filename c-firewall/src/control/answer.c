@@ -40,6 +40,7 @@ static json_t *policy_object(const struct snapshot *snapshot) {
     object_put_number(object, "rules", snapshot->rule_count);
     object_put(object, "requirement", report_policy_requirement_object(&snapshot->requirement));
     object_put_string(object, "ct_state", tracked);
+    object_put_number(object, "learned", snapshot->learned);
     return object;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/fields.h"
 #include "engine/hostnames.h"
 #include "engine/index.h"
+#include "engine/learning.h"
 #include "policy/value.h"
 
 enum {
@@ -123,7 +124,10 @@ static int add_set(struct build *build, const struct policy_elements *elements,
 }
 
 static int add_named_set(struct build *build, const struct policy_set *set) {
-    return add_set(build, &set->elements, set->types, set->listed.ids, set->listed.count);
+    const int result =
+        add_set(build, &set->elements, set->types, set->listed.ids, set->listed.count);
+
+    return result < 0 ? result : learning_add(build->out, build->policy, build->table, set);
 }
 
 /// Adds a wide field with what it is compared with. Returns 0 or -ENOMEM.
@@ -172,6 +176,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
         return result;
     if (match->right == POLICY_RIGHT_NAMED) {
         op->index = build->first_set + match->set;
+        learning_find(build->out, op);
         return 0;
     }
     op->index = build->out->set_count;
@@ -534,6 +539,7 @@ void compile_free(struct compiled *compiled) {
         set_free(&compiled->sets[i]);
     for (uint32_t i = 0; i < compiled->index_count; i++)
         candidates_free(&compiled->indexes[i].candidates);
+    learning_free(compiled);
     hostnames_free(&compiled->hosts);
     free(compiled->ops);
     free(compiled->wides);

@@ -9,6 +9,8 @@
 
 #include "engine/candidates.h"
 #include "engine/hostnames.h"
+#include "engine/learned.h"
+#include "engine/lookup.h"
 #include "engine/set.h"
 #include "engine/types.h"
 #include "policy/policy.h"
@@ -44,6 +46,7 @@ enum compile_kind {
     COMPILE_NARROW,   // match: (field & mask) - low <= span
     COMPILE_WIDE,     // match: the same with wides[index]
     COMPILE_SET,      // match in sets[index]
+    COMPILE_LEARNED,  // match with the addresses that learning[index] has; the last of the matches
     COMPILE_COUNTER,  // counters[index]
     COMPILE_LIMIT,    // limits[index]
     COMPILE_QUOTA,    // quotas[index]
@@ -78,6 +81,14 @@ struct compile_wide {
     enum policy_field field;
     uint32_t slot; // fields_wide_slot
     policy_value mask, low, span;
+};
+
+/// A set that learns addresses.
+struct compile_learning {
+    uint32_t set;        // of sets: its own, which is empty
+    uint64_t identity;   // what learned knows it by: the same for all sets that say the same
+    bool is_ipv6;        // its addresses are
+    struct lookup names; // the numbers of the names whose addresses it learns
 };
 
 struct compile_rule {
@@ -143,6 +154,9 @@ struct compiled {
     struct compile_rule *rules;
     struct compile_chain *chains;
     struct compile_index *indexes;
+    uint32_t learning_count;
+    struct compile_learning *learning; // at most 32
+    struct learned *learned;           // what they have learnt; NULL = nothing, ever
     uint32_t always_count;
     uint32_t *always; // numbers of rules, ascending within a chain
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];

@@ -44,6 +44,8 @@ static bool is_indexable(const struct plan *plan, const struct compile_op *op,
         field == POLICY_META_MARK || field == POLICY_META_IIF || field == POLICY_META_OIF ||
         field == POLICY_TLS_ALPN)
         return false;
+    if (op->kind == COMPILE_LEARNED)
+        return false;
     if (op->kind == COMPILE_SET)
         return few_elements(plan, match) != NULL;
     return match->op != POLICY_BITS_ANY;
@@ -96,7 +98,7 @@ static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
         const struct compile_op *op = &plan->compiled->ops[compiled->first + i];
         const struct policy_match *match = plan->source->rules[rule].statements[i].match;
 
-        if (op->kind > COMPILE_SET)
+        if (op->kind > COMPILE_LEARNED)
             return NULL;
         if (match->key.fields[0] == field && is_indexable(plan, op, match)) {
             *statement = i;
@@ -118,7 +120,7 @@ static uint64_t leading_fields(const struct plan *plan) {
             const struct compile_op *op = &plan->compiled->ops[compiled->first + i];
             const struct policy_match *match = plan->source->rules[rule].statements[i].match;
 
-            if (op->kind > COMPILE_SET)
+            if (op->kind > COMPILE_LEARNED)
                 break;
             if (is_indexable(plan, op, match))
                 fields |= FIELDS_BIT(match->key.fields[0]);

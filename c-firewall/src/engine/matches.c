@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/matches.h"
 
+#include "engine/learned.h"
 #include "engine/lookup.h"
 #include "engine/set.h"
 
@@ -75,6 +76,24 @@ enum match matches_set(const struct compiled *compiled, const struct fields *fie
     return matches_found_if((found == MATCH_FOUND) != op->negated);
 }
 
+enum match matches_learned(const struct compiled *compiled, const struct fields *fields,
+                           const struct compile_op *op, uint64_t now_ns) {
+    const bool is_wide = op->code == COMPILE_SHAPE_WIDE;
+    const enum policy_field field =
+        is_wide ? compiled->wides[op->low].field : (enum policy_field)op->field;
+    policy_value address;
+
+    if (!fields_is_present(fields, field))
+        return matches_not_present(fields, field);
+    if (is_wide)
+        address = fields->wide[compiled->wides[op->low].slot] & compiled->wides[op->low].mask;
+    else
+        address = fields->narrow[field] & op->mask;
+    return matches_found_if((compiled->learned &&
+                             learned_find(compiled->learned, compiled->learning[op->index].identity,
+                                          address, now_ns)) != op->negated);
+}
+
 /// The key of a match or map; empty for other statements.
 static struct policy_key key_of(const struct compiled *compiled, const struct compile_op *op) {
     switch ((enum compile_kind)op->kind) {
@@ -83,6 +102,7 @@ static struct policy_key key_of(const struct compiled *compiled, const struct co
     case COMPILE_WIDE:
         return (struct policy_key){1, {compiled->wides[op->index].field}};
     case COMPILE_SET:
+    case COMPILE_LEARNED:
     case COMPILE_MARK_MAP:
     case COMPILE_VMAP:
         if (op->code == COMPILE_SHAPE_KEY)

@@ -51,6 +51,11 @@ enum match matches_find(const struct compiled *compiled, const struct fields *fi
 enum match matches_set(const struct compiled *compiled, const struct fields *fields,
                        const struct compile_op *op);
 
+/// Looks whether learning[op->index] has an address.
+__attribute__((cold)) enum match matches_learned(const struct compiled *compiled,
+                                                 const struct fields *fields,
+                                                 const struct compile_op *op, uint64_t now_ns);
+
 /// Why a match did not hold; DECIDE_HELD if it did.
 static inline enum decide_why matches_why_not(enum match found) {
     switch (found) {

@@ -127,6 +127,9 @@ walk_statement(struct walk *walk, const struct compile_op *op, struct set_target
     case COMPILE_SET:
         found = matches_set(walk->compiled, &walk->fields, op);
         break;
+    case COMPILE_LEARNED:
+        found = matches_learned(walk->compiled, &walk->fields, op, input->now_ns);
+        break;
     case COMPILE_COUNTER:
         flow_count(walk->counters, op->index, input->length);
         break;
@@ -199,7 +202,7 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     uint64_t read = matches_looks_at(walk->compiled, &ops[*statement]);
     struct set_target target;
 
-    for (uint32_t i = *statement; i < rule->count && ops[i].kind <= COMPILE_SET; i++) {
+    for (uint32_t i = *statement; i < rule->count && ops[i].kind <= COMPILE_LEARNED; i++) {
         const enum decide_why other = walk_statement(walk, &ops[i], &target);
 
         if (other == DECIDE_BEYOND || other == DECIDE_UNKNOWN) {

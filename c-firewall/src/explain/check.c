@@ -14,10 +14,20 @@ enum {
     RULES_TOLD = 8, // places of rules that are named at most
 };
 
-static bool reads_names(const struct policy_rule *rule) {
+/// Whether a statement looks in a set that learns.
+static bool asks_learnt(const struct policy_table *table,
+                        const struct policy_statement *statement) {
+    return statement->kind == POLICY_MATCH && statement->match->right == POLICY_RIGHT_NAMED &&
+           policy_set_learns(&table->sets[statement->match->set]);
+}
+
+/// Whether a rule of a table asks for a name, or for what is learnt of one.
+static bool reads_names(const struct policy_table *table, const struct policy_rule *rule) {
     for (uint32_t i = 0; i < rule->count; i++) {
         const struct policy_key *key = describe_key_of(&rule->statements[i]);
 
+        if (asks_learnt(table, &rule->statements[i]))
+            return true;
         for (uint32_t j = 0; key && j < key->count; j++)
             if (policy_field_facts(key->fields[j])->part == POLICY_PART_NAMES)
                 return true;
@@ -26,12 +36,12 @@ static bool reads_names(const struct policy_rule *rule) {
 }
 
 /// Says which rules of a chain nft does not know. told: how many there were, of all chains.
-static void put_chain(FILE *out, const struct policy *policy, const struct policy_chain *chain,
-                      uint32_t *told) {
+static void put_chain(FILE *out, const struct policy *policy, const struct policy_table *table,
+                      const struct policy_chain *chain, uint32_t *told) {
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct policy_place place = chain->rules[i].place;
 
-        if (!reads_names(&chain->rules[i]) || ++*told > RULES_TOLD)
+        if (!reads_names(table, &chain->rules[i]) || ++*told > RULES_TOLD)
             continue;
         fprintf(out, "%s%s:%u", *told == 1 ? "only Twinwall decides: " : ", ",
                 policy->files[place.file], place.line);
@@ -44,7 +54,7 @@ static void put_rules(FILE *out, const struct policy *policy) {
 
     for (uint32_t i = 0; i < policy->table_count; i++)
         for (uint32_t j = 0; j < policy->tables[i].chain_count; j++)
-            put_chain(out, policy, &policy->tables[i].chains[j], &told);
+            put_chain(out, policy, &policy->tables[i], &policy->tables[i].chains[j], &told);
     if (told > RULES_TOLD)
         fprintf(out, " and %u more", told - RULES_TOLD);
     if (told > 0)

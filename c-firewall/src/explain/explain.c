@@ -3,12 +3,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "connection/asked.h"
 #include "connection/follow.h"
 #include "engine/fields.h"
 #include "engine/interface.h"
+#include "engine/learned.h"
 #include "engine/named.h"
+#include "engine/teach.h"
 #include "explain/comment.h"
 #include "explain/json.h"
 #include "explain/text.h"
@@ -164,20 +168,35 @@ static bool has_reply(const struct explain *explain, const struct packet *inspec
            reject_build(&explain->outcome.reject, inspected, reply) > 0;
 }
 
-/// Takes a packet into its connection and keeps what its client has shown. A capture doesn't tell
-/// which checksums were still to be made, so all are taken for right. Returns whether the policy
-/// reads names.
+/// What is told of a packet to those who read its names. A capture doesn't tell which checksums
+/// were still to be made, so all are taken for right.
+static struct connection_input connection_input(const struct explain *explain) {
+    return (struct connection_input){.checksum = CONNECTION_CHECKSUM_NOT_READY,
+                                     .generation = GENERATION,
+                                     .now_ns = explain->now_ns};
+}
+
+/// Takes a packet into its connection and keeps what its client has shown. Returns whether the
+/// policy reads names.
 static bool follow_names(struct explain *explain, const struct packet *parsed,
                          struct named *named) {
-    const struct connection_input how = {.checksum = CONNECTION_CHECKSUM_NOT_READY,
-                                         .generation = GENERATION,
-                                         .now_ns = explain->now_ns};
+    const struct connection_input how = connection_input(explain);
 
     if (!explain->has_connections)
         return false;
     *named = named_follow(&explain->connections, explain->daemon.compiled, parsed, &how);
     explain->shown = *connection_names(&explain->connections, &named->followed);
     return true;
+}
+
+/// Learns from a packet that is accepted, if the policy does. Both engines have the same addresses.
+static void learn(struct explain *explain, const struct packet *parsed) {
+    const struct connection_input how = connection_input(explain);
+    uint64_t results[TEACH_RESULT_COUNT] = {0}; // which nobody asks for
+
+    if (!explain->asked)
+        return;
+    teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, results);
 }
 
 /// Decides a packet both ways. Returns 0, or -errno with failure filled in.
@@ -219,6 +238,8 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
         return fail_disagreement(explain, failure);
     if (has_names && named_refuses(&named, &explain->outcome))
         connection_deny(&explain->connections, &named.followed, GENERATION);
+    if (explain->outcome.verdict == VERDICT_ACCEPT)
+        learn(explain, &parsed);
     explain->has_reply = has_reply(explain, &parsed);
     add_verdict(&explain->sums, explain->outcome.verdict);
     return 0;
@@ -304,6 +325,22 @@ static int connections_make(struct explain *explain, struct failure *failure) {
     return result;
 }
 
+/// Makes room for what both engines learn, if the policy does. Returns 0, or -errno with failure
+/// filled in.
+static int learned_of(struct explain *explain, struct failure *failure) {
+    struct compiled *daemon = explain->daemon.compiled;
+
+    if (!compile_requirement(daemon)->learns)
+        return 0;
+    explain->asked = asked_make();
+    daemon->learned = learned_make(explain->options.learned);
+    explain->linear.compiled->learned = learned_share(daemon->learned);
+    if (explain->asked && daemon->learned)
+        return 0;
+    failure_set_start(failure, "calloc", ENOMEM);
+    return -ENOMEM;
+}
+
 /// Whether verdicts are those that were recorded. A capture without any proves nothing.
 static int check_expected(const struct explain *explain, struct failure *failure) {
     const struct explain_sums *sums = &explain->sums;
@@ -339,6 +376,8 @@ static int explain_all(struct explain *explain, struct failure *failure) {
     if (result == 0)
         result = engine_make(&explain->linear, explain, true, failure);
     if (result == 0)
+        result = learned_of(explain, failure);
+    if (result == 0)
         result = explain_capture(explain, failure);
     fflush(stdout); // what was explained stands before what went wrong
     if (result == 0 && options->explain.expect)
@@ -354,6 +393,7 @@ int explain_run(const struct options *options) {
     trace_free(&explain.trace);
     if (explain.has_connections)
         connection_free(&explain.connections);
+    free(explain.asked);
     engine_free(&explain.linear);
     engine_free(&explain.daemon);
     indexes_free(&explain.indexes);

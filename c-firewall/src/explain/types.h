@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "connection/asked.h"
 #include "connection/types.h"
 #include "engine/decide.h"
 #include "explain/indexes.h"
@@ -52,7 +53,8 @@ struct explain {
     struct decide_outcome outcome;
     bool has_connections; // the policy reads names
     struct connections connections;
-    struct names shown; // what the client of the packet at hand has shown
+    struct asked *asked; // if the policy learns; else NULL
+    struct names shown;  // what the client of the packet at hand has shown
     struct trace trace;
     bool has_reply; // a reject whose reply is due
     bool has_recorded;

@@ -60,7 +60,13 @@ static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
         return name;
     }
     word -= REJECT_RESULT_COUNT;
-    snprintf(name, NAME_BYTES, "connections-%s", metric_families[METRIC_CONNECTIONS].values[word]);
+    if (word < NAMED_RESULT_COUNT) {
+        snprintf(name, NAME_BYTES, "connections-%s",
+                 metric_families[METRIC_CONNECTIONS].values[word]);
+        return name;
+    }
+    word -= NAMED_RESULT_COUNT;
+    snprintf(name, NAME_BYTES, "answers-%s", metric_families[METRIC_DNS_ANSWERS].values[word]);
     return name;
 }
 

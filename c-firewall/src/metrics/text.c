@@ -200,6 +200,17 @@ static void put_connections(FILE *out, const struct snapshot *snapshot) {
                              snapshot->ledgers[i].stats.connections[j]);
 }
 
+static void put_answers(FILE *out, const struct snapshot *snapshot) {
+    const struct metric_family *family = &metric_families[METRIC_DNS_ANSWERS];
+
+    static_assert((int)METRIC_VALUES_MAX >= (int)TEACH_RESULT_COUNT, "all named");
+    put_family(out, family);
+    for (uint32_t i = 0; i < snapshot->ledger_count; i++)
+        for (int j = 0; j < TEACH_RESULT_COUNT; j++)
+            put_queue_sample(out, family, &snapshot->ledgers[i], family->values[j],
+                             snapshot->ledgers[i].stats.answers[j]);
+}
+
 static void put_lost(FILE *out, const struct snapshot *snapshot) {
     const struct metric_family *family = &metric_families[METRIC_QUEUE_LOST_PACKETS];
 
@@ -281,6 +292,7 @@ static void put_policy(FILE *out, const struct snapshot *snapshot) {
     put_single(out, &metric_families[METRIC_POLICY_CHAINS], snapshot->chain_count);
     put_single(out, &metric_families[METRIC_POLICY_RULES], snapshot->rule_count);
     put_single(out, &metric_families[METRIC_POLICY_RELOAD_FAILED], snapshot->reload_error != NULL);
+    put_single(out, &metric_families[METRIC_POLICY_LEARNED_ADDRESSES], snapshot->learned);
     put_rules(out, snapshot);
 }
 
@@ -325,6 +337,7 @@ char *metrics_text(const struct snapshot *snapshot, const uint64_t *counts,
     put_malformed(out, snapshot);
     put_replies(out, snapshot);
     put_connections(out, snapshot);
+    put_answers(out, snapshot);
     if (snapshot->policy_file)
         put_policy(out, snapshot);
     put_counts(out, counts);

@@ -87,9 +87,10 @@ int options_daemon_undecided(const struct values *values, struct options *option
 int options_daemon_names(const struct values *values, struct options *options) {
     if (options_daemon_undecided(values, options) < 0 ||
         values_number(values, OPTION_CONNECTIONS, &options->connections) < 0 ||
-        values_number(values, OPTION_HELLO_MEMORY, &options->hello_memory) < 0)
+        values_number(values, OPTION_HELLO_MEMORY, &options->hello_memory) < 0 ||
+        values_number(values, OPTION_HELLO_TIMEOUT, &options->hello_timeout_s) < 0)
         return -EINVAL;
-    return values_number(values, OPTION_HELLO_TIMEOUT, &options->hello_timeout_s);
+    return values_number(values, OPTION_LEARNED, &options->learned);
 }
 
 int options_daemon_fail(const struct values *values, struct options *options) {

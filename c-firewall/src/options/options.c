@@ -65,6 +65,7 @@ static struct options profile_options(enum options_profile profile) {
         .connections = default_of(OPTION_CONNECTIONS, profile),
         .hello_memory = default_of(OPTION_HELLO_MEMORY, profile),
         .hello_timeout_s = default_of(OPTION_HELLO_TIMEOUT, profile),
+        .learned = default_of(OPTION_LEARNED, profile),
         .deadline_ms = default_of(OPTION_DEADLINE, profile),
         .stats_s = default_of(OPTION_STATS, profile),
         .events_rate = default_of(OPTION_EVENTS_RATE, profile),
@@ -238,7 +239,7 @@ struct queue_settings options_queue(const struct options *options,
         .fail_open = options->fail_open[OPTIONS_OVERLOAD],
         .uid_gid = requirement && requirement->uid_gid,
         .conntrack = conntrack,
-        .names = requirement && requirement->names,
+        .names = requirement_reads_names(requirement),
     };
 }
 

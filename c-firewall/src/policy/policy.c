@@ -25,6 +25,8 @@ void policy_key_types(const struct policy_key *key, enum policy_type types[POLIC
         types[i] = policy_field_facts(key->fields[i])->type;
 }
 
+bool policy_set_learns(const struct policy_set *set) { return set->learned.count > 0; }
+
 /// The names of two policies' hosts.
 struct both {
     const struct hostnames *a, *b;
@@ -105,11 +107,14 @@ static bool equal_listed(const struct both *both, const struct policy_listed *a,
 
 static bool equal_set(const struct both *both, const struct policy_set *a,
                       const struct policy_set *b) {
+    static const enum policy_type hostname = POLICY_HOSTNAME;
+
     return equal_text(a->name, b->name) && equal_text(a->comment, b->comment) &&
            a->maps_to == b->maps_to && a->interval == b->interval && a->constant == b->constant &&
            a->auto_merge == b->auto_merge && equal_types(a, b) &&
            equal_elements(both, a->types, &a->elements, &b->elements) &&
-           equal_listed(both, &a->listed, &b->listed);
+           equal_listed(both, &a->listed, &b->listed) &&
+           equal_elements(both, &hostname, &a->learned, &b->learned);
 }
 
 static bool equal_match(const struct both *both, const struct policy_match *a,
@@ -278,6 +283,7 @@ static void free_table(struct policy_table *table) {
     for (uint32_t i = 0; i < table->set_count; i++) {
         policy_free_elements(&table->sets[i].elements);
         policy_free_listed(&table->sets[i].listed);
+        policy_free_elements(&table->sets[i].learned);
     }
     for (uint32_t i = 0; i < table->chain_count; i++) {
         for (uint32_t j = 0; j < table->chains[i].count; j++)

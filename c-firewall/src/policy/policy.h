@@ -24,6 +24,7 @@ enum {
     POLICY_BRACE_DEPTH_MAX = 16,    // nested braces of a set
     POLICY_TEXT_MAX = 32 << 20,     // bytes of the text with all includes
     POLICY_TOKENS_MAX = 16 << 20,   // after $NAME is replaced
+    POLICY_LEARNING_MAX = 32,       // sets that learn
     POLICY_ELEMENTS_MAX = 2 << 20,  // of all sets together
     POLICY_RULES_MAX = 1 << 20,     // of all chains together
     POLICY_LIMIT_BURST_PACKETS = 5, // without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT)
@@ -121,6 +122,8 @@ struct policy_set {
     bool auto_merge;
     struct policy_elements elements;
     struct policy_listed listed; // of a set of names of hosts
+    // Names of hosts, whose addresses the set learns from answers of DNS; none = it learns none.
+    struct policy_elements learned;
 };
 
 /// How a match compares.
@@ -280,6 +283,9 @@ bool policy_equal(const struct policy *a, const struct policy *b);
 /// takes NULL.
 void policy_free_elements(struct policy_elements *elements);
 void policy_free_listed(struct policy_listed *listed);
+
+/// Whether a set has the addresses that are learnt for it, and no elements.
+bool policy_set_learns(const struct policy_set *set);
 void policy_free_match(struct policy_match *match);
 void policy_free_statement(struct policy_statement *statement);
 void policy_free_rule(struct policy_rule *rule);

@@ -287,6 +287,18 @@ static void print_set_type(FILE *out, const struct policy_set *set) {
     }
 }
 
+static void print_learned(FILE *out, const struct hostnames *hostnames,
+                          const struct policy_elements *learned) {
+    static const enum policy_type hostname = POLICY_HOSTNAME;
+
+    fputs("\t\tlearn dns ", out);
+    if (learned->count == 1)
+        print_range(out, hostnames, hostname, learned->ranges);
+    else
+        print_elements(out, hostnames, &hostname, learned);
+    fputc('\n', out);
+}
+
 static void print_set(FILE *out, const struct hostnames *hostnames, const struct policy_set *set) {
     fprintf(out, "\t%s %s {\n", set->maps_to == POLICY_SET ? "set" : "map", set->name);
     if (*set->comment)
@@ -299,6 +311,8 @@ static void print_set(FILE *out, const struct hostnames *hostnames, const struct
         fputs("\t\tauto-merge\n", out);
     for (uint32_t i = 0; i < set->listed.file_count; i++)
         fprintf(out, "\t\tfile \"%s\"\n", set->listed.files[i].path);
+    if (policy_set_learns(set))
+        print_learned(out, hostnames, &set->learned);
     if (set->elements.count > 0) {
         fputs("\t\telements = ", out);
         print_elements(out, hostnames, set->types, &set->elements);

@@ -85,15 +85,26 @@ static void find_target(struct search *search, const struct policy_target *targe
         find(search, target->chain_index);
 }
 
+/// Requires whole messages of DNS, if a set learns from them.
+static void require_learning(struct search *search, const struct policy_set *set) {
+    if (!policy_set_learns(set))
+        return;
+    require_layer4(search);
+    require(search, REQUIREMENT_NAMES_BYTES);
+    search->requirement.learns = true;
+}
+
 static void require_match(struct search *search, const struct policy_match *match) {
     const struct policy_elements *elements = NULL;
 
     for (uint32_t i = 0; i < match->key.count; i++)
         require_field(search, match->key.fields[i]);
-    if (match->right == POLICY_RIGHT_NAMED)
+    if (match->right == POLICY_RIGHT_NAMED) {
+        require_learning(search, &search->table->sets[match->set]);
         elements = &search->table->sets[match->set].elements;
-    else if (match->right == POLICY_RIGHT_LITERAL)
+    } else if (match->right == POLICY_RIGHT_LITERAL) {
         elements = &match->elements;
+    }
     if (elements && elements->targets)
         for (uint32_t i = 0; i < elements->count; i++)
             find_target(search, &elements->targets[i]);
@@ -171,6 +182,10 @@ int requirement_of(const struct policy *policy, bool ipv6, struct requirement *r
     return 0;
 }
 
+bool requirement_reads_names(const struct requirement *requirement) {
+    return requirement && (requirement->names || requirement->learns);
+}
+
 void requirement_join(struct requirement *requirement, const struct requirement *other) {
     if (other->copy_bytes > requirement->copy_bytes)
         requirement->copy_bytes = other->copy_bytes;
@@ -180,5 +195,6 @@ void requirement_join(struct requirement *requirement, const struct requirement 
     requirement->conntrack_mark |= other->conntrack_mark;
     requirement->interface_names |= other->interface_names;
     requirement->names |= other->names;
+    requirement->learns |= other->learns;
     requirement->reject |= other->reject;
 }

@@ -27,12 +27,16 @@ struct requirement {
     bool conntrack_mark;  // ct mark
     bool interface_names; // iifname, oifname
     bool names;           // tls, http, dns
+    bool learns;          // a set that learns addresses
     bool reject;          // answers can be asked for
 };
 
 /// What the base chains that see IPv4 packets, or IPv6 packets, require.
 /// - Returns 0, or -ENOMEM with *requirement untouched.
 int requirement_of(const struct policy *policy, bool ipv6, struct requirement *requirement);
+
+/// Whether names are read, be it to decide or to learn. NULL reads none.
+bool requirement_reads_names(const struct requirement *requirement);
 
 /// Adds what another one requires.
 void requirement_join(struct requirement *requirement, const struct requirement *other);

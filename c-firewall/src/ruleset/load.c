@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "engine/interface.h"
+#include "engine/learned.h"
 #include "policy/parse/parse.h"
 
 const struct requirement *load_requirement(const struct loaded *loaded) {
@@ -45,6 +46,23 @@ static int compile(struct loaded *loaded, struct failure *failure) {
     if (result < 0)
         failure_set_start(failure, "calloc", -result);
     return result;
+}
+
+int load_learn(struct loaded *loaded, const struct options *options, const struct loaded *before,
+               struct failure *failure) {
+    struct compiled *compiled = loaded->compiled;
+
+    if (!compiled)
+        return 0;
+    if (before && before->compiled)
+        compiled->learned = learned_share(before->compiled->learned);
+    if (compiled->learned || !load_requirement(loaded)->learns)
+        return 0;
+    compiled->learned = learned_make(options->learned);
+    if (compiled->learned)
+        return 0;
+    failure_set_start(failure, "calloc", ENOMEM);
+    return -ENOMEM;
 }
 
 int load(struct loaded *loaded, const struct options *options, struct failure *failure) {

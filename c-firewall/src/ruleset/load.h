@@ -29,6 +29,12 @@ struct loaded {
 ///   names an interface that is missing, and for too few --copy-bytes.
 int load(struct loaded *loaded, const struct options *options, struct failure *failure);
 
+/// Gives the policy's sets that learn what those of the policy before have learnt, or room for it.
+/// - before: NULL = there was none.
+/// - Returns 0, or -ENOMEM with failure filled in.
+int load_learn(struct loaded *loaded, const struct options *options, const struct loaded *before,
+               struct failure *failure);
+
 /// What the policy reads; NULL without one.
 const struct requirement *load_requirement(const struct loaded *loaded);
 

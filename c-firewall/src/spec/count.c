@@ -36,6 +36,8 @@ static const struct {
     [COUNT_TAIL_LOST] = {"tail_lost", "Events that a following client read too slowly for"},
     [COUNT_UPGRADES] = {"upgrades", "Times that queues were handed over to another process"},
     [COUNT_UPGRADES_FAILED] = {"upgrades_failed", "Times that handing over failed"},
+    [COUNT_LEARNED_EVICTED] =
+        {"learned_evicted", "Addresses that sets which learn forgot before their time, for others"},
 };
 static_assert(sizeof counts / sizeof *counts == COUNT_COUNT, "all named");
 

@@ -26,6 +26,7 @@ enum count {
     COUNT_TAIL_LOST,          // events that a following client read too slowly for
     COUNT_UPGRADES,           // times that queues were handed over to another process
     COUNT_UPGRADES_FAILED,    // times that handing over failed
+    COUNT_LEARNED_EVICTED, // addresses that sets which learn forgot before their time, for others
     COUNT_COUNT
 };
 

@@ -286,6 +286,16 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] = {
                        "evasion", "unreadable", "evicted", NULL},
             .kernel = false,
         },
+    [METRIC_DNS_ANSWERS] =
+        {
+            .name = "dns_answers",
+            .unit = NULL,
+            .type = METRIC_COUNTER,
+            .help = "Answers of DNS where the policy has sets that learn, by what became of them",
+            .labels = {"queue", "result", NULL},
+            .values = {"learned", "empty", "other", "unasked", "unreadable", NULL},
+            .kernel = false,
+        },
     [METRIC_POLICY_GENERATION] =
         {
             .name = "policy_generation",
@@ -332,6 +342,17 @@ const struct metric_family metric_families[METRIC_FAMILY_COUNT] = {
             .unit = NULL,
             .type = METRIC_GAUGE,
             .help = "Whether the last reload failed: 1 if it did",
+            .labels = {NULL},
+            .values = {NULL},
+            .kernel = false,
+        },
+    [METRIC_POLICY_LEARNED_ADDRESSES] =
+        {
+            .name = "policy_learned_addresses",
+            .unit = NULL,
+            .type = METRIC_GAUGE,
+            .help = "Addresses that the policy's sets have learnt from answers of DNS and still "
+                    "know",
             .labels = {NULL},
             .values = {NULL},
             .kernel = false,

@@ -242,6 +242,16 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .max = 3600U,
                 .defaults = {10, 10},
             },
+        [OPTION_LEARNED] =
+            {
+                .name = "learned",
+                .commands = 1 << ARGUMENTS_RUN,
+                .has_value = true,
+                .expected = "a whole number from 64 to 1048576",
+                .min = 64,
+                .max = 1048576U,
+                .defaults = {65536, 65536},
+            },
         [OPTION_FAIL] =
             {
                 .name = "fail",

@@ -30,7 +30,7 @@ static int check(const struct state *state, const struct requirement *requiremen
              !queue->conntrack)
         failure_set(failure, LOG_EXIT_USAGE,
                     "the policy uses ct state or ct mark, which the queues do not give: " CURE);
-    else if (requirement->names && !queue->names)
+    else if (requirement_reads_names(requirement) && !queue->names)
         failure_set(failure, LOG_EXIT_USAGE,
                     "the policy reads names, for which the queues make no room: " CURE);
     else if (requirement->reject && state->reject.raw4 < 0)
@@ -55,6 +55,8 @@ static int load_next(const struct state *state, struct loaded *next, struct fail
     result = load(next, state->options, failure);
     if (result == 0)
         result = check(state, load_requirement(next), failure);
+    if (result == 0)
+        result = load_learn(next, state->options, state->loaded, failure);
     if (result < 0)
         load_free(next);
     next->generation = state->loaded->generation + 1;

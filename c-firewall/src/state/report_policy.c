@@ -93,6 +93,7 @@ json_t *report_policy_requirement_object(const struct requirement *requirement) 
     object_put_bool(object, "conntrack_mark", requirement->conntrack_mark);
     object_put_bool(object, "interface_names", requirement->interface_names);
     object_put_bool(object, "names", requirement->names);
+    object_put_bool(object, "learns", requirement->learns);
     object_put_bool(object, "reject", requirement->reject);
     return object;
 }

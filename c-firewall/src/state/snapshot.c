@@ -8,8 +8,10 @@
 
 #include "base/clock.h"
 #include "engine/compile.h"
+#include "engine/learned.h"
 #include "explain/describe.h"
 #include "state/state.h"
+#include "worker/wait.h"
 
 /// Room for things that hold struct stats. NULL = no memory.
 static void *make_aligned(uint32_t count, size_t size) {
@@ -128,6 +130,8 @@ static int copy_policy(const struct state *state, bool with_rules, struct snapsh
     snapshot->rule_count = loaded->compiled->rule_count;
     snapshot->requirement = *load_requirement(loaded);
     snapshot->tracked = state->tracked;
+    if (loaded->compiled->learned)
+        snapshot->learned = learned_count(loaded->compiled->learned, wait_clock());
     if (!with_rules)
         return 0;
     result = state_tally(state, &tally);

@@ -51,6 +51,7 @@ struct snapshot {
     uint32_t rule_count;
     struct requirement requirement;
     enum tracked tracked;
+    uint64_t learned; // addresses that the policy's sets have learnt and still know
     uint32_t ledger_count;
     struct ledger *ledgers; // one a queue
     uint64_t *stalled;      // one a queue: packets that the guard answered

@@ -34,6 +34,8 @@ int state_load(struct state *state, struct options *options, struct failure *fai
     };
     if (state->loaded) {
         result = load(state->loaded, options, failure);
+        if (result == 0)
+            result = load_learn(state->loaded, options, NULL, failure);
         if (result == 0 && options->policy)
             options_provide(options, load_requirement(state->loaded));
     } else {

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "connection/asked.h"
 #include "connection/follow.h"
 #include "engine/fields.h"
+#include "engine/teach.h"
 
 enum {
     // Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
@@ -40,13 +42,11 @@ void evaluate_source_free(struct evaluation_source *source) {
     free(source);
 }
 
-/// Room for the connections of a worker, if the policy reads names. Returns 0 or -ENOMEM.
+/// Room for the connections of a worker. Returns 0 or -ENOMEM.
 static int make_connections(struct evaluation *evaluation, const struct options *options) {
     const struct connection_settings settings = options_connections(options);
     int result = 0;
 
-    if (!evaluation->source->requirement.names)
-        return 0;
     evaluation->connections = calloc(1, sizeof *evaluation->connections);
     if (!evaluation->connections)
         return -ENOMEM;
@@ -73,14 +73,23 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
                    .unknown_open = options->fail_open[OPTIONS_UNKNOWN]},
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
-    return make_connections(evaluation, options);
+    // A later policy may read them to decide where this one does to learn, or the other way round.
+    if (!requirement_reads_names(&source->requirement))
+        return 0;
+    evaluation->asked = asked_make();
+    if (evaluation->asked && make_connections(evaluation, options) == 0)
+        return 0;
+    evaluate_free(evaluation);
+    return -ENOMEM;
 }
 
 void evaluate_free(struct evaluation *evaluation) {
     if (evaluation->connections)
         connection_free(evaluation->connections);
     free(evaluation->connections);
+    free(evaluation->asked);
     evaluation->connections = NULL;
+    evaluation->asked = NULL;
 }
 
 bool evaluate_has_policy(const struct evaluation *evaluation) {
@@ -165,6 +174,16 @@ static enum connection_checksum checksum_of(uint32_t skb_info) {
     return CONNECTION_CHECKSUM_VERIFIED;
 }
 
+/// What is told of a packet to those who read its names.
+static struct connection_input connection_input(const struct evaluation_source *source,
+                                                const struct queue_packet *packet,
+                                                uint64_t now_ns) {
+    return (struct connection_input){.checksum = checksum_of(packet->skb_info),
+                                     .segmented = packet->skb_info & NFQA_SKB_GSO,
+                                     .generation = source->loaded->generation,
+                                     .now_ns = now_ns};
+}
+
 /// The names of a packet's connection. Returns whether the policy reads any.
 static bool follow_names(const struct evaluation *evaluation, const struct queue_packet *packet,
                          const struct packet *parsed, uint64_t now_ns, struct named *named) {
@@ -173,12 +192,25 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
 
     if (!source->requirement.names || !evaluation->connections)
         return false;
-    how = (struct connection_input){.checksum = checksum_of(packet->skb_info),
-                                    .segmented = packet->skb_info & NFQA_SKB_GSO,
-                                    .generation = source->loaded->generation,
-                                    .now_ns = now_ns};
+    how = connection_input(source, packet, now_ns);
     *named = named_follow(evaluation->connections, source->loaded->compiled, parsed, &how);
     return true;
+}
+
+/// Learns from a packet that is accepted, if the policy does.
+static void learn(const struct evaluation *evaluation, struct stats *stats,
+                  const struct queue_packet *packet, const struct packet *parsed) {
+    const struct evaluation_source *source = evaluation->source;
+    uint64_t results[TEACH_RESULT_COUNT] = {0};
+    struct connection_input how;
+
+    if (!evaluation->asked)
+        return;
+    how = connection_input(source, packet, evaluation->now_ns);
+    teach_packet(evaluation->asked, source->loaded->compiled, parsed, &how, results);
+    for (int i = 0; i < TEACH_RESULT_COUNT; i++)
+        if (results[i] > 0)
+            stats_add(&stats->answers[i], results[i]);
 }
 
 /// Counts what came of a packet beside its verdict.
@@ -214,6 +246,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
         event_note(evaluation->ring, loaded->generation, packet->ethertype, &input, outcome);
     if (has_names && named_refuses(&named, outcome))
         connection_deny(evaluation->connections, &named.followed, loaded->generation);
+    if (source->requirement.learns && outcome->verdict == VERDICT_ACCEPT)
+        learn(evaluation, stats, packet, parsed);
 }
 
 uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats) {

@@ -32,7 +32,9 @@ struct evaluation {
     struct decide_settings decide;
     struct interfaces interfaces;         // the interfaces by name, if the policy uses names
     bool ct_state_by_mark;                // --conntrack mark
-    struct connections *connections;      // of the queue, if the policy reads names; else NULL
+    // Of the queue, if the policy reads names; else NULL.
+    struct connections *connections;
+    struct asked *asked;                  // the questions that wait for an answer; likewise
     uint64_t counted[NAMED_RESULT_COUNT]; // what the counters have already
     uint64_t now_ns;                      // when the batch at hand was received
 };

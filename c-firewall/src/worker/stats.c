@@ -6,7 +6,7 @@
 
 static_assert(sizeof(struct stats) % STATS_ALIGN == 0, "no other data shares the last cache line");
 static_assert(STATS_WORDS == 4 + VERDICT_COUNT + PACKET_STATUS_COUNT + 9 + REJECT_RESULT_COUNT +
-                                 NAMED_RESULT_COUNT,
+                                 NAMED_RESULT_COUNT + TEACH_RESULT_COUNT,
               "only 64-bit words");
 static_assert(offsetof(struct stats, without_id) < offsetof(struct stats, verdicts),
               "received is read before verdicts");

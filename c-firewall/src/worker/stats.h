@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "engine/named.h"
+#include "engine/teach.h"
 #include "packet/packet.h"
 #include "packet/verdict.h"
 #include "queue/proc.h"
@@ -50,11 +51,12 @@ struct stats {
     uint64_t send_retries;     // calls to send verdicts for which the kernel had no room
     uint64_t replies[REJECT_RESULT_COUNT];
     uint64_t connections[NAMED_RESULT_COUNT]; // as named_results has them
+    uint64_t answers[TEACH_RESULT_COUNT];
 };
 
 enum {
     STATS_WORDS = // the counters, which come one after the other
-    (offsetof(struct stats, connections) + sizeof((struct stats){0}.connections)) /
+    (offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) /
     sizeof(uint64_t),
 };
 

@@ -15,6 +15,7 @@ static const char *const FILES[] = {
     "names-http.txt",
     "names-dns.txt",
     "names-quic.txt",
+    "names-answer.txt",
 };
 
 static void every_vector_gives_what_it_expects(void **state) {

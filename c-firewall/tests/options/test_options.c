@@ -72,6 +72,7 @@ static void fast_is_the_default(void **state) {
     assert_int_equal(options.connections, 65536);
     assert_int_equal(options.hello_memory, 33554432);
     assert_int_equal(options.hello_timeout_s, 10);
+    assert_int_equal(options.learned, 65536);
     for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
         assert_false(options.fail_open[i]);
     assert_int_equal(options.deadline_ms, 1000);
@@ -133,8 +134,9 @@ static void every_option_is_taken(void **state) {
     const struct options others =
         good("--queue-length 4294967295 --gso off --spin 0 --coalesce 1000 --default drop "
              "--fail closed --stats 86400 --json");
-    const struct options names = good("--policy web.nft --undecided drop --connections 16777216 "
-                                      "--hello-memory 16384 --hello-timeout 3600");
+    const struct options names =
+        good("--policy web.nft --undecided drop --connections 16777216 "
+             "--hello-memory 16384 --hello-timeout 3600 --learned 1048576");
 
     (void)state;
     assert_int_equal(options.queue_first, 3);
@@ -155,6 +157,7 @@ static void every_option_is_taken(void **state) {
     assert_int_equal(names.connections, 16777216);
     assert_int_equal(names.hello_memory, 16384);
     assert_int_equal(names.hello_timeout_s, 3600);
+    assert_int_equal(names.learned, 1048576);
 }
 
 static void every_option_of_a_daemon_is_taken(void **state) {

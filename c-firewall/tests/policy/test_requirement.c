@@ -14,6 +14,11 @@ enum {
     WORDS_BYTES = 256,
 };
 
+// The sets that learn of requirement.txt.
+#define SETS                                                                                       \
+    "set cdn { type ipv4_addr; learn dns \"cdn.example\"; }\n"                                     \
+    " set six { type ipv6_addr; learn dns \"cdn.example\"; }"
+
 /// A requirement in the words of requirement.txt.
 static void describe(const struct requirement *requirement, char text[static WORDS_BYTES]) {
     const struct {
@@ -25,6 +30,7 @@ static void describe(const struct requirement *requirement, char text[static WOR
         {requirement->conntrack_state, "conntrack_state"},
         {requirement->conntrack_mark, "conntrack_mark"},
         {requirement->interface_names, "interface_names"},
+        {requirement->learns, "learns"},
         {requirement->reject, "reject"},
     };
     int at = snprintf(text, WORDS_BYTES, "copy=%u", requirement->copy_bytes);
@@ -45,11 +51,11 @@ static void vectors_require_as_expected(void **state) {
         const char *expected = strtok(NULL, "\t");
         struct engine engine;
 
-        snprintf(
-            text, sizeof text,
-            "table %s t {\n chain deep {\n meta skuid 1 drop\n }\n chain unused {\n jump deep\n "
-            "}\n chain c {\n type filter hook input priority 0;\n %s\n }\n}\n",
-            family, rules);
+        snprintf(text, sizeof text,
+                 "table %s t {\n %s\n chain deep {\n meta skuid 1 drop\n }\n chain unused {\n jump "
+                 "deep\n "
+                 "}\n chain c {\n type filter hook input priority 0;\n %s\n }\n}\n",
+                 family, SETS, rules);
         engine = engine_make(text, false);
         describe(compile_requirement(engine.compiled), got);
         if (strcmp(got, expected) != 0)

@@ -4,7 +4,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
+use rust_firewall::connection::asked::{self, Asked};
 use rust_firewall::connection::follow;
 use rust_firewall::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use rust_firewall::engine::compile::{self, CompileSettings};
@@ -12,13 +14,15 @@ use rust_firewall::engine::compiled::Compiled;
 use rust_firewall::engine::decide;
 use rust_firewall::engine::flow::{self, DecidePolicy, Flow, FlowCounters};
 use rust_firewall::engine::interface;
+use rust_firewall::engine::learned;
 use rust_firewall::engine::named::{self, Named};
+use rust_firewall::engine::teach::{self, TeachResults};
 use rust_firewall::engine::types::{
     CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideStep,
 };
 use rust_firewall::explain::describe;
 use rust_firewall::options::{self, Options, OptionsSituation};
-use rust_firewall::packet::verdict;
+use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::parse;
 use rust_firewall::policy::requirement::Requirement;
@@ -94,6 +98,8 @@ pub struct Engine {
     copied: usize,
     /// If it reads names.
     connections: Option<Box<Connections>>,
+    /// If it learns.
+    asked: Option<Asked>,
     /// It has limits or quotas, so its rules are walked one by one to see who meets them.
     has_limits: bool,
     /// The time of the latest packet.
@@ -143,10 +149,13 @@ impl Engine {
             interface_index: &|name| interfaces.index(name.as_bytes()),
             interfaces_must_exist: false,
         };
-        let compiled = compile::policy(&policy, &settings)?;
+        let mut compiled = compile::policy(&policy, &settings)?;
+        let requirement = *compile::requirement(&compiled);
         let mut options = options.clone();
-        options::provide(&mut options, compile::requirement(&compiled));
-        let connections = compile::requirement(&compiled)
+        options::provide(&mut options, &requirement);
+        let room = || Arc::new(learned::make(options.learned));
+        compiled.learned = requirement.learns.then(room);
+        let connections = requirement
             .names
             .then(|| Box::new(follow::make(&options::connections(&options))));
         let open = |situation: OptionsSituation| options.fail_open[situation as usize];
@@ -165,6 +174,7 @@ impl Engine {
             },
             copied: options.copy_bytes as usize,
             connections,
+            asked: requirement.learns.then(asked::make),
             has_limits,
             now_ns: 0,
         })
@@ -201,15 +211,34 @@ impl Engine {
         }
     }
 
-    /// Takes a packet into its connection, if the policy reads names. What came of its checksum is not known here, so it is
-    /// taken for right.
-    fn follow_names(&mut self, parsed: &Packet) -> Option<Named> {
-        let how = ConnectionInput {
+    /// What is told of a packet to those who read its names. What came of its checksum is not known here, so it is taken for
+    /// right.
+    fn connection_input(&self) -> ConnectionInput {
+        ConnectionInput {
             checksum: ConnectionChecksum::NotReady,
             segmented: false,
             generation: GENERATION,
             now_ns: self.now_ns,
-        };
+        }
+    }
+
+    /// Learns from a packet that is accepted, if the policy does.
+    fn learn(&mut self, parsed: &Packet) {
+        let how = self.connection_input();
+        if let Some(asked) = &mut self.asked {
+            teach::packet(
+                asked,
+                &self.compiled,
+                parsed,
+                &how,
+                &mut TeachResults::default(),
+            );
+        }
+    }
+
+    /// Takes a packet into its connection, if the policy reads names.
+    fn follow_names(&mut self, parsed: &Packet) -> Option<Named> {
+        let how = self.connection_input();
         let connections = self.connections.as_mut()?;
         Some(named::follow(connections, &self.compiled, parsed, &how))
     }
@@ -265,10 +294,14 @@ impl Engine {
         if let (Some(named), Some(connections)) = (refused, &mut self.connections) {
             follow::deny(connections, &named.followed, GENERATION);
         }
+        let met = watch.met;
+        if outcome.verdict == Verdict::Accept {
+            self.learn(&parsed);
+        }
         let decision = Decision {
             verdict: verdict::name(outcome.verdict).to_owned(),
             by: self.by(&outcome),
         };
-        (decision, watch.met)
+        (decision, met)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Connections, followed until their clients have shown their names.
 
+pub mod asked;
 pub mod checksum;
 pub mod follow;
 pub mod lifetime;

@@ -40,6 +40,7 @@ struct PolicyObject<'a> {
     rules: u32,
     requirement: RequirementObject,
     ct_state: Option<&'static str>,
+    learned: u64,
 }
 
 fn policy_object(policy: &SnapshotPolicy) -> PolicyObject<'_> {
@@ -51,6 +52,7 @@ fn policy_object(policy: &SnapshotPolicy) -> PolicyObject<'_> {
         rules: policy.rule_count,
         requirement: report_policy::requirement_object(&policy.requirement),
         ct_state: tracked::name(policy.tracked),
+        learned: policy.learned,
     }
 }
 

@@ -181,7 +181,10 @@ fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<()
 fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     privilege::check(&options)?;
     let signals = open_signals()?;
-    let loaded = load::load(&options)?;
+    let mut loaded = load::load(&options)?;
+    if let Some(loaded) = &mut loaded {
+        load::learn(loaded, &options, None);
+    }
     if let Some(loaded) = &loaded {
         options::provide(&mut options, load::requirement(loaded));
     }

@@ -12,14 +12,15 @@ use crate::engine::dependency;
 use crate::engine::fields;
 use crate::engine::hostnames;
 use crate::engine::index;
+use crate::engine::learning;
 use crate::engine::set::{self, Set};
 use crate::engine::types::CompilePlace;
 use crate::policy::print;
 use crate::policy::requirement::{self, Requirement};
 use crate::policy::{
-    field_facts, key_types, Base, Chain, Counter, Elements, Family, Field, Key, Limit, MarkSet,
-    Match, Op, Place, Policy, Quota, Range, Right, Rule, Statement, StatementKind, Table, Type,
-    Verdict,
+    self, field_facts, key_types, Base, Chain, Counter, Elements, Family, Field, Key, Limit,
+    MarkSet, Match, Op, Place, Policy, Quota, Range, Right, Rule, Statement, StatementKind, Table,
+    Type, Verdict,
 };
 
 /// Nanoseconds of a second.
@@ -136,8 +137,10 @@ fn add_set(
     Ok(add(&mut build.out.sets, made))
 }
 
-fn add_named_set(build: &mut Build, set: &crate::policy::Set) -> Result<u32, Failure> {
-    add_set(build, &set.elements, &set.types, &set.listed.ids)
+fn add_named_set(build: &mut Build, set: &policy::Set) -> Result<(), Failure> {
+    add_set(build, &set.elements, &set.types, &set.listed.ids)?;
+    learning::add(&mut build.out, build.policy, build.table, set);
+    Ok(())
 }
 
 /// How a set is asked for, with the first field of the key masked.
@@ -281,7 +284,14 @@ fn compile_match(build: &mut Build, matched: &Match, place: &Place) -> Result<Co
     }
     let (set, ask) = compile_set(build, matched)?;
     let negated = matched.op == Op::Ne;
-    Ok(CompileOp::Set { set, ask, negated })
+    Ok(match learning::find(&build.out, set) {
+        Some(learning) => CompileOp::Learned {
+            learning,
+            ask,
+            negated,
+        },
+        None => CompileOp::Set { set, ask, negated },
+    })
 }
 
 fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Failure> {

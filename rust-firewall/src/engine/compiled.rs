@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The form of a policy that decide walks. It never changes and is shared by all workers.
 
+use std::sync::Arc;
+
 use crate::engine::candidates::Candidates;
 use crate::engine::hostnames::HostNumbers;
+use crate::engine::learned::Learned;
+use crate::engine::lookup::Lookup;
 use crate::engine::set::Set;
 use crate::engine::types::CompilePlace;
 use crate::policy::requirement::Requirement;
@@ -76,6 +80,12 @@ pub enum CompileOp {
         ask: CompileAsk,
         negated: bool,
     },
+    /// Match with the addresses that learning[n] has
+    Learned {
+        learning: u32,
+        ask: CompileAsk,
+        negated: bool,
+    },
     /// counters[n]
     Counter(u32),
     /// limits[n]
@@ -112,7 +122,10 @@ impl CompileOp {
     pub fn is_match(&self) -> bool {
         matches!(
             self,
-            CompileOp::Narrow { .. } | CompileOp::Wide { .. } | CompileOp::Set { .. }
+            CompileOp::Narrow { .. }
+                | CompileOp::Wide { .. }
+                | CompileOp::Set { .. }
+                | CompileOp::Learned { .. }
         )
     }
 
@@ -121,7 +134,8 @@ impl CompileOp {
         match *self {
             CompileOp::Narrow { negated, .. }
             | CompileOp::Wide { negated, .. }
-            | CompileOp::Set { negated, .. } => negated,
+            | CompileOp::Set { negated, .. }
+            | CompileOp::Learned { negated, .. } => negated,
             _ => false,
         }
     }
@@ -136,6 +150,18 @@ pub struct CompileWide {
     pub mask: u128,
     pub low: u128,
     pub span: u128,
+}
+
+/// A set that learns addresses.
+#[derive(Clone, Debug)]
+pub struct CompileLearning {
+    /// Of sets: its own, which is empty.
+    pub set: u32,
+    /// What `learned` knows it by: the same for all sets that say the same.
+    pub identity: u64,
+    pub is_ipv6: bool,
+    /// The numbers of the names whose addresses it learns.
+    pub names: Lookup,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -215,6 +241,10 @@ pub struct Compiled {
     pub(crate) wides: Vec<CompileWide>,
     pub(crate) keys: Vec<Key>,
     pub(crate) sets: Vec<Set>,
+    /// At most 32.
+    pub(crate) learning: Vec<CompileLearning>,
+    /// What they have learnt; none = nothing, ever.
+    pub learned: Option<Arc<Learned>>,
     pub(crate) rules: Vec<CompileRule>,
     pub(crate) chains: Vec<CompileChain>,
     pub(crate) indexes: Vec<CompileIndex>,

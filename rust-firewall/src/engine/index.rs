@@ -64,6 +64,7 @@ fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
         return false;
     }
     match op {
+        CompileOp::Learned { .. } => false,
         CompileOp::Set { .. } => few_elements(plan, matched).is_some(),
         _ => matched.op != Op::BitsAny,
     }

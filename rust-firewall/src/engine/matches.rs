@@ -6,6 +6,7 @@ use std::slice;
 
 use crate::engine::compiled::{CompileAsk, CompileOp, CompileWide, Compiled};
 use crate::engine::fields::{self, Fields, KEY_WORDS_MAX};
+use crate::engine::learned;
 use crate::engine::lookup;
 use crate::engine::set::{self, Set};
 use crate::engine::types::{DecideStep, DecideWhy};
@@ -145,6 +146,38 @@ pub fn set(
     }
 }
 
+/// Looks whether learning[learning] has an address.
+#[cold]
+#[inline(never)]
+pub fn learned(
+    compiled: &Compiled,
+    fields: &Fields,
+    learning: u32,
+    ask: CompileAsk,
+    negated: bool,
+    now_ns: u64,
+) -> Match {
+    let (field, address) = match ask {
+        CompileAsk::Narrow { field, mask } => {
+            (field, (fields::narrow(fields, field) & mask).into())
+        }
+        CompileAsk::Wide(wide) => match compiled.wides.get(wide as usize) {
+            Some(wide) => (wide.field, fields::wide(fields, wide.slot) & wide.mask),
+            None => return Match::Missing,
+        },
+        CompileAsk::Key(_) => return Match::Missing,
+    };
+    if !fields::is_present(fields, field) {
+        return not_present(fields, field);
+    }
+    let learning = compiled.learning.get(learning as usize);
+    let known = learning.zip(compiled.learned.as_ref());
+    let found = known.is_some_and(|(learning, learned)| {
+        learned::find(learned, learning.identity, address, now_ns)
+    });
+    found_if(found != negated)
+}
+
 /// Why a match did not hold; `Held` if it did.
 pub fn why_not(found: Match) -> DecideWhy {
     match found {
@@ -166,6 +199,7 @@ fn key_of<'a>(compiled: &'a Compiled, op: &'a CompileOp) -> &'a [Field] {
         CompileOp::Narrow { field, .. } => slice::from_ref(field),
         CompileOp::Wide { wide, .. } => of_wide(*wide),
         CompileOp::Set { ask, .. }
+        | CompileOp::Learned { ask, .. }
         | CompileOp::MarkMap { ask, .. }
         | CompileOp::Vmap { ask, .. } => match ask {
             CompileAsk::Key(key) => match compiled.keys.get(*key as usize) {

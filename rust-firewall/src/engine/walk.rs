@@ -141,6 +141,14 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
         CompileOp::Set { set, ask, negated } => {
             matches::set(compiled, &walk.fields, set, ask, negated)
         }
+        CompileOp::Learned {
+            learning,
+            ask,
+            negated,
+        } => {
+            let fields = &walk.fields;
+            matches::learned(compiled, fields, learning, ask, negated, input.now_ns)
+        }
         CompileOp::Counter(counter) => {
             flow::count(counters, counter, input.length);
             return DecideWhy::Held;

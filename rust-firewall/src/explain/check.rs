@@ -8,23 +8,37 @@ use crate::explain::describe;
 use crate::options::Options;
 use crate::policy::parse;
 use crate::policy::print;
-use crate::policy::{field_facts, Chain, ListedFile, Part, Policy, Rule};
+use crate::policy::{
+    field_facts, set_learns, Chain, Field, ListedFile, Part, Policy, Right, Rule, Statement,
+    StatementKind, Table,
+};
 
 /// Places of rules that are named at most.
 const RULES_TOLD: usize = 8;
 
-fn reads_names(rule: &Rule) -> bool {
+/// Whether a statement looks in a set that learns.
+fn asks_learnt(table: &Table, statement: &Statement) -> bool {
+    let StatementKind::Match(matched) = &statement.kind else {
+        return false;
+    };
+    match &matched.right {
+        Right::Named { set, .. } => set_learns(&table.sets[*set as usize]),
+        _ => false,
+    }
+}
+
+/// Whether a rule of a table asks for a name, or for what is learnt of one.
+fn reads_names(table: &Table, rule: &Rule) -> bool {
     rule.statements.iter().any(|statement| {
         let fields = describe::key_of(statement).map_or(&[][..], |key| &key.fields);
-        fields
-            .iter()
-            .any(|field| field_facts(*field).part == Part::Names)
+        let is_name = |field: &Field| field_facts(*field).part == Part::Names;
+        fields.iter().any(is_name) || asks_learnt(table, statement)
     })
 }
 
 /// Says which rules of a chain nft does not know. told: how many there were, of all chains.
-fn put_chain(out: &mut String, policy: &Policy, chain: &Chain, told: &mut usize) {
-    for rule in chain.rules.iter().filter(|rule| reads_names(rule)) {
+fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, told: &mut usize) {
+    for rule in chain.rules.iter().filter(|rule| reads_names(table, rule)) {
         *told += 1;
         if *told > RULES_TOLD {
             continue;
@@ -42,8 +56,10 @@ fn put_chain(out: &mut String, policy: &Policy, chain: &Chain, told: &mut usize)
 /// Says which rules nft does not know, if there are any.
 fn put_rules(out: &mut String, policy: &Policy) {
     let mut told = 0;
-    for chain in policy.tables.iter().flat_map(|table| &table.chains) {
-        put_chain(out, policy, chain, &mut told);
+    for table in &policy.tables {
+        for chain in &table.chains {
+            put_chain(out, policy, table, chain, &mut told);
+        }
     }
     if told > RULES_TOLD {
         out.push_str(&format!(" and {} more", told - RULES_TOLD));

@@ -6,8 +6,10 @@
 //! the program, and ends it.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
 use crate::base::log::{self, failure_set, Failure, LogExit};
+use crate::connection::asked;
 use crate::connection::follow;
 use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use crate::engine::compile::{self, CompileSettings};
@@ -15,7 +17,9 @@ use crate::engine::decide;
 use crate::engine::fields;
 use crate::engine::flow::{self, DecidePolicy, FlowCounter};
 use crate::engine::interface;
+use crate::engine::learned;
 use crate::engine::named::{self, Named};
+use crate::engine::teach::{self, TeachResults};
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings};
 use crate::explain::comment;
 use crate::explain::indexes::{self, Indexes};
@@ -188,19 +192,34 @@ fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
     }
 }
 
-/// Takes a packet into its connection, if the policy reads names, and keeps what its client has shown. A capture doesn't
-/// tell which checksums were still to be made, so all are taken for right.
-fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
-    let connections = explain.connections.as_mut()?;
-    let how = ConnectionInput {
+/// What is told of a packet to those who read its names. A capture doesn't tell which checksums were still to be made, so
+/// all are taken for right.
+fn connection_input(explain: &Explain) -> ConnectionInput {
+    ConnectionInput {
         checksum: ConnectionChecksum::NotReady,
         segmented: false,
         generation: GENERATION,
         now_ns: explain.now_ns,
-    };
+    }
+}
+
+/// Takes a packet into its connection, if the policy reads names, and keeps what its client has shown.
+fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
+    let how = connection_input(explain);
+    let connections = explain.connections.as_mut()?;
     let named = named::follow(connections, &explain.daemon.compiled, parsed, &how);
     explain.shown = *follow::names(connections, &named.followed);
     Some(named)
+}
+
+/// Learns from a packet that is accepted, if the policy does. Both engines have the same addresses.
+fn learn(explain: &mut Explain, parsed: &Packet) {
+    let how = connection_input(explain);
+    let Some(asked) = &mut explain.asked else {
+        return;
+    };
+    let mut results = TeachResults::default();
+    teach::packet(asked, &explain.daemon.compiled, parsed, &how, &mut results);
 }
 
 /// Decides a packet both ways.
@@ -242,6 +261,9 @@ fn decide_both<'a>(
     let refused = named.filter(|named| named::refuses(named, &outcome));
     if let (Some(named), Some(connections)) = (refused, &mut explain.connections) {
         follow::deny(connections, &named.followed, GENERATION);
+    }
+    if outcome.verdict == Verdict::Accept {
+        learn(explain, &parsed);
     }
     add_verdict(&mut explain.sums, outcome.verdict);
     Ok(Explained {
@@ -328,6 +350,17 @@ fn connections_make(options: &Options, requirement: &Requirement) -> Option<Box<
     requirement.names.then(|| Box::new(follow::make(&settings)))
 }
 
+/// Makes room for what both engines learn, if the policy does.
+fn learned_of(explain: &mut Explain) {
+    if !compile::requirement(&explain.daemon.compiled).learns {
+        return;
+    }
+    let learned = Arc::new(learned::make(explain.options.learned));
+    explain.asked = Some(asked::make());
+    explain.daemon.compiled.learned = Some(Arc::clone(&learned));
+    explain.linear.compiled.learned = Some(learned);
+}
+
 /// Whether verdicts are those that were recorded. A capture without any proves nothing.
 fn check_expected(explain: &Explain) -> Result<(), Failure> {
     let sums = &explain.sums;
@@ -363,6 +396,7 @@ fn explain_all(options: &Options) -> Result<(), Failure> {
         options: &options,
         hook: first_hook(&policy),
         connections: connections_make(&options, compile::requirement(&daemon.compiled)),
+        asked: None,
         daemon,
         linear: engine_make(&policy, &indexes, true)?,
         indexes,
@@ -375,6 +409,7 @@ fn explain_all(options: &Options) -> Result<(), Failure> {
         shown: Names::default(),
         trace: Trace::default(),
     };
+    learned_of(&mut explain);
     let mut out = BufWriter::new(io::stdout().lock());
     let result = explain_capture(&mut explain, &mut out);
     let _ = out.flush(); // what was explained stands before what went wrong

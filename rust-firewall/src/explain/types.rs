@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What `explain` works with and the packet at hand, for the walk and for those who print it.
 
+use crate::connection::asked::Asked;
 use crate::connection::Connections;
 use crate::engine::compile;
 use crate::engine::compiled::Compiled;
@@ -58,6 +59,8 @@ pub struct Explain<'a> {
     pub now_ns: u64,
     /// If the policy reads names.
     pub connections: Option<Box<Connections>>,
+    /// If the policy learns.
+    pub asked: Option<Asked>,
     /// What the client of the packet at hand has shown.
     pub shown: Names,
     pub trace: Trace,

@@ -49,6 +49,7 @@ fn stats_names() -> impl Iterator<Item = String> {
     ];
     let last = ["without_ct_state", "gaps", "send_retries"];
     let connections = metric::family(Metric::Connections).values;
+    let answers = metric::family(Metric::DnsAnswers).values;
     let replies = ["replies-sent", "replies-not-due", "replies-failed"];
     ["received", "without_id", "netlink", "bytes"]
         .map(String::from)
@@ -59,6 +60,7 @@ fn stats_names() -> impl Iterator<Item = String> {
         .chain(last.map(String::from))
         .chain(replies.map(String::from))
         .chain(connections.iter().map(|name| format!("connections-{name}")))
+        .chain(answers.iter().map(|name| format!("answers-{name}")))
 }
 
 #[derive(Serialize)]

@@ -195,6 +195,17 @@ fn put_connections(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
     Ok(())
 }
 
+fn put_answers(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
+    let family = spec::family(Metric::DnsAnswers);
+    let mut metric = put_family(encoder, family)?;
+    for ledger in &snapshot.ledgers {
+        for (name, count) in family.values.iter().zip(ledger.stats.answers) {
+            put_queue_sample(&mut metric, family, ledger, name, count)?;
+        }
+    }
+    Ok(())
+}
+
 fn put_lost(encoder: &mut Encoder, snapshot: &Snapshot) -> fmt::Result {
     let family = spec::family(Metric::QueueLostPackets);
     let mut metric = put_family(encoder, family)?;
@@ -273,6 +284,7 @@ fn put_policy(
     put(Metric::PolicyChains, policy.chain_count.into())?;
     put(Metric::PolicyRules, policy.rule_count.into())?;
     put(Metric::PolicyReloadFailed, reload_error.is_some().into())?;
+    put(Metric::PolicyLearnedAddresses, policy.learned)?;
     put_rules(encoder, policy)
 }
 
@@ -316,6 +328,7 @@ impl Collector for Figures {
         put_malformed(encoder, snapshot)?;
         put_replies(encoder, snapshot)?;
         put_connections(encoder, snapshot)?;
+        put_answers(encoder, snapshot)?;
         if let Some(policy) = &snapshot.policy {
             put_policy(encoder, policy, snapshot.reload_error.as_deref())?;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Names: what a client's first bytes say of the host it wants.
 
+pub mod answer;
 pub mod blank;
 pub mod client;
 pub mod cursor;

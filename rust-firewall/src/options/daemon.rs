@@ -73,13 +73,14 @@ pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     take_verdict(values, ArgumentsOption::Undecided, &mut o.undecided_verdict)
 }
 
-/// The values of --undecided to --hello-timeout.
+/// The values of --undecided to --learned.
 pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     undecided(values, o)?;
     values::number(values, A::Connections, &mut o.connections)?;
     values::number(values, A::HelloMemory, &mut o.hello_memory)?;
-    values::number(values, A::HelloTimeout, &mut o.hello_timeout_s)
+    values::number(values, A::HelloTimeout, &mut o.hello_timeout_s)?;
+    values::number(values, A::Learned, &mut o.learned)
 }
 
 /// --fail.

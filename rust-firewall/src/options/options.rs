@@ -20,7 +20,7 @@ use crate::options::types::{
 };
 use crate::options::values;
 use crate::packet::verdict::{Verdict, VERDICTS};
-use crate::policy::requirement::Requirement;
+use crate::policy::requirement::{self, Requirement};
 use crate::queue::{self, QueueSettings};
 pub use crate::spec::option::{backend_name, conntrack_name, profile_name, QUEUES_MAX};
 use crate::spec::option::{
@@ -108,6 +108,7 @@ fn profile_options(profile: OptionsProfile) -> Options {
         connections: number(A::Connections),
         hello_memory: number(A::HelloMemory),
         hello_timeout_s: number(A::HelloTimeout),
+        learned: number(A::Learned),
         fail_open: [false; SITUATION_COUNT],
         deadline_ms: number(A::Deadline),
         stats_s: number(A::Stats),
@@ -310,7 +311,7 @@ pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) 
         fail_open: options.fail_open[OptionsSituation::Overload as usize],
         uid_gid: asks_for(|reads| reads.uid_gid),
         conntrack,
-        names: asks_for(|reads| reads.names),
+        names: asks_for(requirement::reads_names),
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Options {
     /// Bytes, of a worker.
     pub hello_memory: u32,
     pub hello_timeout_s: u32,
+    /// Addresses.
+    pub learned: u32,
     /// By `OptionsSituation`.
     pub fail_open: [bool; SITUATION_COUNT],
     /// 0 = none.

@@ -27,6 +27,8 @@ pub const BRACE_DEPTH_MAX: usize = 16;
 pub const TEXT_MAX: usize = 32 << 20;
 /// After $NAME is replaced.
 pub const TOKENS_MAX: u64 = 16 << 20;
+/// Sets that learn.
+pub const LEARNING_MAX: usize = 32;
 /// Elements of all sets together.
 pub const ELEMENTS_MAX: usize = 2 << 20;
 /// Rules of all chains together.
@@ -175,6 +177,8 @@ pub struct Set {
     pub elements: Elements,
     /// Of a set of names of hosts.
     pub listed: Listed,
+    /// Names of hosts, whose addresses the set learns from answers of DNS; empty = it learns none.
+    pub learned: Elements,
 }
 
 /// How a match compares.
@@ -383,6 +387,11 @@ pub fn key_types(key: &Key) -> Vec<Type> {
     kinds.collect()
 }
 
+/// Whether a set has the addresses that are learnt for it, and no elements.
+pub fn set_learns(set: &Set) -> bool {
+    set.learned.count() > 0
+}
+
 /// The names of two policies' hosts.
 struct Both<'a>(&'a Hostnames, &'a Hostnames);
 
@@ -428,6 +437,7 @@ fn equal_set(both: &Both, a: &Set, b: &Set) -> bool {
         && (a.interval, a.constant, a.auto_merge) == (b.interval, b.constant, b.auto_merge)
         && equal_elements(both, &a.types, &a.elements, &b.elements)
         && equal_listed(both, &a.listed, &b.listed)
+        && equal_elements(both, &[Type::Hostname], &a.learned, &b.learned)
 }
 
 fn equal_match(both: &Both, a: &Match, b: &Match) -> bool {

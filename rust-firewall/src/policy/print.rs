@@ -11,9 +11,10 @@ use std::fmt::Write;
 use crate::policy::hostname::{self, Hostnames};
 use crate::policy::value;
 use crate::policy::{
-    family_name, field_facts, hook_name, key_types, type_name, Chain, Counter, Elements, Family,
-    Key, Limit, Log, MapsTo, MarkSet, Match, Op, Policy, Quota, Range, Reject, RejectKind, Right,
-    Rule, Set, Statement, StatementKind, Table, Target, Type, Verdict, ICMPX_PORT_UNREACHABLE,
+    family_name, field_facts, hook_name, key_types, set_learns, type_name, Chain, Counter,
+    Elements, Family, Key, Limit, Log, MapsTo, MarkSet, Match, Op, Policy, Quota, Range, Reject,
+    RejectKind, Right, Rule, Set, Statement, StatementKind, Table, Target, Type, Verdict,
+    ICMPX_PORT_UNREACHABLE,
 };
 
 /// A code of ICMP type 3, of ICMPv6 type 1.
@@ -283,6 +284,15 @@ fn print_set_type(out: &mut String, set: &Set) {
     });
 }
 
+fn print_learned(out: &mut String, hostnames: &Hostnames, learned: &Elements) {
+    out.push_str("\t\tlearn dns ");
+    match learned.ranges[..] {
+        [name] => range(out, hostnames, Type::Hostname, &name),
+        _ => print_elements(out, hostnames, &[Type::Hostname], learned),
+    }
+    out.push('\n');
+}
+
 fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
     let word = if set.maps_to == MapsTo::Set {
         "set"
@@ -305,6 +315,9 @@ fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
     }
     for file in &set.listed.files {
         put(out, format_args!("\t\tfile \"{}\"\n", file.path));
+    }
+    if set_learns(set) {
+        print_learned(out, hostnames, &set.learned);
     }
     if set.elements.count() > 0 {
         out.push_str("\t\telements = ");

@@ -3,8 +3,8 @@
 
 use crate::packet;
 use crate::policy::{
-    field_facts, Chain, Family, Field, Layer3, MarkSet, Match, Part, Policy, RejectKind, Right,
-    Statement, StatementKind, Table, Target, Verdict,
+    self, field_facts, Chain, Family, Field, Layer3, MarkSet, Match, Part, Policy, RejectKind,
+    Right, Set, Statement, StatementKind, Table, Target, Verdict,
 };
 
 /// Copied so that the kernel tells a packet's length.
@@ -37,6 +37,8 @@ pub struct Requirement {
     pub interface_names: bool,
     /// tls, http, dns.
     pub names: bool,
+    /// A set that learns addresses.
+    pub learns: bool,
     /// Answers can be asked for.
     pub reject: bool,
 }
@@ -112,13 +114,26 @@ fn find_target(search: &mut Search, target: &Target) {
     }
 }
 
+/// Requires whole messages of DNS, if a set learns from them.
+fn require_learning(search: &mut Search, set: &Set) {
+    if policy::set_learns(set) {
+        require_layer4(search);
+        require(search, NAMES_BYTES);
+        search.requirement.learns = true;
+    }
+}
+
 fn require_match(search: &mut Search, matched: &Match) {
     for &field in &matched.key.fields {
         require_field(search, field);
     }
     let elements = match &matched.right {
         Right::Range(_) => return,
-        Right::Named { set, .. } => &search.table.sets[*set as usize].elements,
+        Right::Named { set, .. } => {
+            let set = &search.table.sets[*set as usize];
+            require_learning(search, set);
+            &set.elements
+        }
         Right::Literal(elements) => elements,
     };
     for target in &elements.targets {
@@ -191,6 +206,11 @@ pub fn of(policy: &Policy, ipv6: bool) -> Requirement {
     requirement
 }
 
+/// Whether names are read, be it to decide or to learn.
+pub fn reads_names(requirement: &Requirement) -> bool {
+    requirement.names || requirement.learns
+}
+
 /// Adds what another one requires.
 pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.copy_bytes = requirement.copy_bytes.max(other.copy_bytes);
@@ -200,5 +220,6 @@ pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.conntrack_mark |= other.conntrack_mark;
     requirement.interface_names |= other.interface_names;
     requirement.names |= other.names;
+    requirement.learns |= other.learns;
     requirement.reject |= other.reject;
 }

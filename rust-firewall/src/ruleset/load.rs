@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The policy of a running program: read, compiled, with its state.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::clock;
 use crate::base::lock;
@@ -10,6 +10,7 @@ use crate::engine::compile::{self, CompileSettings};
 use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, Flow, FlowCounter};
 use crate::engine::interface;
+use crate::engine::learned;
 use crate::options::{self, Options};
 use crate::policy::parse;
 use crate::policy::requirement::Requirement;
@@ -76,6 +77,14 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
         interfaces_must_exist: true,
     };
     compile::policy(policy, &settings)
+}
+
+/// Gives the policy's sets that learn what those of the policy before have learnt, or room for it.
+pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
+    let known = before.and_then(|before| before.compiled.learned.clone());
+    let learns = requirement(loaded).learns;
+    let room = || learns.then(|| Arc::new(learned::make(options.learned)));
+    loaded.compiled.learned = known.or_else(room);
 }
 
 /// Loads options.policy, if there is one. Fails for a policy that is wrong or names an interface

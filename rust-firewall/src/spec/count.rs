@@ -47,10 +47,12 @@ pub enum Count {
     Upgrades,
     /// Times that handing over failed.
     UpgradesFailed,
+    /// Addresses that sets which learn forgot before their time, for others.
+    LearnedEvicted,
 }
 
 /// Every count with its name, in the enum's order.
-pub const ALL: [(Count, &str); 21] = [
+pub const ALL: [(Count, &str); 22] = [
     (Count::Reloads, "reloads"),
     (Count::ReloadsFailed, "reloads_failed"),
     (Count::Stalls, "stalls"),
@@ -72,6 +74,7 @@ pub const ALL: [(Count, &str); 21] = [
     (Count::TailLost, "tail_lost"),
     (Count::Upgrades, "upgrades"),
     (Count::UpgradesFailed, "upgrades_failed"),
+    (Count::LearnedEvicted, "learned_evicted"),
 ];
 
 /// The name of a count: that of the C twin's enum, as "reloads_failed".
@@ -105,5 +108,8 @@ pub fn help(count: Count) -> &'static str {
         Count::TailLost => "Events that a following client read too slowly for",
         Count::Upgrades => "Times that queues were handed over to another process",
         Count::UpgradesFailed => "Times that handing over failed",
+        Count::LearnedEvicted => {
+            "Addresses that sets which learn forgot before their time, for others"
+        }
     }
 }

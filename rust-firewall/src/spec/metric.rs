@@ -64,6 +64,8 @@ pub enum Metric {
     Replies,
     /// Connections that were followed for their names, by what became of them.
     Connections,
+    /// Answers of DNS where the policy has sets that learn, by what became of them.
+    DnsAnswers,
     /// Number of the policy, which counts up from 1.
     PolicyGeneration,
     /// UNIX time at which the policy was loaded.
@@ -74,6 +76,8 @@ pub enum Metric {
     PolicyRules,
     /// Whether the last reload failed: 1 if it did.
     PolicyReloadFailed,
+    /// Addresses that the policy's sets have learnt from answers of DNS and still know.
+    PolicyLearnedAddresses,
     /// Packets that a counter of a rule counted.
     RulePackets,
     /// Bytes that a counter of a rule counted.
@@ -96,7 +100,7 @@ pub struct Family {
     pub kernel: bool,
 }
 
-static FAMILIES: [Family; 36] = [
+static FAMILIES: [Family; 38] = [
     Family {
         name: "build",
         unit: None,
@@ -361,6 +365,15 @@ static FAMILIES: [Family; 36] = [
         kernel: false,
     },
     Family {
+        name: "dns_answers",
+        unit: None,
+        kind: MetricType::Counter,
+        help: "Answers of DNS where the policy has sets that learn, by what became of them",
+        labels: &["queue", "result"],
+        values: &["learned", "empty", "other", "unasked", "unreadable"],
+        kernel: false,
+    },
+    Family {
         name: "policy_generation",
         unit: None,
         kind: MetricType::Gauge,
@@ -401,6 +414,15 @@ static FAMILIES: [Family; 36] = [
         unit: None,
         kind: MetricType::Gauge,
         help: "Whether the last reload failed: 1 if it did",
+        labels: &[],
+        values: &[],
+        kernel: false,
+    },
+    Family {
+        name: "policy_learned_addresses",
+        unit: None,
+        kind: MetricType::Gauge,
+        help: "Addresses that the policy's sets have learnt from answers of DNS and still know",
         labels: &[],
         values: &[],
         kernel: false,

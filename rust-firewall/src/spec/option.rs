@@ -196,6 +196,7 @@ pub enum ArgumentsOption {
     Connections,
     HelloMemory,
     HelloTimeout,
+    Learned,
     Fail,
     Deadline,
     Stats,
@@ -342,6 +343,11 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
         name: "hello-timeout", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
         expected: "a whole number from 1 to 3600",
         min: 1, max: 3600, zero: false, bytes: 0, defaults: [10, 10],
+    },
+    OptionFacts {
+        name: "learned", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
+        expected: "a whole number from 64 to 1048576",
+        min: 64, max: 1048576, zero: false, bytes: 0, defaults: [65536, 65536],
     },
     OptionFacts {
         name: "fail", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,

@@ -12,7 +12,7 @@ use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set, Failure, LogExit};
 use crate::events::{self, EventsFacts, EventsKind};
 use crate::options::OptionsConntrack;
-use crate::policy::requirement::Requirement;
+use crate::policy::requirement::{self, Requirement};
 use crate::ruleset::load::{self, Loaded};
 use crate::ruleset::migration::{self, Migration};
 use crate::ruleset::tally;
@@ -57,7 +57,7 @@ fn check(state: &State, requirement: &Requirement) -> Result<(), Failure> {
         usage(format!(
             "the policy uses ct state or ct mark, which the queues do not give: {CURE}"
         ))
-    } else if requirement.names && !queue.names {
+    } else if requirement::reads_names(requirement) && !queue.names {
         usage(format!(
             "the policy reads names, for which the queues make no room: {CURE}"
         ))
@@ -83,6 +83,7 @@ fn load_next(state: &State) -> Result<Loaded, Failure> {
         ));
     };
     check(state, load::requirement(&next))?;
+    load::learn(&mut next, &state.options, Some(&loaded));
     next.generation = loaded.generation + 1;
     Ok(next)
 }

@@ -113,6 +113,7 @@ pub struct RequirementObject {
     conntrack_mark: bool,
     interface_names: bool,
     names: bool,
+    learns: bool,
     reject: bool,
 }
 
@@ -126,6 +127,7 @@ pub fn requirement_object(requirement: &Requirement) -> RequirementObject {
         conntrack_mark: requirement.conntrack_mark,
         interface_names: requirement.interface_names,
         names: requirement.names,
+        learns: requirement.learns,
         reject: requirement.reject,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::clock;
 use crate::engine::compile;
+use crate::engine::learned;
 use crate::engine::types::CompilePlace;
 use crate::explain::describe;
 use crate::options::Options;
@@ -16,6 +17,7 @@ use crate::state::contract::Contract;
 use crate::state::{self, State, StateInner};
 use crate::worker::stats::Ledger;
 use crate::worker::tracked::Tracked;
+use crate::worker::wait;
 use crate::worker::workers;
 
 /// A counter statement of a rule.
@@ -62,6 +64,8 @@ pub struct SnapshotPolicy {
     pub rule_count: u32,
     pub requirement: Requirement,
     pub tracked: Tracked,
+    /// Addresses that its sets have learnt and still know.
+    pub learned: u64,
     /// All, in the policy's order, if they were asked for; else none.
     pub rules: Vec<SnapshotRule>,
 }
@@ -137,6 +141,7 @@ fn copy_rules(tally: &Tally, rule_count: u32) -> Vec<SnapshotRule> {
 fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<SnapshotPolicy> {
     let loaded = inner.loaded.as_ref()?;
     let rule_count = loaded.compiled.rules.len() as u32;
+    let learned = loaded.compiled.learned.as_ref();
     let rules = match with_rules {
         true => copy_rules(&state::tally(inner)?, rule_count),
         false => Vec::new(),
@@ -149,6 +154,7 @@ fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<Sn
         rule_count,
         requirement: *load::requirement(loaded),
         tracked: inner.tracked,
+        learned: learned.map_or(0, |learned| learned::count(learned, wait::clock())),
         rules,
     })
 }

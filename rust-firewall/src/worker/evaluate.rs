@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED, NFQA_SKB_GSO};
 
+use crate::connection::asked::{self, Asked};
 use crate::connection::follow;
 use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use crate::engine::decide;
@@ -13,10 +14,12 @@ use crate::engine::fields;
 use crate::engine::flow::{self, DecidePolicy, FlowCounters};
 use crate::engine::interface::{self, Interfaces};
 use crate::engine::named::{self, Named};
+use crate::engine::teach::{self, TeachResults};
 use crate::engine::types::{DecideInput, DecideOutcome, DecideSettings};
 use crate::options::{self, Options, OptionsConntrack, OptionsSituation};
+use crate::packet::verdict::Verdict;
 use crate::packet::{self, Packet, PacketStatus};
-use crate::policy::requirement::Requirement;
+use crate::policy::requirement::{self, Requirement};
 use crate::policy::Reject;
 use crate::queue::{QueuePacket, UNKNOWN};
 use crate::ruleset::load::{self, Loaded};
@@ -55,8 +58,9 @@ pub struct Evaluation {
     interfaces: Interfaces,
     /// --conntrack mark.
     ct_state_by_mark: bool,
-    /// The connections of the queue, if the policy reads names.
+    /// The connections of the queue, and the questions that wait for an answer, if the policy reads names.
     pub connections: Option<Box<Connections>>,
+    asked: Option<Asked>,
     /// What the counters have already of the figures of connections.
     counted: [u64; named::RESULT_COUNT],
     /// When the batch at hand was received.
@@ -71,13 +75,9 @@ pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
     })
 }
 
-/// Room for the connections of a worker, if the policy reads names.
-fn make_connections(
-    options: &Options,
-    source: Option<&Arc<EvaluationSource>>,
-) -> Option<Box<Connections>> {
-    source.filter(|source| source.requirement.names)?;
-    Some(Box::new(follow::make(&options::connections(options))))
+/// Room for the connections of a worker.
+fn make_connections(options: &Options) -> Box<Connections> {
+    Box::new(follow::make(&options::connections(options)))
 }
 
 pub fn init(
@@ -86,6 +86,8 @@ pub fn init(
     reject: Option<&Arc<reject::Reject>>,
     ring: EventRing,
 ) -> Evaluation {
+    // A later policy may read them to decide where this one does to learn, or the other way round.
+    let names = source.is_some_and(|source| requirement::reads_names(&source.requirement));
     Evaluation {
         source: source.cloned(),
         ring,
@@ -100,7 +102,8 @@ pub fn init(
         },
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
-        connections: make_connections(options, source),
+        connections: names.then(|| make_connections(options)),
+        asked: names.then(asked::make),
         counted: [0; named::RESULT_COUNT],
         now_ns: 0,
     }
@@ -209,6 +212,20 @@ fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     }
 }
 
+/// What is told of a packet to those who read its names.
+fn connection_input(
+    source: &EvaluationSource,
+    packet: &QueuePacket,
+    now_ns: u64,
+) -> ConnectionInput {
+    ConnectionInput {
+        checksum: checksum_of(packet.skb_info),
+        segmented: packet.skb_info & NFQA_SKB_GSO != 0,
+        generation: source.loaded.generation.into(),
+        now_ns,
+    }
+}
+
 /// The names of a packet's connection, if the policy reads any.
 fn follow_names(
     connections: Option<&mut Box<Connections>>,
@@ -218,14 +235,24 @@ fn follow_names(
     now_ns: u64,
 ) -> Option<Named> {
     let source = source.filter(|source| source.requirement.names)?;
-    let how = ConnectionInput {
-        checksum: checksum_of(packet.skb_info),
-        segmented: packet.skb_info & NFQA_SKB_GSO != 0,
-        generation: source.loaded.generation.into(),
-        now_ns,
-    };
+    let how = connection_input(source, packet, now_ns);
     let compiled = &source.loaded.compiled;
     Some(named::follow(connections?, compiled, parsed, &how))
+}
+
+/// Learns from a packet that is accepted, if the policy does.
+fn learn(evaluation: &mut Evaluation, stats: &LiveStats, packet: &QueuePacket, parsed: &Packet) {
+    let (Some(source), Some(asked)) = (&evaluation.source, &mut evaluation.asked) else {
+        return;
+    };
+    let how = connection_input(source, packet, evaluation.now_ns);
+    let mut results = TeachResults::default();
+    teach::packet(asked, &source.loaded.compiled, parsed, &how, &mut results);
+    for (counter, count) in stats.answers.iter().zip(results) {
+        if count > 0 {
+            stats::add(counter, count);
+        }
+    }
 }
 
 /// Counts what came of a packet beside its verdict.
@@ -292,6 +319,10 @@ pub fn packet(
         (refused, &mut evaluation.connections)
     {
         follow::deny(connections, &followed, generation.into());
+    }
+    let learns = source.is_some_and(|source| source.requirement.learns);
+    if learns && outcome.verdict == Verdict::Accept {
+        learn(evaluation, stats, packet, parsed);
     }
     outcome
 }

@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::named;
+use crate::engine::teach;
 use crate::packet;
 use crate::packet::verdict;
 use crate::queue::proc::QueueFigures;
@@ -60,6 +61,8 @@ pub struct Stats<Word = u64> {
     pub replies: [Word; reject::RESULT_COUNT],
     /// As `named::results` has them.
     pub connections: [Word; named::RESULT_COUNT],
+    /// By `TeachResult`.
+    pub answers: [Word; teach::RESULT_COUNT],
 }
 
 pub type LiveStats = Stats<AtomicU64>;
@@ -87,6 +90,7 @@ impl<Word> Stats<Word> {
             .chain([&self.gaps, &self.send_retries])
             .chain(&self.replies)
             .chain(&self.connections)
+            .chain(&self.answers)
     }
 
     pub fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
@@ -109,6 +113,7 @@ impl<Word> Stats<Word> {
             .chain([&mut self.gaps, &mut self.send_retries])
             .chain(&mut self.replies)
             .chain(&mut self.connections)
+            .chain(&mut self.answers)
     }
 }
 

@@ -19,7 +19,7 @@ use testbed::twin::{root, Twin, TWINS};
 use twinwall_tests::case::Case;
 
 use super::ends::{self, Heard, Identity};
-use super::{ask_all, greet_all, start_resolver, ALLOWED, DENIED};
+use super::{ask_all, greet_all, start_resolver, ALLOWED, DENIED, EVERY_NAME};
 use crate::capture::Recorder;
 use crate::evasion::net;
 
@@ -212,7 +212,7 @@ fn real_ends() -> anyhow::Result<()> {
     let net = net::Net::new(net::Sees::Both)?;
     let names = [ALLOWED, DENIED].concat();
     let identity = Identity::new(&names)?;
-    let _resolver = start_resolver(&net)?;
+    let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
     send_apart(&net.client)?;
     ends::serve_tls(&net, &identity)?;
     ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;

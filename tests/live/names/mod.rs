@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
-//! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends.
+//! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses from
+//! answers.
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -20,6 +21,7 @@ use crate::evasion::net::{Net, Sees, SERVER};
 mod bounds;
 pub mod ends;
 pub mod judge;
+mod learn;
 
 use ends::{Heard, Hello, Identity, HELLOS};
 
@@ -58,9 +60,9 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
+    let all = [ROWS, bounds::ROWS, learn::ROWS].concat();
     let judged = judge::cases();
-    let rows = [ROWS, bounds::ROWS].concat();
-    for_each_twin(&rows).into_iter().chain(judged).collect()
+    for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.
@@ -163,7 +165,7 @@ fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Re
     Ok(String::from_utf8_lossy(&output.stdout).contains(says))
 }
 
-/// dnsmasq, which knows one address for every name.
+/// dnsmasq.
 struct Resolver(Child);
 
 impl Drop for Resolver {
@@ -173,7 +175,11 @@ impl Drop for Resolver {
     }
 }
 
-fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
+/// Of dnsmasq: one address for every name.
+const EVERY_NAME: &str = "--address=/#/192.0.2.77";
+
+/// Starts dnsmasq with more options.
+fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     let child = net
         .server
         .command("dnsmasq")
@@ -183,7 +189,8 @@ fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
             "--no-hosts",
             "--conf-file=/dev/null",
         ])
-        .args(["--pid-file=", "--user=root", "--address=/#/192.0.2.77"])
+        .args(["--pid-file=", "--user=root"])
+        .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -229,7 +236,7 @@ fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
 /// Every client reaches allowed names and no denied one, whichever backend the firewall has.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
-    let _resolver = start_resolver(&net)?;
+    let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
     for backend in BACKENDS {

@@ -183,6 +183,8 @@ const BAD: &[Bad] = &[
     bad(b"--deadline|9", "--deadline \"9\": expected 0 or a whole number from 10 to 60000"),
     bad(b"--deadline|60001", "--deadline \"60001\": expected 0 or a whole number from 10 to 60000"),
     bad(b"--deadline|1s", "--deadline \"1s\": expected 0 or a whole number from 10 to 60000"),
+    bad(b"--learned|63", "--learned \"63\": expected a whole number from 64 to 1048576"),
+    bad(b"--learned|1048577", "--learned \"1048577\": expected a whole number from 64 to 1048576"),
     bad(b"--events|x|--events-rate|0", "--events-rate \"0\": expected a whole number from 1 to 1000000"),
     bad(b"--events|x|--events-rate|1000001", "--events-rate \"1000001\": expected a whole number from 1 to 1000000"),
     bad(b"--control|x|--control-mode|8", "--control-mode \"8\": expected an octal mode from 0 to 0777"),

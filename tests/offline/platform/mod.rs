@@ -14,6 +14,7 @@ mod functions;
 mod generated;
 mod imports;
 mod layers;
+mod learn;
 mod lengths;
 mod parameters;
 mod runner;
@@ -29,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         dependencies::cases(),
         command_line::cases(),
         explain::cases(),
+        learn::cases(),
         comments::cases(),
         runner::cases(),
     ];

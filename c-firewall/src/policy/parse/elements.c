@@ -239,6 +239,14 @@ static int element(struct parser *parser, const struct parse_shape *shape,
     return status;
 }
 
+int parse_elements_single(struct parser *parser, const struct parse_shape *shape,
+                          struct policy_elements *elements) {
+    bool ranged;
+
+    elements->fields = shape->count;
+    return element(parser, shape, elements, &ranged);
+}
+
 /// The places of the braces that are open.
 struct braces {
     uint32_t depth;

@@ -44,6 +44,10 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
 int parse_elements_target(struct parser *parser, const struct token *word,
                           enum policy_verdict verdict, struct policy_target *target);
 
+/// Takes one element without braces, the only one.
+int parse_elements_single(struct parser *parser, const struct parse_shape *shape,
+                          struct policy_elements *elements);
+
 /// Takes `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
 /// - ranged: set to whether an element was written with a range, prefix or `*`; place to that of
 ///   the first.

@@ -10,6 +10,8 @@
 #include "policy/value.h"
 
 #define TYPE_FIRST "type or typeof"
+// What is wrong with elements of a set that learns.
+#define LEARNS "a set that learns has no elements, flags or auto-merge"
 
 /// What a block says of a set.
 struct block {
@@ -171,11 +173,39 @@ static int read_file(struct parser *parser, struct block *block, const struct to
     return parse_listed_read(parser, &block->set.listed);
 }
 
+/// Takes what stands behind `learn`.
+static int read_learn(struct parser *parser, struct block *block, const struct token *word) {
+    const struct parse_shape shape = {
+        .count = 1,
+        .types = {POLICY_HOSTNAME},
+        .bits = {value_bits(POLICY_HOSTNAME)},
+        .maps_to = POLICY_SET,
+    };
+    const enum policy_type type = block->set.types[0];
+    struct policy_place place;
+    bool ranged;
+    int status;
+
+    if (policy_set_learns(&block->set))
+        return lexer_wrong(&parser->lexer, word, "given twice");
+    if (block->is_map || block->fields != 1 ||
+        (type != POLICY_IPV4_ADDR && type != POLICY_IPV6_ADDR))
+        return lexer_wrong(&parser->lexer, word, "for sets of type ipv4_addr or ipv6_addr only");
+    status = parse_word(parser, "dns", "dns");
+    if (status != 0)
+        return status;
+    if (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_OPEN)
+        status = parse_elements_read(parser, &shape, &block->set.learned, &ranged, &place);
+    else
+        status = parse_elements_single(parser, &shape, &block->set.learned);
+    return status != 0 ? status : lexer_take_end(&parser->lexer);
+}
+
 /// Takes an item of a set's block that begins with a word, taken already.
 static int read_item(struct parser *parser, struct block *block, const struct token *word,
                      enum policy_family family) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
-    const bool is_file = token_is(word, "file");
+    const bool is_file = token_is(word, "file"), is_learn = token_is(word, "learn");
 
     if (token_is(word, "comment")) {
         int status;
@@ -188,17 +218,19 @@ static int read_item(struct parser *parser, struct block *block, const struct to
     }
     if (token_is(word, "type") || token_is(word, "typeof"))
         return read_type(parser, block, word, family);
-    if (!is_flags && !is_merge && !is_file && !token_is(word, "elements"))
+    if (!is_flags && !is_merge && !is_file && !is_learn && !token_is(word, "elements"))
         return parse_refuse_unexpected(
             &parser->lexer, PARSE_AT_SET, word,
-            "type, typeof, flags, auto-merge, file, elements, comment or \"}\"");
+            "type, typeof, flags, auto-merge, file, learn, elements, comment or \"}\"");
     if (!block->typed)
         return lexer_unexpected(&parser->lexer, word, TYPE_FIRST);
     if (is_flags)
         return read_flags(parser, block, word);
     if (is_merge)
         return read_auto_merge(parser, block, word);
-    return is_file ? read_file(parser, block, word) : read_elements(parser, block, word);
+    if (is_file)
+        return read_file(parser, block, word);
+    return is_learn ? read_learn(parser, block, word) : read_elements(parser, block, word);
 }
 
 /// Fails because of an element that a set without `flags interval` can't have.
@@ -218,6 +250,8 @@ static int check(struct parser *parser, const struct block *block, const struct 
                           set->name);
     if (block->ranged && !set->interval)
         return fail_ranged(parser, set->name, block->range);
+    if (policy_set_learns(set) && (block->has_elements || block->has_flags || set->auto_merge))
+        return lexer_fail(&parser->lexer, set->place, "\"%s\": " LEARNS, set->name);
     return 0;
 }
 
@@ -243,6 +277,15 @@ static int append(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
+/// Whether two sets learn of the same names.
+static bool equal_learned(const struct policy_elements *a, const struct policy_elements *b) {
+    bool same = a->count == b->count;
+
+    for (uint32_t i = 0; same && i < a->count; i++)
+        same = a->ranges[i].low == b->ranges[i].low;
+    return same;
+}
+
 static bool same_key(const struct policy_key *a, const struct policy_key *b) {
     return a->count == b->count && memcmp(a->fields, b->fields, a->count * sizeof *a->fields) == 0;
 }
@@ -256,7 +299,7 @@ static bool is_same(const struct policy_set *set, const struct block *block) {
            set->elements.fields == block->fields &&
            memcmp(set->types, other->types, block->fields * sizeof *set->types) == 0 &&
            set->interval == other->interval && set->constant == other->constant &&
-           set->auto_merge == other->auto_merge;
+           set->auto_merge == other->auto_merge && equal_learned(&set->learned, &other->learned);
 }
 
 /// Appends what is read of files to what a set has.
@@ -304,6 +347,22 @@ static int go_on(struct parser *parser, struct policy_set *set, struct block *bl
     return status != 0 ? status : append_listed(parser, set, &block->set.listed);
 }
 
+/// Fails if a set is one that learns too many.
+static int check_learning(struct parser *parser, const struct block *block) {
+    const struct policy *policy = &parser->policy;
+    uint32_t learning = 0;
+
+    if (!policy_set_learns(&block->set))
+        return 0;
+    for (uint32_t i = 0; i < policy->table_count; i++)
+        for (uint32_t j = 0; j < policy->tables[i].set_count; j++)
+            learning += policy_set_learns(&policy->tables[i].sets[j]);
+    if (learning == POLICY_LEARNING_MAX)
+        return lexer_fail(&parser->lexer, block->set.place, "\"%s\": more than %d sets that learn",
+                          block->set.name, POLICY_LEARNING_MAX);
+    return 0;
+}
+
 /// Declares a set, or adds to the one that has this name. The table owns the elements of a new one.
 static int declare(struct parser *parser, uint32_t table, struct block *block) {
     struct policy_table *owner = &parser->policy.tables[table];
@@ -314,6 +373,9 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
 
     if (known != PARSE_NO_NAME)
         return go_on(parser, &owner->sets[known], block);
+    status = check_learning(parser, block);
+    if (status != 0)
+        return status;
     sets = parse_room(parser, owner->sets, owner->set_count, sizeof *owner->sets);
     if (!sets)
         return -ENOMEM;
@@ -325,6 +387,7 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
     sets[owner->set_count++] = block->set;
     block->set.elements = (struct policy_elements){0};
     block->set.listed = (struct policy_listed){0};
+    block->set.learned = (struct policy_elements){0};
     return 0;
 }
 
@@ -361,6 +424,7 @@ int parse_set_block(struct parser *parser, uint32_t table, bool is_map) {
     status = read_block(parser, table, &block);
     policy_free_elements(&block.set.elements);
     policy_free_listed(&block.set.listed);
+    policy_free_elements(&block.set.learned);
     return status;
 }
 
@@ -386,6 +450,8 @@ int parse_set_add(struct parser *parser, uint32_t table) {
         return lexer_wrong(&parser->lexer, &name, "constant since %s",
                            lexer_place_name(&parser->lexer, set->place, at, sizeof at));
     }
+    if (policy_set_learns(set))
+        return lexer_wrong(&parser->lexer, &name, LEARNS);
     shape = parse_set_shape(set);
     status = parse_elements_read(parser, &shape, &more, &ranged, &place);
     if (status == 0 && ranged && !set->interval)

@@ -218,6 +218,13 @@ fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Resul
     Ok(ranged)
 }
 
+/// Takes one element without braces, the only one.
+pub fn single(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Result<(), Failure> {
+    elements.fields = shape.fields.len();
+    element(parser, shape, elements)?;
+    Ok(())
+}
+
 /// Takes the opening braces before an element. Only a $NAME may put braces within braces; nft
 /// refuses those that stand in the text itself. open: the places of the open ones.
 fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {

@@ -11,10 +11,13 @@ use crate::policy::parse::state::{tested, Parser};
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::value;
 use crate::policy::{
-    field_facts, Elements, Family, Key, Listed, MapsTo, Place, Set, Type, KEY_FIELDS_MAX,
+    field_facts, set_learns, Elements, Family, Key, Listed, MapsTo, Place, Set, Type,
+    KEY_FIELDS_MAX, LEARNING_MAX,
 };
 
 const TYPE_FIRST: &str = "type or typeof";
+/// What is wrong with elements of a set that learns.
+const LEARNS: &str = "a set that learns has no elements, flags or auto-merge";
 
 /// What a block says of a set.
 #[derive(Debug)]
@@ -33,6 +36,7 @@ struct Block {
     auto_merge: bool,
     elements: Option<Elements>,
     listed: Listed,
+    learned: Elements,
     /// The place of the first element that is a range or prefix.
     ranged: Option<Place>,
 }
@@ -205,6 +209,30 @@ fn read_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
     listed::read(parser, &mut block.listed)
 }
 
+/// Takes what stands behind `learn`.
+fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+    if block.learned.count() > 0 {
+        return Err(parser.lexer.wrong(word, "given twice"));
+    }
+    let is_of_addresses = matches!(block.types[..], [Type::Ipv4Addr | Type::Ipv6Addr]);
+    if block.is_map || !is_of_addresses {
+        let cause = "for sets of type ipv4_addr or ipv6_addr only";
+        return Err(parser.lexer.wrong(word, cause));
+    }
+    parser.word("dns", "dns")?;
+    let shape = Shape {
+        fields: vec![(Type::Hostname, value::bits(Type::Hostname))],
+        maps_to: MapsTo::Set,
+        exact: false,
+    };
+    if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceOpen) {
+        elements::read(parser, &shape, &mut block.learned)?;
+    } else {
+        elements::single(parser, &shape, &mut block.learned)?;
+    }
+    parser.lexer.take_end()
+}
+
 /// Takes an item of a set's block that begins with a word, taken already.
 fn read_item(
     parser: &mut Parser,
@@ -222,9 +250,9 @@ fn read_item(
     if parser.lexer.is(word, "type") || parser.lexer.is(word, "typeof") {
         return read_type(parser, block, word, family);
     }
-    let known = ["flags", "auto-merge", "file", "elements"];
+    let known = ["flags", "auto-merge", "file", "learn", "elements"];
     if !known.iter().any(|known| parser.lexer.is(word, known)) {
-        let expected = "type, typeof, flags, auto-merge, file, elements, comment or \"}\"";
+        let expected = "type, typeof, flags, auto-merge, file, learn, elements, comment or \"}\"";
         return Err(unexpected(&parser.lexer, Where::Set, word, expected));
     }
     if block.maps_to.is_none() {
@@ -236,6 +264,8 @@ fn read_item(
         read_auto_merge(parser, block, word)
     } else if parser.lexer.is(word, "file") {
         read_file(parser, block, word)
+    } else if parser.lexer.is(word, "learn") {
+        read_learn(parser, block, word)
     } else {
         read_elements(parser, block, word)
     }
@@ -256,10 +286,15 @@ fn check(parser: &Parser, block: &Block, end: &Token) -> Result<(), Failure> {
         let text = format!("\"{}\": auto-merge needs flags interval", block.name);
         return Err(parser.lexer.fail(block.place, text));
     }
-    match block.ranged {
-        Some(place) if !block.interval => Err(fail_ranged(parser, &block.name, place)),
-        _ => Ok(()),
+    if let Some(place) = block.ranged.filter(|_| !block.interval) {
+        return Err(fail_ranged(parser, &block.name, place));
     }
+    let has_more = block.elements.is_some() || block.flags || block.auto_merge;
+    if block.learned.count() > 0 && has_more {
+        let text = format!("\"{}\": {LEARNS}", block.name);
+        return Err(parser.lexer.fail(block.place, text));
+    }
+    Ok(())
 }
 
 /// Appends elements to those that a set has.
@@ -280,6 +315,7 @@ fn is_same(set: &Set, block: &Block) -> bool {
         && set.interval == block.interval
         && set.constant == block.constant
         && set.auto_merge == block.auto_merge
+        && set.learned.ranges == block.learned.ranges
 }
 
 /// Adds a block to the set that already has this name.
@@ -306,6 +342,20 @@ fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Fails if a set is one that learns too many.
+fn check_learning(parser: &Parser, block: &Block) -> Result<(), Failure> {
+    if block.learned.count() == 0 {
+        return Ok(());
+    }
+    let sets = parser.policy.tables.iter().flat_map(|table| &table.sets);
+    if sets.filter(|set| set_learns(set)).count() == LEARNING_MAX {
+        let cause = format!("more than {LEARNING_MAX} sets that learn");
+        let text = format!("\"{}\": {cause}", block.name);
+        return Err(parser.lexer.fail(block.place, text));
+    }
+    Ok(())
+}
+
 /// Declares a set, or adds to the one that has this name.
 fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failure> {
     let known = parser.scopes[table].sets.get(&block.name).copied();
@@ -313,6 +363,7 @@ fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failur
         let set = &mut parser.policy.tables[table].sets[index as usize];
         return go_on(&parser.lexer, set, block);
     }
+    check_learning(parser, &block)?;
     let index = parser.policy.tables[table].sets.len() as u32;
     parser.scopes[table].sets.insert(block.name.clone(), index);
     let mut set = Set {
@@ -327,6 +378,7 @@ fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failur
         auto_merge: block.auto_merge,
         elements: Elements::default(),
         listed: block.listed,
+        learned: block.learned,
     };
     append(&mut set, block.elements.unwrap_or_default());
     parser.policy.tables[table].sets.push(set);
@@ -370,6 +422,7 @@ pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Fail
         auto_merge: false,
         elements: None,
         listed: Listed::default(),
+        learned: Elements::default(),
         ranged: None,
     };
     parser.sign(Sign::BraceOpen, "\"{\"")?;
@@ -391,6 +444,9 @@ pub fn add(parser: &mut Parser, table: usize) -> Result<(), Failure> {
         return Err(parser
             .lexer
             .wrong(&token, format_args!("constant since {at}")));
+    }
+    if set_learns(set) {
+        return Err(parser.lexer.wrong(&token, LEARNS));
     }
     let mut more = Elements::default();
     let ranged = elements::read(parser, &shape, &mut more)?;

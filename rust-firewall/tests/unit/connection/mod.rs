@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
+mod asked;
 mod follow;
 mod stream;
 mod table;

@@ -6,6 +6,7 @@ mod decide_random;
 mod flow;
 mod hostnames;
 mod interface;
+mod learned;
 mod lookup;
 mod lookup_hash;
 mod set;

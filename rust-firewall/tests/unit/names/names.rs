@@ -3,11 +3,12 @@
 use crate::support::names::{ask, ASKS};
 use crate::support::vectors;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "names-hello.txt",
     "names-http.txt",
     "names-dns.txt",
     "names-quic.txt",
+    "names-answer.txt",
 ];
 
 #[test]

@@ -63,6 +63,7 @@ fn fast() -> Options {
         connections: 65536,
         hello_memory: 33554432,
         hello_timeout_s: 10,
+        learned: 65_536,
         fail_open: [false; SITUATION_COUNT],
         deadline_ms: 1000,
         stats_s: 0,
@@ -127,7 +128,7 @@ fn every_option_is_taken() {
                  --receive-buffer 1073741823 --queue-length 4294967295 --gso off --spin 1000 \
                  --coalesce 0 --policy web.nft --default drop --malformed policy \
                  --conntrack mark --undecided drop --connections 16777216 \
-                 --hello-memory 4294967295 --hello-timeout 3600 --fail open --deadline 60000 --stats 86400 --json \
+                 --hello-memory 4294967295 --hello-timeout 3600 --learned 1048576 --fail open --deadline 60000 --stats 86400 --json \
                  --metrics [::1]:9630 --events unix:/run/e --events-rate 1000000 \
                  --log-level debug --control /run/c --control-mode 0777 \
                  --control-owner root:adm --take-over /run/old --user twinwall --sandbox off";
@@ -155,6 +156,7 @@ fn every_option_is_taken() {
         connections: 16777216,
         hello_memory: 4294967295,
         hello_timeout_s: 3600,
+        learned: 1_048_576,
         fail_open: [true; SITUATION_COUNT],
         deadline_ms: 60000,
         stats_s: 86400,

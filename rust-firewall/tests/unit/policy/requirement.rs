@@ -6,6 +6,10 @@ use crate::support::lines;
 use rust_firewall::engine::compile;
 use rust_firewall::policy::requirement::Requirement;
 
+/// The sets that learn of requirement.txt.
+const SETS: &str = "set cdn { type ipv4_addr; learn dns \"cdn.example\"; }\n \
+    set six { type ipv6_addr; learn dns \"cdn.example\"; }";
+
 /// A requirement in the words of requirement.txt.
 fn describe(requirement: &Requirement) -> String {
     let mut text = format!("copy={}", requirement.copy_bytes);
@@ -15,6 +19,7 @@ fn describe(requirement: &Requirement) -> String {
         (requirement.conntrack_state, "conntrack_state"),
         (requirement.conntrack_mark, "conntrack_mark"),
         (requirement.interface_names, "interface_names"),
+        (requirement.learns, "learns"),
         (requirement.reject, "reject"),
     ] {
         if is_set {
@@ -34,7 +39,7 @@ fn vectors_require_as_expected() {
             panic!("{line}");
         };
         let text = format!(
-            "table {family} t {{\n chain deep {{\n meta skuid 1 drop\n }}\n chain unused {{\n jump \
+            "table {family} t {{\n {SETS}\n chain deep {{\n meta skuid 1 drop\n }}\n chain unused {{\n jump \
              deep\n }}\n chain c {{\n type filter hook input priority 0;\n {rules}\n }}\n}}\n"
         );
         let engine = engine(&text, false);

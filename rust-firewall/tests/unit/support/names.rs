@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the parsers of names read out of bytes, as a line of JSON. The C twin's tests/names.c prints the same.
 
+use rust_firewall::names::answer::{self, Answer};
 use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use rust_firewall::names::{client, dns, hello, host, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 
 /// What can be asked of bytes.
-pub const ASKS: [&str; 9] = [
+pub const ASKS: [&str; 10] = [
     "fold",
     "hello",
     "client",
@@ -16,6 +17,7 @@ pub const ASKS: [&str; 9] = [
     "framed-whole",
     "quic",
     "frames",
+    "answer",
 ];
 
 /// Bytes as a string of JSON; what is no printable ASCII stands as the character of its number.
@@ -184,6 +186,36 @@ fn datagram(bytes: &[u8]) -> String {
     )
 }
 
+/// Addresses of an answer that are told.
+const SHOWN: usize = 8;
+
+/// The question of a message of DNS, and the addresses that an answer has for it.
+fn message(bytes: &[u8]) -> String {
+    let mut read = Answer::default();
+    let Some(offset) = answer::question(bytes, &mut read) else {
+        return "{\"question\":0}".to_owned();
+    };
+    assert!(offset <= bytes.len(), "the question ends elsewhere");
+    let is_read =
+        read.is_answer && answer::asks_address(&read) && answer::read(bytes, offset, &mut read);
+    assert!(is_read || read.count == 0, "addresses of nothing");
+    let told = SHOWN.min(read.count as usize);
+    let addresses = read.addresses.iter().take(told);
+    let addresses: Vec<String> = addresses.map(|one| format!("\"{one:032x}\"")).collect();
+    format!(
+        "{{\"question\":{offset},\"id\":{},\"answer\":{},\"host\":{},\"type\":{},\"class\":{},\"read\":{is_read},\"ttl\":{},\"count\":{},\
+         \"addresses\":[{}]}}",
+        read.id,
+        read.is_answer,
+        text(&read.host.bytes[..read.host.length.into()]),
+        read.dns_type,
+        read.class,
+        if read.count > 0 { read.ttl } else { 0 },
+        read.count,
+        addresses.join(",")
+    )
+}
+
 /// What the parsers say of bytes. what: one of ASKS.
 pub fn ask(what: &str, bytes: &[u8]) -> String {
     let mut names = Names::default();
@@ -216,6 +248,7 @@ pub fn ask(what: &str, bytes: &[u8]) -> String {
             };
             return format!("[{}]", frames(bytes, &mut crypto));
         }
+        "answer" => return message(bytes),
         _ => panic!("nobody knows {what}"),
     }
     line(&names)

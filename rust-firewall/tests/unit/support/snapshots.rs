@@ -61,6 +61,7 @@ fn busy() -> Ledger {
         send_retries: 14,
         replies: [17, 2, 1],
         connections: [30, 31, 32, 33, 34, 35, 36, 37, 38, 39],
+        answers: [40, 41, 42, 43, 44],
         ..Stats::default()
     };
     stats.malformed[PacketStatus::TcpDataOffset as usize] = 3;
@@ -136,6 +137,7 @@ pub fn full() -> Snapshot {
         chain_count: 2,
         rule_count: 3,
         tracked: Tracked::Unknown,
+        learned: 17,
         requirement: Requirement {
             copy_bytes: 80,
             layer4: true,

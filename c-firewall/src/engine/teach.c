@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/teach.h"
+
+#include <netinet/in.h>
+
+#include "connection/checksum.h"
+#include "engine/hostnames.h"
+#include "engine/learned.h"
+#include "engine/lookup.h"
+#include "names/answer.h"
+#include "names/cursor.h"
+
+enum {
+    DNS_PORT = 53,    // whose servers are asked by DNS
+    LENGTH_BYTES = 2, // of a message over TCP: its length
+    TCP_LENGTH = 12,  // where a header of TCP has its length
+    UDP_LENGTH = 4,   // and one of UDP that of all
+    TTL_MAX = 86400,  // seconds that an address is known for at most: a day
+};
+
+#define SECOND_NS UINT64_C(1000000000)
+
+static void count(uint64_t results[TEACH_RESULT_COUNT], enum teach_result result) {
+    results[result]++;
+}
+
+/// The data of a packet with ports. Returns false if they are not all there, or a checksum that
+/// nobody has looked at is wrong.
+static bool data_of(const struct packet *packet, const struct connection_input *how,
+                    struct names_cursor *data) {
+    const bool is_tcp = packet->protocol == IPPROTO_TCP;
+    const uint32_t start = packet->l4_offset;
+    const uint32_t available = packet->end > start ? packet->end - start : 0;
+    const uint8_t *header = packet->bytes + start;
+    uint32_t header_bytes = PACKET_UDP_HEADER_BYTES, bytes = available;
+
+    if (available < (is_tcp ? PACKET_TCP_HEADER_BYTES : PACKET_UDP_HEADER_BYTES) ||
+        packet->end > packet->captured)
+        return false;
+    if (is_tcp)
+        header_bytes = (header[TCP_LENGTH] >> 4) * 4U;
+    else
+        bytes = (uint32_t)(header[UDP_LENGTH] << 8 | header[UDP_LENGTH + 1]);
+    if (bytes > available || header_bytes > bytes ||
+        (is_tcp && header_bytes < PACKET_TCP_HEADER_BYTES))
+        return false;
+    if (how->checksum == CONNECTION_CHECKSUM_UNVERIFIED && !checksum_is_right(packet, bytes))
+        return false;
+    *data = names_cursor_begin(header + header_bytes, bytes - header_bytes);
+    return true;
+}
+
+/// The sets that learn what a message asks for, as bits.
+static uint32_t sets_of(const struct compiled *compiled, const struct answer *message) {
+    const bool is_ipv6 = message->dns_type == NAMES_ANSWER_TYPE_AAAA;
+    uint32_t number, sets = 0;
+
+    if (message->host.length == 0 || !names_answer_asks_address(message))
+        return 0;
+    number = hostnames_find(&compiled->hosts, message->host.bytes, message->host.length);
+    for (uint32_t i = 0; number > 0 && i < compiled->learning_count; i++) {
+        const struct compile_learning *learning = &compiled->learning[i];
+
+        if (learning->is_ipv6 == is_ipv6 && lookup_find(&learning->names, number) != LOOKUP_NONE)
+            sets |= UINT32_C(1) << i;
+    }
+    return sets;
+}
+
+/// Has sets know the addresses of an answer.
+static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
+                  uint64_t now_ns) {
+    uint64_t end_ns = now_ns + SECOND_NS;
+
+    if (!compiled->learned)
+        return;
+    if (answer->ttl > TTL_MAX)
+        end_ns = now_ns + TTL_MAX * SECOND_NS;
+    else if (answer->ttl > 0)
+        end_ns = now_ns + answer->ttl * SECOND_NS;
+    for (uint32_t i = 0; i < compiled->learning_count; i++) {
+        if (!(sets >> i & 1))
+            continue;
+        for (uint32_t j = 0; j < answer->count; j++)
+            learned_add(compiled->learned, compiled->learning[i].identity, answer->addresses[j],
+                        end_ns, now_ns);
+    }
+}
+
+/// Takes in a message of DNS, and counts what became of it, if it is an answer.
+static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
+                 const struct names_cursor *message, uint64_t now_ns,
+                 uint64_t results[TEACH_RESULT_COUNT]) {
+    struct answer read = {0};
+    const uint32_t offset = names_answer_question(message->bytes, message->length, &read);
+    uint32_t sets;
+
+    if (!read.is_answer) {
+        if (packet->destination_port == DNS_PORT && offset > 0 && sets_of(compiled, &read) != 0)
+            asked_note(asked, packet, &read, now_ns);
+        return;
+    }
+    if (packet->source_port != DNS_PORT)
+        return;
+    if (offset == 0) {
+        count(results, TEACH_UNREADABLE);
+        return;
+    }
+    sets = sets_of(compiled, &read);
+    if (sets == 0) {
+        count(results, TEACH_OTHER);
+    } else if (!asked_take(asked, packet, &read, now_ns)) {
+        count(results, TEACH_UNASKED);
+    } else if (!names_answer_read(message->bytes, message->length, offset, &read)) {
+        count(results, TEACH_UNREADABLE);
+    } else {
+        learn(compiled, sets, &read, now_ns);
+        count(results, read.count > 0 ? TEACH_LEARNED : TEACH_EMPTY);
+    }
+}
+
+/// Takes in the messages of a segment of TCP, each behind its length. Returns whether the last one
+/// lies whole in it.
+static bool take_stream(struct asked *asked, const struct compiled *compiled,
+                        const struct packet *packet, struct names_cursor data, uint64_t now_ns,
+                        uint64_t results[TEACH_RESULT_COUNT]) {
+    while (data.length > 0) {
+        const struct names_cursor message = names_cursor_vector(&data, LENGTH_BYTES);
+
+        if (message.cut)
+            return false;
+        take(asked, compiled, packet, &message, now_ns, results);
+    }
+    return !data.cut;
+}
+
+void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
+                  const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+    const bool is_servers = packet->source_port == DNS_PORT;
+    const bool is_tcp = packet->protocol == IPPROTO_TCP;
+    struct names_cursor data;
+    bool is_read = true;
+
+    if (!packet->has_ports || (!is_servers && packet->destination_port != DNS_PORT))
+        return;
+    if (packet->fragment || (how->segmented && !is_tcp) || !data_of(packet, how, &data))
+        is_read = false;
+    else if (is_tcp)
+        is_read = take_stream(asked, compiled, packet, data, how->now_ns, results);
+    else
+        take(asked, compiled, packet, &data, how->now_ns, results);
+    if (!is_read && is_servers)
+        count(results, TEACH_UNREADABLE);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Questions that wait: found once by their answer alone, for a while, and never more than there is
+// room for.
+#include "connection/asked.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+enum {
+    QUESTIONS = 10000, // more than there is room for
+    NEWEST = 500,      // of which none can have made room
+    PACKET_BYTES = 28,
+};
+
+#define SECOND_NS 1000000000ULL
+
+/// A packet of UDP from or to the server, of a client's port. bytes: for it to point to.
+static struct packet packet_of(uint16_t port, bool from_server, uint8_t bytes[PACKET_BYTES]) {
+    static const uint8_t head[PACKET_BYTES] = {0x45, 0, 0,  28, 0, 0,  0, 0, 64, 17, 0, 0, 10, 0,
+                                               0,    1, 10, 0,  0, 53, 0, 0, 0,  53, 0, 8, 0,  0};
+    struct packet packet;
+
+    memcpy(bytes, head, PACKET_BYTES);
+    bytes[20] = (uint8_t)(port >> 8);
+    bytes[21] = (uint8_t)port;
+    if (from_server) {
+        memcpy(bytes + 12, head + 16, 4);
+        memcpy(bytes + 16, head + 12, 4);
+        memcpy(bytes + 22, bytes + 20, 2);
+        memcpy(bytes + 20, head + 22, 2);
+    }
+    packet_parse(bytes, PACKET_BYTES, PACKET_BYTES, &packet);
+    return packet;
+}
+
+static struct answer message(uint16_t id, bool is_answer) {
+    return (struct answer){.id = id,
+                           .is_answer = is_answer,
+                           .dns_type = 1,
+                           .class = 1,
+                           .host = {.length = 9, .bytes = "a.example"}};
+}
+
+static void a_question_is_answered_once(void **state) {
+    uint8_t query_bytes[PACKET_BYTES], told_bytes[PACKET_BYTES], other_bytes[PACKET_BYTES];
+    const struct packet query = packet_of(4000, false, query_bytes);
+    const struct packet told = packet_of(4000, true, told_bytes);
+    const struct packet elsewhere = packet_of(4001, true, other_bytes);
+    const struct answer right = message(7, true), asks = message(7, false);
+    struct answer others[4] = {right, right, right, right};
+    struct asked *asked = asked_make();
+
+    (void)state;
+    assert_false(asked_take(asked, &told, &right, 1));
+    asked_note(asked, &query, &asks, 1);
+    asked_note(asked, &query, &asks, 2); // sent again
+    others[0].id = 8;
+    others[1].dns_type = 28;
+    others[2].class = 3;
+    others[3].host.bytes[0] = 'b';
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(asked_take(asked, &told, &others[i], 3));
+    assert_false(asked_take(asked, &query, &right, 3));
+    assert_false(asked_take(asked, &elsewhere, &right, 3));
+    assert_true(asked_take(asked, &told, &right, 3));
+    assert_false(asked_take(asked, &told, &right, 3));
+    free(asked);
+}
+
+static void a_question_waits_for_ten_seconds(void **state) {
+    static const struct {
+        uint64_t seconds;
+        bool expected;
+    } cases[] = {{9, true}, {10, false}, {11, false}};
+    uint8_t query_bytes[PACKET_BYTES], told_bytes[PACKET_BYTES];
+    const struct packet query = packet_of(4000, false, query_bytes);
+    const struct packet told = packet_of(4000, true, told_bytes);
+    const struct answer right = message(7, true), asks = message(7, false);
+    struct asked *asked = asked_make();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        asked_note(asked, &query, &asks, SECOND_NS);
+        assert_int_equal(asked_take(asked, &told, &right, SECOND_NS + cases[i].seconds * SECOND_NS),
+                         cases[i].expected);
+    }
+    free(asked);
+}
+
+static void the_oldest_questions_make_room(void **state) {
+    uint8_t query_bytes[PACKET_BYTES], told_bytes[PACKET_BYTES];
+    const struct packet query = packet_of(4000, false, query_bytes);
+    const struct packet told = packet_of(4000, true, told_bytes);
+    struct asked *asked = asked_make();
+    int left = 0;
+
+    (void)state;
+    for (uint16_t id = 0; id < QUESTIONS; id++) {
+        const struct answer asks = message(id, false);
+
+        asked_note(asked, &query, &asks, id + 1U);
+    }
+    for (uint16_t id = 0; id < QUESTIONS; id++) {
+        const struct answer right = message(id, true);
+        const bool is_there = asked_take(asked, &told, &right, 1);
+
+        assert_true(is_there || id < QUESTIONS - NEWEST);
+        left += is_there;
+    }
+    assert_in_range(left, 3500, 4096);
+    free(asked);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_question_is_answered_once),
+        cmocka_unit_test(a_question_waits_for_ten_seconds),
+        cmocka_unit_test(the_oldest_questions_make_room),
+    };
+
+    return cmocka_run_group_tests_name("asked", tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What sets have learnt: for how long, apart from each other, in a table that is full, and while
+// others write.
+#include "engine/learned.h"
+
+#include <pthread.h>
+
+#include "base/counts.h"
+#include "test.h"
+
+enum {
+    ROOM = 64,
+    MORE = 1000,
+    ROUNDS = 200000,
+};
+
+static policy_value of(uint64_t high, uint64_t low) { return (policy_value)high << 64 | low; }
+
+static void an_address_is_known_until_its_end(void **state) {
+    struct learned *learned = learned_make(ROOM);
+
+    (void)state;
+    assert_false(learned_find(learned, 1, 7, 0));
+    learned_add(learned, 1, 7, 100, 0);
+    assert_true(learned_find(learned, 1, 7, 99));
+    assert_false(learned_find(learned, 1, 7, 100));
+    assert_false(learned_find(learned, 2, 7, 99));        // of another set
+    assert_false(learned_find(learned, 1, of(1, 7), 99)); // another address
+    learned_add(learned, 1, 7, 50, 0);
+    assert_true(learned_find(learned, 1, 7, 99)); // nothing shortens it
+    learned_add(learned, 1, 7, 200, 0);
+    assert_true(learned_find(learned, 1, 7, 199));
+    learned_add(learned, 2, of(1, 7), 150, 0);
+    assert_int_equal(learned_count(learned, 149), 2);
+    assert_int_equal(learned_count(learned, 150), 1);
+    assert_int_equal(learned_count(learned, 200), 0);
+    learned_add(learned, 1, 7, 300, 250);
+    assert_true(learned_find(learned, 1, 7, 299)); // learnt again
+    learned_free(learned);
+}
+
+static void who_ends_first_makes_room(void **state) {
+    struct learned *learned = learned_make(8);
+    const uint64_t before = counts_get(COUNT_LEARNED_EVICTED);
+
+    (void)state;
+    for (uint32_t address = 0; address < 8; address++)
+        learned_add(learned, 1, address, 100 + address, 0);
+    assert_int_equal(learned_count(learned, 0), 8);
+    learned_add(learned, 1, 8, 500, 0);
+    assert_false(learned_find(learned, 1, 0, 0));
+    for (uint32_t address = 1; address < 9; address++)
+        assert_true(learned_find(learned, 1, address, 0));
+    assert_int_equal(counts_get(COUNT_LEARNED_EVICTED), before + 1);
+    // What is over makes room without being counted.
+    learned_add(learned, 1, 9, 500, 101);
+    assert_false(learned_find(learned, 1, 1, 0));
+    assert_int_equal(counts_get(COUNT_LEARNED_EVICTED), before + 1);
+    for (uint32_t address = 0; address < MORE; address++) {
+        learned_add(learned, 1, address, 1000, 0);
+        assert_true(learned_find(learned, 1, address, 0));
+    }
+    assert_int_equal(learned_count(learned, 0), 8);
+    learned_free(learned);
+}
+
+static void *write_all(void *context) {
+    struct learned *learned = context;
+
+    // Each half of an address says which set it is of.
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        const uint64_t set = round % 7 + 2;
+
+        learned_add(learned, set, of(set, set), 10 + round, 0);
+    }
+    learned_add(learned, 9, 9, UINT64_MAX, 0);
+    return NULL;
+}
+
+/// An address that is known stays known while others come and go in its bucket, and no address is
+/// known that nobody learnt.
+static void who_looks_sees_what_is_there(void **state) {
+    struct learned *learned = learned_make(8);
+    pthread_t writer;
+
+    (void)state;
+    learned_add(learned, 1, of(UINT64_MAX, UINT64_MAX), UINT64_MAX, 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_all, learned), 0);
+    while (!learned_find(learned, 9, 9, 0)) {
+        assert_true(learned_find(learned, 1, of(UINT64_MAX, UINT64_MAX), 0));
+        assert_false(learned_find(learned, 2, of(2, 3), 0));
+        assert_false(learned_find(learned, 3, of(2, 2), 0));
+    }
+    pthread_join(writer, NULL);
+    learned_free(learned);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_is_known_until_its_end),
+        cmocka_unit_test(who_ends_first_makes_room),
+        cmocka_unit_test(who_looks_sees_what_is_there),
+    };
+
+    return cmocka_run_group_tests_name("learned", tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sets of a policy that learn, as they are compiled.
+
+use crate::engine::compiled::{CompileLearning, Compiled};
+use crate::engine::hostnames;
+use crate::engine::set;
+use crate::policy::hostname;
+use crate::policy::{self, Elements, Policy, Range, Set, Table, Type};
+
+/// Of the hash FNV-1a, with 64 bits.
+const IDENTITY_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const IDENTITY_PRIME: u64 = 0x100_0000_01b3;
+
+/// A hash with bytes, and a 0 behind them.
+fn hash(mut hash: u64, bytes: &[u8]) -> u64 {
+    for byte in bytes {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(IDENTITY_PRIME);
+    }
+    hash.wrapping_mul(IDENTITY_PRIME)
+}
+
+/// What the addresses of a set that learns are known by: a hash of the table, the set and the names that it learns.
+fn identify(policy: &Policy, table: &Table, set: &Set) -> u64 {
+    let words = [
+        policy::family_name(table.family),
+        &table.name,
+        &set.name,
+        policy::type_name(set.types[0]),
+    ];
+    let mut identity = IDENTITY_BASIS;
+    for word in words {
+        identity = hash(identity, word.as_bytes());
+    }
+    for range in &set.learned.ranges {
+        let (name, wildcard) = hostname::get(&policy.hostnames, range.low as u32);
+        identity = hash(identity, if wildcard { b"*" } else { b"" });
+        identity = hash(identity, name);
+    }
+    identity
+}
+
+/// Notes that the set that was added last learns, if it does. table: its own.
+pub fn add(out: &mut Compiled, policy: &Policy, table: &Table, set: &Set) {
+    if !policy::set_learns(set) {
+        return;
+    }
+    let number_of = |range: &Range| hostnames::interval(&out.hosts, range.low as u32);
+    let names: Vec<Range> = set.learned.ranges.iter().map(number_of).collect();
+    let found = set::make(&[Type::Hostname], &Elements::default(), &names, 0);
+    out.learning.push(CompileLearning {
+        set: out.sets.len() as u32 - 1,
+        identity: identify(policy, table, set),
+        is_ipv6: set.types[0] == Type::Ipv6Addr,
+        names: found.single,
+    });
+}
+
+/// The number in learning of a set that learns.
+pub fn find(out: &Compiled, set: u32) -> Option<u32> {
+    let mut all = (0..).zip(&out.learning);
+    let found = all.find(|(_, learning)| learning.set == set);
+    found.map(|(number, _)| number)
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What accepted packets of DNS teach the sets of a policy.
+//!
+//! Theory of operation: a query for a name that a set learns is noted; the answer to it, from where it was sent, to who
+//! sent it, teaches its addresses. Both must be accepted first, so only a server that the policy lets a client ask can
+//! teach. A message is read where it lies whole in one packet.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::asked::{self, Asked};
+use crate::connection::checksum;
+use crate::connection::{ConnectionChecksum, ConnectionInput};
+use crate::engine::compiled::Compiled;
+use crate::engine::hostnames;
+use crate::engine::learned;
+use crate::engine::lookup;
+use crate::names::answer::{self, Answer};
+use crate::names::cursor;
+use crate::packet::{Packet, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
+
+/// Whose servers are asked by DNS.
+const DNS_PORT: u16 = 53;
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+/// Of a message over TCP: its length.
+const LENGTH_BYTES: u32 = 2;
+/// Where a header of TCP has its length, and one of UDP that of all.
+const TCP_LENGTH: usize = 12;
+const UDP_LENGTH: usize = 4;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Seconds that an address is known for at most: a day.
+const TTL_MAX: u32 = 86_400;
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TeachResult {
+    /// Addresses were learnt.
+    Learned,
+    /// It has none.
+    Empty,
+    /// No set learns its name.
+    Other,
+    /// Nobody waits for it.
+    Unasked,
+    /// It can't be read, or does not lie whole in its packet.
+    Unreadable,
+}
+
+pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
+
+/// What answers have come to, by `TeachResult`.
+pub type TeachResults = [u64; RESULT_COUNT];
+
+fn count(results: &mut TeachResults, result: TeachResult) {
+    if let Some(count) = results.get_mut(result as usize) {
+        *count += 1;
+    }
+}
+
+/// The data of a packet with ports; None if they are not all there, or a checksum that nobody has looked at is wrong.
+fn data_of<'a>(packet: &Packet<'a>, how: &ConnectionInput) -> Option<&'a [u8]> {
+    let start = packet.l4_offset as usize;
+    let available = packet.end.saturating_sub(packet.l4_offset);
+    let all = packet.bytes.get(start..start + available as usize)?;
+    let (header_bytes, bytes) = if packet.protocol == TCP {
+        let length = all.get(TCP_LENGTH)?;
+        (u32::from(length >> 4) * 4, available)
+    } else {
+        let mut left = cursor::begin(all.get(UDP_LENGTH..)?);
+        (UDP_HEADER_BYTES, cursor::number(&mut left, 2))
+    };
+    let is_unsure = how.checksum == ConnectionChecksum::Unverified;
+    let is_odd = bytes > available || packet.protocol == TCP && header_bytes < TCP_HEADER_BYTES;
+    if is_odd || is_unsure && !checksum::is_right(packet, bytes) {
+        return None;
+    }
+    all.get(header_bytes as usize..bytes as usize)
+}
+
+/// The sets that learn what a message asks for, as bits.
+fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
+    let host = message.host.bytes.get(..message.host.length.into());
+    let host = host.unwrap_or_default();
+    if host.is_empty() || !answer::asks_address(message) {
+        return 0;
+    }
+    let number = hostnames::find(&compiled.hosts, host);
+    let is_ipv6 = message.dns_type == answer::TYPE_AAAA;
+    let mut sets = 0;
+    for (place, learning) in compiled.learning.iter().enumerate() {
+        let is_its = learning.is_ipv6 == is_ipv6 && number > 0;
+        if is_its && lookup::find(&learning.names, number).is_some() {
+            sets |= 1 << place;
+        }
+    }
+    sets
+}
+
+/// Has sets know the addresses of an answer.
+fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
+    let Some(learned) = &compiled.learned else {
+        return;
+    };
+    let seconds = answer.ttl.clamp(1, TTL_MAX);
+    let end_ns = now_ns + u64::from(seconds) * SECOND_NS;
+    for (place, learning) in compiled.learning.iter().enumerate() {
+        if sets >> place & 1 == 0 {
+            continue;
+        }
+        for address in answer.addresses.iter().take(answer.count as usize) {
+            learned::add(learned, learning.identity, *address, end_ns, now_ns);
+        }
+    }
+}
+
+/// Takes in a message of DNS, and counts what became of it, if it is an answer.
+fn take(
+    asked: &mut Asked,
+    compiled: &Compiled,
+    packet: &Packet,
+    message: &[u8],
+    now_ns: u64,
+    results: &mut TeachResults,
+) {
+    let mut read = Answer::default();
+    let offset = answer::question(message, &mut read);
+    if !read.is_answer {
+        let is_query = packet.destination_port == DNS_PORT && offset.is_some();
+        if is_query && sets_of(compiled, &read) != 0 {
+            asked::note(asked, packet, &read, now_ns);
+        }
+        return;
+    }
+    if packet.source_port != DNS_PORT {
+        return;
+    }
+    let Some(offset) = offset else {
+        count(results, TeachResult::Unreadable);
+        return;
+    };
+    let sets = sets_of(compiled, &read);
+    if sets == 0 {
+        count(results, TeachResult::Other);
+    } else if !asked::take(asked, packet, &read, now_ns) {
+        count(results, TeachResult::Unasked);
+    } else if !answer::read(message, offset, &mut read) {
+        count(results, TeachResult::Unreadable);
+    } else {
+        learn(compiled, sets, &read, now_ns);
+        let result = match read.count {
+            0 => TeachResult::Empty,
+            _ => TeachResult::Learned,
+        };
+        count(results, result);
+    }
+}
+
+/// Takes in the messages of a segment of TCP, each behind its length. Returns whether the last one lies whole in it.
+fn take_stream(
+    asked: &mut Asked,
+    compiled: &Compiled,
+    packet: &Packet,
+    data: &[u8],
+    now_ns: u64,
+    results: &mut TeachResults,
+) -> bool {
+    let mut left = cursor::begin(data);
+    while !left.bytes.is_empty() {
+        let message = cursor::vector(&mut left, LENGTH_BYTES);
+        if message.cut {
+            return false;
+        }
+        take(asked, compiled, packet, message.bytes, now_ns, results);
+    }
+    !left.cut
+}
+
+/// Takes in a packet that is accepted.
+/// - results: get what became of its answers.
+pub fn packet(
+    asked: &mut Asked,
+    compiled: &Compiled,
+    packet: &Packet,
+    how: &ConnectionInput,
+    results: &mut TeachResults,
+) {
+    let is_servers = packet.source_port == DNS_PORT;
+    if !packet.has_ports || !is_servers && packet.destination_port != DNS_PORT {
+        return;
+    }
+    let is_tcp = packet.protocol == TCP;
+    let is_joined = how.segmented && !is_tcp;
+    let data = data_of(packet, how).filter(|_| !packet.fragment && !is_joined);
+    let is_read = match data {
+        None => false,
+        Some(data) if is_tcp => take_stream(asked, compiled, packet, data, how.now_ns, results),
+        Some(data) => {
+            take(asked, compiled, packet, data, how.now_ns, results);
+            true
+        }
+    };
+    if !is_read && is_servers {
+        count(results, TeachResult::Unreadable);
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a message of DNS says of the addresses of a name: the question, and in an answer the addresses that are reached
+//! from it.
+//! Format: RFC 1035, sections 3.2 and 4.1; RFC 3596, section 2 (AAAA). An alias (CNAME) leads on to another name
+//! (RFC 1034, section 3.6.2) and stands before what it leads to. All that is reached holds for the least time that is
+//! told on the way (RFC 2181, sections 5.2 and 8).
+#![deny(clippy::indexing_slicing)]
+
+use crate::names::cursor::{self, Cursor};
+use crate::names::types::HOST_BYTES;
+
+/// Of a question.
+pub const TYPE_A: u16 = 1;
+pub const TYPE_AAAA: u16 = 28;
+const TYPE_CNAME: u16 = 5;
+const CLASS_IN: u16 = 1;
+/// Addresses of an answer; one with more is unreadable.
+pub const ADDRESSES_MAX: usize = 256;
+/// In the header's flags: it is an answer (QR), what it is about (OPCODE: 0 = a question), it was cut (TC), what came of it
+/// (RCODE: 0 = no error).
+const ANSWER: u32 = 0x8000;
+const OPCODE: u32 = 0x7800;
+const TRUNCATED: u32 = 0x0200;
+const RCODE: u32 = 0x000f;
+const HEADER_BYTES: usize = 12;
+/// Of the header behind the number of answers: two more numbers.
+const COUNTS_BYTES: u32 = 4;
+/// Bytes of a label; from POINTER on it is a pointer of compression, between them reserved.
+const LABEL_BYTES_MAX: u32 = 63;
+const POINTER: u32 = 0xc0;
+/// Pointers that are followed for one name.
+const POINTERS_MAX: u32 = 127;
+/// A time to live from here on is 0.
+const TTL_END: u32 = 1 << 31;
+
+/// A name as it is compared: in lower case, without the dot at its end; that of the root is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerHost {
+    pub length: u8,
+    pub bytes: [u8; HOST_BYTES],
+}
+
+/// What is read of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub id: u16,
+    /// Else it is a query.
+    pub is_answer: bool,
+    /// Of the question.
+    pub dns_type: u16,
+    pub class: u16,
+    pub host: AnswerHost,
+    /// Seconds that the addresses hold for.
+    pub ttl: u32,
+    /// Of addresses: 0 too if there was an error, or the answer was cut.
+    pub count: u32,
+    pub addresses: [u128; ADDRESSES_MAX],
+}
+
+impl Default for AnswerHost {
+    fn default() -> Self {
+        AnswerHost {
+            length: 0,
+            bytes: [0; HOST_BYTES],
+        }
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Answer {
+            id: 0,
+            is_answer: false,
+            dns_type: 0,
+            class: 0,
+            host: AnswerHost::default(),
+            ttl: 0,
+            count: 0,
+            addresses: [0; ADDRESSES_MAX],
+        }
+    }
+}
+
+/// A resource record.
+struct Record<'a> {
+    is_internet: bool,
+    kind: u16,
+    ttl: u32,
+    /// In the message.
+    data_offset: usize,
+    data: Cursor<'a>,
+}
+
+/// Appends a label to a name. A dot within it would look like one between labels.
+fn add_label(host: &mut AnswerHost, label: &[u8]) -> bool {
+    let before = usize::from(host.length);
+    let start = before + usize::from(before > 0);
+    let end = start + label.len();
+    if end > HOST_BYTES || label.contains(&b'.') {
+        return false;
+    }
+    if let Some(dot) = host.bytes.get_mut(before) {
+        *dot = b'.';
+    }
+    let place = host.bytes.get_mut(start..end).unwrap_or_default();
+    for (to, from) in place.iter_mut().zip(label) {
+        *to = from.to_ascii_lowercase();
+    }
+    host.length = end as u8;
+    true
+}
+
+/// Reads a name, whose pointers must lead to what stands before it, and then before what they led to.
+/// - offset: where it stands in the message.
+/// - Returns where it ends; None if it is malformed.
+fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usize> {
+    let mut left = cursor::begin(message.get(offset..)?);
+    let mut end = None;
+    let mut limit = offset;
+    let mut pointers = 0;
+    *host = AnswerHost::default();
+    loop {
+        let mut length = cursor::number(&mut left, 1);
+        if length >= POINTER {
+            length = (length - POINTER) << 8 | cursor::number(&mut left, 1);
+            let target = length as usize;
+            let is_behind = target < HEADER_BYTES || target >= limit;
+            if left.cut || is_behind || pointers == POINTERS_MAX {
+                return None;
+            }
+            end = end.or(Some(message.len() - left.bytes.len()));
+            pointers += 1;
+            limit = target;
+            left = cursor::begin(message.get(target..)?);
+            continue;
+        }
+        let label = cursor::part(&mut left, length);
+        if label.cut || length > LABEL_BYTES_MAX {
+            return None;
+        }
+        if length == 0 {
+            return end.or(Some(message.len() - left.bytes.len()));
+        }
+        if !add_label(host, label.bytes) {
+            return None;
+        }
+    }
+}
+
+/// Reads the record that stands at an offset, behind its name.
+fn read_record(message: &[u8], offset: usize) -> Option<Record<'_>> {
+    let mut left = cursor::begin(message.get(offset..)?);
+    let kind = cursor::number(&mut left, 2) as u16;
+    let is_internet = cursor::number(&mut left, 2) == u32::from(CLASS_IN);
+    let ttl = cursor::number(&mut left, 4);
+    let bytes = cursor::number(&mut left, 2);
+    let data_offset = message.len() - left.bytes.len();
+    let data = cursor::part(&mut left, bytes);
+    (!data.cut).then_some(Record {
+        is_internet,
+        kind,
+        ttl: if ttl < TTL_END { ttl } else { 0 },
+        data_offset,
+        data,
+    })
+}
+
+/// Adds the address of a record.
+fn add_address(record: &Record, answer: &mut Answer) -> bool {
+    let bytes = match answer.dns_type {
+        TYPE_A => 4,
+        _ => 16,
+    };
+    let Some(place) = answer.addresses.get_mut(answer.count as usize) else {
+        return false;
+    };
+    if record.data.bytes.len() != bytes {
+        return false;
+    }
+    *place = 0;
+    for byte in record.data.bytes {
+        *place = *place << 8 | u128::from(*byte);
+    }
+    answer.count += 1;
+    answer.ttl = answer.ttl.min(record.ttl);
+    true
+}
+
+/// Reads so many records, and takes the addresses that are reached from the question.
+/// - offset: where they stand in the message.
+fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut Answer) -> bool {
+    let mut sought = answer.host;
+    let mut owner = AnswerHost::default();
+    for _ in 0..records {
+        let behind = read_name(message, offset, &mut owner);
+        let Some(record) = behind.and_then(|behind| read_record(message, behind)) else {
+            return false;
+        };
+        offset = record.data_offset + record.data.bytes.len();
+        if !record.is_internet || owner != sought {
+            continue;
+        }
+        if record.kind == TYPE_CNAME {
+            if read_name(message, record.data_offset, &mut sought) != Some(offset) {
+                return false;
+            }
+            answer.ttl = answer.ttl.min(record.ttl);
+        } else if record.kind == answer.dns_type && !add_address(&record, answer) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a question asks for addresses.
+pub fn asks_address(answer: &Answer) -> bool {
+    answer.class == CLASS_IN && matches!(answer.dns_type, TYPE_A | TYPE_AAAA)
+}
+
+/// Reads the question of a message.
+/// - message: all of it, from its header on.
+/// - answer: its addresses are left alone.
+/// - Returns the offset behind the question; None if there is not exactly one, or that is cut or malformed, or the message
+///   is about something else.
+pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
+    let mut left = cursor::begin(message);
+    answer.id = cursor::number(&mut left, 2) as u16;
+    let flags = cursor::number(&mut left, 2);
+    let questions = cursor::number(&mut left, 2);
+    answer.is_answer = flags & ANSWER != 0;
+    if flags & OPCODE != 0 || questions != 1 {
+        return None;
+    }
+    let offset = read_name(message, HEADER_BYTES, &mut answer.host)?;
+    left = cursor::begin(message.get(offset..)?);
+    answer.dns_type = cursor::number(&mut left, 2) as u16;
+    answer.class = cursor::number(&mut left, 2) as u16;
+    (!left.cut).then_some(message.len() - left.bytes.len())
+}
+
+/// Reads an answer to a question for addresses.
+/// - offset: what `question` gave.
+/// - answer: filled in by `question`. Gets addresses and ttl; no address unless it can be read.
+/// - Returns whether it can be read.
+pub fn read(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
+    let mut left = cursor::begin(message);
+    cursor::number(&mut left, 2);
+    let flags = cursor::number(&mut left, 2);
+    cursor::number(&mut left, 2);
+    let records = cursor::number(&mut left, 2);
+    cursor::part(&mut left, COUNTS_BYTES);
+    answer.count = 0;
+    answer.ttl = TTL_END - 1;
+    let is_read = !left.cut && read_records(message, offset, records, answer);
+    if !is_read || flags & (TRUNCATED | RCODE) != 0 {
+        answer.count = 0;
+    }
+    is_read
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Questions that wait: found once by their answer alone, for a while, and never more than there is room for.
+
+use rust_firewall::connection::asked;
+use rust_firewall::names::answer::Answer;
+use rust_firewall::packet::{self, Packet};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// More than there is room for.
+const QUESTIONS: u16 = 10_000;
+/// The newest, of which none can have made room.
+const NEWEST: u16 = 500;
+
+/// A packet of UDP from or to the server, of a client's port.
+fn bytes_of(port: u16, from_server: bool) -> Vec<u8> {
+    let (mut ends, mut ports) = ([[10, 0, 0, 1], [10, 0, 0, 53]], [port, 53]);
+    if from_server {
+        ends.reverse();
+        ports.reverse();
+    }
+    let mut bytes = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
+    bytes.extend(ends.concat());
+    bytes.extend(ports.map(u16::to_be_bytes).concat());
+    bytes.extend([0, 8, 0, 0]);
+    bytes
+}
+
+fn parsed(bytes: &[u8]) -> Packet<'_> {
+    let mut parsed = Packet::default();
+    packet::parse(bytes, bytes.len() as u32, &mut parsed);
+    parsed
+}
+
+fn message(id: u16, is_answer: bool) -> Answer {
+    let mut message = Answer {
+        id,
+        is_answer,
+        dns_type: 1,
+        class: 1,
+        ..Answer::default()
+    };
+    message.host.length = 9;
+    message.host.bytes[..9].copy_from_slice(b"a.example");
+    message
+}
+
+#[test]
+fn a_question_is_answered_once() {
+    let mut asked = asked::make();
+    let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
+    let (query, told) = (parsed(&query), parsed(&told));
+    let right = message(7, true);
+    assert!(!asked::take(&mut asked, &told, &right, 1));
+    asked::note(&mut asked, &query, &message(7, false), 1);
+    asked::note(&mut asked, &query, &message(7, false), 2); // sent again
+    let mut others = [right; 4];
+    others[0].id = 8;
+    others[1].dns_type = 28;
+    others[2].class = 3;
+    others[3].host.bytes[0] = b'b';
+    for other in &others {
+        assert!(!asked::take(&mut asked, &told, other, 3));
+    }
+    assert!(!asked::take(&mut asked, &query, &right, 3));
+    let other = bytes_of(4001, true);
+    assert!(!asked::take(&mut asked, &parsed(&other), &right, 3));
+    assert!(asked::take(&mut asked, &told, &right, 3));
+    assert!(!asked::take(&mut asked, &told, &right, 3));
+}
+
+#[test]
+fn a_question_waits_for_ten_seconds() {
+    let mut asked = asked::make();
+    let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
+    let (query, told) = (parsed(&query), parsed(&told));
+    for (seconds, expected) in [(9, true), (10, false), (11, false)] {
+        asked::note(&mut asked, &query, &message(7, false), SECOND_NS);
+        let now_ns = SECOND_NS + seconds * SECOND_NS;
+        assert_eq!(
+            asked::take(&mut asked, &told, &message(7, true), now_ns),
+            expected
+        );
+    }
+}
+
+#[test]
+fn the_oldest_questions_make_room() {
+    let mut asked = asked::make();
+    let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
+    for id in 0..QUESTIONS {
+        asked::note(
+            &mut asked,
+            &parsed(&query),
+            &message(id, false),
+            u64::from(id) + 1,
+        );
+    }
+    let mut left = 0;
+    for id in 0..QUESTIONS {
+        let is_there = asked::take(&mut asked, &parsed(&told), &message(id, true), 1);
+        assert!(is_there || id < QUESTIONS - NEWEST, "{id}");
+        left += usize::from(is_there);
+    }
+    assert!((3500..=4096).contains(&left), "{left}");
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What sets have learnt: for how long, apart from each other, in a table that is full, and while others write.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rust_firewall::base::counts::{self, Count};
+use rust_firewall::engine::learned;
+
+const ROOM: u32 = 64;
+const MORE: u128 = 1000;
+const ROUNDS: u128 = 200_000;
+
+#[test]
+fn an_address_is_known_until_its_end() {
+    let learned = learned::make(ROOM);
+    let high = 1 << 100;
+    assert!(!learned::find(&learned, 1, 7, 0));
+    learned::add(&learned, 1, 7, 100, 0);
+    assert!(learned::find(&learned, 1, 7, 99));
+    assert!(!learned::find(&learned, 1, 7, 100));
+    assert!(!learned::find(&learned, 2, 7, 99), "of another set");
+    assert!(!learned::find(&learned, 1, 7 + high, 99), "another address");
+    learned::add(&learned, 1, 7, 50, 0);
+    assert!(learned::find(&learned, 1, 7, 99), "nothing shortens it");
+    learned::add(&learned, 1, 7, 200, 0);
+    assert!(learned::find(&learned, 1, 7, 199));
+    learned::add(&learned, 2, 7 + high, 150, 0);
+    assert_eq!(learned::count(&learned, 149), 2);
+    assert_eq!(learned::count(&learned, 150), 1);
+    assert_eq!(learned::count(&learned, 200), 0);
+    learned::add(&learned, 1, 7, 300, 250);
+    assert!(learned::find(&learned, 1, 7, 299), "learnt again");
+}
+
+#[test]
+fn who_ends_first_makes_room() {
+    let learned = learned::make(8);
+    let before = counts::get(Count::LearnedEvicted);
+    for address in 0..8 {
+        learned::add(&learned, 1, address, 100 + address as u64, 0);
+    }
+    assert_eq!(learned::count(&learned, 0), 8);
+    learned::add(&learned, 1, 8, 500, 0);
+    assert!(!learned::find(&learned, 1, 0, 0));
+    assert!((1..9).all(|address| learned::find(&learned, 1, address, 0)));
+    assert!(counts::get(Count::LearnedEvicted) > before);
+    // What is over makes room without being counted.
+    learned::add(&learned, 1, 9, 500, 101);
+    assert!(!learned::find(&learned, 1, 1, 0));
+    for address in 0..MORE {
+        learned::add(&learned, 1, address, 1000, 0);
+        assert!(learned::find(&learned, 1, address, 0));
+    }
+    assert_eq!(learned::count(&learned, 0), 8);
+}
+
+/// An address that is known stays known while others come and go in its bucket, and no address is known that nobody learnt.
+#[test]
+fn who_looks_sees_what_is_there() {
+    let learned = learned::make(8);
+    let is_over = AtomicBool::new(false);
+    learned::add(&learned, 1, u128::MAX, u64::MAX, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each half of an address says which set it is of.
+            for round in 0..ROUNDS {
+                let set = round % 7 + 2;
+                learned::add(&learned, set as u64, set << 64 | set, 10 + round as u64, 0);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            assert!(learned::find(&learned, 1, u128::MAX, 0));
+            assert!(!learned::find(&learned, 2, 2 << 64 | 3, 0));
+            assert!(!learned::find(&learned, 3, 2 << 64 | 2, 0));
+        }
+    });
+}

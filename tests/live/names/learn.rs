@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sets that learn from dnsmasq's answers to dig, and let curl through to nginx; answers that nobody asked for teach nothing.
+
+use std::net::UdpSocket;
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::place::{restore, run};
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::{dig, is_answered, start_resolver, words, Resolver};
+use crate::evasion::net::{Net, Sees, SERVER};
+
+pub const ROWS: &[Row] = &[
+    ("learn/two-queues-and-a-reload", 120, two_queues),
+    ("learn/until-the-time-is-over", 120, forgets),
+    ("learn/nothing-of-forgeries", 120, forgeries),
+];
+
+const POLICY: &str = "table inet filter {\n\
+    \tset cdn { type ipv4_addr; learn dns \"*.cdn.example\"; }\n\
+    \tchain forward {\n\
+    \t\ttype filter hook forward priority 0; policy drop;\n\
+    \t\tth dport 53 accept\n\
+    \t\tth sport 53 accept\n\
+    \t\ttcp sport 80 accept\n\
+    \t\ttcp dport 80 ip daddr @cdn accept\n\t}\n}\n";
+
+const METRICS: &str = "127.0.0.1:9630";
+/// Hosts of the server's network that nginx answers at, by their names and without.
+const HOSTS: std::ops::Range<u8> = 10..18;
+const NAMELESS: u8 = 18;
+
+fn address(host: u8) -> String {
+    let [a, b, c, _] = SERVER;
+    format!("{a}.{b}.{c}.{host}")
+}
+
+fn name(host: u8) -> String {
+    format!("h{host}.cdn.example")
+}
+
+/// The network with more addresses at the server, and dnsmasq, whose answers hold for so many seconds.
+fn network(ttl: u32) -> anyhow::Result<(Net, Resolver)> {
+    let net = Net::new(Sees::Both)?;
+    for host in HOSTS.chain([NAMELESS]) {
+        let address = format!("{}/24", address(host));
+        run(
+            &net.server,
+            "ip",
+            &["address", "add", &address, "dev", "left"],
+        )?;
+    }
+    let names = HOSTS.map(|host| format!("--address=/{}/{}", name(host), address(host)));
+    let mut options = vec![format!("--local-ttl={ttl}")];
+    options.extend(names);
+    let resolver = start_resolver(&net, &options)?;
+    Ok((net, resolver))
+}
+
+/// Has dig ask for a host's address.
+fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
+    let answered = is_answered(&net.client, &dig(&name(host), more), &address(host))?;
+    ensure!(answered, "dig gets no answer of {}", name(host));
+    Ok(())
+}
+
+/// Whether curl gets through to a host's address.
+fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
+    let url = format!("http://{}/", address(host));
+    let command = words(&["curl", "-s", "--max-time", "1", &url]);
+    is_answered(&net.client, &command, "here")
+}
+
+/// A figure of the metrics, summed over queues.
+fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
+    let said = run(
+        &net.firewall,
+        "curl",
+        &["-s", &format!("http://{METRICS}/metrics")],
+    )?;
+    let text = String::from_utf8(said.stdout)?;
+    let lines = text.lines().filter(|line| line.starts_with(start));
+    let mut sum = 0;
+    for line in lines {
+        let value = line.rsplit(' ').next().context("a value")?;
+        sum += value.parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
+fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
+    let queues = ["0", "1"].map(|queue| {
+        let labels = format!("{{queue=\"{queue}\",result=\"{result}\"}}");
+        figure(net, &format!("twinwall_dns_answers_total{labels}"))
+    });
+    let [first, second] = queues;
+    Ok(first? + second?)
+}
+
+fn two_queues(twin: Twin) -> anyhow::Result<()> {
+    let (net, _resolver) = network(300)?;
+    let balanced = "-j NFQUEUE --queue-balance 0:1 --queue-bypass";
+    let rules = format!("-F FORWARD\n-A FORWARD -i left {balanced}\n-A FORWARD -o left {balanced}");
+    restore(&net.firewall, "iptables", &rules)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let arguments = ["--policy", &policy, "--queue", "0:1", "--metrics", METRICS];
+    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    ensure!(
+        !is_reached(&net, HOSTS.start)?,
+        "reached before it was asked for"
+    );
+    for host in HOSTS {
+        let more: &[&str] = if host % 2 == 0 { &["+tcp"] } else { &[] };
+        ask(&net, host, more)?;
+    }
+    for host in HOSTS {
+        ensure!(is_reached(&net, host)?, "{} is not reached", name(host));
+    }
+    ensure!(!is_reached(&net, NAMELESS)?, "reached without a name");
+    let known = figure(&net, "twinwall_policy_learned_addresses ")?;
+    let learned = answers(&net, "learned")?;
+    let hosts = HOSTS.len() as u64;
+    ensure!(known == hosts && learned == hosts, "{known}, {learned}");
+
+    // The set says the same, so it keeps what it has learnt; another name is another set.
+    folder.replace(
+        "policy.nft",
+        POLICY.replace("tcp sport 80", "tcp sport 80 counter"),
+    )?;
+    reload(&net, &firewall, 2)?;
+    ensure!(is_reached(&net, HOSTS.start)?, "forgotten by a reload");
+    folder.replace(
+        "policy.nft",
+        POLICY.replace("cdn ", "other ").replace("@cdn", "@other"),
+    )?;
+    reload(&net, &firewall, 3)?;
+    ensure!(!is_reached(&net, HOSTS.start)?, "another set has them");
+    // Not `finish`: it has told of the reloads.
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
+    Ok(())
+}
+
+/// Has the firewall read its policy again, and waits until it decides by it.
+fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()> {
+    proc::signal(firewall.pid, libc::SIGHUP);
+    until("the policy is the new one", PATIENCE, || {
+        Ok(figure(net, "twinwall_policy_generation ")? == generation)
+    })
+}
+
+fn forgets(twin: Twin) -> anyhow::Result<()> {
+    let (net, _resolver) = network(2)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let host = HOSTS.start;
+    for round in ["first", "second"] {
+        until("the address is forgotten", PATIENCE, || {
+            Ok(!is_reached(&net, host)?)
+        })
+        .context(round)?;
+        until("the address is known", PATIENCE, || {
+            ask(&net, host, &[])?;
+            is_reached(&net, host)
+        })
+        .context(round)?;
+    }
+    firewall.finish()?;
+    Ok(())
+}
+
+/// A query for the nameless host under a name that is learnt, and an answer to it.
+fn messages(id: u8) -> (Vec<u8>, Vec<u8>) {
+    let question = b"\x04fake\x03cdn\x07example\0\0\x01\0\x01";
+    let query = [&[0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], question].concat();
+    let [a, b, c, _] = SERVER;
+    let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 0, 0, 4, a, b, c, NAMELESS];
+    let head = [0, id, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
+    (query, [&head[..], question, &record].concat())
+}
+
+fn forgeries(twin: Twin) -> anyhow::Result<()> {
+    const CLIENT: &str = "10.9.1.1:4000";
+    const SERVERS: [&str; 2] = ["10.9.3.53", "10.9.3.54"];
+    let net = Net::new(Sees::Both)?;
+    for address in [SERVERS[0], SERVERS[1], &address(NAMELESS)] {
+        let address = format!("{address}/24");
+        run(
+            &net.server,
+            "ip",
+            &["address", "add", &address, "dev", "left"],
+        )?;
+    }
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let arguments = ["--policy", &policy, "--metrics", METRICS];
+    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let client = net.client.enter(|| UdpSocket::bind(CLIENT))?;
+    let bind = |address| net.server.enter(|| UdpSocket::bind((address, 53)));
+    let (asked, other) = (bind(SERVERS[0])?, bind(SERVERS[1])?);
+    let ((query, answer), (_, wrong)) = (messages(1), messages(2));
+    client.send_to(&query, (SERVERS[0], 53))?;
+    asked.set_read_timeout(Some(PATIENCE))?;
+    asked.recv(&mut [0; 512]).context("the query")?;
+    asked.send_to(&wrong, CLIENT)?;
+    asked.send_to(&answer, "10.9.1.1:4001")?;
+    other.send_to(&answer, CLIENT)?;
+    until("the forgeries have come", PATIENCE, || {
+        Ok(answers(&net, "unasked")? == 3)
+    })?;
+    ensure!(!is_reached(&net, NAMELESS)?, "learnt of a forgery");
+    asked.send_to(&answer, CLIENT)?;
+    until("the true answer has come", PATIENCE, || {
+        Ok(answers(&net, "learned")? == 1)
+    })?;
+    ensure!(
+        is_reached(&net, NAMELESS)?,
+        "nothing learnt of the true answer"
+    );
+    firewall.finish()?;
+    Ok(())
+}
