@@ -32,7 +32,8 @@ struct siphash_key siphash_draw(void) {
 
 static uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
 
-static void round_of(struct state *state) {
+/// Called out of line, the state would go through memory at each round.
+__attribute__((always_inline)) static inline void round_of(struct state *state) {
     state->v0 += state->v1;
     state->v2 += state->v3;
     state->v1 = rotate(state->v1, 13) ^ state->v0;
@@ -49,7 +50,7 @@ static struct state begin(const struct siphash_key *key) {
                           key->words[1] ^ START_3};
 }
 
-static void add(struct state *state, uint64_t word) {
+__attribute__((always_inline)) static inline void add(struct state *state, uint64_t word) {
     state->v3 ^= word;
     round_of(state);
     state->v0 ^= word;
