@@ -35,11 +35,10 @@ static bool put_listed(uint32_t index, char *text) {
 
     switch (index % 8) {
     case 0:
-    case 4:
         snprintf(text, NAME_BYTES, "w%08x.example", scattered);
         return true;
-    case 2:
-        snprintf(text, NAME_BYTES, "v%08x.cdn.example", scattered);
+    case 4:
+        snprintf(text, NAME_BYTES, "w%08x.cdn.example", scattered);
         return true;
     default:
         snprintf(text, NAME_BYTES, "n%08x.s%02x.example", scattered, index % 251);

@@ -64,13 +64,22 @@ struct Peer {
     optional: bool,
 }
 
-/// A twin with further options.
+/// A twin with further options, or with a policy in place of the load's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {
     name: String,
     of: Subject,
+    #[serde(default)]
     options: Vec<String>,
+    policy: Option<SyntheticPolicy>,
+    /// Measured as if they were different, for the difference that the machine makes by itself.
+    #[serde(default = "one_copy")]
+    copies: u16,
+}
+
+fn one_copy() -> u16 {
+    1
 }
 
 fn one_queue() -> Vec<Spanned<u16>> {
@@ -341,13 +350,21 @@ fn expand_subjects(text: &Text) -> Result<Vec<Subject>, Refusal> {
         push(subject, peer.span())?;
     }
     for variant in &text.variant {
-        let Variant { name, of, options } = variant.get_ref();
+        let Variant {
+            name,
+            of,
+            options,
+            policy,
+            copies,
+        } = variant.get_ref();
         let at = |words| Refusal {
             place: variant.span(),
             words,
         };
-        let subject = Subject::variant(name, of, options).map_err(at)?;
-        push(subject, variant.span())?;
+        let subject = Subject::variant(name, of, options, *policy).map_err(at)?;
+        for copy in 1..=*copies {
+            push(subject.with_copy(copy), variant.span())?;
+        }
     }
     Ok(subjects)
 }
@@ -376,6 +393,13 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         if let Err(words) = policy.check() {
             return refuse(workload.span(), format!("policy sizes: {words}"));
         }
+    }
+    if plan.name.shows_names() && plan.path != [Route::Loopback] {
+        let words = format!(
+            "{}: expected loopback only, both ways of which are filtered",
+            plan.name
+        );
+        return refuse(workload.span(), words);
     }
     let spread = match plan.name {
         Workload::UdpFlood => plan.path == [Route::Loopback],

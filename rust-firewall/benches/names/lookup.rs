@@ -24,8 +24,8 @@ pub struct Lookups {
 fn listed(index: u32) -> (String, bool) {
     let scattered = index.wrapping_mul(STRIDE);
     match index % 8 {
-        0 | 4 => (format!("w{scattered:08x}.example"), true),
-        2 => (format!("v{scattered:08x}.cdn.example"), true),
+        0 => (format!("w{scattered:08x}.example"), true),
+        4 => (format!("w{scattered:08x}.cdn.example"), true),
         _ => (
             format!("n{scattered:08x}.s{:02x}.example", index % 251),
             false,
