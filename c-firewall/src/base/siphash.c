@@ -89,9 +89,10 @@ uint64_t siphash_bytes(const struct siphash_key *key, const uint8_t *bytes, size
         memcpy(&word, bytes, sizeof word);
         add(&state, le64toh(word));
     }
-    word = 0;
-    memcpy(&word, bytes, left);
-    word = le64toh(word) | (uint64_t)last << 8 * left;
+    // By registers: what is written in bytes and read as a word waits for all that is read before.
+    word = last;
+    for (size_t i = left; i-- > 0;)
+        word = word << 8 | bytes[i];
     if (left + 1 == sizeof word) {
         add(&state, word);
         word = 0;

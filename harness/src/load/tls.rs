@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tls-connect: connections of TLS 1.3 one after the other, each for one byte from the server. Both ends are rustls; the
-//! certificate has an ECDSA key of P-256, and no session is resumed.
+//! tls-connect: connections of TLS 1.3, each for one byte from the server; so many at once that both ends' CPUs have always
+//! something to do. Both ends are rustls; the certificate has an ECDSA key of P-256, and no session is resumed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
@@ -19,11 +20,13 @@ use crate::runner::Place;
 
 /// The server's name, which no policy has.
 const NAME: &str = "www.load.example";
+/// Clients, and servers, each of which has one connection after the other.
+const AT_ONCE: usize = 8;
 
 pub struct Handshakes {
     to: SocketAddr,
     config: Arc<ClientConfig>,
-    _server: Server,
+    _servers: Vec<Server>,
 }
 
 impl Handshakes {
@@ -33,12 +36,16 @@ impl Handshakes {
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let config = client_config(Some(certificate.clone()))?;
         let server = server_config(certificate, key)?;
-        let listener = place.server.enter(|| listen(aim.end(), LOOK_UP))?;
-        let serve = move |arrivals: &Arrivals| serve(&listener, &server, arrivals);
+        let listener = Arc::new(place.server.enter(|| listen(aim.end(), LOOK_UP))?);
+        let start = |_| {
+            let (listener, config) = (listener.clone(), server.clone());
+            let serve = move |arrivals: &Arrivals| serve(&listener, &config, arrivals);
+            Server::start(&Arrivals::new(), serve)
+        };
         Ok(Handshakes {
             to: aim.end(),
             config,
-            _server: Server::start(&Arrivals::new(), serve),
+            _servers: (0..AT_ONCE).map(start).collect(),
         })
     }
 }
@@ -48,21 +55,36 @@ impl Traffic for Handshakes {
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let (to, config) = (self.to, &self.config);
         place.client.enter(|| {
-            let (mut sent, start) = (0, Instant::now());
-            let mut elapsed = Duration::ZERO;
-            while elapsed < duration {
-                one_byte(to, config).with_context(|| format!("connect to {to}"))?;
-                sent += 1;
-                elapsed = start.elapsed();
-            }
+            let start = Instant::now();
+            let counts: Vec<Result<u64>> = thread::scope(|scope| {
+                let client = || connect_until(start + duration, to, config);
+                let clients: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(client)).collect();
+                clients.into_iter().map(joined).collect()
+            });
+            let seconds = start.elapsed().as_secs_f64();
+            let sent = counts.into_iter().sum::<Result<u64>>()?;
             Ok(Burst {
                 sent,
                 arrived: sent,
-                seconds: elapsed.as_secs_f64(),
+                seconds,
                 latencies: None,
             })
         })
     }
+}
+
+fn joined(client: thread::ScopedJoinHandle<Result<u64>>) -> Result<u64> {
+    client.join().unwrap_or_else(|_| bail!("a client panicked"))
+}
+
+/// Makes connections one after the other. Returns how many.
+fn connect_until(end: Instant, to: SocketAddr, config: &Arc<ClientConfig>) -> Result<u64> {
+    let mut count = 0;
+    while Instant::now() < end {
+        one_byte(to, config).with_context(|| format!("connect to {to}"))?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// A client that believes the server of a certificate, or nobody.
