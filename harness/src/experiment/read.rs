@@ -16,7 +16,7 @@ use super::{
 use crate::experiment::Slices;
 use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
-use crate::synthetic::SyntheticPolicy;
+use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 
 /// The shape of an experiment's file.
 #[derive(Deserialize)]
@@ -174,6 +174,7 @@ impl Experiment {
         for workload in &text.workload {
             self.check_kind(workload)?;
             check_workload(workload, self.flows)?;
+            self.check_names(workload)?;
         }
         self.check_times(text)?;
         if self.workloads.is_empty() {
@@ -271,6 +272,17 @@ impl Experiment {
                 let words = format!("{subject} can't be a subject of this kind of experiment");
                 refuse(workload.span(), words)
             }
+        }
+    }
+
+    /// The kernel's own filter takes no policy with names.
+    fn check_names(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
+        let policy = workload.get_ref().policy.as_ref();
+        let has_names = policy.is_some_and(|policy| policy.kind == SyntheticKind::Names);
+        let mut subjects = self.subjects.iter();
+        match has_names && subjects.any(|subject| subject.kind == Kind::Nftables) {
+            true => refuse(workload.span(), "policy: nftables has no names".into()),
+            false => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! dns-query: queries of DNS over UDP, each for another name, and their answers: so many on their way at once.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -31,12 +31,18 @@ pub struct Queries {
 impl Queries {
     pub fn open(aim: &Aim, place: &Place) -> Result<Queries> {
         let to = aim.end();
-        let bind = |address| UdpSocket::bind(address).with_context(|| format!("bind {address}"));
+        let bind = |address: SocketAddr| {
+            UdpSocket::bind(address).with_context(|| format!("bind {address}"))
+        };
         let server = place.server.enter(|| bind(to))?;
         receive_timeout(&server, LOOK_UP)?;
         let serve = move |arrivals: &Arrivals| answer(&server, arrivals);
         let server = Server::start(&Arrivals::new(), serve);
-        let socket = place.client.enter(|| bind((to.ip(), 0).into()))?;
+        let any: IpAddr = match to.ip() {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = place.client.enter(|| bind((any, 0).into()))?;
         socket.connect(to)?;
         receive_timeout(&socket, STALLED)?;
         Ok(Queries {

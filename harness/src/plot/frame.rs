@@ -203,6 +203,7 @@ pub fn metric_title(metric: &str) -> &str {
         "throughput" => "throughput",
         "delivered_rate" => "delivered",
         "connections" => "connections",
+        "queries" => "queries",
         "rate" => "requests",
         "p50" => "median latency",
         "p99" => "99th percentile of latency",
