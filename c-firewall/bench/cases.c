@@ -12,7 +12,7 @@ enum {
     TEXT_BYTES = 4 << 20,
 };
 
-const struct decide_settings cases_settings = {.default_verdict = VERDICT_DROP};
+static const struct decide_settings settings = {.default_verdict = VERDICT_DROP};
 
 /// A text that grows. There is room for all of them.
 struct case_text {
@@ -122,13 +122,13 @@ void cases_make_load(struct case_load *load) {
 }
 
 struct case_subject cases_compile(const char *text) {
-    static const struct compile_settings settings = {0};
+    static const struct compile_settings how = {0};
     struct case_subject subject;
     struct policy policy;
     struct failure failure;
 
     if (parse_text("micro.nft", (const uint8_t *)text, strlen(text), &policy, &failure) < 0 ||
-        compile_policy(&policy, &settings, &subject.compiled, &failure) < 0)
+        compile_policy(&policy, &how, &subject.compiled, &failure) < 0)
         exit(log_fail(&failure));
     if (flow_make(&subject.flow, subject.compiled) < 0 ||
         flow_counters_make(&subject.counters, subject.compiled) < 0)
@@ -147,14 +147,18 @@ struct case_subject cases_make_subject(const struct policy_case *policy_case) {
     return subject;
 }
 
+void cases_decide(struct case_subject *subject, const struct decide_input *input,
+                  struct decide_outcome *outcome) {
+    decide_packet(&settings, subject->compiled, &subject->flow, &subject->counters, input, outcome);
+}
+
 uint32_t cases_decide_all(struct case_subject *subject, const struct case_load *load) {
     uint32_t accepted = 0;
 
     for (uint32_t i = 0; i < CASES_PACKETS; i++) {
         struct decide_outcome outcome;
 
-        decide_packet(&cases_settings, subject->compiled, &subject->flow, &subject->counters,
-                      &load->inputs[i], &outcome);
+        cases_decide(subject, &load->inputs[i], &outcome);
         accepted += outcome.verdict == VERDICT_ACCEPT;
     }
     return accepted;

@@ -40,7 +40,6 @@ struct case_subject {
 };
 
 extern const struct policy_case cases[CASE_COUNT];
-extern const struct decide_settings cases_settings;
 
 /// What is told of a packet that came in.
 struct decide_input cases_input(const struct packet *packet, enum packet_status status);
@@ -52,6 +51,10 @@ void cases_make_load(struct case_load *load);
 struct case_subject cases_compile(const char *text);
 struct case_subject cases_make_subject(const struct policy_case *policy_case);
 void cases_free_subject(struct case_subject *subject);
+
+/// Decides a packet.
+void cases_decide(struct case_subject *subject, const struct decide_input *input,
+                  struct decide_outcome *outcome);
 
 /// Decides all packets. Returns how many are accepted.
 uint32_t cases_decide_all(struct case_subject *subject, const struct case_load *load);

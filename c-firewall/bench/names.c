@@ -207,8 +207,7 @@ static bool decide_one(struct named_subject *subject, const struct client_bytes 
     struct decide_outcome outcome;
 
     named_tell(&named, connection_names(&subject->connections, &named.followed), &input);
-    decide_packet(&cases_settings, compiled, &subject->subject.flow, &subject->subject.counters,
-                  &input, &outcome);
+    cases_decide(&subject->subject, &input, &outcome);
     return outcome.verdict == VERDICT_ACCEPT && !named_refuses(&named, &outcome);
 }
 

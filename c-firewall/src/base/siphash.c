@@ -57,7 +57,7 @@ __attribute__((always_inline)) static inline void add(struct state *state, uint6
 }
 
 /// Takes the last word in.
-static uint64_t end(struct state *state, uint64_t last) {
+__attribute__((always_inline)) static inline uint64_t end(struct state *state, uint64_t last) {
     add(state, last);
     state->v2 ^= END_MARK;
     for (int i = 0; i < 3; i++)

@@ -29,7 +29,8 @@ fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[
         true => (ends[1], ends[0]),
         false => (ends[0], ends[1]),
     };
-    let mut bytes = vec![0x45, 0, 0, 40 + data.len() as u8, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    let length = 40 + data.len() as u8;
+    let mut bytes = vec![0x45, 0, 0, length, 0, 0, 0x40, 0, 64, 6, 0, 0];
     bytes.extend_from_slice(&from[..4]);
     bytes.extend_from_slice(&to[..4]);
     bytes.extend_from_slice(&from[4..]);
