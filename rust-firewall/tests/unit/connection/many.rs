@@ -68,14 +68,20 @@ fn a_hundred_thousand_undecided_ones_are_all_kept() {
         assert_eq!(state, NamesState::Undecided, "client {client}");
     }
     let counts = follow::counts(&connections);
-    assert_eq!(counts.now[ConnectionList::Showing as usize], CLIENTS.into());
+    assert_eq!(
+        counts.now[ConnectionList::Showing as usize],
+        u64::from(CLIENTS)
+    );
     let at = 1 + PARTS[0].len() as u32;
     for client in 0..CLIENTS {
         let state = send(&mut connections, client, ACK, at, PARTS[1]);
         assert_eq!(state, NamesState::Known, "client {client}");
     }
     let counts = follow::counts(&connections);
-    assert_eq!(counts.decided[NamesProtocol::Http as usize], CLIENTS.into());
+    assert_eq!(
+        counts.decided[NamesProtocol::Http as usize],
+        u64::from(CLIENTS)
+    );
     assert_eq!(counts.unreadable.iter().sum::<u64>(), 0);
     assert_eq!(counts.evicted.iter().sum::<u64>(), 0);
     assert!(!table::is_full(&connections.table));
