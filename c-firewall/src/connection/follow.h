@@ -32,6 +32,9 @@ struct connection_cache *connection_cache(struct connections *connections,
 void connection_deny(struct connections *connections, const struct followed *followed,
                      uint64_t generation);
 
+/// How many are followed.
+uint32_t connection_count(const struct connections *connections);
+
 /// What was counted since connection_make.
 struct connection_counts connection_counts(const struct connections *connections);
 

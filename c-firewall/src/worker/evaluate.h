@@ -60,7 +60,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);
 
-/// Adds what has come of connections since it was last called to the counters.
-void evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
+/// Adds what has come of connections since it was last called to the counters. Returns how many
+/// there are.
+uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 
 #endif

@@ -88,6 +88,11 @@ pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64)
     }
 }
 
+/// How many are followed.
+pub fn count(connections: &Connections) -> u32 {
+    connections.table.lists.iter().map(|list| list.count).sum()
+}
+
 /// What was counted since `make`.
 pub fn counts(connections: &Connections) -> ConnectionCounts {
     let mut counts = connections.counts;
