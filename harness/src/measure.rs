@@ -23,8 +23,6 @@ use crate::steering::{self, HostSteering, Target};
 use crate::subject::{Kind, Subject};
 use crate::synthetic::SyntheticFiles;
 
-pub const PORT: u16 = 9999;
-
 /// Gives the runner of a name; fails if its tool is not installed. Each flow has a runner of its
 /// own.
 pub type MakeRunner<'a> = dyn Fn(RunnerName) -> Result<Box<dyn Runner>> + Sync + 'a;
@@ -83,7 +81,7 @@ impl Site<'_> {
             workload: cell.workload,
             duration: Duration::from_secs(seconds.into()),
             address: self.address(cell, flow),
-            port: PORT,
+            port: cell.workload.port(),
             payload_bytes: cell.payload_bytes,
         }
     }
@@ -190,7 +188,8 @@ impl Site<'_> {
         subject: &Subject,
         cell: &Cell,
     ) -> Result<Option<Program>> {
-        let policy = cell.policy.map(|policy| self.policies.path(policy));
+        let policy = subject.policy(cell.policy);
+        let policy = policy.map(|policy| self.policies.path(policy));
         let Some(words) = subject.command_line(self.bin_dir, policy.as_deref()) else {
             return Ok(None);
         };

@@ -2,7 +2,7 @@
 //! What will be run, decided before anything runs: which subjects and loads, by which runners, with
 //! which programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::recording;
 use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject};
-use crate::synthetic::{file_name, SyntheticFiles};
+use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
 /// What the command line asks for.
 pub struct Request<'a> {
@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
         let cells = cells(&experiment);
         check_times(&experiment, &cells, request)?;
         let runners = cells.iter().map(|cell| cell.runners[0]).collect();
-        let policies = SyntheticFiles::write(cells.iter().filter_map(|cell| cell.policy))?;
+        let policies = SyntheticFiles::write(policies(&experiment, &cells))?;
         let site = Site {
             root: &request.root,
             bin_dir: &request.bin_dir,
@@ -420,21 +420,31 @@ fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Res
     Ok(commands)
 }
 
+/// The policies of all subjects under all loads, each once.
+fn policies(experiment: &Experiment, cells: &[Cell]) -> BTreeSet<SyntheticPolicy> {
+    let of_cell = |cell: &Cell| {
+        let of_load = cell.policy;
+        let subjects = experiment.subjects.iter();
+        subjects.filter_map(move |subject| subject.policy(of_load))
+    };
+    cells.iter().flat_map(of_cell).collect()
+}
+
 /// Every command line once, with paths inside the repository as seen from its root.
 fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let mut commands: Vec<String> = Vec::new();
+    for policy in policies(experiment, cells) {
+        let (kind, size) = (policy.kind.name(), policy.size);
+        let file = file_name(policy);
+        commands.push(format!("build/harness policy {kind} {size} >{file}"));
+    }
     for cell in cells {
-        let policy = cell.policy.map(|policy| site.policies.path(policy));
-        if let Some(policy) = cell.policy {
-            let (kind, size) = (policy.kind.name(), policy.size);
-            let file = file_name(policy);
-            commands.push(format!("build/harness policy {kind} {size} >{file}"));
+        for subject in &experiment.subjects {
+            let policy = subject.policy(cell.policy);
+            let policy = policy.map(|policy| site.policies.path(policy));
+            let words = subject.command_line(site.bin_dir, policy.as_deref());
+            commands.extend(words.map(|words| words.join(" ")));
         }
-        let firewalls = experiment
-            .subjects
-            .iter()
-            .filter_map(|s| s.command_line(site.bin_dir, policy.as_deref()));
-        commands.extend(firewalls.map(|words| words.join(" ")));
         let kernel = experiment.subjects.iter().any(|s| s.kind == Kind::Nftables);
         if let Some(policy) = cell.policy.filter(|_| kernel) {
             commands.push(format!("nft -f {}", file_name(policy)));

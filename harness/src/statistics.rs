@@ -37,7 +37,9 @@ pub enum Better {
 /// Which way a metric is better, by its name in the CSV files.
 pub fn better(metric: &str) -> Better {
     match metric {
-        "throughput" | "rate" | "connections" | "delivered" | "delivered_rate" => Better::Higher,
+        "throughput" | "rate" | "connections" | "queries" | "delivered" | "delivered_rate" => {
+            Better::Higher
+        }
         "p50"
         | "p99"
         | "p999"

@@ -34,6 +34,7 @@ pub enum Target {
 /// The fragment's name for a load.
 pub fn name(workload: Workload, route: Route) -> &'static str {
     match (route, workload) {
+        (_, workload) if workload.shows_names() => "loopback-names",
         (Route::Veth, _) => "veth-9999",
         (Route::Loopback, Workload::TcpProbe) => "balanced-9999",
         (Route::Loopback, Workload::UdpFlood) => "loopback-9999-udp",
@@ -220,7 +221,12 @@ mod tests {
     #[test]
     fn every_fragment_that_a_load_asks_for_is_there_and_is_taken_by_the_kernel() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let workloads = [Workload::TcpStream, Workload::TcpProbe, Workload::UdpFlood];
+        let workloads = [
+            Workload::TcpStream,
+            Workload::TcpProbe,
+            Workload::UdpFlood,
+            Workload::TlsConnect,
+        ];
         for (workload, route) in workloads
             .iter()
             .flat_map(|w| [(*w, Route::Loopback), (*w, Route::Veth)])
@@ -236,6 +242,7 @@ mod tests {
                     Target::Queues(_) => "NFQUEUE",
                 };
                 let address = match (workload, route) {
+                    (Workload::TlsConnect, _) => "-s 127.0.0.2/32",
                     (_, Route::Veth) => "",
                     (Workload::TcpProbe, _) => "-d 127.0.0.0/8",
                     _ => "-d 127.0.0.2/32",

@@ -9,6 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use testbed::twin::USER;
 
+use crate::synthetic::SyntheticPolicy;
+
 /// The subject that every ratio to "unfiltered" refers to.
 pub const UNFILTERED: &str = "none";
 /// What a peer's command line holds in place of the queue's number, and of the folder of programs.
@@ -52,6 +54,9 @@ pub enum Kind {
         /// In place of the profile's.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         options: Vec<String>,
+        /// In place of the load's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        policy: Option<SyntheticPolicy>,
     },
     /// A program of the kernel lab that exchanges messages.
     Exchange,
@@ -91,16 +96,35 @@ impl Subject {
         Subject::named(name, Kind::Peer { words, optional })
     }
 
-    /// A twin with further options, under a name of its own.
-    pub fn variant(name: &str, of: &Subject, options: &[String]) -> Result<Subject, String> {
+    /// A twin with further options or with a policy of its own, under a name of its own.
+    pub fn variant(
+        name: &str,
+        of: &Subject,
+        options: &[String],
+        own_policy: Option<SyntheticPolicy>,
+    ) -> Result<Subject, String> {
         let mut kind = of.kind.clone();
-        let Kind::Twin { options: own, .. } = &mut kind else {
+        let Kind::Twin {
+            options: own,
+            policy,
+            ..
+        } = &mut kind
+        else {
             return Err(format!(
                 "{name}: {of} is no twin, and only twins have variants"
             ));
         };
         own.extend_from_slice(options);
+        *policy = own_policy;
         Subject::named(name, kind)
+    }
+
+    /// What it filters by under a load that has a policy, or none.
+    pub fn policy(&self, of_load: Option<SyntheticPolicy>) -> Option<SyntheticPolicy> {
+        match &self.kind {
+            Kind::Twin { policy, .. } => policy.or(of_load),
+            _ => of_load,
+        }
     }
 
     /// One queue, the first copy.
@@ -133,6 +157,14 @@ impl Subject {
     pub fn with_queues(&self, queues: u16) -> Subject {
         Subject {
             queues,
+            ..self.clone()
+        }
+    }
+
+    /// The same subject as a copy of this number, from 1.
+    pub fn with_copy(&self, copy: u16) -> Subject {
+        Subject {
+            copy,
             ..self.clone()
         }
     }
@@ -283,6 +315,7 @@ impl FromStr for Subject {
                     backend: backend.into(),
                     profile: profile.into(),
                     options: Vec::new(),
+                    policy: None,
                 }
             }
             _ => return Err(refused()),
@@ -404,15 +437,15 @@ mod tests {
     fn a_variant_has_its_options_behind_those_of_its_profile() {
         let twin: Subject = "c-raw-fast".parse().unwrap();
         let options = ["--receive-buffer", "0"].map(String::from);
-        let variant = Subject::variant("small", &twin, &options).unwrap();
+        let variant = Subject::variant("small", &twin, &options, None).unwrap();
         let words = variant.command_line(Path::new("/b"), None).unwrap();
         assert_eq!(
             words.join(" "),
             "/b/c-firewall --queue 0 --backend raw --profile fast --user 64123:64123 --receive-buffer 0 --json"
         );
-        assert!(Subject::variant("rust-raw-fast", &twin, &options).is_err());
+        assert!(Subject::variant("rust-raw-fast", &twin, &options, None).is_err());
         let none: Subject = "none".parse().unwrap();
-        assert!(Subject::variant("small", &none, &options).is_err());
+        assert!(Subject::variant("small", &none, &options, None).is_err());
     }
 
     #[test]

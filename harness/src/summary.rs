@@ -10,10 +10,11 @@ use crate::store::{CellName, PairRow, Sample, Summary, UNTIMED};
 use crate::subject::original;
 
 /// What pairs are compared in. Losses are not among them: a ratio of zeros says nothing.
-const COMPARED: [&str; 9] = [
+const COMPARED: [&str; 10] = [
     "throughput",
     "delivered_rate",
     "connections",
+    "queries",
     "p50",
     "p99",
     "p999",
@@ -26,9 +27,10 @@ const COMPARED: [&str; 9] = [
 pub fn main_metric(workload: &str) -> &'static str {
     match workload {
         "tcp-latency" => "p50",
-        "tcp-connect" | "tcp-probe" => "connections",
+        "tcp-connect" | "tls-connect" | "tcp-probe" => "connections",
+        "dns-query" => "queries",
         "udp-flood" => "delivered_rate",
-        "tcp-stream" => "throughput",
+        "tcp-stream" | "hello-stream" => "throughput",
         "frames" => "delivered_rate",
         "frames-delayed" | "frames-ring" => "lost_percent",
         "frames-neighbour" => "touch",

@@ -43,13 +43,16 @@ pub enum SyntheticKind {
     AddressSet,
     /// One rule, and a set of so many prefixes of /26 to /32.
     PrefixSet,
+    /// Two rules, of TLS and of DNS, and a set of so many names of hosts, a quarter of them wildcards.
+    Names,
 }
 
-const KINDS: [SyntheticKind; 4] = [
+const KINDS: [SyntheticKind; 5] = [
     SyntheticKind::Ports,
     SyntheticKind::Addresses,
     SyntheticKind::AddressSet,
     SyntheticKind::PrefixSet,
+    SyntheticKind::Names,
 ];
 
 impl SyntheticKind {
@@ -60,6 +63,7 @@ impl SyntheticKind {
             SyntheticKind::Addresses => "addresses",
             SyntheticKind::AddressSet => "address-set",
             SyntheticKind::PrefixSet => "prefix-set",
+            SyntheticKind::Names => "names",
         }
     }
 
@@ -70,6 +74,7 @@ impl SyntheticKind {
             SyntheticKind::Addresses => "rules “ip saddr X drop”",
             SyntheticKind::AddressSet => "addresses in the set of one rule",
             SyntheticKind::PrefixSet => "prefixes in the set of one rule",
+            SyntheticKind::Names => "names in the set of two rules",
         }
     }
 
@@ -78,7 +83,9 @@ impl SyntheticKind {
         match self {
             SyntheticKind::Ports => 50_000,
             SyntheticKind::PrefixSet => 1 << BLOCK_BITS,
-            SyntheticKind::Addresses | SyntheticKind::AddressSet => 1_000_000,
+            SyntheticKind::Addresses | SyntheticKind::AddressSet | SyntheticKind::Names => {
+                1_000_000
+            }
         }
     }
 }
@@ -92,7 +99,7 @@ pub struct SyntheticPolicy {
 }
 
 impl SyntheticPolicy {
-    /// The text, which nft and the twins take. Nothing is left to chance: the same policy has the same text.
+    /// The text, which the twins take, and nft unless it has names. Nothing is left to chance: the same policy has the same text.
     pub fn text(self) -> String {
         let mut text = String::from("# SPDX-License-Identifier: GPL-2.0-or-later\n");
         let mut add = |line: fmt::Arguments| writeln!(text, "{line}").expect("writing to a string");
@@ -100,8 +107,12 @@ impl SyntheticPolicy {
         add(format_args!("table inet filter {{"));
         match self.kind {
             SyntheticKind::Ports | SyntheticKind::Addresses => {}
-            SyntheticKind::AddressSet | SyntheticKind::PrefixSet => {
-                add(format_args!("\tset listed {{\n\t\ttype ipv4_addr"));
+            SyntheticKind::AddressSet | SyntheticKind::PrefixSet | SyntheticKind::Names => {
+                let element_type = match self.kind {
+                    SyntheticKind::Names => "hostname",
+                    _ => "ipv4_addr",
+                };
+                add(format_args!("\tset listed {{\n\t\ttype {element_type}"));
                 if self.kind == SyntheticKind::PrefixSet {
                     add(format_args!("\t\tflags interval"));
                 }
@@ -129,20 +140,36 @@ impl SyntheticPolicy {
             SyntheticKind::AddressSet | SyntheticKind::PrefixSet => {
                 add(format_args!("\t\tip saddr @listed drop"));
             }
+            SyntheticKind::Names => {
+                add(format_args!("\t\ttls sni @listed drop"));
+                add(format_args!("\t\tth dport 53 dns name @listed drop"));
+            }
         }
         add(format_args!("\t}}\n}}"));
         text
     }
 
-    /// An address or a prefix in 10.0.0.0/8, from which no load sends.
+    /// An address or a prefix in 10.0.0.0/8, from which no load sends, or a name that no load asks for.
     fn element(self, index: u32) -> String {
         let scattered = index.wrapping_mul(STRIDE);
+        if self.kind == SyntheticKind::Names {
+            return name(index, scattered);
+        }
         if self.kind == SyntheticKind::PrefixSet {
             let block = (scattered % (1 << BLOCK_BITS)) << (24 - BLOCK_BITS);
             let length = 8 + BLOCK_BITS + index % 7;
             return format!("{}/{length}", address(block));
         }
         address(scattered % (1 << 24))
+    }
+}
+
+/// In quotes. A wildcard has two labels or three behind its asterisk.
+fn name(index: u32, scattered: u32) -> String {
+    match index % 8 {
+        0 => format!("\"*.w{scattered:08x}.example\""),
+        4 => format!("\"*.w{scattered:08x}.cdn.example\""),
+        _ => format!("\"n{scattered:08x}.s{:02x}.example\"", index % 251),
     }
 }
 
@@ -321,10 +348,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_takes_every_kind() {
-        let files =
-            SyntheticFiles::write(KINDS.map(|kind| SyntheticPolicy { kind, size: 1000 })).unwrap();
-        for kind in KINDS {
+    fn the_kernel_takes_every_kind_but_names() {
+        let kinds = KINDS
+            .into_iter()
+            .filter(|kind| *kind != SyntheticKind::Names);
+        let sized = |kind| SyntheticPolicy { kind, size: 1000 };
+        let files = SyntheticFiles::write(kinds.clone().map(sized)).unwrap();
+        for kind in kinds {
             let file = files.path(SyntheticPolicy { kind, size: 1000 });
             let output = Command::new("unshare")
                 .args(["-n", "nft", "-c", "-f"])

@@ -32,7 +32,8 @@ struct siphash_key siphash_draw(void) {
 
 static uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
 
-static void round_of(struct state *state) {
+/// Called out of line, the state would go through memory at each round.
+__attribute__((always_inline)) static inline void round_of(struct state *state) {
     state->v0 += state->v1;
     state->v2 += state->v3;
     state->v1 = rotate(state->v1, 13) ^ state->v0;
@@ -49,14 +50,14 @@ static struct state begin(const struct siphash_key *key) {
                           key->words[1] ^ START_3};
 }
 
-static void add(struct state *state, uint64_t word) {
+__attribute__((always_inline)) static inline void add(struct state *state, uint64_t word) {
     state->v3 ^= word;
     round_of(state);
     state->v0 ^= word;
 }
 
 /// Takes the last word in.
-static uint64_t end(struct state *state, uint64_t last) {
+__attribute__((always_inline)) static inline uint64_t end(struct state *state, uint64_t last) {
     add(state, last);
     state->v2 ^= END_MARK;
     for (int i = 0; i < 3; i++)
@@ -88,9 +89,10 @@ uint64_t siphash_bytes(const struct siphash_key *key, const uint8_t *bytes, size
         memcpy(&word, bytes, sizeof word);
         add(&state, le64toh(word));
     }
-    word = 0;
-    memcpy(&word, bytes, left);
-    word = le64toh(word) | (uint64_t)last << 8 * left;
+    // By registers: what is written in bytes and read as a word waits for all that is read before.
+    word = last;
+    for (size_t i = left; i-- > 0;)
+        word = word << 8 | bytes[i];
     if (left + 1 == sizeof word) {
         add(&state, word);
         word = 0;

@@ -16,7 +16,7 @@ use super::{
 use crate::experiment::Slices;
 use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
-use crate::synthetic::SyntheticPolicy;
+use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 
 /// The shape of an experiment's file.
 #[derive(Deserialize)]
@@ -64,13 +64,22 @@ struct Peer {
     optional: bool,
 }
 
-/// A twin with further options.
+/// A twin with further options, or with a policy in place of the load's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {
     name: String,
     of: Subject,
+    #[serde(default)]
     options: Vec<String>,
+    policy: Option<SyntheticPolicy>,
+    /// Measured as if they were different, for the difference that the machine makes by itself.
+    #[serde(default = "one_copy")]
+    copies: u16,
+}
+
+fn one_copy() -> u16 {
+    1
 }
 
 fn one_queue() -> Vec<Spanned<u16>> {
@@ -165,6 +174,7 @@ impl Experiment {
         for workload in &text.workload {
             self.check_kind(workload)?;
             check_workload(workload, self.flows)?;
+            self.check_names(workload)?;
         }
         self.check_times(text)?;
         if self.workloads.is_empty() {
@@ -269,6 +279,17 @@ impl Experiment {
         }
     }
 
+    /// The kernel's own filter takes no policy with names.
+    fn check_names(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
+        let policy = workload.get_ref().policy.as_ref();
+        let has_names = policy.is_some_and(|policy| policy.kind == SyntheticKind::Names);
+        let mut subjects = self.subjects.iter();
+        match has_names && subjects.any(|subject| subject.kind == Kind::Nftables) {
+            true => refuse(workload.span(), "policy: nftables has no names".into()),
+            false => Ok(()),
+        }
+    }
+
     fn check_claim(&self, claim: &Spanned<Claim>) -> Result<(), Refusal> {
         let asked = claim.get_ref();
         self.known_subject(&asked.subject, claim.span())?;
@@ -345,13 +366,21 @@ fn expand_subjects(text: &Text) -> Result<Vec<Subject>, Refusal> {
         push(subject, peer.span())?;
     }
     for variant in &text.variant {
-        let Variant { name, of, options } = variant.get_ref();
+        let Variant {
+            name,
+            of,
+            options,
+            policy,
+            copies,
+        } = variant.get_ref();
         let at = |words| Refusal {
             place: variant.span(),
             words,
         };
-        let subject = Subject::variant(name, of, options).map_err(at)?;
-        push(subject, variant.span())?;
+        let subject = Subject::variant(name, of, options, *policy).map_err(at)?;
+        for copy in 1..=*copies {
+            push(subject.with_copy(copy), variant.span())?;
+        }
     }
     Ok(subjects)
 }
@@ -380,6 +409,13 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         if let Err(words) = policy.check() {
             return refuse(workload.span(), format!("policy sizes: {words}"));
         }
+    }
+    if plan.name.shows_names() && plan.path != [Route::Loopback] {
+        let words = format!(
+            "{}: expected loopback only, both ways of which are filtered",
+            plan.name
+        );
+        return refuse(workload.span(), words);
     }
     let spread = match plan.name {
         Workload::UdpFlood => plan.path == [Route::Loopback],

@@ -103,6 +103,22 @@ fn a_policy_in_sizes_makes_a_load_of_each() {
 }
 
 #[test]
+fn a_variant_has_a_policy_of_its_own_and_copies() {
+    let variant =
+        "[[variant]]\nname = \"v\"\nof = \"c-raw-fast\"\npolicy = \"names-10\"\ncopies = 2\n";
+    let text = WHOLE.replace("[[compare]]", &format!("{variant}[[compare]]"));
+    let experiment = Experiment::parse("x", &text).ok().unwrap();
+    let variants = &experiment.subjects[experiment.subjects.len() - 2..];
+    assert_eq!(variants[0].name(), "v");
+    assert_eq!(variants[1].name(), "v#2");
+    let of_load = "ports-10".parse().ok();
+    for variant in variants {
+        assert_eq!(variant.policy(of_load), "names-10".parse().ok());
+    }
+    assert_eq!(experiment.subjects[1].policy(of_load), of_load);
+}
+
+#[test]
 fn policies_that_do_not_fit_are_refused() {
     let cases = [
         (
@@ -118,6 +134,7 @@ fn policies_that_do_not_fit_are_refused() {
             "expected at least one value",
         ),
         ("{ kind = \"port\", sizes = [1] }", "unknown variant `port`"),
+        ("{ kind = \"names\", sizes = [1] }", "nftables has no names"),
         (
             "{ kind = \"addresses\", sizes = [1] }",
             "figure \"f\": no [[workload]] has that name, path and policy",
@@ -140,6 +157,7 @@ fn refusals_name_place_and_expectation() {
         ("\"c-raw-fast\"", "\"none\"", "\"none\", \"rust-raw-fast#2\"", "none is named twice"),
         ("\"udp-flood\"", "\"udp\"", "\"udp\"", "unknown variant `udp`, expected one of `tcp-stream`"),
         ("[18]", "[]", "[]", "expected at least one value"),
+        ("\"udp-flood\"", "\"tls-connect\"", "[[workload]]", "tls-connect: expected loopback only"),
         ("[18]", "[65508]", "[[workload]]", "payload_bytes 65508 of udp-flood: expected 1 to 65507"),
         ("\"udp-flood\"", "\"tcp-probe\"", "[[workload]]", "payload_bytes 18 of tcp-probe: expected 0"),
         ("[\"ethr\", ", "[\"ether\", ", "\"ether\"", "expected one of `builtin`, `ethr`, `iperf3`, `scanner`"),
@@ -153,6 +171,7 @@ fn refusals_name_place_and_expectation() {
         ("kind = \"dots\"", "kind = \"growth\"", "[[figure]]", "figure \"f\": growth, and only growth"),
         ("kind = \"dots\"", "kind = \"dots\"\npolicy = \"ports\"", "[[figure]]", "figure \"f\": growth, and only growth"),
         ("[[compare]]", "[[variant]]\nname = \"v\"\nof = \"none\"\noptions = []\n[[compare]]", "[[variant]]", "v: none is no twin"),
+        ("[[compare]]", "[[variant]]\nname = \"v\"\nof = \"c-raw-fast\"\npolicy = \"names-0\"\n[[compare]]", "\"names-0\"", "expected KIND-SIZE"),
         ("[[compare]]", "[[claim]]\nsubject = \"none\"\npolicy = \"ports\"\nmetric = \"x\"\nfrom = 1\nto = 2\nat_most = 1.0\n[[compare]]", "[[claim]]", "no [[workload]] has ports in size 1"),
         ("rounds = 3\n", "", "", "missing field `rounds`: not all loads are in slices"),
         ("[\"ethr\", \"builtin\"]", "[\"builtin\"]", "", "`rounds`: all loads are in slices"),

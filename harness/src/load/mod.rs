@@ -8,6 +8,7 @@
 mod arrivals;
 mod connect;
 mod cpu;
+mod dns;
 mod flood;
 mod frames;
 mod latency;
@@ -16,6 +17,7 @@ mod neighbour;
 mod probe;
 mod socket;
 mod stream;
+mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -105,9 +107,12 @@ pub trait Traffic {
 /// Starts the servers of a subject and connects to them. To be called on the thread that sends ([`bind_sender`]).
 pub fn open(aim: &Aim, place: &Place) -> Result<Box<dyn Traffic>> {
     Ok(match aim.workload {
-        Workload::TcpStream => Box::new(stream::Stream::open(aim, place)?),
+        Workload::TcpStream => Box::new(stream::Stream::open(aim, place, &[])?),
+        Workload::HelloStream => Box::new(stream::Stream::open(aim, place, &tls::hello()?)?),
         Workload::TcpLatency => Box::new(latency::Requests::open(aim, place)?),
         Workload::TcpConnect => Box::new(connect::Connections::open(aim, place)?),
+        Workload::TlsConnect => Box::new(tls::Handshakes::open(aim, place)?),
+        Workload::DnsQuery => Box::new(dns::Queries::open(aim, place)?),
         Workload::UdpFlood => Box::new(flood::Flood::open(aim, place)?),
         other => bail!("the embedded generator does not make {other}"),
     })
@@ -116,7 +121,7 @@ pub fn open(aim: &Aim, place: &Place) -> Result<Box<dyn Traffic>> {
 /// Whether [`open`] makes a workload.
 pub fn makes(workload: Workload) -> bool {
     use Workload::{TcpConnect, TcpLatency, TcpStream, UdpFlood};
-    matches!(workload, TcpStream | TcpLatency | TcpConnect | UdpFlood)
+    matches!(workload, TcpStream | TcpLatency | TcpConnect | UdpFlood) || workload.shows_names()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-stream: one connection, which lives through the run, and sends as fast as it can.
+//! tcp-stream and hello-stream: one connection, which lives through the run, and sends as fast as it can.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -27,16 +27,19 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn open(aim: &Aim, place: &Place) -> Result<Stream> {
+    /// - first: what it sends before all bursts.
+    pub fn open(aim: &Aim, place: &Place, first: &[u8]) -> Result<Stream> {
         for namespace in [place.client, place.server] {
             namespace.enter(|| fs::write(SLOW_START, "0").context(SLOW_START))?;
         }
         let listener = place.server.enter(|| listen(aim.end(), LOOK_UP))?;
         let arrivals = Arrivals::new();
         let server = Server::start(&arrivals, move |arrivals| receive(&listener, arrivals));
-        let connection = place.client.enter(|| connect(aim))?;
+        let mut connection = place.client.enter(|| connect(aim))?;
         abort_on_close(&connection)?;
         connection.set_write_timeout(Some(STALLED))?;
+        connection.write_all(first).context("send")?;
+        arrivals.wait(first.len() as u64, None)?;
         Ok(Stream {
             connection,
             payload: vec![b'x'; aim.payload_bytes],

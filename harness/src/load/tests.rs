@@ -13,7 +13,7 @@ const BURST: Duration = Duration::from_millis(100);
 
 fn aim(workload: Workload, address: IpAddr) -> Aim {
     let payload_bytes = match workload {
-        Workload::TcpStream => 65_536,
+        Workload::TcpStream | Workload::HelloStream => 65_536,
         _ => 18,
     };
     Aim {
@@ -41,10 +41,13 @@ fn bursts(aim: &Aim, place: &Place, bursts: u32) -> Vec<Burst> {
     (0..bursts).map(burst).collect()
 }
 
-const ALL: [Workload; 4] = [
+const ALL: [Workload; 7] = [
     Workload::TcpStream,
     Workload::TcpLatency,
     Workload::TcpConnect,
+    Workload::TlsConnect,
+    Workload::HelloStream,
+    Workload::DnsQuery,
     Workload::UdpFlood,
 ];
 

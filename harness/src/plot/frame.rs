@@ -59,7 +59,7 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
     let bytes = bytes.join(", ");
     let size = match cell.workload.as_str() {
         _ if metadata.kind == ExperimentKind::Scan => String::new(),
-        "tcp-stream" => format!("writes of {bytes} bytes, "),
+        "tcp-stream" | "hello-stream" => format!("writes of {bytes} bytes, "),
         "tcp-latency" => format!("messages of {bytes} bytes, "),
         "udp-flood" => format!("payload of {bytes} bytes, "),
         _ => String::new(),
@@ -203,6 +203,7 @@ pub fn metric_title(metric: &str) -> &str {
         "throughput" => "throughput",
         "delivered_rate" => "delivered",
         "connections" => "connections",
+        "queries" => "queries",
         "rate" => "requests",
         "p50" => "median latency",
         "p99" => "99th percentile of latency",

@@ -26,6 +26,12 @@ pub enum Workload {
     TcpConnect,
     /// TCP connections opened to a whole network, as many at the same time as it bears.
     TcpProbe,
+    /// TLS connections made and closed one after the other.
+    TlsConnect,
+    /// One TCP connection that begins with a ClientHello and then sends as fast as it can.
+    HelloStream,
+    /// Queries of DNS and their answers.
+    DnsQuery,
     /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
     UdpFlood,
     /// Exchanges over generic netlink: nlctrl is asked for a family; by a new socket each time.
@@ -72,6 +78,20 @@ impl Workload {
     /// Whether recorders write it to a file.
     pub fn is_recorded(self) -> bool {
         matches!(self, Workload::FramesFile | Workload::FramesFilePaced)
+    }
+
+    /// Whether its clients show names: both ways of its packets are filtered.
+    pub fn shows_names(self) -> bool {
+        use Workload::{DnsQuery, HelloStream, TlsConnect};
+        matches!(self, TlsConnect | HelloStream | DnsQuery)
+    }
+
+    /// Where its server listens.
+    pub fn port(self) -> u16 {
+        match self {
+            Workload::DnsQuery => 53,
+            _ => 9999,
+        }
     }
 
     /// Whether a runner makes it, and a subject filters it.

@@ -8,7 +8,7 @@ use anyhow::{bail, Result};
 use super::outcome::{Slice, SlicedOutcome};
 use crate::cost::Rest;
 use crate::load::{self, Aim, Traffic};
-use crate::measure::{incidents, Ground, Site, PORT};
+use crate::measure::{incidents, Ground, Site};
 use crate::program::Program;
 use crate::schedule::Cell;
 use crate::subject::Subject;
@@ -122,7 +122,7 @@ impl<'a> Sending<'a> {
         let aim = Aim {
             workload: cell.workload,
             addresses: addresses.collect(),
-            port: PORT,
+            port: cell.workload.port(),
             payload_bytes: cell.payload_bytes,
         };
         // A connection needs a program that runs.

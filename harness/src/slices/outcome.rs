@@ -70,8 +70,13 @@ impl Slice {
             false => 0.0,
         };
         let mut metrics = match workload {
-            Workload::TcpStream => vec![metric("throughput", "Gbit/s", 8.0 * rate / 1e9)],
-            Workload::TcpConnect => vec![metric("connections", "1/s", rate)],
+            Workload::TcpStream | Workload::HelloStream => {
+                vec![metric("throughput", "Gbit/s", 8.0 * rate / 1e9)]
+            }
+            Workload::TcpConnect | Workload::TlsConnect => {
+                vec![metric("connections", "1/s", rate)]
+            }
+            Workload::DnsQuery => vec![metric("queries", "1/s", rate)],
             Workload::UdpFlood => vec![metric("delivered_rate", "kpps", rate / 1e3)],
             _ => self.latencies(rate),
         };

@@ -17,7 +17,16 @@ pub const PACKETS: usize = 512;
 pub const PACKET_BYTES: usize = 40;
 
 /// Odd, so that its multiples are scattered (2^32 / golden ratio).
-const STRIDE: u32 = 2_654_435_761;
+pub const STRIDE: u32 = 2_654_435_761;
+
+pub const SETTINGS: DecideSettings = DecideSettings {
+    default_verdict: Verdict::Drop,
+    malformed_open: false,
+    truncated_open: false,
+    malformed_by_policy: false,
+    undecided_verdict: Verdict::Accept,
+    unknown_open: false,
+};
 
 const HEAD: &str = "table inet filter {\n";
 const INPUT: &str = "\tchain input {\n\t\ttype filter hook input priority filter; policy accept;\n";
@@ -93,13 +102,16 @@ pub const CASES: [Case; 7] = [
 
 /// What is decided with.
 pub struct Subject {
-    compiled: Compiled,
-    flow: Flow,
-    counters: FlowCounters,
+    pub compiled: Compiled,
+    pub flow: Flow,
+    pub counters: FlowCounters,
 }
 
 pub fn make_subject(case: &Case) -> Subject {
-    let text = (case.make)(case.size);
+    compile(&(case.make)(case.size))
+}
+
+pub fn compile(text: &str) -> Subject {
     let policy = parse::text("micro.nft", text.as_bytes()).expect("the policy is right");
     let settings = CompileSettings {
         linear: false,
@@ -145,14 +157,15 @@ pub fn make_packets(bytes: &[[u8; PACKET_BYTES]]) -> Vec<(Packet<'_>, PacketStat
     packets
 }
 
-pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideInput<'a>> {
-    let input = |(packet, status): &'a (Packet<'a>, PacketStatus)| DecideInput {
+/// What is told of a packet that came in.
+pub fn make_input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a> {
+    DecideInput {
         packet,
-        status: *status,
+        status,
         truncated: false,
         hook: 1,
         nfproto: 2,
-        length: PACKET_BYTES as u32,
+        length: packet.end,
         mark: 0,
         iif: 2,
         oif: 0,
@@ -167,20 +180,16 @@ pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideI
         alpn_bits: 0,
         refused: false,
         now_ns: 0,
-    };
+    }
+}
+
+pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideInput<'a>> {
+    let input = |(packet, status): &'a (Packet<'a>, PacketStatus)| make_input(packet, *status);
     packets.iter().map(input).collect()
 }
 
 /// Decides all packets. Gives how many are accepted.
 pub fn decide_all(subject: &Subject, inputs: &[DecideInput]) -> u32 {
-    const SETTINGS: DecideSettings = DecideSettings {
-        default_verdict: Verdict::Drop,
-        malformed_open: false,
-        truncated_open: false,
-        malformed_by_policy: false,
-        undecided_verdict: Verdict::Accept,
-        unknown_open: false,
-    };
     let policy = DecidePolicy {
         compiled: &subject.compiled,
         flow: &subject.flow,

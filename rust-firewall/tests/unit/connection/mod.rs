@@ -2,5 +2,6 @@
 
 mod asked;
 mod follow;
+mod many;
 mod stream;
 mod table;

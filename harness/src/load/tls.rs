@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! tls-connect: connections of TLS 1.3, each for one byte from the server; so many at once that both ends' CPUs have always
+//! something to do. Both ends are rustls; the certificate has an ECDSA key of P-256, and no session is resumed.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use rustls::client::Resumption;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+
+use super::arrivals::{Arrivals, Server};
+use super::socket::{abort_on_close, connect, listen};
+use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
+use crate::runner::Place;
+
+/// The server's name, which no policy has.
+const NAME: &str = "www.load.example";
+/// Clients, and servers, each of which has one connection after the other.
+const AT_ONCE: usize = 8;
+
+pub struct Handshakes {
+    to: SocketAddr,
+    config: Arc<ClientConfig>,
+    _servers: Vec<Server>,
+}
+
+impl Handshakes {
+    pub fn open(aim: &Aim, place: &Place) -> Result<Handshakes> {
+        let made = rcgen::generate_simple_self_signed([NAME.to_string()]).context("certificate")?;
+        let certificate = made.cert.der().clone();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let config = client_config(Some(certificate.clone()))?;
+        let server = server_config(certificate, key)?;
+        let listener = Arc::new(place.server.enter(|| listen(aim.end(), LOOK_UP))?);
+        let start = |_| {
+            let (listener, config) = (listener.clone(), server.clone());
+            let serve = move |arrivals: &Arrivals| serve(&listener, &config, arrivals);
+            Server::start(&Arrivals::new(), serve)
+        };
+        Ok(Handshakes {
+            to: aim.end(),
+            config,
+            _servers: (0..AT_ONCE).map(start).collect(),
+        })
+    }
+}
+
+impl Traffic for Handshakes {
+    /// Each connection is made in the namespace, so the burst is made by a thread inside of it.
+    fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
+        let (to, config) = (self.to, &self.config);
+        place.client.enter(|| {
+            let start = Instant::now();
+            let counts: Vec<Result<u64>> = thread::scope(|scope| {
+                let client = || connect_until(start + duration, to, config);
+                let clients: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(client)).collect();
+                clients.into_iter().map(joined).collect()
+            });
+            let seconds = start.elapsed().as_secs_f64();
+            let sent = counts.into_iter().sum::<Result<u64>>()?;
+            Ok(Burst {
+                sent,
+                arrived: sent,
+                seconds,
+                latencies: None,
+            })
+        })
+    }
+}
+
+fn joined(client: thread::ScopedJoinHandle<Result<u64>>) -> Result<u64> {
+    client.join().unwrap_or_else(|_| bail!("a client panicked"))
+}
+
+/// Makes connections one after the other. Returns how many.
+fn connect_until(end: Instant, to: SocketAddr, config: &Arc<ClientConfig>) -> Result<u64> {
+    let mut count = 0;
+    while Instant::now() < end {
+        one_byte(to, config).with_context(|| format!("connect to {to}"))?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// A client that believes the server of a certificate, or nobody.
+fn client_config(certificate: Option<CertificateDer<'static>>) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    if let Some(certificate) = certificate {
+        roots.add(certificate).context("certificate")?;
+    }
+    let builder = ClientConfig::builder();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn server_config(
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+) -> Result<Arc<ServerConfig>> {
+    let builder = ServerConfig::builder().with_no_client_auth();
+    let mut config = builder.with_single_cert(vec![certificate], key.into())?;
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+fn client(config: &Arc<ClientConfig>) -> io::Result<ClientConnection> {
+    let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
+    ClientConnection::new(config.clone(), name).map_err(io::Error::other)
+}
+
+/// Connects, takes the server's byte and aborts the connection.
+fn one_byte(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
+    let mut socket = connect(to, STALLED)?;
+    // Abortive, so that no port rests in TIME_WAIT: there are only 28,000 of them.
+    abort_on_close(&socket)?;
+    socket.set_nodelay(true)?;
+    rustls::Stream::new(&mut client(config)?, &mut socket).read_exact(&mut [0])
+}
+
+fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, arrivals: &Arrivals) {
+    while !arrivals.over() {
+        if let Ok((socket, _)) = listener.accept() {
+            // A client that is already gone has its own count of this.
+            let _ = give_byte(socket, config);
+        }
+    }
+}
+
+fn give_byte(mut socket: TcpStream, config: &Arc<ServerConfig>) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(STALLED))?;
+    let mut session = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+    let mut stream = rustls::Stream::new(&mut session, &mut socket);
+    stream.write_all(b"x")?;
+    stream.flush()
+}
+
+/// What a client of TLS sends first, in a record.
+pub fn hello() -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    client(&client_config(None)?)?.write_tls(&mut bytes)?;
+    Ok(bytes)
+}

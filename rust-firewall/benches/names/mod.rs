@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets of clients that show names, through all that a worker does with them but its queue: they are parsed, put into
+//! their connections, and decided. Those of the C twin's bench/names.c.
+
+mod client;
+pub mod lookup;
+
+use rust_firewall::connection::{follow, ConnectionChecksum, ConnectionInput};
+use rust_firewall::connection::{ConnectionSettings, Connections};
+use rust_firewall::engine::flow::DecidePolicy;
+use rust_firewall::engine::{decide, named};
+use rust_firewall::packet::verdict::Verdict;
+use rust_firewall::packet::{self, Packet};
+
+use crate::cases::{compile, make_input, Subject, PACKETS, SETTINGS};
+
+const POLICY: &str = "table inet filter {
+\tset listed {
+\t\ttype hostname
+\t\telements = { \"listed.example\", \"*.tracker.example\" }
+\t}
+\tchain input {
+\t\ttype filter hook input priority filter; policy accept;
+\t\ttls sni @listed drop
+\t\tth dport 53 dns name @listed drop
+\t}
+}
+";
+/// Twice as many as are in a round; then the oldest one makes room.
+const CONNECTIONS: u32 = 2 * PACKETS as u32;
+const HELLO_BYTES: u64 = 4 << 20;
+const SECOND_NS: u64 = 1_000_000_000;
+const HEADER_BYTES: usize = 20;
+/// In the header of IPv4: where the source and the destination are.
+const SOURCE: usize = 12;
+const DESTINATION: usize = 16;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+/// What the first byte of a client has for a number, and of its server.
+const CLIENT_FIRST: u32 = 1000;
+const SERVER_FIRST: u32 = 5000;
+/// A number behind a client's hello.
+const KNOWN: u32 = CLIENT_FIRST + 4000;
+/// Key shares: of a hello in one packet, and of one in two, with ML-KEM-768.
+const SHARE_BYTES: usize = 320;
+const LONG_SHARE_BYTES: usize = 1216;
+/// Of a packet.
+const SEGMENT_BYTES: usize = 1400;
+
+/// A packet, of any client.
+struct Step {
+    from_client: bool,
+    bytes: Vec<u8>,
+}
+
+/// Clients that all send the same.
+pub struct NamedCase {
+    pub name: &'static str,
+    /// What each has sent before; the same clients come again then.
+    before: fn() -> Vec<Step>,
+    each: fn() -> Vec<Step>,
+}
+
+pub const CASES: [NamedCase; 6] = [
+    NamedCase {
+        name: "names-packet",
+        before: known,
+        each: || vec![tcp(true, ACK, KNOWN, SERVER_FIRST, &[b'x'; 64])],
+    },
+    NamedCase {
+        name: "names-opening",
+        before: Vec::new,
+        each: opening,
+    },
+    NamedCase {
+        name: "names-hello-1",
+        before: Vec::new,
+        each: || hello(SHARE_BYTES),
+    },
+    NamedCase {
+        name: "names-hello-2",
+        before: Vec::new,
+        each: || hello(LONG_SHARE_BYTES),
+    },
+    NamedCase {
+        name: "names-quic",
+        before: Vec::new,
+        each: || vec![udp(443, &client::initial(&client::hello(SHARE_BYTES)))],
+    },
+    NamedCase {
+        name: "names-dns",
+        before: Vec::new,
+        each: || vec![udp(53, &client::query())],
+    },
+];
+
+/// An IPv4 packet between a client of 10.0.0.0/8 and 192.0.2.1.
+fn ipv4(from_client: bool, protocol: u8, segment: &[u8]) -> Step {
+    let length = ((HEADER_BYTES + segment.len()) as u16).to_be_bytes();
+    let mut bytes = vec![0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, protocol];
+    bytes.extend_from_slice(&[0; HEADER_BYTES - 10]);
+    let (client, server) = match from_client {
+        true => (SOURCE, DESTINATION),
+        false => (DESTINATION, SOURCE),
+    };
+    bytes[client] = 10;
+    bytes[server..server + 4].copy_from_slice(&[192, 0, 2, 1]);
+    bytes.extend_from_slice(segment);
+    Step { from_client, bytes }
+}
+
+fn tcp(from_client: bool, flags: u8, sequence: u32, acknowledged: u32, data: &[u8]) -> Step {
+    let mut segment = vec![1, 187, 1, 187];
+    segment.extend_from_slice(&sequence.to_be_bytes());
+    segment.extend_from_slice(&acknowledged.to_be_bytes());
+    segment.extend_from_slice(&[0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend_from_slice(data);
+    ipv4(from_client, TCP, &segment)
+}
+
+fn udp(port: u16, data: &[u8]) -> Step {
+    let mut segment = vec![0, 0];
+    segment.extend_from_slice(&port.to_be_bytes());
+    segment.extend_from_slice(&(8 + data.len() as u16).to_be_bytes());
+    segment.extend_from_slice(&[0, 0]);
+    segment.extend_from_slice(data);
+    ipv4(true, UDP, &segment)
+}
+
+/// SYN and SYN-ACK.
+fn opening() -> Vec<Step> {
+    vec![
+        tcp(true, SYN, CLIENT_FIRST - 1, 0, &[]),
+        tcp(false, SYN | ACK, SERVER_FIRST - 1, CLIENT_FIRST, &[]),
+    ]
+}
+
+/// A connection up to its hello, in as many packets as that takes.
+fn hello(share_bytes: usize) -> Vec<Step> {
+    let mut steps = opening();
+    let bytes = client::record(&client::hello(share_bytes));
+    let mut sequence = CLIENT_FIRST;
+    for data in bytes.chunks(SEGMENT_BYTES) {
+        steps.push(tcp(true, ACK, sequence, SERVER_FIRST, data));
+        sequence += data.len() as u32;
+    }
+    steps
+}
+
+/// A connection whose server has its client's hello.
+fn known() -> Vec<Step> {
+    let mut steps = hello(SHARE_BYTES);
+    steps.push(tcp(false, ACK, SERVER_FIRST, KNOWN, &[]));
+    steps
+}
+
+/// What a case is measured with.
+pub struct NamedSubject {
+    subject: Subject,
+    connections: Connections,
+    steps: Vec<Step>,
+    /// The number of the next client.
+    client: u32,
+    again: bool,
+    now_ns: u64,
+}
+
+pub fn make(case: &NamedCase) -> NamedSubject {
+    let settings = ConnectionSettings {
+        connections: CONNECTIONS,
+        hello_bytes: HELLO_BYTES,
+        hello_timeout_ns: 10 * SECOND_NS,
+    };
+    let mut subject = NamedSubject {
+        subject: compile(POLICY),
+        connections: follow::make(&settings),
+        steps: (case.before)(),
+        client: 0,
+        again: false,
+        now_ns: SECOND_NS,
+    };
+    if !subject.steps.is_empty() {
+        round(&mut subject);
+        subject.again = true;
+    }
+    subject.steps = (case.each)();
+    subject
+}
+
+/// Writes which client a packet is of into it.
+fn set_client(step: &mut Step, client: u32) {
+    let [_, a, b, c] = (client >> 8).to_be_bytes();
+    let (address, port) = match step.from_client {
+        true => (SOURCE, HEADER_BYTES),
+        false => (DESTINATION, HEADER_BYTES + 2),
+    };
+    step.bytes[address + 1..address + 4].copy_from_slice(&[a, b, c]);
+    step.bytes[port] = 0x80;
+    step.bytes[port + 1] = client as u8;
+}
+
+/// Takes a packet in and decides it, as a worker does. Returns whether it is accepted.
+fn decide_one(subject: &mut NamedSubject, step: usize) -> bool {
+    let bytes = &subject.steps[step].bytes;
+    let mut parsed = Packet::default();
+    let status = packet::parse(bytes, bytes.len() as u32, &mut parsed);
+    let mut input = make_input(&parsed, status);
+    let how = ConnectionInput {
+        checksum: ConnectionChecksum::Verified,
+        segmented: false,
+        generation: 1,
+        now_ns: subject.now_ns,
+    };
+    let compiled = &subject.subject.compiled;
+    let found = named::follow(&mut subject.connections, compiled, &parsed, &how);
+    let names = follow::names(&subject.connections, &found.followed);
+    named::tell(&found, names, &mut input);
+    let policy = DecidePolicy {
+        compiled,
+        flow: &subject.subject.flow,
+        counters: &subject.subject.counters,
+    };
+    let outcome = decide::packet(&SETTINGS, Some(&policy), &input);
+    outcome.verdict == Verdict::Accept && !named::refuses(&found, &outcome)
+}
+
+/// Lets so many clients send. Returns how many packets are accepted.
+pub fn round(subject: &mut NamedSubject) -> u32 {
+    let mut accepted = 0;
+    if subject.again {
+        subject.client = 0;
+    }
+    for _ in 0..PACKETS {
+        for step in 0..subject.steps.len() {
+            set_client(&mut subject.steps[step], subject.client);
+            accepted += u32::from(decide_one(subject, step));
+        }
+        subject.client += 1;
+        subject.now_ns += 1000;
+    }
+    accepted
+}
