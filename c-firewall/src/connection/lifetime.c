@@ -236,15 +236,18 @@ struct followed lifetime_evade(struct connections *connections, uint32_t slot, u
     struct connection *connection = connection_table_at(&connections->table, slot);
 
     connection->evasion = true;
+    connection->is_reset = false;
     connection->closed = true;
     connections->counts.evasion++;
     lifetime_settle(connections, slot, now_ns);
     return lifetime_named(connections, slot);
 }
 
-void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation) {
+void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation,
+                   bool tells) {
     struct connection *connection = connection_table_at(&connections->table, slot);
 
+    connection->is_reset = tells && !connection->is_udp;
     if (connection->denied == generation)
         return;
     connections->counts.denied++;

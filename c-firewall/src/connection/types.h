@@ -159,6 +159,7 @@ struct connection {
     uint32_t pending_base; // with pending: the sequence number of its first byte
     uint64_t since_ns;     // when it came to its list, or was used last
     uint64_t denied;       // the generation of the policy that refused it; 0 = none has
+    bool is_reset;         // with denied: both ends are told so
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;

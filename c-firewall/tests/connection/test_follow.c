@@ -49,6 +49,8 @@ struct play {
     struct connections connections;
     bool is_made;
     struct followed last;
+    bool is_expected; // expected is known: what the receiver of the last packet expects
+    uint32_t expected;
     struct connection_input input;
 };
 
@@ -321,6 +323,8 @@ static void send_step(struct play *play, bool from_client, char *words,
     if (option(&step, "verified", 0))
         input.checksum = CONNECTION_CHECKSUM_VERIFIED;
     play->last = connection_follow(made(play), &packet, &input);
+    play->is_expected =
+        connection_expected(&play->connections, &play->last, &packet, &play->expected);
     free(captured);
     told(play, text);
 }
@@ -347,7 +351,13 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
     } else if (strcmp(line, "set") == 0) {
         set(play, rest);
     } else if (strcmp(line, "deny") == 0) {
-        connection_deny(made(play), &play->last, strtoul(rest, NULL, 10));
+        connection_deny(made(play), &play->last, strtoul(rest, NULL, 10),
+                        strstr(rest, " reset") != NULL);
+    } else if (strcmp(line, "reset") == 0) {
+        snprintf(text, TEXT_BYTES, "none");
+        if (play->is_expected && connection_is_reset(made(play), &play->last))
+            snprintf(text, TEXT_BYTES, "%u", play->expected);
+        return true;
     } else if (strcmp(line, "cache") == 0) {
         cache = connection_cache(made(play), &play->last);
         assert_non_null(cache);

@@ -228,6 +228,8 @@ pub struct Connection {
     pub since_ns: u64,
     /// The generation of the policy that refused it; 0 = none has.
     pub denied: u64,
+    /// With denied: both ends are told so.
+    pub is_reset: bool,
     pub cache: ConnectionCache,
     pub stream: Stream,
     pub keys: QuicKeys,
@@ -330,6 +332,7 @@ impl Default for Connection {
             pending_base: 0,
             since_ns: 0,
             denied: 0,
+            is_reset: false,
             cache: ConnectionCache::default(),
             stream: Stream::default(),
             keys: QuicKeys::default(),

@@ -15,6 +15,7 @@ use crate::engine::interface::{self, Interfaces};
 use crate::engine::named::{self, Named};
 use crate::engine::types::{DecideInput, DecideOutcome, DecideSettings};
 use crate::options::{self, Options, OptionsConntrack, OptionsSituation};
+use crate::packet::verdict::Verdict;
 use crate::packet::{self, Packet, PacketStatus};
 use crate::policy::requirement::Requirement;
 use crate::policy::Reject;
@@ -180,23 +181,40 @@ fn input_of<'a>(
     input
 }
 
-/// The answer to a rejected packet, if one is due.
-fn send_reply(
+/// The first of two interfaces that there is.
+fn either(first: u32, second: u32) -> u32 {
+    match first {
+        0 => second,
+        first => first,
+    }
+}
+
+fn count_reply(stats: &LiveStats, result: RejectResult) {
+    if let Some(counter) = stats.replies.get(result as usize) {
+        stats::add(counter, 1);
+    }
+}
+
+/// Sends the answer to a rejected packet, if one is due. expected: the sequence number of a RST to the end that the packet was sent to.
+fn send_replies(
     reject: Option<&reject::Reject>,
+    stats: &LiveStats,
     packet: &QueuePacket,
     parsed: &Packet,
     status: PacketStatus,
     how: &Reject,
-) -> RejectResult {
-    let interface = match packet.indev {
-        0 => packet.outdev,
-        indev => indev,
+    expected: Option<u32>,
+) {
+    let Some(reject) = reject.filter(|_| !packet::is_malformed(status)) else {
+        count_reply(stats, RejectResult::NotDue);
+        return;
     };
-    match reject {
-        Some(reject) if !packet::is_malformed(status) => {
-            reject::reply(reject, how, parsed, interface)
-        }
-        _ => RejectResult::NotDue,
+    let interface = either(packet.indev, packet.outdev);
+    count_reply(stats, reject::reply(reject, how, parsed, interface));
+    if let Some(expected) = expected {
+        let interface = either(packet.outdev, packet.indev);
+        let result = reject::reset_receiver(reject, parsed, expected, interface);
+        count_reply(stats, result);
     }
 }
 
@@ -269,15 +287,17 @@ pub fn packet(
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
-    let outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
+    let mut outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
     count(stats, source, &input, &outcome);
-    if let Some(how) = &outcome.reject {
-        let result = send_reply(evaluation.reject.as_deref(), packet, parsed, status, how);
-        if let Some(counter) = stats.replies.get(result as usize) {
-            stats::add(counter, 1);
-        }
-    }
     let generation = source.map_or(0, |source| source.loaded.generation);
+    let mut expected = None;
+    if let (Some(named), Some(connections)) = (&named, &evaluation.connections) {
+        expected = named::reset(connections, named, parsed, &mut outcome);
+    }
+    if let Some(how) = &outcome.reject {
+        let reject = evaluation.reject.as_deref();
+        send_replies(reject, stats, packet, parsed, status, how, expected);
+    }
     if event::wanted(&evaluation.ring, status, packet.truncated, &outcome) {
         event::note(
             &mut evaluation.ring,
@@ -291,7 +311,8 @@ pub fn packet(
     if let (Some(Named { followed, .. }), Some(connections)) =
         (refused, &mut evaluation.connections)
     {
-        follow::deny(connections, &followed, generation.into());
+        let tells = outcome.verdict == Verdict::Reject;
+        follow::deny(connections, &followed, generation.into(), tells);
     }
     outcome
 }

@@ -2,6 +2,8 @@
 //! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
 //! nginx and dnsmasq behind the firewall.
 
+mod reject;
+
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -51,7 +53,9 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    for_each_twin(ROWS)
+    let mut cases = for_each_twin(ROWS);
+    cases.extend(for_each_twin(reject::ROWS));
+    cases
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.

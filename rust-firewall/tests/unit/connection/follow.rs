@@ -253,6 +253,8 @@ struct Play {
     /// Of the blank-separated script: made with its first packet.
     connections: Option<Connections>,
     last: Followed,
+    /// The sequence number that the receiver of the last packet expects.
+    expected: Option<u32>,
     input: ConnectionInput,
 }
 
@@ -269,6 +271,7 @@ impl Play {
                 kind: FollowedKind::None,
                 slot: SLOT_NONE,
             },
+            expected: None,
             input: ConnectionInput {
                 checksum: ConnectionChecksum::Unverified,
                 segmented: false,
@@ -308,6 +311,7 @@ impl Play {
         let connections = self.connections();
         let followed = follow::follow(connections, &packet, &input);
         let text = told(connections, &followed);
+        self.expected = follow::expected(connections, &followed, &packet);
         self.last = followed;
         text
     }
@@ -340,7 +344,8 @@ fn every_script_goes_as_it_says() {
     let (mut name, mut steps, mut wrong) = (String::new(), 0, 0);
     for (at, line) in text.lines().enumerate() {
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let (words, expected) = rest.split_once(" -> ").unwrap_or((rest, ""));
+        let words = rest.split_once(" -> ").map_or(rest, |(words, _)| words);
+        let expected = line.split_once(" -> ").map_or("", |(_, expected)| expected);
         let got = match key {
             "" | "#" => continue,
             "name" => {
@@ -363,8 +368,9 @@ fn every_script_goes_as_it_says() {
                 continue;
             }
             "deny" => {
-                let (last, generation) = (play.last, number(rest).into());
-                follow::deny(play.connections(), &last, generation);
+                let (generation, tells) = rest.split_once(' ').unwrap_or((rest, ""));
+                let (last, generation) = (play.last, number(generation).into());
+                follow::deny(play.connections(), &last, generation, tells == "reset");
                 continue;
             }
             "cache" => {
@@ -372,6 +378,12 @@ fn every_script_goes_as_it_says() {
                 let cache = follow::cache(play.connections(), &last).expect("a connection");
                 cache.generation = number(rest).into();
                 continue;
+            }
+            "reset" => {
+                let last = play.last;
+                let expected = play.expected;
+                let expected = expected.filter(|_| follow::is_reset(play.connections(), &last));
+                expected.map_or("none".to_owned(), |expected| expected.to_string())
             }
             "cached" => {
                 let last = play.last;
