@@ -150,13 +150,16 @@ static void evict(struct connections *connections, uint32_t slot, uint64_t now_n
 
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        enum connection_list list, uint64_t now_ns) {
+    struct connection *connection;
     uint32_t slot;
 
     if (connection_table_is_full(&connections->table))
         evict(connections, oldest(connections, list_to_evict(connections)), now_ns);
     connections->counts.opened++;
     slot = connection_table_add(&connections->table, key, list, now_ns);
-    connection_table_at(&connections->table, slot)->names.state = NAMES_UNDECIDED;
+    connection = connection_table_at(&connections->table, slot);
+    connection->names.state = NAMES_UNDECIDED;
+    connection->opened_ns = now_ns;
     return slot;
 }
 

@@ -297,6 +297,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     struct connection *connection = at(connections, slot);
 
     stream_release(&connection->stream, &connections->pool);
+    connection->opened_ns = segment->now_ns;
     connection->begun = connection->pending_base;
     connection->stream = stream_make(connection->begun);
     connection->is_dns = segment->source_port == DNS_PORT;

@@ -232,6 +232,12 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                         outcome->verdict == VERDICT_REJECT);
 }
 
+void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns,
+                   struct listing_page *page) {
+    if (evaluation->connections)
+        listing_fill(evaluation->connections, evaluation->source->loaded->generation, now_ns, page);
+}
+
 void evaluate_count_connections(struct evaluation *evaluation, struct stats *stats) {
     uint64_t now[NAMED_RESULT_COUNT];
 

@@ -177,7 +177,9 @@ pub fn open(
     }
     connections.counts.opened += 1;
     let slot = table::add(&mut connections.table, key, list, now_ns);
-    table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
+    let connection = table::at(&mut connections.table, slot);
+    connection.names.state = NamesState::Undecided;
+    connection.opened_ns = now_ns;
     slot
 }
 

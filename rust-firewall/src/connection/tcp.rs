@@ -328,6 +328,7 @@ fn begin_again(connections: &mut Connections, slot: u32, segment: &Segment) -> F
 fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
+    connection.opened_ns = segment.now_ns;
     connection.begun = connection.pending_base;
     connection.stream = stream::make(connection.begun);
     connection.is_dns = segment.source_port == DNS_PORT;

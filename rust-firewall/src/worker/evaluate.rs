@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED, NFQA_SKB_GSO};
 
 use crate::connection::follow;
+use crate::connection::listing::{self, Page};
 use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use crate::engine::decide;
 use crate::engine::fields;
@@ -315,6 +316,15 @@ pub fn packet(
         follow::deny(connections, &followed, generation.into(), tells);
     }
     outcome
+}
+
+/// Fills in a page of the connections.
+pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
+    let source = evaluation.source.as_ref();
+    let generation = source.map_or(0, |source| source.loaded.generation);
+    if let Some(connections) = &evaluation.connections {
+        listing::fill(connections, generation.into(), now_ns, page);
+    }
 }
 
 /// Adds what has come of connections since it was last called to the counters.
