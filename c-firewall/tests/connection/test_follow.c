@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Connections against the scripts of packets that both twins share.
 #include "connection/follow.h"
+#include "connection/listing.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -282,6 +283,31 @@ static struct connections *made(struct play *play) {
     return &play->connections;
 }
 
+/// A page of the connections from a slot on.
+static void listed_text(struct play *play, uint32_t from, bool undecided,
+                        char text[static TEXT_BYTES]) {
+    static const char *const states[] = {"undecided", "named", "missing", "denied", "unknown"};
+    static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
+    static struct listing_page page;
+    size_t length = 0;
+
+    page.from = from;
+    page.undecided = undecided;
+    listing_fill(made(play), play->input.generation, play->input.now_ns, &page);
+    text[0] = '\0';
+    for (uint32_t i = 0; i < page.count; i++) {
+        const struct listed *listed = &page.listed[i];
+
+        length += (size_t)snprintf(
+            text + length, TEXT_BYTES - length, "%s%s %s %u%s%.*s", i > 0 ? ", " : "",
+            states[listed->state], protocols[listed->protocol],
+            (unsigned)(listed->age_ns / SECOND_NS), listed->host_length > 0 ? " " : "",
+            listed->host_length, (const char *)listed->host);
+    }
+    if (page.next != CONNECTION_SLOT_NONE)
+        snprintf(text + length, TEXT_BYTES - length, "; next %u", page.next);
+}
+
 static void set(struct play *play, const char *text) {
     const char *value = strchr(text, ' ') + 1;
     const uint32_t number = (uint32_t)strtoul(value, NULL, 10);
@@ -362,6 +388,10 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
         cache = connection_cache(made(play), &play->last);
         assert_non_null(cache);
         cache->generation = strtoul(rest, NULL, 10);
+    } else if (strncmp(line, "list", 4) == 0) {
+        listed_text(play, (uint32_t)strtoul(rest, NULL, 10), strcmp(line, "list-undecided") == 0,
+                    text);
+        return true;
     } else if (strcmp(line, "cached") == 0) {
         cache = connection_cache(made(play), &play->last);
         snprintf(text, TEXT_BYTES, "none");

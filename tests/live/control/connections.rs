@@ -122,29 +122,26 @@ fn by_client(pages: &[Vec<Value>]) -> anyhow::Result<BTreeMap<String, Told>> {
     Ok(all)
 }
 
+/// Of a client: the state of its connection, what it speaks, and the name.
+type Known = (&'static str, Option<&'static str>, Option<&'static str>);
+
 /// What clients send, and what is known of them then.
-const SENT: &[(&[u8], &str, Option<&str>, Option<&str>)] = &[
-    (b"", "undecided", None, None),
+const SENT: &[(&[u8], Known)] = &[
+    (b"", ("undecided", None, None)),
     (
         b"GET / HTTP/1.1\r\nHost: allowed.ex",
-        "undecided",
-        None,
-        None,
+        ("undecided", None, None),
     ),
     (
         b"GET / HTTP/1.1\r\nHost: allowed.example\r\n\r\n",
-        "named",
-        Some("http"),
-        Some("allowed.example"),
+        ("named", Some("http"), Some("allowed.example")),
     ),
     (
         b"GET / HTTP/1.1\r\nHost: denied.example\r\n\r\n",
-        "denied",
-        Some("http"),
-        Some("denied.example"),
+        ("denied", Some("http"), Some("denied.example")),
     ),
-    (b"SSH-2.0-client\r\n", "missing", None, None),
-    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "unknown", None, None),
+    (b"SSH-2.0-client\r\n", ("missing", None, None)),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ("unknown", None, None)),
 ];
 
 fn told(twin: Twin) -> anyhow::Result<()> {
@@ -153,7 +150,7 @@ fn told(twin: Twin) -> anyhow::Result<()> {
     for address in [VETH_IPV4.1, VETH_IPV6.1] {
         let ends = open(&place, SocketAddr::new(address, PORT), &bytes)?;
         let mut expected = BTreeMap::new();
-        for ((client, _), (_, state, shows, name)) in ends.iter().zip(SENT) {
+        for ((client, _), (_, (state, shows, name))) in ends.iter().zip(SENT) {
             let told: Told = (json!(state), json!(shows), json!(name));
             expected.insert(client.local_addr()?.to_string(), told);
         }

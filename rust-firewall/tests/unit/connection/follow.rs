@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use rust_firewall::connection::listing::{self, Page};
 use rust_firewall::connection::{follow, ConnectionChecksum, ConnectionInput, ConnectionSettings};
 use rust_firewall::connection::{ConnectionCounts, Connections, Followed, FollowedKind, SLOT_NONE};
 use rust_firewall::names::{self, Names, NamesProtocol, NamesState};
@@ -200,6 +201,28 @@ fn told(connections: &Connections, followed: &Followed) -> String {
     }
 }
 
+/// A page of the connections from a slot on.
+fn listed_text(page: &Page) -> String {
+    let states = ["undecided", "named", "missing", "denied", "unknown"];
+    let listed = page.listed.iter().take(page.count as usize).map(|listed| {
+        let host = String::from_utf8_lossy(&listed.host[..listed.host_length.into()]).into_owned();
+        let protocol = protocol_text(listed.protocol);
+        let seconds = listed.age_ns / 1_000_000_000;
+        format!(
+            "{} {protocol} {seconds} {host}",
+            states[listed.state as usize]
+        )
+        .trim_end()
+        .to_owned()
+    });
+    let listed: Vec<String> = listed.collect();
+    let next = match page.next {
+        SLOT_NONE => String::new(),
+        next => format!("; next {next}"),
+    };
+    listed.join(", ") + &next
+}
+
 /// What was counted, without what is 0.
 fn counts_text(counts: &ConnectionCounts) -> String {
     let lists = [
@@ -384,6 +407,18 @@ fn every_script_goes_as_it_says() {
                 let expected = play.expected;
                 let expected = expected.filter(|_| follow::is_reset(play.connections(), &last));
                 expected.map_or("none".to_owned(), |expected| expected.to_string())
+            }
+            "list" | "list-undecided" => {
+                let mut page = Page {
+                    from: number(words),
+                    undecided: key == "list-undecided",
+                    ..Page::default()
+                };
+                let ConnectionInput {
+                    generation, now_ns, ..
+                } = play.input;
+                listing::fill(play.connections(), generation, now_ns, &mut page);
+                listed_text(&page)
             }
             "cached" => {
                 let last = play.last;
