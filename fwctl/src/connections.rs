@@ -99,7 +99,10 @@ pub fn run(arguments: &Arguments, asked: &Connections) -> Result<Exit, Failure> 
     let has_more = connections.len() > limit;
     connections.truncate(limit);
     if print(arguments, connections)? && has_more {
-        tell("note", &format!("there are more: --limit {limit}"));
+        tell(
+            "note",
+            format!("there are more than {limit}: give a larger --limit"),
+        );
     }
     Ok(Exit::Fine)
 }
