@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What an old firewall tells in an upgrade: the first byte says what follows, a line of state, the
-// memory of rules or that of states; the shape of states is in five more bytes.
+// memory of rules, that of states or that of connections; the shape of states is in five more
+// bytes.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "connection/follow.h"
+#include "connection/lifetime.h"
+#include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/handover.h"
 #include "handover/rules.h"
@@ -14,10 +19,15 @@ enum {
     LINE,
     RULES,
     STATES,
+    CONNECTIONS,
     SHAPE_BYTES = 5,
     PLACES_MAX = 4,
     LIMIT_SIZE = 1000,
+    TABLE = 16, // connections
+    STREAM_BYTES = 16384,
 };
+
+#define NOW_NS UINT64_C(1000000000000)
 
 static void must(int condition) {
     if (!condition)
@@ -107,6 +117,52 @@ static void fuzz_states(const uint8_t *data, size_t size) {
     handover_free(&taken);
 }
 
+/// Reads connections into a table that has none, and gives what is written of them, to be freed.
+/// NULL: they are refused, and it has none.
+static uint8_t *again(struct connections *connections, const uint8_t *bytes, size_t *length) {
+    static struct handover_memory memory;
+    struct handover_connections_taken followed;
+    struct handover_sealed sealed;
+    uint8_t *written = NULL;
+
+    lifetime_forget_all(connections);
+    if (handover_connections_parse(bytes, *length, connections, NOW_NS, &followed)) {
+        must(connection_count(connections) == 0);
+        return NULL;
+    }
+    must(connection_count(connections) == followed.taken);
+    must(handover_memory_make(&memory) == 0);
+    must(handover_connections_write(&memory, connections, UINT64_MAX, NOW_NS) == 0);
+    must(handover_memory_seal(&memory) == 0);
+    must(handover_sealed_open(&sealed, dup(memory.fd), UINT64_MAX) == 0);
+    must(handover_sealed_read(&sealed, &written) == 0);
+    *length = sealed.size;
+    handover_sealed_close(&sealed);
+    handover_memory_close(&memory);
+    return written;
+}
+
+/// What is taken is written, and that is taken again as the same bytes.
+static void fuzz_connections(const uint8_t *data, size_t size) {
+    static const struct connection_settings settings = {TABLE, STREAM_BYTES, UINT64_C(10000000000)};
+    static struct connections connections;
+    static bool made = false;
+    uint8_t *first, *second;
+    size_t length = size, length_again;
+
+    if (!made)
+        must(connection_make(&connections, &settings) == 0);
+    made = true;
+    first = again(&connections, data, &length);
+    if (!first)
+        return;
+    length_again = length;
+    second = again(&connections, first, &length_again);
+    must(second && length == length_again && memcmp(first, second, length) == 0);
+    free(first);
+    free(second);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -121,6 +177,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case STATES:
         fuzz_states(data + 1, size - 1);
+        break;
+    case CONNECTIONS:
+        fuzz_connections(data + 1, size - 1);
         break;
     default:
         break;

@@ -144,6 +144,7 @@ int main(int argc, char **argv) {
     write_all(argv[1], "names", "names-quic.txt", write_names);
     write_lines(argv[1], "handover.txt", "state ", 0);
     write_lines(argv[1], "handover-memory.txt", "rules ", 1);
+    write_lines(argv[1], "handover-memory.txt", "connections ", 3);
     write_comments(argv[1], "comments.txt");
     return EXIT_SUCCESS;
 }

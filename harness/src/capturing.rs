@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::Barrier;
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{bail, ensure, Context, Result};
 use serde::Deserialize;
@@ -19,11 +20,14 @@ use crate::subject::Subject;
 
 /// Frames a second, where their size is a delay's factor.
 const PACE: u32 = 150_000;
+/// The same for frames of one size that are written to a file, and beside a neighbour.
+const SLOW_PACE: u32 = 100_000;
 /// Each so many packets are followed by a delay.
 const EVERY: u32 = 10;
 const LEAST_BYTES: usize = 700;
 const MOST_BYTES: usize = 1500;
-const RING: &str = "64M";
+/// MiB
+const RING: usize = 64;
 
 /// A line of `capture bench --json`.
 #[derive(Debug, Deserialize)]
@@ -44,15 +48,19 @@ struct Modelled {
 }
 
 /// What comes in a load.
-fn frames(cell: &Cell) -> FramesArguments {
-    let (rate, most) = match cell.workload {
-        Workload::FramesDelayed => (PACE, MOST_BYTES),
-        _ => (0, cell.payload_bytes),
+pub fn frames(cell: &Cell) -> FramesArguments {
+    let size = cell.payload_bytes;
+    let (rate, sizes) = match cell.workload {
+        Workload::FramesDelayed => (PACE, LEAST_BYTES..=MOST_BYTES),
+        Workload::FramesRing => (0, LEAST_BYTES..=MOST_BYTES),
+        Workload::FramesNeighbour => (SLOW_PACE, LEAST_BYTES..=size),
+        Workload::FramesFilePaced => (SLOW_PACE, size..=size),
+        _ => (0, LEAST_BYTES..=size),
     };
     FramesArguments {
         interface: "veth".into(),
         rate,
-        sizes: LEAST_BYTES..=most,
+        sizes,
         seconds: 0,
     }
 }
@@ -64,11 +72,16 @@ pub fn words(bin_dir: &Path, subject: &Subject, cell: &Cell, seconds: u32) -> Re
         Workload::FramesDelayed => cell.payload_bytes,
         _ => 0,
     };
+    let ring = match cell.workload {
+        Workload::FramesRing => cell.payload_bytes,
+        _ => RING,
+    };
     let mut words = vec![program.display().to_string()];
     words.extend(["bench", "-i", "veth"].map(str::to_string));
     words.extend(subject.ring_words());
-    let rest =
-        format!("--ring {RING} --delay {delay} --every {EVERY} --seconds {seconds} --model --json");
+    let rest = format!(
+        "--ring {ring}M --delay {delay} --every {EVERY} --seconds {seconds} --model --json"
+    );
     words.extend(rest.split(' ').map(str::to_string));
     Ok(words)
 }
@@ -94,7 +107,14 @@ pub fn measure(
     command.args(&words[1..]).stdin(Stdio::null());
     let asked = frames(cell);
     let ended = AtomicBool::new(false);
-    let (output, sent) = thread::scope(|scope| {
+    let has_neighbour = cell.workload == Workload::FramesNeighbour;
+    let alone = Barrier::new(2);
+    let (output, sent, beside) = thread::scope(|scope| {
+        let beside = has_neighbour.then(|| {
+            let beside = scope.spawn(|| load::neighbour(&ended, &alone));
+            alone.wait();
+            beside
+        });
         let sending = scope.spawn(|| {
             place.client.enter(|| {
                 load::bind_sender()?;
@@ -108,10 +128,11 @@ pub fn measure(
         });
         let output = reading.join();
         ended.store(true, Ordering::Relaxed);
-        (output, sending.join())
+        let beside = beside.map(ScopedJoinHandle::join).transpose();
+        (output, sending.join(), beside)
     });
     interrupt::check()?;
-    let (Ok(output), Ok(sent)) = (output, sent) else {
+    let (Ok(output), Ok(sent), Ok(beside)) = (output, sent, beside) else {
         bail!("a thread panicked");
     };
     let (output, sent) = (output?, sent?);
@@ -126,6 +147,14 @@ pub fn measure(
     outcome
         .metrics
         .push(metric("sent_rate", "kpps", rate / 1e3));
+    if let Some(touches) = beside.transpose()? {
+        outcome
+            .metrics
+            .push(metric("touch", "ns", touches.beside_ns));
+        outcome
+            .metrics
+            .push(metric("touch_alone", "ns", touches.alone_ns));
+    }
     outcome.raw.push(("bench.jsonl".into(), text));
     Ok(outcome)
 }
@@ -161,7 +190,7 @@ fn outcome(text: &str) -> Result<Outcome> {
     })
 }
 
-fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
+pub fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
     Metric { name, unit, value }
 }
 

@@ -187,7 +187,7 @@ pub enum ExperimentKind {
     Traffic,
     /// Subjects exchange messages.
     Exchange,
-    /// Subjects are rings of capture.
+    /// Subjects are rings of capture, or programs that record packets to a file.
     Capture,
     /// Subjects are scanners. No file describes it: harness/benches/scanner is the experiment.
     Scan,
@@ -239,8 +239,15 @@ impl fmt::Display for Workload {
             Workload::Call => "call",
             Workload::Verdict => "verdict",
             Workload::Verdicts => "verdicts",
+            Workload::Ping => "ping",
+            Workload::Calculator => "calculator",
+            Workload::Timer => "timer",
             Workload::Frames => "frames",
             Workload::FramesDelayed => "frames-delayed",
+            Workload::FramesRing => "frames-ring",
+            Workload::FramesNeighbour => "frames-neighbour",
+            Workload::FramesFile => "frames-file",
+            Workload::FramesFilePaced => "frames-file-paced",
         })
     }
 }

@@ -26,6 +26,7 @@ pub mod plan;
 pub mod plot;
 pub mod program;
 pub mod progress;
+pub mod recording;
 pub mod report;
 pub mod results;
 pub mod run;

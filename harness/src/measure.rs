@@ -16,6 +16,7 @@ use crate::experiment::{Route, RunnerName};
 use crate::flows::add_up;
 use crate::interrupt;
 use crate::program::{Ended, Program, Reading, Ready};
+use crate::recording;
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::schedule::Cell;
 use crate::steering::{self, HostSteering, Target};
@@ -114,6 +115,10 @@ impl Site<'_> {
         if subject.kind == Kind::Exchange {
             return self.exchanges.measure(subject, cell, seconds);
         }
+        if let Kind::Recorder { .. } = subject.kind {
+            let ground = Ground::new(self, cell.route)?;
+            return recording::measure(self.bin_dir, &ground.place(), subject, cell, seconds);
+        }
         if matches!(subject.kind, Kind::Capture { .. }) {
             let ground = Ground::new(self, cell.route)?;
             return capturing::measure(self.bin_dir, &ground.place(), subject, cell, seconds);
@@ -153,7 +158,9 @@ impl Site<'_> {
         cell: &Cell,
     ) -> Result<Option<HostSteering>> {
         let target = match subject.kind {
-            Kind::None | Kind::Exchange | Kind::Capture { .. } => return Ok(None),
+            Kind::None | Kind::Exchange | Kind::Capture { .. } | Kind::Recorder { .. } => {
+                return Ok(None)
+            }
             Kind::Nftables => {
                 let file = cell.policy.map(|policy| self.policies.path(policy));
                 steering::load_policy(ground.place().server, file.as_deref())?;

@@ -15,6 +15,7 @@ use crate::experiment::{Experiment, ExperimentKind, Route, RunnerName, WorkloadP
 use crate::load;
 use crate::measure::{MakeRunner, Site};
 use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Source};
+use crate::recording;
 use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject};
@@ -394,6 +395,9 @@ fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Re
     Ok(commands)
 }
 
+/// Where a recorder writes, in a list of command lines.
+const FILE_WORD: &str = "FILE";
+
 /// Those of sender and reader.
 fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
@@ -406,7 +410,10 @@ fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Res
         };
         add(capturing::sender_words(cell, experiment.seconds));
         for subject in &experiment.subjects {
-            let words = capturing::words(site.bin_dir, subject, cell, experiment.seconds)?;
+            let words = match subject.kind {
+                Kind::Recorder { .. } => recording::words(site.bin_dir, subject, FILE_WORD)?,
+                _ => capturing::words(site.bin_dir, subject, cell, experiment.seconds)?,
+            };
             add(words.join(" ").replace(&root, ""));
         }
     }

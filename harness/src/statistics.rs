@@ -45,6 +45,7 @@ pub fn better(metric: &str) -> Better {
         | "lost_percent"
         | "cpu_per_packet"
         | "cost"
+        | "touch"
         | "mean"
         | "syscalls_per_exchange"
         | "rss"

@@ -18,7 +18,8 @@ const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy; \
      of exchanges: genl-NAME or ipc-NAME, a program of kernel/userland; \
-     of captures: capture-tpacket3-4k, or capture-{recvmmsg,iouring,afxdp}-{4k,thp,hugetlb}";
+     of captures: capture-tpacket3-4k, or capture-{recvmmsg,iouring,afxdp}-{4k,thp,hugetlb}; \
+     of recorders: record-{capture,tcpdump,dumpcap,netsniff-ng}";
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
@@ -29,6 +30,10 @@ const EXCHANGE_NAMES: [&str; 2] = ["genl", "ipc"];
 const CAPTURE: &str = "capture";
 const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
 const RING_PAGES: [&str; 3] = ["4k", "thp", "hugetlb"];
+
+/// How names of recorders begin, and which there are.
+const RECORD: &str = "record-";
+const RECORDERS: [&str; 4] = [CAPTURE, "tcpdump", "dumpcap", "netsniff-ng"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -52,6 +57,8 @@ pub enum Kind {
     Exchange,
     /// A ring of capture.
     Capture { backend: String, pages: String },
+    /// A program that records packets to a file: capture, or a peer, which is left out where it is not installed.
+    Recorder { program: String },
     /// Any other program, by its command line.
     Peer {
         words: Vec<String>,
@@ -132,7 +139,11 @@ impl Subject {
 
     /// Whether it is left out where its program is missing.
     pub fn is_optional(&self) -> bool {
-        matches!(self.kind, Kind::Peer { optional: true, .. })
+        match &self.kind {
+            Kind::Peer { optional, .. } => *optional,
+            Kind::Recorder { program } => program != CAPTURE,
+            _ => false,
+        }
     }
 
     /// Whether its system calls can be counted.
@@ -148,9 +159,12 @@ impl Subject {
     /// The program and its arguments; None without a firewall. A twin gets the policy's file if there is one.
     pub fn command_line(&self, bin_dir: &Path, policy: Option<&Path>) -> Option<Vec<String>> {
         match &self.kind {
-            Kind::None | Kind::Accept | Kind::Nftables | Kind::Exchange | Kind::Capture { .. } => {
-                None
-            }
+            Kind::None
+            | Kind::Accept
+            | Kind::Nftables
+            | Kind::Exchange
+            | Kind::Capture { .. }
+            | Kind::Recorder { .. } => None,
             Kind::Twin {
                 backend,
                 profile,
@@ -214,6 +228,8 @@ impl Subject {
             Kind::Twin { program, .. } => Some(bin_dir.join(program)),
             Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
             Kind::Capture { .. } => Some(bin_dir.join(CAPTURE)),
+            Kind::Recorder { program } if program == CAPTURE => Some(bin_dir.join(CAPTURE)),
+            Kind::Recorder { program } => Some(PathBuf::from(program)),
             Kind::Peer { words, .. } => Some(PathBuf::from(in_bin_dir(&words[0], bin_dir))),
         }
     }
@@ -240,7 +256,11 @@ impl FromStr for Subject {
         let refused = || format!("subject {text:?}: expected {EXPECTED}");
         let (rest, copy) = split_number(text, '#', u16::MAX).ok_or_else(refused)?;
         let (base, queues) = split_number(rest, '@', MOST_QUEUES).ok_or_else(refused)?;
+        let recorder = base.strip_prefix(RECORD);
         let kind = match base.split('-').collect::<Vec<_>>()[..] {
+            _ if recorder.is_some_and(|program| RECORDERS.contains(&program)) => Kind::Recorder {
+                program: recorder.unwrap_or_default().into(),
+            },
             ["none"] => Kind::None,
             ["accept"] => Kind::Accept,
             ["nftables"] => Kind::Nftables,

@@ -10,7 +10,7 @@ use crate::store::{CellName, PairRow, Sample, Summary, UNTIMED};
 use crate::subject::original;
 
 /// What pairs are compared in. Losses are not among them: a ratio of zeros says nothing.
-const COMPARED: [&str; 8] = [
+const COMPARED: [&str; 9] = [
     "throughput",
     "delivered_rate",
     "connections",
@@ -19,6 +19,7 @@ const COMPARED: [&str; 8] = [
     "p999",
     "cpu_per_packet",
     "cost",
+    "touch",
 ];
 
 /// The metric that stands for a workload in tables and figures.
@@ -29,8 +30,9 @@ pub fn main_metric(workload: &str) -> &'static str {
         "udp-flood" => "delivered_rate",
         "tcp-stream" => "throughput",
         "frames" => "delivered_rate",
-        "frames-delayed" => "lost_percent",
-        // Exchanges: instructions in the virtual machine, CPU time of both ends on this one.
+        "frames-delayed" | "frames-ring" => "lost_percent",
+        "frames-neighbour" => "touch",
+        // Exchanges: instructions in the virtual machine, CPU time of both ends on this one. Recorders: CPU time a packet.
         _ => "cost",
     }
 }

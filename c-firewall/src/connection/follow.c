@@ -116,6 +116,14 @@ bool connection_expected(const struct connections *connections, const struct fol
     return true;
 }
 
+uint32_t connection_count(const struct connections *connections) {
+    uint32_t count = 0;
+
+    for (uint32_t list = 0; list < CONNECTION_LIST_COUNT; list++)
+        count += connections->table.lists[list].count;
+    return count;
+}
+
 struct connection_counts connection_counts(const struct connections *connections) {
     struct connection_counts counts = connections->counts;
 

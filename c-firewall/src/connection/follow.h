@@ -45,6 +45,9 @@ bool connection_is_reset(const struct connections *connections, const struct fol
 bool connection_expected(const struct connections *connections, const struct followed *followed,
                          const struct packet *packet, uint32_t *expected);
 
+/// How many are followed.
+uint32_t connection_count(const struct connections *connections);
+
 /// What was counted since connection_make.
 struct connection_counts connection_counts(const struct connections *connections);
 

@@ -148,19 +148,36 @@ static void evict(struct connections *connections, uint32_t slot, uint64_t now_n
     abandon(connections, slot, now_ns);
 }
 
+/// Makes room for another connection.
+static void make_room(struct connections *connections, uint64_t now_ns) {
+    if (connection_table_is_full(&connections->table))
+        evict(connections, oldest(connections, list_to_evict(connections)), now_ns);
+}
+
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        enum connection_list list, uint64_t now_ns) {
     struct connection *connection;
     uint32_t slot;
 
-    if (connection_table_is_full(&connections->table))
-        evict(connections, oldest(connections, list_to_evict(connections)), now_ns);
+    make_room(connections, now_ns);
     connections->counts.opened++;
     slot = connection_table_add(&connections->table, key, list, now_ns);
     connection = connection_table_at(&connections->table, slot);
     connection->names.state = NAMES_UNDECIDED;
-    connection->opened_ns = now_ns;
     return slot;
+}
+
+uint32_t lifetime_take_over(struct connections *connections, const struct connection_key *key,
+                            enum connection_list list, uint64_t since_ns, uint64_t now_ns) {
+    make_room(connections, now_ns);
+    return connection_table_add(&connections->table, key, list, since_ns);
+}
+
+void lifetime_forget_all(struct connections *connections) {
+    for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
+        while (count_of(connections, lists[i]) > 0)
+            forget(connections, oldest(connections, lists[i]));
+    }
 }
 
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns) {

@@ -19,6 +19,14 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns);
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        enum connection_list list, uint64_t now_ns);
 
+/// Goes on with a connection that another table had, and this one has not.
+/// - since_ns: when it came to its list there, or was used last.
+uint32_t lifetime_take_over(struct connections *connections, const struct connection_key *key,
+                            enum connection_list list, uint64_t since_ns, uint64_t now_ns);
+
+/// Takes all connections out of the table.
+void lifetime_forget_all(struct connections *connections);
+
 /// Notes that a connection is used.
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns);
 

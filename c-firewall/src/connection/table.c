@@ -22,6 +22,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
         buckets *= 2;
     *table = (struct connection_table){
         .key = siphash_draw(),
+        .grave_key = siphash_draw(),
         .mask = (uint32_t)(buckets - 1),
         .buckets = calloc(buckets, sizeof *table->buckets),
         .graves = calloc(buckets, sizeof *table->graves),
@@ -84,10 +85,10 @@ bool connection_table_key(const struct packet *packet, struct connection_key *ke
     return is_low;
 }
 
-static uint64_t hash(const struct connection_table *table, const struct connection_key *key) {
+static uint64_t hash(const struct siphash_key *hasher, const struct connection_key *key) {
     const bool is_ipv4 = key->words[2] == 0 && key->words[3] == 0 && key->words[4] == 0;
 
-    return siphash_words(&table->key, key->words, is_ipv4 ? IPV4_WORDS : CONNECTION_KEY_WORDS);
+    return siphash_words(hasher, key->words, is_ipv4 ? IPV4_WORDS : CONNECTION_KEY_WORDS);
 }
 
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot) {
@@ -96,7 +97,7 @@ struct connection *connection_table_at(struct connection_table *table, uint32_t 
 
 uint32_t connection_table_find(const struct connection_table *table,
                                const struct connection_key *key) {
-    uint32_t slot = table->buckets[(uint32_t)hash(table, key) & table->mask] - 1;
+    uint32_t slot = table->buckets[(uint32_t)hash(&table->key, key) & table->mask] - 1;
 
     while (slot < table->used) {
         const struct connection *connection = &table->slots[slot];
@@ -106,6 +107,11 @@ uint32_t connection_table_find(const struct connection_table *table,
         slot = connection->chained;
     }
     return CONNECTION_SLOT_NONE;
+}
+
+void connection_table_warm(struct connection_table *table, uint32_t connections) {
+    memset(table->slots, 0,
+           (connections < table->limit ? connections : table->limit) * sizeof *table->slots);
 }
 
 bool connection_table_is_full(const struct connection_table *table) {
@@ -150,7 +156,7 @@ static void take_out(struct connection_table *table, uint32_t slot) {
 
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
                               enum connection_list list, uint64_t now_ns) {
-    uint32_t *first = &table->buckets[(uint32_t)hash(table, key) & table->mask];
+    uint32_t *first = &table->buckets[(uint32_t)hash(&table->key, key) & table->mask];
     uint32_t slot = table->free;
     struct connection *connection;
 
@@ -161,7 +167,8 @@ uint32_t connection_table_add(struct connection_table *table, const struct conne
     else
         return CONNECTION_SLOT_NONE;
     connection = connection_table_at(table, slot);
-    *connection = (struct connection){.key = *key, .chained = *first - 1, .stream = stream_make(0)};
+    *connection = (struct connection){
+        .key = *key, .chained = *first - 1, .opened_ns = now_ns, .stream = stream_make(0)};
     *first = slot + 1;
     append(table, slot, list, now_ns);
     return slot;
@@ -175,7 +182,7 @@ void connection_table_move_to(struct connection_table *table, uint32_t slot,
 
 void connection_table_remove(struct connection_table *table, uint32_t slot) {
     struct connection *connection = connection_table_at(table, slot);
-    uint32_t *first = &table->buckets[(uint32_t)hash(table, &connection->key) & table->mask];
+    uint32_t *first = &table->buckets[(uint32_t)hash(&table->key, &connection->key) & table->mask];
     uint32_t before = *first - 1;
 
     take_out(table, slot);
@@ -199,20 +206,45 @@ static bool is_fresh(const struct connection_grave *grave, uint32_t second) {
     return grave->second != 0 && second - grave->second < GRAVE_SECONDS;
 }
 
-void connection_table_bury(struct connection_table *table, const struct connection_key *key,
-                           uint64_t now_ns) {
-    const uint64_t hashed = hash(table, key);
-    struct connection_grave *grave = &table->graves[(uint32_t)hashed & table->mask];
-    const uint32_t tag = (uint32_t)(hashed >> 32), second = second_of(now_ns);
+/// Notes at a place that a connection was forgotten.
+static void dig(struct connection_table *table, uint32_t place, uint32_t tag, uint32_t second) {
+    struct connection_grave *grave = &table->graves[place];
     // Two in one place: any.
     const bool is_shared = is_fresh(grave, second) && grave->tag != tag;
 
     *grave = (struct connection_grave){is_shared ? 0 : tag, second};
 }
 
+void connection_table_bury(struct connection_table *table, const struct connection_key *key,
+                           uint64_t now_ns) {
+    const uint64_t hashed = hash(&table->grave_key, key);
+
+    dig(table, (uint32_t)hashed & table->mask, (uint32_t)(hashed >> 32), second_of(now_ns));
+}
+
+bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
+                                uint64_t now_ns, uint32_t *age) {
+    const struct connection_grave *grave = &table->graves[place];
+    const uint32_t second = second_of(now_ns);
+
+    *age = second - grave->second;
+    return is_fresh(grave, second);
+}
+
+bool connection_table_bury_told(struct connection_table *table, uint32_t mask, uint32_t place,
+                                uint32_t tag, uint32_t age, uint64_t now_ns) {
+    const uint32_t now = second_of(now_ns);
+
+    if ((mask & (mask + 1U)) != 0 || place > mask || age >= GRAVE_SECONDS)
+        return false;
+    for (uint64_t at = place & table->mask; at <= table->mask; at += (uint64_t)mask + 1)
+        dig(table, (uint32_t)at, tag, now > age ? now - age : 1);
+    return true;
+}
+
 bool connection_table_is_buried(const struct connection_table *table,
                                 const struct connection_key *key, uint64_t now_ns) {
-    const uint64_t hashed = hash(table, key);
+    const uint64_t hashed = hash(&table->grave_key, key);
     const struct connection_grave *grave = &table->graves[(uint32_t)hashed & table->mask];
 
     return is_fresh(grave, second_of(now_ns)) &&

@@ -30,6 +30,10 @@ struct connection *connection_table_at(struct connection_table *table, uint32_t 
 uint32_t connection_table_find(const struct connection_table *table,
                                const struct connection_key *key);
 
+/// Touches the memory of so many connections of a table that has none, so that adding them waits
+/// for none.
+void connection_table_warm(struct connection_table *table, uint32_t connections);
+
 /// Whether there is no room for another one.
 bool connection_table_is_full(const struct connection_table *table);
 
@@ -48,6 +52,17 @@ void connection_table_remove(struct connection_table *table, uint32_t slot);
 /// Notes that a connection's bytes are forgotten, though its server may remember them.
 void connection_table_bury(struct connection_table *table, const struct connection_key *key,
                            uint64_t now_ns);
+
+/// Whether it is remembered at a place that a connection was forgotten; then, how many seconds ago.
+bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
+                                uint64_t now_ns, uint32_t *age);
+
+/// Notes what a table with the same hash of graves remembers, and maybe another size, at all places
+/// that it may be about. Returns false if it is no such table.
+/// - mask: of that table.
+/// - age: as of connection_table_grave_age.
+bool connection_table_bury_told(struct connection_table *table, uint32_t mask, uint32_t place,
+                                uint32_t tag, uint32_t age, uint64_t now_ns);
 
 /// Whether bytes of a connection with this key may have been forgotten lately.
 bool connection_table_is_buried(const struct connection_table *table,

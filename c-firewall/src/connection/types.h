@@ -185,9 +185,11 @@ struct connection_grave {
 /// Connections by their key.
 struct connection_table {
     struct siphash_key key;
-    uint32_t mask;                   // buckets - 1; they are a power of 2
-    uint32_t *buckets;               // the first connection of each, plus 1
-    struct connection_grave *graves; // one a bucket
+    uint32_t mask;     // buckets - 1; they are a power of 2
+    uint32_t *buckets; // the first connection of each, plus 1
+    // One a bucket, by a hash of their own, which goes on in upgrades.
+    struct connection_grave *graves;
+    struct siphash_key grave_key;
     struct connection *slots;
     uint32_t used;  // slots that were ever in use
     uint32_t limit; // of them

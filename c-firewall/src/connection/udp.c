@@ -209,10 +209,7 @@ static bool take_frames(struct connections *connections, uint32_t slot, const ui
 /// header of a version that is understood seems to. The datagram's end if nowhere.
 static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place) {
     for (; place < length && length - place >= HEADER_BYTES; place++) {
-        const uint32_t version = be32(data + place + 1);
-
-        if (data[place] >= LONG_HEADER &&
-            (version == NAMES_QUIC_VERSION_1 || version == NAMES_QUIC_VERSION_2))
+        if (data[place] >= LONG_HEADER && names_quic_is_understood(be32(data + place + 1)))
             return place;
     }
     return length;

@@ -3,6 +3,7 @@
 #ifndef ENGINE_FIELDS_H
 #define ENGINE_FIELDS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +35,12 @@ struct decide_input;
 static inline bool fields_is_present(const struct fields *fields, enum policy_field field) {
     return fields->present & FIELDS_BIT(field);
 }
+
+static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_BIT(POLICY_TLS_SNI),
+              "the names are the last fields");
+
+/// Whether a field is a name.
+static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
 /// Where a wide field stands; FIELDS_WIDE_COUNT for a narrow one.
 uint32_t fields_wide_slot(enum policy_field field);

@@ -263,7 +263,8 @@ static void add_candidates(struct walk *walk, const struct compile_index *index)
 
     if (!fields_is_present(&walk->fields, index->field))
         return;
-    walk->outcome->read_names |= (POLICY_FIELDS_OF_NAMES & FIELDS_BIT(index->field)) != 0;
+    if (fields_is_name(index->field))
+        walk->outcome->read_names = true;
     if (index->slot < FIELDS_WIDE_COUNT)
         list = lookup_find_wide(&candidates->lookup, walk->fields.wide[index->slot]);
     else

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/rules.h"
 #include "handover/state.h"
@@ -17,6 +18,11 @@
 enum {
     FD_LINE_BYTES = 64, // {"fd":"queue:65535"} with its end
 };
+
+/// Whether a line that says HANDOVER_COMMIT asks for connections.
+static bool wants_connections(const char *line) {
+    return handover_says(line, HANDOVER_CONNECTIONS, NULL);
+}
 
 /// Fills in why memory could not be had. error: -errno. Returns it.
 static int fail_memory(int error, struct failure *failure) {
@@ -37,13 +43,28 @@ static void count_totals(const struct compiled *compiled, uint32_t totals[MIGRAT
     totals[MIGRATION_QUOTAS] = compiled->quota_count;
 }
 
+/// How many connections one of the workers knows at most.
+static uint32_t most_followed(const struct workers *workers) {
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        const uint32_t followed = __atomic_load_n(&workers->all[i].followed, __ATOMIC_RELAXED);
+
+        most = followed > most ? followed : most;
+    }
+    return most;
+}
+
 /// Fills in what is told before anything has stopped. Returns 0 or -ENOMEM.
 static int describe(const struct state *state, struct handover *described) {
+    const struct requirement *requirement = load_requirement(state->loaded);
     const struct workers *workers = &state->workers;
     int result;
 
     described->pid = getpid();
     described->generation = state->loaded->generation;
+    described->connections = requirement && requirement->names;
+    described->followed_most = most_followed(workers);
     described->options[HANDOVER_CONTROL] = (char *)state->options->control;
     described->options[HANDOVER_METRICS] = (char *)state->options->metrics;
     described->options[HANDOVER_EVENTS] = (char *)state->options->events;
@@ -182,6 +203,7 @@ int handover_give_go_on(const struct state *state, struct handover_giving *givin
     *ready = result == 0 && line;
     if (*ready && !handover_says(line, "command", HANDOVER_COMMIT))
         return handover_fail_line("new", failure);
+    giving->connections = *ready && wants_connections(line);
     return result;
 }
 
@@ -230,6 +252,36 @@ static int pass_on(struct handover_channel *channel, const char *name,
     return send_fd(channel, name, memory->fd, failure);
 }
 
+/// Passes on what a worker knows of its connections. Returns 0, or -errno with failure filled in.
+static int pass_table(struct handover_channel *channel, struct connections *connections,
+                      uint64_t room, struct failure *failure) {
+    struct handover_memory memory;
+    int result = handover_memory_make(&memory);
+
+    if (result < 0)
+        return fail_memory(result, failure);
+    result = pass_on(channel, HANDOVER_CONNECTIONS, &memory,
+                     handover_connections_write(&memory, connections, room, wait_clock()), failure);
+    handover_memory_close(&memory);
+    return result;
+}
+
+/// Passes on what the workers know of their connections, if the new one wants to know. Returns 0,
+/// or -errno with failure filled in.
+static int pass_connections(struct state *state, struct handover_giving *giving,
+                            struct failure *failure) {
+    const uint64_t room = HANDOVER_CONNECTIONS_BYTES_MAX / state->workers.count;
+    int result = 0;
+
+    for (uint32_t i = 0; giving->connections && result == 0 && i < state->workers.count; i++) {
+        struct connections *connections = worker_connections(&state->workers.all[i]);
+
+        if (connections)
+            result = pass_table(&giving->channel, connections, room, failure);
+    }
+    return result;
+}
+
 /// Passes on what was counted, and waits until the new one has taken it. Returns 0, or -errno with
 /// failure filled in.
 static int hand_over(struct state *state, struct handover_giving *giving, struct failure *failure) {
@@ -240,6 +292,8 @@ static int hand_over(struct state *state, struct handover_giving *giving, struct
         result =
             pass_on(&giving->channel, HANDOVER_STATES, &giving->states,
                     handover_counted_write_states(&giving->states, state, wait_clock()), failure);
+    if (result == 0)
+        result = pass_connections(state, giving, failure);
     // By now the new one starts its workers.
     if (result == 0)
         result = pass_on(&giving->channel, HANDOVER_SUMS, &giving->sums,

@@ -19,6 +19,7 @@ struct handover_giving {
     struct handover_rules rules;
     bool told; // whether all has been told that can be told before anything stops
     struct handover_memory states, sums; // room for what will be written
+    bool connections;                    // the new one wants to know the connections of the workers
 };
 
 /// Begins to hand over to a new process. The policy must stay until handover_give_commit or

@@ -8,10 +8,10 @@
 // policy; the new one finds those of its own among them, adopts the sockets, and gives up its
 // rights. Then it says "commit". The old one stops its workers between two batches: from now on
 // packets wait in the sockets. It passes on the states, how full limits are and what quotas have
-// used, in numbers whose places both know by now; the new one takes them over and starts its
-// workers: here the pause ends. Meanwhile the old one passes on the sums, what counters counted;
-// the new one adds them and says "taken"; the old one says that it heard, and ends without
-// unbinding anything.
+// used, in numbers whose places both know by now, and, if both policies read names, what each
+// worker knows of its connections; the new one takes them over and starts its workers: here the
+// pause ends. Meanwhile the old one passes on the sums, what counters counted; the new one adds
+// them and says "taken"; the old one says that it heard, and ends without unbinding anything.
 //
 // It is the old one that decides: until it has heard "taken" it goes on by itself if anything is
 // wrong with the new one (it ends, is silent, is no firewall), and a new one that is not told that
@@ -20,11 +20,13 @@
 #ifndef HANDOVER_HANDOVER_H
 #define HANDOVER_HANDOVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/counts.h"
 #include "base/log.h"
 #include "handover/channel.h"
+#include "handover/connections.h"
 #include "ruleset/migration.h"
 #include "worker/worker.h"
 
@@ -40,6 +42,7 @@ enum {
 // The names of what is passed on beside queues and what options name.
 #define HANDOVER_RULES "rules"
 #define HANDOVER_STATES "states"
+#define HANDOVER_CONNECTIONS "connections"
 #define HANDOVER_SUMS "sums"
 
 /// Descriptors beside those of queues, called as the options are that they come from.
@@ -62,6 +65,13 @@ struct handover {
     uint64_t counts[COUNT_COUNT];
     // The places of each count, and of each counter of a queue, that will come.
     struct handover_places count_places, stat_places;
+    // Its policy reads names, so that its workers know connections, one as many as followed_most;
+    // then, that ours does, too.
+    bool connections;
+    uint32_t followed_most;
+    struct handover_connections_taken followed; // what became of them
+    // Why they were not taken: the part that is not as it should be; NULL = they were.
+    const char *refused;
     struct migration_side side;     // the rules of its policy
     struct migration migration;     // what became of them in our policy, if we have one
     struct migration_states states; // of its policy

@@ -130,6 +130,8 @@ char *handover_state_print(const struct handover *state) {
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
         object_put(object, handover_state_fd_name((enum handover_fd)i),
                    string_or_null(state->options[i]));
+    object_put(object, "connections",
+               state->connections ? json_integer(state->followed_most) : json_null());
     object_put(object, "counts", counts);
     object_put(object, "stats", stats);
     object_put(object, "queues", queues);
@@ -258,6 +260,14 @@ int handover_state_fail_stranger(struct failure *failure) {
     return -EPROTO;
 }
 
+/// Reads how many connections a worker knows, if any.
+static void parse_connections(const json_t *number, struct handover *state) {
+    const json_int_t most = json_integer_value(number);
+
+    state->connections = json_is_integer(number) && most >= 0 && most <= UINT32_MAX;
+    state->followed_most = state->connections ? (uint32_t)most : 0;
+}
+
 static int parse_object(const json_t *object, struct handover *state, struct failure *failure) {
     uint64_t version = 0, pid = 0, generation = 0;
     int result;
@@ -275,6 +285,7 @@ static int parse_object(const json_t *object, struct handover *state, struct fai
     state->generation = (uint32_t)generation;
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
         state->options[i] = text_of(object, handover_state_fd_name((enum handover_fd)i));
+    parse_connections(json_object_get(object, "connections"), state);
     result = parse_names(object, "counts", count_name, COUNT_COUNT, &state->count_places, failure);
     if (result == 0)
         result = parse_names(object, "stats", stats_word_name, STATS_WORDS, &state->stat_places,

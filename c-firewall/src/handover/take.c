@@ -11,7 +11,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "connection/lifetime.h"
+#include "connection/table.h"
 #include "control/request.h"
+#include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/memory.h"
 #include "handover/proof.h"
@@ -23,6 +26,7 @@
 
 enum {
     NAME_BYTES = 64, // of a descriptor
+    SPARE = 8,       // this part more connections may come until the old one stops
 };
 
 static int fail_memory(struct failure *failure) {
@@ -229,22 +233,32 @@ int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
     return result < 0 ? fail_memory(failure) : 0;
 }
 
+/// Receives the descriptor of a memory of this name. Returns 0, or -errno with failure filled in.
+static int receive_named(struct handover_channel *channel, const char *expected, int *fd,
+                         struct failure *failure) {
+    char name[NAME_BYTES];
+    const int result = receive_fd(channel, name, fd, failure);
+
+    if (result < 0)
+        return result;
+    if (*fd < 0 || strcmp(name, expected) != 0) {
+        if (*fd >= 0)
+            close(*fd);
+        return handover_fail_line("old", failure);
+    }
+    return 0;
+}
+
 /// Receives a memory of this name, which has to have so many bytes, and reads it, to be freed.
 /// Returns 0, or -errno with failure filled in.
 static int receive_memory(struct handover_channel *channel, const char *expected, uint64_t bytes,
                           uint8_t **read, struct failure *failure) {
     struct handover_sealed sealed;
-    char name[NAME_BYTES];
     int fd;
-    int result = receive_fd(channel, name, &fd, failure);
+    int result = receive_named(channel, expected, &fd, failure);
 
     if (result < 0)
         return result;
-    if (fd < 0 || strcmp(name, expected) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return handover_fail_line("old", failure);
-    }
     result = handover_sealed_open(&sealed, fd, bytes);
     if (result == 0 && sealed.size != bytes)
         result = -EPROTO;
@@ -254,17 +268,82 @@ static int receive_memory(struct handover_channel *channel, const char *expected
     return result < 0 ? handover_state_fail_part(expected, failure) : 0;
 }
 
+/// Reads what the old one's worker knows of its connections.
+/// - fd: is closed.
+/// - Returns NULL, or the part that is not as it should be.
+static const char *read_connections(int fd, struct worker *worker,
+                                    struct handover_connections_taken *followed) {
+    struct connections *ours = worker_connections(worker);
+    struct handover_sealed sealed;
+    const char *wrong = "memory";
+    uint8_t *bytes = NULL;
+    int result = handover_sealed_open(&sealed, fd, HANDOVER_CONNECTIONS_BYTES_MAX);
+
+    if (result == 0)
+        result = handover_sealed_read(&sealed, &bytes);
+    *followed = (struct handover_connections_taken){0};
+    if (result == 0 && ours)
+        wrong = handover_connections_parse(bytes, sealed.size, ours, wait_clock(), followed);
+    handover_sealed_close(&sealed);
+    free(bytes);
+    return wrong;
+}
+
+/// Makes the workers' tables ready for so many connections each, and some that come meanwhile.
+static void warm(struct workers *workers, uint32_t connections) {
+    const uint64_t all = (uint64_t)connections + connections / SPARE;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct connections *ours = worker_connections(&workers->all[i]);
+
+        if (ours)
+            connection_table_warm(&ours->table, all < UINT32_MAX ? (uint32_t)all : UINT32_MAX);
+    }
+}
+
+/// Has our workers know the connections that the old one's know. If any is not as it should be they
+/// know none: each is then unknown, as if it had begun before the firewall. Returns 0, or -errno
+/// with failure filled in.
+static int take_connections(struct handover *taken, struct workers *workers,
+                            struct failure *failure) {
+    struct handover_connections_taken followed;
+
+    for (uint32_t i = 0; i < workers->count; i++) {
+        int fd;
+        const int result = receive_named(&taken->channel, HANDOVER_CONNECTIONS, &fd, failure);
+
+        if (result < 0)
+            return result;
+        if (taken->refused) {
+            close(fd);
+            continue;
+        }
+        taken->refused = read_connections(fd, &workers->all[i], &followed);
+        taken->followed.taken += followed.taken;
+        taken->followed.left_out += followed.left_out;
+    }
+    for (uint32_t i = 0; taken->refused && i < workers->count; i++)
+        lifetime_forget_all(worker_connections(&workers->all[i]));
+    return 0;
+}
+
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure) {
-    static const char commit[] = "{\"command\":\"" HANDOVER_COMMIT "\"}\n";
+    const struct requirement *requirement = load_requirement(state->loaded);
     const uint64_t bytes = handover_counted_states_bytes(taken);
     const char *part = NULL;
     uint8_t *read = NULL;
-    int result;
+    char commit[128];
+    int result, length;
 
+    taken->connections = taken->connections && requirement && requirement->names;
+    if (taken->connections)
+        warm(&state->workers, taken->followed_most);
+    length = snprintf(commit, sizeof commit, "{\"command\":\"" HANDOVER_COMMIT "\"%s}\n",
+                      taken->connections ? ",\"connections\":true" : "");
     taken->committed_ns = wait_clock();
     // Longer than the old one waits: it may have to wait for another that hangs.
     handover_channel_extend(&taken->channel, 2 * HANDOVER_PAUSE_MS);
-    result = handover_channel_send(&taken->channel, commit, sizeof commit - 1, -1, failure);
+    result = handover_channel_send(&taken->channel, commit, (size_t)length, -1, failure);
     if (result == 0)
         result = receive_memory(&taken->channel, HANDOVER_STATES, bytes, &read, failure);
     if (result == 0)
@@ -272,6 +351,8 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
     free(read);
     if (part)
         result = handover_state_fail_part(part, failure);
+    if (result == 0 && taken->connections)
+        result = take_connections(taken, &state->workers, failure);
     if (result < 0)
         return result;
     for (uint32_t i = 0; i < taken->queue_count; i++)
@@ -307,6 +388,18 @@ int handover_take_running(struct handover *taken, struct state *state, struct fa
     return result;
 }
 
+/// Says what became of the old one's connections.
+static void tell_connections(const struct handover *taken) {
+    if (taken->refused)
+        log_warn(
+            "upgrade: the old firewall's connections have no good \"%s\": those that go on are "
+            "unknown to this one",
+            taken->refused);
+    else
+        log_info("upgrade: %" PRIu64 " connections go on, %" PRIu64 " had no room",
+                 taken->followed.taken, taken->followed.left_out);
+}
+
 int handover_taken(struct handover *taken, struct failure *failure) {
     static const char said[] = "{\"command\":\"" HANDOVER_TAKEN "\"}\n";
     char *line;
@@ -324,5 +417,7 @@ int handover_taken(struct handover *taken, struct failure *failure) {
     log_info("upgrade: took over from pid %" PRId64 ", packets waited for %" PRIu64
              " microseconds at most",
              taken->pid, taken->waited_ns / NS_PER_US);
+    if (taken->connections)
+        tell_connections(taken);
     return 0;
 }

@@ -12,7 +12,11 @@
 
 #include "names/cursor.h"
 
-/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1).
+/// Drafts that servers still take, of which 33 and 34 differ from version 1 in their number only.
+static const uint32_t DRAFT_29 = 0xff00001d, DRAFT_32 = 0xff000020;
+static const uint32_t DRAFT_33 = 0xff000021, DRAFT_34 = 0xff000022;
+/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1,
+/// draft-ietf-quic-tls-29, section 5.2).
 static const uint8_t SALT_1[20] = {
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,
     0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a,
@@ -20,6 +24,10 @@ static const uint8_t SALT_1[20] = {
 static const uint8_t SALT_2[20] = {
     0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93,
     0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9,
+};
+static const uint8_t SALT_29[20] = {
+    0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97,
+    0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99,
 };
 /// What a label of HKDF begins with (RFC 8446, section 7.1), and those of the keys.
 static const char LABEL[] = "tls13 ";
@@ -81,6 +89,7 @@ int names_quic_make(struct names_quic_opener *opener) {
     *opener = (struct names_quic_opener){
         .salt_1 = make_mac(SALT_1, sizeof SALT_1),
         .salt_2 = make_mac(SALT_2, sizeof SALT_2),
+        .salt_29 = make_mac(SALT_29, sizeof SALT_29),
         .header = EVP_CIPHER_CTX_new(),
         .payload = EVP_CIPHER_CTX_new(),
     };
@@ -98,6 +107,16 @@ void names_quic_free(struct names_quic_opener *opener) {
     EVP_CIPHER_CTX_free(opener->header);
     EVP_CIPHER_CTX_free(opener->payload);
     *opener = (struct names_quic_opener){0};
+}
+
+/// Whether a version is a draft whose salt is not that of version 1.
+static bool has_salt_29(uint32_t version) {
+    return version >= DRAFT_29 && version <= DRAFT_32;
+}
+
+bool names_quic_is_understood(uint32_t version) {
+    return version == NAMES_QUIC_VERSION_1 || version == NAMES_QUIC_VERSION_2 ||
+           has_salt_29(version) || version == DRAFT_33 || version == DRAFT_34;
 }
 
 /// Takes a number of variable length (RFC 9000, section 16); 0 if it is cut.
@@ -167,8 +186,7 @@ struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t len
     if (!(first & LONG))
         return nothing;
     header.version = names_cursor_number(&left, 4);
-    if (!left.cut && header.version != NAMES_QUIC_VERSION_1 &&
-        header.version != NAMES_QUIC_VERSION_2) {
+    if (!left.cut && !names_quic_is_understood(header.version)) {
         header.kind = NAMES_QUIC_UNKNOWN;
         return header;
     }
@@ -208,11 +226,13 @@ struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
                                          const struct names_quic_header *header) {
     const bool is_2 = header->version == NAMES_QUIC_VERSION_2;
     const char *const *labels = is_2 ? LABELS_2 : LABELS_1;
+    const struct names_quic_mac *salt_1 =
+        has_salt_29(header->version) ? &opener->salt_29 : &opener->salt_1;
     struct names_quic_keys keys = {.version = header->version};
     struct names_quic_mac initial, client;
     uint8_t secret[SECRET_BYTES];
 
-    sign(is_2 ? &opener->salt_2 : &opener->salt_1, datagram + header->connection,
+    sign(is_2 ? &opener->salt_2 : salt_1, datagram + header->connection,
          header->connection_bytes, secret);
     initial = make_mac(secret, sizeof secret);
     expand(&initial, LABEL_CLIENT, secret, sizeof secret);

@@ -8,11 +8,13 @@
 
 #include <openssl/sha.h>
 #include <openssl/types.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "names/hello.h"
 
 enum {
+    // Versions that are understood, beside the drafts that servers still take.
     NAMES_QUIC_VERSION_1 = 0x00000001,
     NAMES_QUIC_VERSION_2 = 0x6b3343cf,
     NAMES_QUIC_CONNECTION_BYTES_MAX = 20, // of a connection id (RFC 9000, section 17.2)
@@ -61,6 +63,7 @@ struct names_quic_mac {
 struct names_quic_opener {
     struct names_quic_mac salt_1;
     struct names_quic_mac salt_2;
+    struct names_quic_mac salt_29;
     EVP_CIPHER_CTX *header;  // AES-128-ECB
     EVP_CIPHER_CTX *payload; // AES-128-GCM
 };
@@ -90,6 +93,9 @@ int names_quic_make(struct names_quic_opener *opener);
 
 /// Frees an opener's contexts.
 void names_quic_free(struct names_quic_opener *opener);
+
+/// Whether packets of a version can be read.
+bool names_quic_is_understood(uint32_t version);
 
 /// Reads the header of the packet at a place of a datagram. Its fixed bit may be 0 (RFC 9287).
 /// - at: where the packet begins, at most length; an empty rest is SHORT.

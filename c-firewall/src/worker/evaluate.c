@@ -238,14 +238,15 @@ void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns,
         listing_fill(evaluation->connections, evaluation->source->loaded->generation, now_ns, page);
 }
 
-void evaluate_count_connections(struct evaluation *evaluation, struct stats *stats) {
+uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats) {
     uint64_t now[NAMED_RESULT_COUNT];
 
     if (!evaluation->connections)
-        return;
+        return 0;
     named_results(evaluation->connections, now);
     for (int i = 0; i < NAMED_RESULT_COUNT; i++)
         if (now[i] > evaluation->counted[i])
             stats_add(&stats->connections[i], now[i] - evaluation->counted[i]);
     memcpy(evaluation->counted, now, sizeof now);
+    return connection_count(evaluation->connections);
 }

@@ -64,7 +64,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
 /// Fills in a page of the connections.
 void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns, struct listing_page *page);
 
-/// Adds what has come of connections since it was last called to the counters.
-void evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
+/// Adds what has come of connections since it was last called to the counters. Returns how many
+/// there are.
+uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 
 #endif

@@ -154,6 +154,7 @@ static void give_verdict(struct worker *worker, const struct queue_packet *packe
 
 /// Gives every packet its verdict.
 static int give_verdicts(struct worker *worker, uint32_t packets) {
+    uint32_t followed;
     int result;
 
     verdict_batch_clear(&worker->batch);
@@ -163,7 +164,8 @@ static int give_verdicts(struct worker *worker, uint32_t packets) {
     for (uint32_t i = 0; i < packets; i++)
         give_verdict(worker, &worker->queue.packets[i]);
     verdict_batch_finish(&worker->batch);
-    evaluate_count_connections(&worker->evaluation, &worker->stats);
+    followed = evaluate_count_connections(&worker->evaluation, &worker->stats);
+    __atomic_store_n(&worker->followed, followed, __ATOMIC_RELAXED);
     __atomic_store_n(&worker->last_id, worker->batch.last_id, __ATOMIC_RELAXED);
     if (worker->batch.gap_ids > 0)
         stats_add(&worker->stats.gaps, worker->batch.gap_ids);

@@ -36,6 +36,7 @@ struct worker {
     uint32_t last_id;    // of the packet received last; atomic
     uint32_t stalled_to; // id of the last packet that the guard answered; atomic
     uint64_t stalled;    // packets that the guard answered; atomic
+    uint32_t followed;   // connections that it follows, behind its last batch; atomic
     int cpu;             // to bind to, as the n-th of those allowed, in turn; -1 = none
     struct evaluation_source
         *source;    // the policy by which the worker decides, as the main thread knows it

@@ -145,6 +145,10 @@ void worker_join(struct worker *worker) {
     worker->started = false;
 }
 
+struct connections *worker_connections(struct worker *worker) {
+    return worker->source->requirement.names ? worker->evaluation.connections : NULL;
+}
+
 void worker_close(struct worker *worker) {
     queue_close(&worker->queue);
     if (worker->wake_fd >= 0)

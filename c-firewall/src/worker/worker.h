@@ -68,6 +68,10 @@ void worker_stop(struct worker *worker, bool keep_open);
 /// then.
 void worker_join(struct worker *worker);
 
+/// What is known of the connections of the queue, while there is no thread; NULL if the policy
+/// reads no names.
+struct connections *worker_connections(struct worker *worker);
+
 /// Closes what worker_open opened, as far as the thread has not, and frees the source.
 void worker_close(struct worker *worker);
 

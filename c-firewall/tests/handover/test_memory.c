@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "connection/follow.h"
+#include "connections.h"
+#include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/handover.h"
 #include "handover/rules.h"
@@ -22,18 +25,28 @@ enum {
     LIMITS_MAX = 8,
 };
 
-static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
-    const size_t length = strlen(hex) / 2;
-    uint8_t *bytes = malloc(length + 1);
-    struct migration_side side;
+#define NOW_NS UINT64_C(1000000000000)
 
-    for (size_t i = 0; i < length; i++) {
+/// Bytes of hexadecimal digits, to be freed.
+static uint8_t *unhex(const char *hex, size_t *length) {
+    uint8_t *bytes;
+
+    *length = strlen(hex) / 2;
+    bytes = malloc(*length + 1);
+    for (size_t i = 0; i < *length; i++) {
         const char digits[] = {hex[2 * i], hex[2 * i + 1], '\0'};
 
         bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
     // Room of exactly this size, so that the sanitizer sees who reads beyond.
-    bytes = realloc(bytes, length > 0 ? length : 1);
+    return realloc(bytes, *length > 0 ? *length : 1);
+}
+
+static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
+    size_t length;
+    uint8_t *bytes = unhex(hex, &length);
+    struct migration_side side;
+
     if (handover_rules_parse(bytes, length, &side) < 0)
         snprintf(found, FOUND_BYTES, "refused");
     else
@@ -42,6 +55,40 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
                  side.totals[MIGRATION_LIMITS], side.totals[MIGRATION_QUOTAS]);
     migration_side_free(&side);
     free(bytes);
+}
+
+/// How many are taken, how many have no room, and whether the same is written again; or what is not
+/// as it should be.
+static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
+    static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000)};
+    struct handover_connections_taken followed;
+    struct connections connections;
+    size_t length, length_again;
+    uint8_t *bytes = unhex(hex, &length), *again;
+    const char *part;
+    bool same;
+
+    assert_int_equal(connection_make(&connections, &settings), 0);
+    part = handover_connections_parse(bytes, length, &connections, NOW_NS, &followed);
+    again = connections_written(&connections, UINT64_MAX, NOW_NS, &length_again);
+    same = length == length_again && memcmp(bytes, again, length) == 0;
+    if (part)
+        snprintf(found, FOUND_BYTES, "%s", part);
+    else
+        snprintf(found, FOUND_BYTES, "%" PRIu64 " %" PRIu64 "%s", followed.taken, followed.left_out,
+                 same ? " same" : "");
+    for (uint32_t place = 0; !part && place <= connections.table.mask; place++) {
+        const struct connection_grave grave = connections.table.graves[place];
+        const size_t at = strlen(found);
+
+        if (grave.second != 0)
+            snprintf(found + at, FOUND_BYTES - at, " %u:%08x", place, grave.tag);
+    }
+    for (int list = 0; part && list < CONNECTION_LIST_COUNT; list++)
+        assert_int_equal(connections.table.lists[list].count, 0);
+    connection_free(&connections);
+    free(bytes);
+    free(again);
 }
 
 /// Places of numbers that all are ours.
@@ -104,6 +151,7 @@ static void judge_states(const char *line, char found[static FOUND_BYTES]) {
 
 static void memory_is_taken_as_the_vectors_say(void **state) {
     static const char rules[] = "rules ", states[] = "states ", expect[] = "expect ";
+    static const char connections[] = "connections ";
     FILE *file = vectors_open("handover-memory.txt");
     char found[FOUND_BYTES] = "", *line = NULL;
     size_t room = 0;
@@ -116,6 +164,8 @@ static void memory_is_taken_as_the_vectors_say(void **state) {
             judge_rules(line + sizeof rules - 1, found);
         } else if (strncmp(line, states, sizeof states - 1) == 0) {
             judge_states(line + sizeof states - 1, found);
+        } else if (strncmp(line, connections, sizeof connections - 1) == 0) {
+            judge_connections(line + sizeof connections - 1, found);
         } else if (strncmp(line, expect, sizeof expect - 1) == 0) {
             assert_string_equal(found, line + sizeof expect - 1);
             vectors++;

@@ -254,9 +254,13 @@ impl Experiment {
             );
             return refuse(workload.span(), words);
         }
-        let no_ring = |subject: &&Subject| matches!(subject.kind, Kind::Capture { .. }) != capture;
+        let no_reader = |subject: &&Subject| match subject.kind {
+            Kind::Capture { .. } => !capture || plan.name.is_recorded(),
+            Kind::Recorder { .. } => !plan.name.is_recorded(),
+            _ => capture,
+        };
         let mut strangers = self.subjects.iter();
-        match strangers.find(|subject| stranger(subject) || no_ring(subject)) {
+        match strangers.find(|subject| stranger(subject) || no_reader(subject)) {
             None => Ok(()),
             Some(subject) => {
                 let words = format!("{subject} can't be a subject of this kind of experiment");

@@ -12,6 +12,7 @@ mod flood;
 mod frames;
 mod latency;
 mod mmsg;
+mod neighbour;
 mod probe;
 mod socket;
 mod stream;
@@ -26,8 +27,9 @@ use hdrhistogram::Histogram;
 use crate::runner::{Place, Workload};
 
 pub use cpu::{bind_sender, bind_server};
-pub use frames::{send, FramesArguments};
+pub use frames::{send, FramesArguments, Sent};
 pub use latency::{curve, histogram};
+pub use neighbour::neighbour;
 pub use probe::{serve_arguments, ProbeServer, READY};
 
 /// `harness load`

@@ -214,6 +214,7 @@ pub fn metric_title(metric: &str) -> &str {
         "cpu_per_packet" => "CPU time of the firewall",
         "rss" => "memory of the firewall",
         "syscalls_per_packet" => "system calls of the firewall",
+        "touch" => "CPU time of a neighbour's random touch",
         "model_tlb_misses" => "TLB misses, modelled",
         other => other,
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is lost over the size of a load, a delay's factor: a line a subject, and dashed what is foretold of it.
+//! What is lost over the size of a load, a delay's factor or a ring's MiB: a line a subject, and dashed what is foretold of it.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
@@ -45,9 +45,13 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     let y = Axis::from_zero(highest.max(1.0), (area.bottom, area.top));
     let largest = points().map(|point| point.x).fold(1.0, f64::max);
     let x = Axis::from_zero(largest, (area.left, area.right));
+    let size = match first.workload.as_str() {
+        "frames-ring" => "MiB of the ring",
+        _ => "factor of the delays",
+    };
     let across = (area.left, area.right);
     y.draw_left(&mut scene, across, &frame::axis_title(metric, &unit));
-    x.draw_below(&mut scene, (area.top, area.bottom), "factor of the delays");
+    x.draw_below(&mut scene, (area.top, area.bottom), size);
     for line in &foretold {
         let at = |point: &LinePoint| (x.at(point.x), y.at(point.median));
         let path: Vec<Point> = line.points.iter().map(at).collect();

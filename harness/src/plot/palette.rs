@@ -99,9 +99,10 @@ pub type Dash = &'static [f64];
 pub const SOLID: Dash = &[];
 pub const DASHED: Dash = &[7.0, 4.0];
 const DOTTED: Dash = &[2.0, 3.0];
+const SPARSE: Dash = &[2.0, 8.0];
 const DASH_DOT: Dash = &[8.0, 3.0, 2.0, 3.0];
 /// Reference lines.
-pub const REFERENCE_DASHES: [Dash; 2] = [DOTTED, DASH_DOT];
+pub const REFERENCE_DASHES: [Dash; 3] = [DOTTED, DASH_DOT, SPARSE];
 const DASHES: [Dash; 4] = [SOLID, DASHED, DOTTED, DASH_DOT];
 
 /// How one subject looks in all figures of a result.

@@ -43,16 +43,35 @@ pub enum Workload {
     /// A packet there, a verdict back; 64 packets there, 64 verdicts back.
     Verdict,
     Verdicts,
+    /// What a published experiment asks a server: three calls, six, and a call that a clock's tick answers, of which
+    /// only the way back counts.
+    Ping,
+    Calculator,
+    Timer,
     /// Frames of 700 bytes up to the size, as fast as the sender goes, to a ring of capture.
     Frames,
     /// Frames of 700 to 1500 bytes at a pace; the size is the factor of the delays behind each tenth.
     FramesDelayed,
+    /// Frames as of `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
+    FramesRing,
+    /// Frames up to the size, at a pace, while another program on the reader's CPU touches memory at random.
+    FramesNeighbour,
+    /// Frames as of `Frames`, which are written to a file; frames of the size, at a pace, which are.
+    FramesFile,
+    FramesFilePaced,
 }
 
 impl Workload {
-    /// Whether rings of capture read it.
+    /// Whether rings and recorders read it.
     pub fn is_frames(self) -> bool {
-        matches!(self, Workload::Frames | Workload::FramesDelayed)
+        use Workload::{Frames, FramesDelayed, FramesNeighbour, FramesRing};
+        let frames = [Frames, FramesDelayed, FramesRing, FramesNeighbour];
+        frames.contains(&self) || self.is_recorded()
+    }
+
+    /// Whether recorders write it to a file.
+    pub fn is_recorded(self) -> bool {
+        matches!(self, Workload::FramesFile | Workload::FramesFilePaced)
     }
 
     /// Whether a runner makes it, and a subject filters it.
@@ -63,7 +82,8 @@ impl Workload {
     /// Whether it is an exchange of messages, which a subject makes itself, and not traffic that a subject filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{
-            Call, Dump, Echo, EchoConnect, Family, FamilyConnect, Refuse, Verdict, Verdicts,
+            Calculator, Call, Dump, Echo, EchoConnect, Family, FamilyConnect, Ping, Refuse, Timer,
+            Verdict, Verdicts,
         };
         let exchanges = [
             Family,
@@ -75,6 +95,9 @@ impl Workload {
             Call,
             Verdict,
             Verdicts,
+            Ping,
+            Calculator,
+            Timer,
         ];
         exchanges.contains(&self)
     }

@@ -21,9 +21,10 @@ pub struct CellName {
 
 impl fmt::Display for CellName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        // Of delays the size is a factor.
+        // Of delays the size is a factor, and of rings theirs.
         let (size, unit) = match self.workload.as_str() {
             "frames-delayed" => ("factor", ""),
+            "frames-ring" => ("ring", " MiB"),
             _ => ("payload", " B"),
         };
         write!(

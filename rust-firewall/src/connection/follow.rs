@@ -114,6 +114,11 @@ pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet)
     Some(stream.base.wrapping_add(stream.acked))
 }
 
+/// How many are followed.
+pub fn count(connections: &Connections) -> u32 {
+    connections.table.lists.iter().map(|list| list.count).sum()
+}
+
 /// What was counted since `make`.
 pub fn counts(connections: &Connections) -> ConnectionCounts {
     let mut counts = connections.counts;

@@ -164,6 +164,14 @@ fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     abandon(connections, slot, now_ns);
 }
 
+/// Makes room for another connection.
+fn make_room(connections: &mut Connections, now_ns: u64) {
+    if table::is_full(&connections.table) {
+        let slot = oldest(connections, list_to_evict(connections));
+        evict(connections, slot, now_ns);
+    }
+}
+
 /// Begins to follow a connection that the table has not.
 pub fn open(
     connections: &mut Connections,
@@ -171,16 +179,35 @@ pub fn open(
     list: ConnectionList,
     now_ns: u64,
 ) -> u32 {
-    if table::is_full(&connections.table) {
-        let slot = oldest(connections, list_to_evict(connections));
-        evict(connections, slot, now_ns);
-    }
+    make_room(connections, now_ns);
     connections.counts.opened += 1;
     let slot = table::add(&mut connections.table, key, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.names.state = NamesState::Undecided;
-    connection.opened_ns = now_ns;
     slot
+}
+
+/// Goes on with a connection that another table had, and this one has not.
+/// - since_ns: when it came to its list there, or was used last.
+pub fn take_over(
+    connections: &mut Connections,
+    key: &ConnectionKey,
+    list: ConnectionList,
+    since_ns: u64,
+    now_ns: u64,
+) -> u32 {
+    make_room(connections, now_ns);
+    table::add(&mut connections.table, key, list, since_ns)
+}
+
+/// Takes all connections out of the table.
+pub fn forget_all(connections: &mut Connections) {
+    for list in LISTS {
+        while count_of(connections, list) > 0 {
+            let slot = oldest(connections, list);
+            forget(connections, slot);
+        }
+    }
 }
 
 /// Notes that a connection is used.

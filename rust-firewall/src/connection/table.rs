@@ -28,13 +28,17 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Makes a table.
 pub fn make(connections: u32) -> Table {
     let buckets = (u64::from(connections) * 2).next_power_of_two() as usize;
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the kernel gives random bytes");
+    let draw = || {
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).expect("the kernel gives random bytes");
+        SipHasher13::new_with_key(&key)
+    };
     Table {
-        hasher: SipHasher13::new_with_key(&key),
+        hasher: draw(),
         mask: (buckets - 1) as u32,
         buckets: vec![0; buckets],
         graves: vec![Grave::default(); buckets],
+        grave_hasher: draw(),
         slots: Vec::with_capacity(connections as usize),
         limit: connections,
         free: SLOT_NONE,
@@ -83,8 +87,8 @@ pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
     (key, is_low)
 }
 
-fn hash(table: &Table, key: &ConnectionKey) -> u64 {
-    let mut hasher = table.hasher;
+fn hash(hasher: &SipHasher13, key: &ConnectionKey) -> u64 {
+    let mut hasher = *hasher;
     let is_ipv4 = key.iter().skip(IPV4_WORDS).all(|word| *word == 0);
     let words = if is_ipv4 { IPV4_WORDS } else { KEY_WORDS };
     for word in key.iter().take(words) {
@@ -103,7 +107,7 @@ pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
 
 /// The connection of a key, or SLOT_NONE.
 pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
-    let bucket = hash(table, key) as u32 & table.mask;
+    let bucket = hash(&table.hasher, key) as u32 & table.mask;
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut slot = first.wrapping_sub(1);
     while let Some(connection) = table.slots.get(slot as usize) {
@@ -113,6 +117,13 @@ pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
         slot = connection.chained;
     }
     SLOT_NONE
+}
+
+/// Touches the memory of so many connections of a table that has none, so that adding them waits for none.
+pub fn warm(table: &mut Table, connections: u32) {
+    let connections = connections.min(table.limit) as usize;
+    table.slots.resize(connections, Connection::default());
+    table.slots.clear();
 }
 
 /// Whether there is no room for another one.
@@ -174,7 +185,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     } else {
         return SLOT_NONE;
     }
-    let bucket = hash(table, key) as u32 & table.mask;
+    let bucket = hash(&table.hasher, key) as u32 & table.mask;
     let mut chained = 0;
     if let Some(first) = table.buckets.get_mut(bucket as usize) {
         chained = *first;
@@ -183,6 +194,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     *at(table, slot) = Connection {
         key: *key,
         chained: chained.wrapping_sub(1),
+        opened_ns: now_ns,
         ..Connection::default()
     };
     append(table, slot, list, now_ns);
@@ -200,7 +212,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     take_out(table, slot);
     let connection = at(table, slot);
     let (key, chained) = (connection.key, connection.chained);
-    let bucket = hash(table, &key) as u32 & table.mask;
+    let bucket = hash(&table.hasher, &key) as u32 & table.mask;
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut before = first.wrapping_sub(1);
     if before == slot {
@@ -228,11 +240,9 @@ fn is_fresh(grave: &Grave, second: u32) -> bool {
     grave.second != 0 && second.wrapping_sub(grave.second) < GRAVE_SECONDS
 }
 
-/// Notes that a connection's bytes are forgotten, though its server may remember them.
-pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
-    let hashed = hash(table, key);
-    let (tag, second) = ((hashed >> 32) as u32, second_of(now_ns));
-    if let Some(grave) = table.graves.get_mut((hashed as u32 & table.mask) as usize) {
+/// Notes at a place that a connection was forgotten.
+fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
+    if let Some(grave) = table.graves.get_mut(place as usize) {
         // Two in one place: any.
         let is_shared = is_fresh(grave, second) && grave.tag != tag;
         *grave = Grave {
@@ -242,9 +252,47 @@ pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
     }
 }
 
+/// Notes that a connection's bytes are forgotten, though its server may remember them.
+pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
+    let hashed = hash(&table.grave_hasher, key);
+    let place = hashed as u32 & table.mask;
+    dig(table, place, (hashed >> 32) as u32, second_of(now_ns));
+}
+
+/// How many seconds ago a connection was forgotten of which it is remembered at a place.
+pub fn grave_age(table: &Table, place: u32, now_ns: u64) -> Option<u32> {
+    let grave = table.graves.get(place as usize)?;
+    let second = second_of(now_ns);
+    is_fresh(grave, second).then(|| second.wrapping_sub(grave.second))
+}
+
+/// Notes what a table with the same hash of graves remembers, and maybe another size, at all places that it may be
+/// about. Returns false if it is no such table.
+/// - mask: of that table.
+/// - age: as of `grave_age`.
+pub fn bury_told(
+    table: &mut Table,
+    mask: u32,
+    place: u32,
+    tag: u32,
+    age: u32,
+    now_ns: u64,
+) -> bool {
+    if mask & mask.wrapping_add(1) != 0 || place > mask || age >= GRAVE_SECONDS {
+        return false;
+    }
+    let second = second_of(now_ns).saturating_sub(age).max(1);
+    let mut at = u64::from(place & table.mask);
+    while at <= u64::from(table.mask) {
+        dig(table, at as u32, tag, second);
+        at += u64::from(mask) + 1;
+    }
+    true
+}
+
 /// Whether bytes of a connection with this key may have been forgotten lately.
 pub fn is_buried(table: &Table, key: &ConnectionKey, now_ns: u64) -> bool {
-    let hashed = hash(table, key);
+    let hashed = hash(&table.grave_hasher, key);
     let grave = table.graves.get((hashed as u32 & table.mask) as usize);
     grave.is_some_and(|grave| {
         is_fresh(grave, second_of(now_ns)) && [0, (hashed >> 32) as u32].contains(&grave.tag)

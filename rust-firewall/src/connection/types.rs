@@ -266,8 +266,9 @@ pub struct Table {
     pub mask: u32,
     /// The first connection of each bucket, plus 1.
     pub buckets: Vec<u32>,
-    /// One a bucket.
+    /// One a bucket, by a hash of their own, which goes on in upgrades.
     pub graves: Vec<Grave>,
+    pub grave_hasher: SipHasher13,
     /// Those that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
     pub limit: u32,

@@ -237,11 +237,10 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
 /// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long header of a version that
 /// is understood seems to. The datagram's end if nowhere.
 fn next_packet(data: &[u8], at: u32) -> u32 {
-    let versions = [quic::VERSION_1.to_be_bytes(), quic::VERSION_2.to_be_bytes()];
     let windows = data.get(at as usize..).unwrap_or_default().windows(5);
     for (place, window) in (at..).zip(windows) {
-        if let [0x80..=0xff, version @ ..] = window {
-            if versions.iter().any(|known| known == version) {
+        if let &[0x80..=0xff, a, b, c, d] = window {
+            if quic::is_understood(u32::from_be_bytes([a, b, c, d])) {
                 return place;
             }
         }

@@ -30,7 +30,7 @@ const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
 
 /// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
 /// no mask), beyond the captured bytes (the packet has it or may have it), or a name that is not known.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fields {
     /// Bit n: field n has a value.
     pub present: u64,
@@ -38,17 +38,23 @@ pub struct Fields {
     pub beyond: u64,
     /// Bit n: field n is not known yet, or can't be read.
     pub unknown: u64,
-    narrow: Narrow,
+    narrow: [u32; FIELD_COUNT],
     /// At `wide_slot`.
     wide: [u128; WIDE_COUNT],
 }
 
-#[derive(Clone, Debug)]
-struct Narrow([u32; FIELD_COUNT]);
-
-impl Default for Narrow {
-    fn default() -> Self {
-        Narrow([0; FIELD_COUNT])
+/// Nothing but the names of the interfaces. They stand between the zeros, which are short enough so to be
+/// written in place: the compiler clears more than 256 bytes in a row by a call.
+impl From<&DecideInput<'_>> for Fields {
+    #[inline(always)]
+    fn from(input: &DecideInput) -> Self {
+        Fields {
+            present: bit(Field::MetaIifname) | bit(Field::MetaOifname),
+            beyond: 0,
+            unknown: 0,
+            narrow: [0; FIELD_COUNT],
+            wide: [0, 0, input.iifname, input.oifname, 0],
+        }
     }
 }
 
@@ -71,13 +77,19 @@ pub fn is_present(fields: &Fields, field: Field) -> bool {
     fields.present & bit(field) != 0
 }
 
+const _: () = assert!(
+    FIELDS_OF_NAMES == (1 << FIELD_COUNT) - bit(Field::TlsSni),
+    "the names are the last fields"
+);
+
+/// Whether a field is a name.
+pub fn is_name(field: Field) -> bool {
+    field as u64 >= Field::TlsSni as u64
+}
+
 /// The value of a narrow field that is present.
 pub fn narrow(fields: &Fields, field: Field) -> u32 {
-    fields
-        .narrow
-        .0
-        .get(field as usize)
-        .map_or(0, |&value| value)
+    fields.narrow.get(field as usize).map_or(0, |&value| value)
 }
 
 /// The value of a wide field that is present.
@@ -92,7 +104,7 @@ fn be16(high: u8, low: u8) -> u32 {
 /// Gives a narrow field a value.
 pub fn set(fields: &mut Fields, field: Field, value: u32) {
     fields.present |= bit(field);
-    if let Some(narrow) = fields.narrow.0.get_mut(field as usize) {
+    if let Some(narrow) = fields.narrow.get_mut(field as usize) {
         *narrow = value;
     }
 }
@@ -130,8 +142,6 @@ fn read_metadata(fields: &mut Fields, nfproto: u8, input: &DecideInput) {
     set(fields, Field::MetaLength, input.length);
     set(fields, Field::MetaIif, input.iif);
     set(fields, Field::MetaOif, input.oif);
-    set_wide(fields, Field::MetaIifname, input.iifname);
-    set_wide(fields, Field::MetaOifname, input.oifname);
     set_if(fields, Field::MetaSkuid, input.uid);
     set_if(fields, Field::MetaSkgid, input.gid);
     set_if(fields, Field::CtState, input.ct_state);
@@ -358,13 +368,10 @@ fn read_names(fields: &mut Fields, input: &DecideInput) {
     }
 }
 
-/// Reads fields. Absent is what the packet does not have, or too few bytes of.
+/// Reads the other fields. Absent is what the packet does not have, or too few bytes of.
 /// - wanted: bits of the fields that are of interest; others may stay absent.
 /// - nfproto: IPV4 or IPV6.
 pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) {
-    fields.present = 0;
-    fields.beyond = 0;
-    fields.unknown = 0;
     read_metadata(fields, nfproto, input);
     if wanted & FIELDS_OF_IPV4 != 0 && nfproto == IPV4 {
         read_ipv4(fields, input.packet);

@@ -347,7 +347,9 @@ fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
     if !fields::is_present(&walk.fields, index.field) {
         return;
     }
-    walk.outcome.read_names |= FIELDS_OF_NAMES & fields::bit(index.field) != 0;
+    if fields::is_name(index.field) {
+        walk.outcome.read_names = true;
+    }
     let list = match index.slot {
         Some(slot) => lookup::find_wide(lookup, fields::wide(&walk.fields, slot)),
         None => lookup::find(lookup, fields::narrow(&walk.fields, index.field)),
@@ -521,7 +523,7 @@ pub fn policy<R: DecideRecorder>(
         input,
         recorder,
         outcome,
-        fields: Fields::default(),
+        fields: Fields::from(input),
         frame: Frame {
             chain: 0,
             count: 0,

@@ -5,6 +5,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process;
+use std::sync::atomic::Ordering;
 
 use nix::errno::Errno;
 use nix::sys::signal::{kill, Signal};
@@ -13,18 +14,19 @@ use serde_json::Value;
 
 use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set_running, Failure};
+use crate::connection::Connections;
 use crate::engine::compile;
 use crate::handover;
 use crate::handover::channel::HandoverChannel;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::rules::HandoverRules;
 use crate::handover::{
-    fail_classic, fail_line, Handover, COMMIT, FD_COUNT, HEARD, PAUSE_MS, PREPARE_MS, RULES,
-    STATES, SUMS, TAKEN,
+    fail_classic, fail_line, Handover, COMMIT, CONNECTIONS, FD_COUNT, HEARD, PAUSE_MS, PREPARE_MS,
+    RULES, STATES, SUMS, TAKEN,
 };
 use crate::queue;
 use crate::queue::QueueKind;
-use crate::ruleset::load::Loaded;
+use crate::ruleset::load::{self, Loaded};
 use crate::ruleset::migration::{MigrationKind, KIND_COUNT};
 use crate::state::{self, State, StateInner};
 use crate::worker::wait;
@@ -40,12 +42,20 @@ pub struct HandoverGiving {
     /// Room for what will be written.
     states: HandoverMemory,
     sums: HandoverMemory,
+    /// The new one wants to know the connections of the workers.
+    connections: bool,
 }
 
 /// Whether a line says a command.
 fn says(line: &[u8], command: &str) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get("command").and_then(Value::as_str) == Some(command))
+}
+
+/// Whether a line that says COMMIT asks for connections.
+fn wants_connections(line: &[u8]) -> bool {
+    let object = serde_json::from_slice::<Value>(line);
+    object.is_ok_and(|object| object.get(CONNECTIONS) == Some(&Value::Bool(true)))
 }
 
 fn fail_memory(error: Errno) -> Failure {
@@ -72,6 +82,13 @@ fn count_totals(loaded: &Loaded) -> [u32; KIND_COUNT] {
     totals
 }
 
+/// How many connections one of the workers knows at most.
+fn most_followed(workers: &Workers) -> u32 {
+    let all = workers.all.iter();
+    let followed = all.map(|worker| worker.shared.followed.load(Ordering::Relaxed));
+    followed.max().unwrap_or(0)
+}
+
 /// What is told before anything has stopped.
 fn describe(state: &State, inner: &StateInner) -> Handover {
     let options = &state.options;
@@ -85,6 +102,8 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
     described.options = [&options.control, &options.metrics, &options.events].map(Clone::clone);
     if let Some(loaded) = &inner.loaded {
         described.generation = loaded.generation;
+        let names = load::requirement(loaded).names;
+        described.connections = names.then(|| most_followed(&inner.workers));
         described.side.totals = count_totals(loaded);
     }
     described
@@ -163,6 +182,7 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
         told: false,
         states,
         sums,
+        connections: false,
     })
 }
 
@@ -196,7 +216,10 @@ pub fn go_on(
         return Ok(false);
     }
     match handover::channel::line_if_any(&mut giving.channel)? {
-        Some(line) if says(line, COMMIT) => Ok(true),
+        Some(line) if says(line, COMMIT) => {
+            giving.connections = wants_connections(line);
+            Ok(true)
+        }
         Some(_) => Err(fail_line("new")),
         None => Ok(false),
     }
@@ -243,12 +266,35 @@ fn pass_on(
     send_fd(channel, name, handover::memory::fd(memory))
 }
 
+/// Passes on what a worker knows of its connections.
+fn pass_table(
+    channel: &HandoverChannel,
+    connections: &mut Connections,
+    room: u64,
+) -> Result<(), Failure> {
+    let mut memory = handover::memory::make().map_err(fail_memory)?;
+    let now_ns = wait::clock();
+    let written = handover::connections::write(&mut memory, connections, room, now_ns);
+    pass_on(channel, CONNECTIONS, &mut memory, written)
+}
+
+/// Passes on what the workers know of their connections, if the new one wants to know.
+fn pass_connections(inner: &mut StateInner, giving: &HandoverGiving) -> Result<(), Failure> {
+    let room = handover::connections::BYTES_MAX / inner.workers.all.len().max(1) as u64;
+    let workers = inner.workers.all.iter_mut().filter(|_| giving.connections);
+    for connections in workers.filter_map(worker::connections) {
+        pass_table(&giving.channel, connections, room)?;
+    }
+    Ok(())
+}
+
 /// Passes on what was counted, and waits until the new one has taken it.
 fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), Failure> {
     pause_workers(&mut inner.workers)?;
     let states = &mut giving.states;
     let written = handover::counted::write_states(states, inner, wait::clock());
     pass_on(&giving.channel, STATES, states, written)?;
+    pass_connections(inner, giving)?;
     // By now the new one starts its workers.
     let sums = &mut giving.sums;
     let written = handover::counted::write_sums(sums, inner);

@@ -7,8 +7,9 @@
 //! (queue_adopt tells how they go on), and tells the rules of its policy; the new one finds those of
 //! its own among them, adopts the sockets, and gives up its rights. Then it says "commit". The old one
 //! stops its workers between two batches: from now on packets wait in the sockets. It passes on the
-//! states, how full limits are and what quotas have used, in numbers whose places both know by now; the
-//! new one takes them over and starts its workers: here the pause ends. Meanwhile the old one passes on
+//! states, how full limits are and what quotas have used, in numbers whose places both know by now, and,
+//! if both policies read names, what each worker knows of its connections; the new one takes them over
+//! and starts its workers: here the pause ends. Meanwhile the old one passes on
 //! the sums, what counters counted; the new one adds them and says "taken"; the old one says that it
 //! heard, and ends without unbinding anything.
 //!
@@ -22,6 +23,7 @@ use std::os::fd::OwnedFd;
 use crate::base::counts;
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::handover::channel::HandoverChannel;
+use crate::handover::connections::ConnectionsTaken;
 use crate::ruleset::migration::{Migration, MigrationSide, MigrationStates};
 use crate::worker::WorkerHandover;
 
@@ -37,6 +39,7 @@ pub const HEARD: &str = "{\"ok\":true}\n";
 /// The names of what is passed on beside queues and what options name.
 pub const RULES: &str = "rules";
 pub const STATES: &str = "states";
+pub const CONNECTIONS: &str = "connections";
 pub const SUMS: &str = "sums";
 
 /// Descriptors beside those of queues, called as the options are that they come from.
@@ -61,6 +64,13 @@ pub struct Handover {
     /// For each count, and each counter of a queue, that will come: which of ours it is.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
+    /// How many connections one of its workers knows, at most, while all run; none if its policy reads no names. Then
+    /// none, too, if ours doesn't.
+    pub connections: Option<u32>,
+    /// What became of them.
+    pub followed: ConnectionsTaken,
+    /// Why they were not taken: the part that is not as it should be.
+    pub refused: Option<&'static str>,
     /// The rules of its policy.
     pub side: MigrationSide,
     /// What became of them in our policy, if we have one.

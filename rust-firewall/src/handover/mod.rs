@@ -4,6 +4,8 @@
 #[allow(unsafe_code)]
 pub mod channel;
 #[cfg(feature = "daemon")]
+pub mod connections;
+#[cfg(feature = "daemon")]
 pub mod counted;
 #[cfg(feature = "daemon")]
 pub mod give;
@@ -14,6 +16,8 @@ mod handover;
 pub mod memory;
 #[cfg(feature = "daemon")]
 pub mod proof;
+#[cfg(feature = "daemon")]
+pub mod record;
 #[cfg(feature = "daemon")]
 pub mod rules;
 #[cfg(feature = "daemon")]

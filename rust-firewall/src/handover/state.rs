@@ -77,6 +77,7 @@ struct StateObject<'a> {
     control: Option<&'a str>,
     metrics: Option<&'a str>,
     events: Option<&'a str>,
+    connections: Option<u32>,
     counts: Vec<&'a str>,
     stats: Vec<String>,
     queues: Vec<QueueObject>,
@@ -116,6 +117,7 @@ pub fn print(state: &Handover) -> String {
         control: control.as_deref(),
         metrics: metrics.as_deref(),
         events: events.as_deref(),
+        connections: state.connections,
         counts: counts::ALL.iter().map(|(_, name)| *name).collect(),
         stats: stats_names().collect(),
         queues: state.queues.iter().map(queue_object).collect(),
@@ -205,6 +207,12 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
+/// Reads how many connections a worker knows, if any.
+fn parse_connections(number: Option<&Value>, state: &mut Handover) {
+    let number = number.and_then(Value::as_u64);
+    state.connections = number.and_then(|number| u32::try_from(number).ok());
+}
+
 fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     if object.get("ok") == Some(&Value::Bool(false)) {
         return Err(fail_refused(object));
@@ -217,6 +225,7 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     for ((_, name), option) in FD_NAMES.iter().zip(&mut state.options) {
         *option = text_of(object, name);
     }
+    parse_connections(object.get("connections"), state);
     let counts = counts::ALL.map(|(_, name)| name.to_owned());
     state.count_places = parse_names(object, "counts", &counts)?;
     let stats: Vec<_> = stats_names().collect();

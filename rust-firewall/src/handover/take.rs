@@ -11,21 +11,27 @@ use serde_json::Value;
 
 use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set, Failure, LogExit};
+use crate::connection::{lifetime, table};
 use crate::control::request::VERSION;
 use crate::handover;
 use crate::handover::channel::HandoverChannel;
+use crate::handover::connections::ConnectionsTaken;
 use crate::handover::{
-    fail_classic, fail_line, Handover, COMMIT, PAUSE_MS, PREPARE_MS, RULES, STATES, SUMS, TAKEN,
+    fail_classic, fail_line, Handover, COMMIT, CONNECTIONS, PAUSE_MS, PREPARE_MS, RULES, STATES,
+    SUMS, TAKEN,
 };
 use crate::options::{self, Options};
 use crate::queue;
-use crate::ruleset::load::Loaded;
+use crate::ruleset::load::{self, Loaded};
 use crate::ruleset::migration;
-use crate::state::{self, State};
+use crate::state::{self, State, StateInner};
 use crate::worker;
 use crate::worker::wait;
+use crate::worker::Worker;
 
 const NS_PER_US: u64 = 1000;
+/// This part more connections may come until the old one stops.
+const SPARE: u32 = 8;
 
 /// Connects to the old process.
 fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
@@ -165,20 +171,71 @@ pub fn prepare(taken: &mut Handover, loaded: &Loaded) {
     taken.side.rules = Vec::new();
 }
 
+/// Receives the descriptor of a memory of this name.
+fn receive_named(channel: &mut HandoverChannel, expected: &str) -> Result<OwnedFd, Failure> {
+    match receive_fd(channel)? {
+        Some((name, fd)) if name == expected => Ok(fd),
+        _ => Err(fail_line("old")),
+    }
+}
+
 /// Receives a memory of this name, which has to have so many bytes, and reads it.
 fn receive_memory(
     channel: &mut HandoverChannel,
     expected: &str,
     bytes: u64,
 ) -> Result<Vec<u8>, Failure> {
-    let fd = match receive_fd(channel)? {
-        Some((name, fd)) if name == expected => fd,
-        _ => return Err(fail_line("old")),
-    };
+    let fd = receive_named(channel, expected)?;
     let sealed = handover::memory::open(fd, bytes).ok();
     let sealed = sealed.filter(|sealed| sealed.size == bytes);
     let read = sealed.and_then(|sealed| handover::memory::read(&sealed).ok());
     read.ok_or_else(|| handover::state::fail_part(expected))
+}
+
+/// Reads what the old one's worker knows of its connections. Fails with the part that is not as it should be.
+fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken, &'static str> {
+    let bytes = handover::memory::open(fd, handover::connections::BYTES_MAX)
+        .and_then(|sealed| handover::memory::read(&sealed))
+        .map_err(|_| "memory")?;
+    match worker::connections(worker) {
+        Some(ours) => handover::connections::parse(&bytes, ours, wait::clock()),
+        None => Ok(ConnectionsTaken::default()), // can't be: commit looked
+    }
+}
+
+/// Makes the workers' tables ready for so many connections each, and some that come meanwhile.
+fn warm(inner: &mut StateInner, connections: u32) {
+    for ours in inner.workers.all.iter_mut().filter_map(worker::connections) {
+        table::warm(
+            &mut ours.table,
+            connections.saturating_add(connections / SPARE),
+        );
+    }
+}
+
+/// Has our workers know the connections that the old one's know. If any is not as it should be they know none: each is
+/// then unknown, as if it had begun before the firewall.
+fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
+    for worker in &mut inner.workers.all {
+        let fd = receive_named(channel_of(taken)?, CONNECTIONS)?;
+        if taken.refused.is_some() {
+            continue;
+        }
+        match read_connections(fd, worker) {
+            Ok(followed) => {
+                taken.followed.taken += followed.taken;
+                taken.followed.left_out += followed.left_out;
+            }
+            Err(part) => taken.refused = Some(part),
+        }
+    }
+    if taken.refused.is_some() {
+        let workers = inner.workers.all.iter_mut();
+        workers
+            .filter_map(worker::connections)
+            .for_each(lifetime::forget_all);
+    }
+    Ok(())
 }
 
 fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
@@ -189,14 +246,28 @@ fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
 /// its own ended. Packets wait until they run. Fails with what is wrong with the old one.
 pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
+    let mut inner = state::lock(state);
+    let loaded = inner.loaded.as_deref().map(load::requirement);
+    let reads_names = loaded.is_some_and(|requirement| requirement.names);
+    taken.connections = taken.connections.filter(|_| reads_names);
+    if let Some(most) = taken.connections {
+        warm(&mut inner, most);
+    }
+    let more = match taken.connections {
+        Some(_) => ",\"connections\":true",
+        None => "",
+    };
+    let commit = format!("{{\"command\":\"{COMMIT}\"{more}}}\n");
     taken.committed_ns = wait::clock();
     let channel = channel_of(taken)?;
     // Longer than the old one waits: it may have to wait for another that hangs.
     handover::channel::extend(channel, 2 * PAUSE_MS);
-    handover::channel::send(channel, &format!("{{\"command\":\"{COMMIT}\"}}\n"), None)?;
+    handover::channel::send(channel, &commit, None)?;
     let read = receive_memory(channel, STATES, bytes)?;
     handover::counted::parse_states(&read, taken).map_err(handover::state::fail_part)?;
-    let inner = state::lock(state);
+    if taken.connections.is_some() {
+        take_connections(taken, &mut inner)?;
+    }
     for (worker, queue) in inner.workers.all.iter().zip(&taken.queues) {
         worker::go_on(&worker.shared, &queue.stats, queue.stalled);
     }
@@ -225,6 +296,20 @@ pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what became of the old one's connections.
+fn tell_connections(taken: &Handover) {
+    match taken.refused {
+        Some(part) => log::warn(format_args!(
+            "upgrade: the old firewall's connections have no good \"{part}\": those that go on are unknown to \
+             this one"
+        )),
+        None => log::info(format_args!(
+            "upgrade: {} connections go on, {} had no room",
+            taken.followed.taken, taken.followed.left_out
+        )),
+    }
+}
+
 /// Tells the old process that the workers run, and waits until it lets go. Fails if the old process
 /// goes on, so that this one has to end.
 pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
@@ -243,5 +328,8 @@ pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
         taken.pid,
         taken.waited_ns / NS_PER_US
     ));
+    if taken.connections.is_some() {
+        tell_connections(taken);
+    }
     Ok(())
 }

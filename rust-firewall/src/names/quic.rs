@@ -10,13 +10,18 @@ use ring::hkdf::{KeyType, Prk, Salt, HKDF_SHA256};
 use crate::names::cursor::{self, Cursor};
 use crate::names::hello;
 
-/// Versions that are understood.
+/// Versions that are understood: beside 1 and 2 the drafts that servers still take, of which 33 and 34 differ from version 1 in
+/// their number only.
 pub const VERSION_1: u32 = 0x0000_0001;
 pub const VERSION_2: u32 = 0x6b33_43cf;
+const DRAFT_29: u32 = 0xff00_001d;
+const DRAFT_32: u32 = 0xff00_0020;
+const DRAFT_33: u32 = 0xff00_0021;
+const DRAFT_34: u32 = 0xff00_0022;
 /// Bytes of a connection id (RFC 9000, section 17.2).
 pub const CONNECTION_BYTES_MAX: usize = 20;
 
-/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1).
+/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1, draft-ietf-quic-tls-29, section 5.2).
 const SALT_1: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
@@ -24,6 +29,10 @@ const SALT_1: [u8; 20] = [
 const SALT_2: [u8; 20] = [
     0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb,
     0xf9, 0xbd, 0x2e, 0xd9,
+];
+const SALT_29: [u8; 20] = [
+    0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97, 0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0,
+    0x43, 0x90, 0xa8, 0x99,
 ];
 const SECRET_BYTES: usize = 32;
 /// What a label of HKDF begins with (RFC 8446, section 7.1), and those of the keys.
@@ -108,6 +117,7 @@ pub struct QuicKeys {
 pub struct QuicOpener {
     salt_1: Salt,
     salt_2: Salt,
+    salt_29: Salt,
 }
 
 /// What a frame is.
@@ -143,7 +153,18 @@ pub fn make() -> QuicOpener {
     QuicOpener {
         salt_1: Salt::new(HKDF_SHA256, &SALT_1),
         salt_2: Salt::new(HKDF_SHA256, &SALT_2),
+        salt_29: Salt::new(HKDF_SHA256, &SALT_29),
     }
+}
+
+/// Whether a version is a draft whose salt is not that of version 1.
+fn has_salt_29(version: u32) -> bool {
+    (DRAFT_29..=DRAFT_32).contains(&version)
+}
+
+/// Whether packets of a version can be read.
+pub fn is_understood(version: u32) -> bool {
+    matches!(version, VERSION_1 | VERSION_2 | DRAFT_33 | DRAFT_34) || has_salt_29(version)
 }
 
 /// Takes a number of variable length (RFC 9000, section 16); 0 if it is cut.
@@ -225,7 +246,7 @@ pub fn header(datagram: &[u8], at: u32) -> QuicHeader {
         version: cursor::number(&mut left, 4),
         ..nothing
     };
-    if !left.cut && header.version != VERSION_1 && header.version != VERSION_2 {
+    if !left.cut && !is_understood(header.version) {
         header.kind = QuicKind::Unknown;
         return header;
     }
@@ -264,6 +285,7 @@ fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
 pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> QuicKeys {
     let (salt, labels) = match header.version {
         VERSION_2 => (&opener.salt_2, LABELS_2),
+        version if has_salt_29(version) => (&opener.salt_29, LABELS_1),
         _ => (&opener.salt_1, LABELS_1),
     };
     let [key, iv, protection] = labels;

@@ -327,10 +327,10 @@ pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     }
 }
 
-/// Adds what has come of connections since it was last called to the counters.
-pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) {
+/// Adds what has come of connections since it was last called to the counters. Returns how many there are.
+pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) -> u32 {
     let Some(connections) = &evaluation.connections else {
-        return;
+        return 0;
     };
     let now = named::results(connections);
     for ((counter, now), before) in stats.connections.iter().zip(now).zip(evaluation.counted) {
@@ -339,4 +339,5 @@ pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) {
         }
     }
     evaluation.counted = now;
+    follow::count(connections)
 }

@@ -194,7 +194,8 @@ fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
         give_verdict(own, &packet);
     }
     verdict::batch_finish(&mut own.batch);
-    evaluate::count_connections(&mut own.evaluation, &own.shared.stats);
+    let followed = evaluate::count_connections(&mut own.evaluation, &own.shared.stats);
+    own.shared.followed.store(followed, Ordering::Relaxed);
     own.shared
         .last_id
         .store(own.batch.last_id, Ordering::Relaxed);

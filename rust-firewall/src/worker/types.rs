@@ -28,6 +28,8 @@ pub struct Shared {
     pub(super) stalled_to: AtomicU32,
     /// Packets that the guard answered.
     pub stalled: AtomicU64,
+    /// Connections that it follows, behind its last batch.
+    pub followed: AtomicU32,
     /// Wakes the worker.
     pub(super) wake_event: EventFd,
     /// Set by `stop`.

@@ -14,7 +14,7 @@ use sys_bindings::NFQA_CFG_F_GSO;
 use crate::base::lock;
 use crate::base::log::{failure_set_start, Failure};
 use crate::connection::listing::Page;
-use crate::connection::SLOT_NONE;
+use crate::connection::{Connections, SLOT_NONE};
 use crate::options::{self, Options, OptionsProfile, OptionsSituation};
 use crate::packet::verdict::{self, Verdict, VerdictBatch};
 use crate::queue;
@@ -110,6 +110,7 @@ pub fn open(
         last_id: AtomicU32::new(0),
         stalled_to: AtomicU32::new(0),
         stalled: AtomicU64::new(0),
+        followed: AtomicU32::new(0),
         wake_event,
         stop: AtomicBool::new(false),
         keep_open: AtomicBool::new(false),
@@ -237,6 +238,13 @@ pub fn give(worker: &mut Worker) {
     if let Some(own) = &mut worker.own {
         queue::adopt::give(&mut own.queue);
     }
+}
+
+/// What is known of the connections of the queue, while there is no thread; none if the policy reads no names.
+pub fn connections(worker: &mut Worker) -> Option<&mut Connections> {
+    let source = worker.source.as_ref();
+    source.filter(|source| load::requirement(&source.loaded).names)?;
+    worker.own.as_mut()?.evaluation.connections.as_deref_mut()
 }
 
 /// The socket of the queue, whose thread may run.

@@ -49,25 +49,24 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// capture while it runs; killed with the value.
-struct Recorder {
+pub struct Recorder {
     child: Child,
     said: Option<JoinHandle<String>>,
 }
 
 impl Recorder {
-    /// Starts it on an interface, for packets to the server, and waits until it records.
-    fn start(namespace: &Namespace, interface: &str, file: &str) -> anyhow::Result<Recorder> {
+    /// Starts it on an interface, for packets that are wanted, and waits until it records.
+    /// - wanted: in the words of pcap-filter; empty = all.
+    pub fn start(
+        namespace: &Namespace,
+        interface: &str,
+        file: &str,
+        wanted: &str,
+    ) -> anyhow::Result<Recorder> {
         let mut child = namespace
             .command(built("capture"))
-            .args([
-                "-i",
-                interface,
-                "-w",
-                file,
-                "ip",
-                "dst",
-                &SERVER.to_string(),
-            ])
+            .args(["-i", interface, "-w", file])
+            .args(wanted.split_whitespace())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -95,7 +94,7 @@ impl Recorder {
     }
 
     /// Ends it in order. Fails if its ledger does not reconcile.
-    fn end(mut self) -> anyhow::Result<()> {
+    pub fn end(mut self) -> anyhow::Result<()> {
         proc::signal(self.child.id(), libc::SIGINT);
         let ended = wait_within(&mut self.child, PATIENCE).context("capture does not end")?;
         let said = self.said.take().and_then(|said| said.join().ok());
@@ -168,6 +167,11 @@ impl Place {
     }
 }
 
+/// What is recorded of the traffic.
+fn to_server() -> String {
+    format!("ip dst {SERVER}")
+}
+
 fn packet(number: u16) -> Vec<u8> {
     let (protocol, port) = FLOWS[usize::from(number) % FLOWS.len()];
     let mut header = match protocol {
@@ -217,8 +221,8 @@ fn witness(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let out = place.folder.file("out.pcapng");
     let firewall = Firewall::start(&place.router, twin, &["--policy", &place.policy])?;
-    let mut before = Recorder::start(&place.router, "veth", "-")?;
-    let behind = Recorder::start(&place.router, "inner-peer", &out)?;
+    let mut before = Recorder::start(&place.router, "veth", "-", &to_server())?;
+    let behind = Recorder::start(&place.router, "inner-peer", &out, &to_server())?;
     let mut explain = place.explain(twin, &["--json"])?;
     let input = explain.stdin.take().context("stdin is piped")?;
     let feeding = feed(before.output()?, input);
@@ -269,7 +273,7 @@ fn witness(twin: Twin) -> anyhow::Result<()> {
 /// A packet is explained while capture goes on.
 fn explained_as_it_comes(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let mut recorder = Recorder::start(&place.router, "veth", "-")?;
+    let mut recorder = Recorder::start(&place.router, "veth", "-", &to_server())?;
     let mut explain = place.explain(twin, &[])?;
     let input = explain.stdin.take().context("stdin is piped")?;
     let feeding = feed(recorder.output()?, input);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client that makes each of its packets itself (RFC 791, RFC 9293).
+//! A client of TCP that makes each of its packets itself (RFC 9293).
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use testbed::frames::Link;
 
-use super::net::{Net, CLIENT, SERVER};
+use super::net::Net;
+use super::wire::{self, Outside, Version, TCP};
 
 pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
@@ -20,8 +21,6 @@ pub const URG: u8 = 0x20;
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Data that a segment has room for, with options.
 const SEGMENT_BYTES: usize = 1_400;
-const IPV4_BYTES: usize = 20;
-const TCP: u8 = 6;
 /// For an answer of the server to come; what is dropped costs as much.
 pub const QUIET: Duration = Duration::from_millis(250);
 
@@ -39,7 +38,7 @@ pub struct Segment {
     pub offset: i64,
     pub bytes: Vec<u8>,
     pub flags: u8,
-    pub ttl: u8,
+    pub outside: Outside,
     /// Added to the acknowledgement that the server expects.
     pub ack_off: u32,
     pub wrong_checksum: bool,
@@ -47,10 +46,6 @@ pub struct Segment {
     pub urgent: u16,
     /// Options of TCP, a multiple of 4 bytes.
     pub options: Vec<u8>,
-    /// Sent as IP fragments, of so many bytes of the TCP segment each (a multiple of 8).
-    pub fragments_of: Option<usize>,
-    /// The last fragment first.
-    pub fragments_reversed: bool,
 }
 
 impl Segment {
@@ -60,13 +55,11 @@ impl Segment {
             offset: offset as i64,
             bytes: bytes.to_vec(),
             flags: PSH | ACK,
-            ttl: 64,
+            outside: Outside::default(),
             ack_off: 0,
             wrong_checksum: false,
             urgent: 0,
             options: Vec::new(),
-            fragments_of: None,
-            fragments_reversed: false,
         }
     }
 
@@ -89,20 +82,13 @@ pub struct Script {
     pub first: u32,
 }
 
-fn checksum(parts: &[&[u8]]) -> [u8; 2] {
-    let bytes = parts.concat();
-    let mut sum = 0_u32;
-    for word in bytes.chunks(2) {
-        let low = word.get(1).copied().unwrap_or(0);
-        sum += u32::from(u16::from_be_bytes([word[0], low]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
-}
-
-fn tcp_segment(ports: (u16, u16), seq: u32, ack: u32, segment: &Segment) -> Vec<u8> {
+fn tcp_segment(
+    version: Version,
+    ports: (u16, u16),
+    seq: u32,
+    ack: u32,
+    segment: &Segment,
+) -> Vec<u8> {
     let words = 5 + segment.options.len() / 4;
     let ack = if segment.flags & ACK != 0 { ack } else { 0 };
     let mut tcp = [
@@ -116,8 +102,7 @@ fn tcp_segment(ports: (u16, u16), seq: u32, ack: u32, segment: &Segment) -> Vec<
         &segment.bytes,
     ]
     .concat();
-    let length = (tcp.len() as u16).to_be_bytes();
-    let sum = checksum(&[&CLIENT, &SERVER, &[0, TCP], &length, &tcp]);
+    let sum = wire::checksum_of(version, TCP, &tcp);
     tcp[16..18].copy_from_slice(&sum);
     if segment.wrong_checksum {
         tcp[16] ^= 0x55;
@@ -125,57 +110,11 @@ fn tcp_segment(ports: (u16, u16), seq: u32, ack: u32, segment: &Segment) -> Vec<
     tcp
 }
 
-/// An IPv4 packet; at: bytes that stand before it, of a fragment.
-fn ipv4(id: u16, at: usize, more: bool, ttl: u8, payload: &[u8]) -> Vec<u8> {
-    let fragment = (at / 8) as u16 | if more { 0x2000 } else { 0 };
-    let length = (IPV4_BYTES + payload.len()) as u16;
-    let mut header = [
-        &[0x45, 0][..],
-        &length.to_be_bytes(),
-        &id.to_be_bytes(),
-        &fragment.to_be_bytes(),
-        &[ttl, TCP, 0, 0],
-        &CLIENT,
-        &SERVER,
-    ]
-    .concat();
-    let sum = checksum(&[&header]);
-    header[10..12].copy_from_slice(&sum);
-    [header, payload.to_vec()].concat()
-}
-
-/// The packets that a segment is sent in.
-fn packets(ports: (u16, u16), first: u32, ack: u32, segment: &Segment) -> Vec<Vec<u8>> {
-    // A SYN stands at the first sequence number, data behind it.
-    let base = if segment.flags & SYN != 0 { 0 } else { 1 };
-    let seq = first.wrapping_add(base).wrapping_add(segment.offset as u32);
-    let ack = ack.wrapping_add(segment.ack_off);
-    let tcp = tcp_segment(ports, seq, ack, segment);
-    let Some(of) = segment.fragments_of else {
-        return vec![ipv4(0, 0, false, segment.ttl, &tcp)];
-    };
-    let count = tcp.len().div_ceil(of);
-    let parts = tcp.chunks(of).enumerate();
-    let mut packets: Vec<_> = parts
-        .map(|(index, part)| ipv4(ports.0, index * of, index + 1 < count, segment.ttl, part))
-        .collect();
-    if segment.fragments_reversed {
-        packets.reverse();
-    }
-    packets
-}
-
 /// The TCP header and payload of a packet from the server to a port, if it is that.
-fn of_server(packet: &[u8], ports: (u16, u16)) -> Option<(&[u8], &[u8])> {
-    let header = usize::from(packet.first()? & 0xf) * 4;
-    let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
-    let tcp = packet.get(header..total)?;
-    let is_ours = packet.get(9) == Some(&TCP)
-        && packet.get(12..16) == Some(&SERVER)
-        && tcp.get(..2) == Some(&ports.1.to_be_bytes())
-        && tcp.get(2..4) == Some(&ports.0.to_be_bytes());
+fn of_server(packet: &[u8], version: Version, ports: (u16, u16)) -> Option<(&[u8], &[u8])> {
+    let tcp = wire::carried(packet, version, TCP, ports)?;
     let offset = usize::from(tcp.get(12)? >> 4) * 4;
-    is_ours.then_some((tcp.get(..offset)?, tcp.get(offset..)?))
+    Some((tcp.get(..offset)?, tcp.get(offset..)?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -192,6 +131,7 @@ fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
 pub struct Client<'a> {
     pub net: &'a Net,
     pub link: &'a Link,
+    pub version: Version,
     /// Its port, and the server's.
     pub ports: (u16, u16),
     /// How long an answer is waited for.
@@ -212,7 +152,12 @@ impl Client<'_> {
                 bytes: segment.bytes[from..end].to_vec(),
                 ..segment.clone()
             };
-            for packet in packets(self.ports, first, ack, &part) {
+            // A SYN stands at the first sequence number, data behind it.
+            let base = if part.flags & SYN != 0 { 0 } else { 1 };
+            let seq = first.wrapping_add(base).wrapping_add(part.offset as u32);
+            let ack = ack.wrapping_add(part.ack_off);
+            let tcp = tcp_segment(self.version, self.ports, seq, ack, &part);
+            for packet in wire::packets(self.version, TCP, self.ports.0, &part.outside, &tcp) {
                 self.link.send(self.net.gateway, &packet)?;
             }
         }
@@ -257,11 +202,11 @@ impl Client<'_> {
             self.send(first, 0, segment)?;
         }
         let is_answer = |packet: &[u8]| {
-            of_server(packet, self.ports).is_some_and(|(tcp, _)| {
+            of_server(packet, self.version, self.ports).is_some_and(|(tcp, _)| {
                 tcp[13] & (SYN | ACK) == SYN | ACK && is_own(tcp, first, script)
             })
         };
-        let ours = |packet: &[u8]| of_server(packet, self.ports).is_some();
+        let ours = |packet: &[u8]| of_server(packet, self.version, self.ports).is_some();
         let mut packets = Vec::new();
         let deadline = Instant::now() + HANDSHAKE;
         while !packets.iter().any(|packet: &Vec<u8>| is_answer(packet)) {
@@ -273,7 +218,7 @@ impl Client<'_> {
         let (tcp, _) = packets
             .iter()
             .find(|packet| is_answer(packet))
-            .and_then(|packet| of_server(packet, self.ports))
+            .and_then(|packet| of_server(packet, self.version, self.ports))
             .context("it has just been found")?;
         let ack = u32_at(tcp, 4).wrapping_add(1);
         let acknowledge = Segment {
@@ -291,7 +236,7 @@ impl Client<'_> {
     /// The first data that the server sends; empty if it sends none. packets: that have come.
     fn answer(&self, ack: u32, packets: Vec<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
         let is_first = |packet: &[u8]| {
-            of_server(packet, self.ports)
+            of_server(packet, self.version, self.ports)
                 .is_some_and(|(tcp, data)| !data.is_empty() && u32_at(tcp, 4) == ack)
         };
         let mut packets = packets.into_iter();
@@ -308,7 +253,7 @@ impl Client<'_> {
         };
         let data = answer
             .as_ref()
-            .and_then(|packet| of_server(packet, self.ports));
+            .and_then(|packet| of_server(packet, self.version, self.ports));
         Ok(data.map(|(_, data)| data.to_vec()).unwrap_or_default())
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Clients that hide a denied name from the firewall, by every way that is known. None may complete a handshake.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
@@ -13,15 +14,23 @@ use testbed::frames::Link;
 use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
+use crate::capture::Recorder;
+use crate::names::judge;
+
 mod client;
 mod hello;
 pub mod net;
+mod over_ipv6;
+mod quic;
 mod strategies;
+mod wire;
 
 use client::{Client, Script, QUIET};
 use hello::Opening;
 use net::{Net, Sees};
+use over_ipv6::OVER_IPV6;
 use strategies::{Strategy, STRATEGIES};
+use wire::Version;
 
 const DENIED: &str = "www.denied.example";
 /// As long as the denied one, so that each byte has its place.
@@ -59,17 +68,25 @@ const ANSWERED: Duration = Duration::from_secs(3);
 /// The next client's port: no two of a case share one.
 static PORT: AtomicU16 = AtomicU16::new(20_000);
 
+fn next_port() -> u16 {
+    PORT.fetch_add(1, Ordering::Relaxed)
+}
+
 const ROWS: &[Row] = &[
     ("block-list-sees-both", 120, |twin| {
-        hold(twin, Sees::Both, BLOCK_LIST)
+        hold(twin, Sees::Both, Version::V4, BLOCK_LIST)
     }),
     ("block-list-sees-client", 120, |twin| {
-        hold(twin, Sees::Client, BLOCK_LIST)
+        hold(twin, Sees::Client, Version::V4, BLOCK_LIST)
     }),
     ("allow-list-sees-both", 120, |twin| {
-        hold(twin, Sees::Both, ALLOW_LIST)
+        hold(twin, Sees::Both, Version::V4, ALLOW_LIST)
     }),
-    ("honest-sees-both", 120, |twin| honest(twin, Sees::Both)),
+    ("block-list-ipv6", 120, |twin| {
+        hold(twin, Sees::Both, Version::V6, BLOCK_LIST)
+    }),
+    ("honest-sees-both", 120, |twin| honest(twin, Version::V4)),
+    ("honest-ipv6", 120, |twin| honest(twin, Version::V6)),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -77,6 +94,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])
+        .chain(quic::cases())
         .collect()
 }
 
@@ -94,23 +112,30 @@ struct Tried {
     strategy: &'static Strategy,
     opening: usize,
     completed: bool,
+    /// Of its tries, each of which is a connection.
+    ports: Vec<u16>,
 }
 
 /// Runs a script; gives whether the server answers as it does to a whole opening. Packets that are lost on the way count
-/// for nothing: another client tries again.
+/// for nothing: another client tries again. ports: get those of its tries.
 fn try_one(
     net: &Net,
+    version: Version,
     link: &Link,
     opening: &Opening,
     script: &Script,
     answered: bool,
+    ports: &mut Vec<u16>,
 ) -> anyhow::Result<bool> {
     let mut completed = None;
     for _ in 0..TRIES {
+        let port = next_port();
+        ports.push(port);
         let client = Client {
             net,
             link,
-            ports: (PORT.fetch_add(1, Ordering::Relaxed), opening.port),
+            version,
+            ports: (port, opening.port),
             patience: if answered { ANSWERED } else { QUIET },
         };
         let answer = client.run(script)?;
@@ -127,19 +152,26 @@ fn try_one(
     Ok(completed == Some(true))
 }
 
-/// Runs every wanted strategy with every opening.
+/// Runs every wanted strategy with every opening; over IPv6, which carries the same bytes, with the first one only.
 fn try_all(
     net: &Net,
+    version: Version,
     host: &str,
     other: &str,
     answered: bool,
     wanted: fn(&Strategy) -> bool,
 ) -> anyhow::Result<Vec<Tried>> {
-    let pairs = openings(host).into_iter().zip(openings(other)).enumerate();
+    let (own, openings_max) = match version {
+        Version::V4 => (&[][..], usize::MAX),
+        Version::V6 => (OVER_IPV6, 1),
+    };
+    let pairs = openings(host).into_iter().zip(openings(other));
+    let pairs = pairs.enumerate().take(openings_max);
     let jobs: Vec<_> = pairs
         .flat_map(|(number, (opening, decoy))| {
             STRATEGIES
                 .iter()
+                .chain(own)
                 .filter(|strategy| wanted(strategy))
                 .filter_map(move |strategy| {
                     let script = (strategy.script)(&opening, &decoy)?;
@@ -155,12 +187,14 @@ fn try_all(
         while let Some((strategy, number, opening, script)) =
             jobs.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            let completed = try_one(net, &link, opening, script, answered);
+            let mut ports = Vec::new();
+            let completed = try_one(net, version, &link, opening, script, answered, &mut ports);
             let completed = completed.context(strategy.name)?;
             tried.lock().expect("no panic").push(Tried {
                 strategy,
                 opening: *number,
                 completed,
+                ports,
             });
         }
         Ok(())
@@ -194,10 +228,10 @@ fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<(Firewall, Folder)
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
+fn hold(twin: Twin, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     let net = Net::new(sees)?;
     let (firewall, _folder) = start(&net, twin, text)?;
-    let tried = try_all(&net, DENIED, ALLOWED, false, |_| true)?;
+    let tried = try_all(&net, version, DENIED, ALLOWED, false, |_| true)?;
     let passed = names(&tried, true);
     ensure!(
         passed.is_empty(),
@@ -205,9 +239,10 @@ fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
         passed.len(),
         tried.len()
     );
+    let ways: BTreeSet<_> = tried.iter().map(|one| one.strategy.name).collect();
     println!(
         "{} strategies, {} tries: none completed",
-        STRATEGIES.len(),
+        ways.len(),
         tried.len()
     );
     firewall.finish()?;
@@ -215,11 +250,13 @@ fn hold(twin: Twin, sees: Sees, text: &str) -> anyhow::Result<()> {
 }
 
 /// Whoever asks for another name comes through, however his network cuts what he says.
-fn honest(twin: Twin, sees: Sees) -> anyhow::Result<()> {
-    let net = Net::new(sees)?;
+fn honest(twin: Twin, version: Version) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let (firewall, _folder) = start(&net, twin, text)?;
-        let tried = try_all(&net, ALLOWED, DENIED, true, |strategy| strategy.honest)?;
+        let tried = try_all(&net, version, ALLOWED, DENIED, true, |strategy| {
+            strategy.honest
+        })?;
         let failed = names(&tried, false);
         ensure!(
             failed.is_empty(),
@@ -233,10 +270,10 @@ fn honest(twin: Twin, sees: Sees) -> anyhow::Result<()> {
 }
 
 /// Without a firewall the ways that claim to be honest lead to the server, else they would prove nothing; and so do most
-/// of the others.
-fn nobody() -> anyhow::Result<()> {
-    let net = Net::new(Sees::Both)?;
-    let tried = try_all(&net, DENIED, ALLOWED, true, |strategy| strategy.honest)?;
+/// of the others. Gives all.
+fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
+    let is_honest = |strategy: &Strategy| strategy.honest;
+    let mut tried = try_all(net, version, DENIED, ALLOWED, true, is_honest)?;
     let failed = names(&tried, false);
     ensure!(
         failed.is_empty(),
@@ -244,13 +281,30 @@ fn nobody() -> anyhow::Result<()> {
         failed.len(),
         tried.len()
     );
-    let tried = try_all(&net, DENIED, ALLOWED, false, |strategy| !strategy.honest)?;
-    let completed = names(&tried, true).len();
+    let is_evasive = |strategy: &Strategy| !strategy.honest;
+    let evasive = try_all(net, version, DENIED, ALLOWED, false, is_evasive)?;
+    let completed = names(&evasive, true).len();
     ensure!(
-        2 * completed > tried.len(),
+        2 * completed > evasive.len(),
         "not even half of the evasions reach the server: {:#?}",
-        names(&tried, false)
+        names(&evasive, false)
     );
-    println!("{completed} of {} evasions reach the server", tried.len());
+    println!("{completed} of {} evasions reach the server", evasive.len());
+    tried.extend(evasive);
+    Ok(tried)
+}
+
+/// Nobody looks on but tshark, which says what it reads of all of them.
+fn nobody() -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::new()?;
+    let file = folder.file("hidden.pcap");
+    let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
+    let tried = calibrate(&net, Version::V4)?;
+    recorder.end()?;
+    let ways = tried.into_iter().map(|one| (one.strategy.name, one.ports));
+    let shown = judge::hidden(&file, &ways.collect::<Vec<_>>())?;
+    println!("tshark reads a name in {shown} connections, and the twins the same");
+    calibrate(&net, Version::V6)?;
     Ok(())
 }

@@ -15,6 +15,9 @@ use testbed::wait::{until, PATIENCE};
 /// The address that the client's packets come from. Its kernel doesn't have it, so that it answers nothing itself.
 pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
 pub const SERVER: [u8; 4] = [10, 9, 3, 2];
+/// The same of IPv6.
+pub const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 0x66];
+pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
 /// Hops from the client to the server: what has one less is dropped by the router between firewall and server.
 pub const HOPS: u8 = 3;
 
@@ -52,16 +55,26 @@ fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> 
     for (namespace, name, host) in [(left, "right", 1), (right, "left", 2)] {
         let lines = format!(
             "link set veth down\nlink set veth name {name}\naddress flush dev {name}\n\
-             address add 10.9.{network}.{host}/24 dev {name}\nlink set {name} up\n"
+             address add 10.9.{network}.{host}/24 dev {name}\n\
+             address add fd09:0:0:{network}::{host}/64 dev {name} nodad\nlink set {name} up\n"
         );
         namespace.feed("ip", &["-batch", "-"], &lines)?;
     }
     Ok(())
 }
 
+/// The way to all other networks.
+fn default_via(network: u8, host: u8) -> String {
+    format!(
+        "route add default via 10.9.{network}.{host}\n\
+         route add ::/0 via fd09:0:0:{network}::{host}\n"
+    )
+}
+
 fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     namespace.feed("ip", &["-batch", "-"], routes)?;
-    run(namespace, "sysctl", &["-qw", "net.ipv4.ip_forward=1"]).map(drop)
+    let both = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
+    run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
 /// Starts nginx with a certificate of its own.
@@ -92,8 +105,9 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
              http {{\n\
              access_log off; client_body_temp_path {root}; proxy_temp_path {root};\n\
              fastcgi_temp_path {root}; uwsgi_temp_path {root}; scgi_temp_path {root};\n\
-             server {{ listen 80 default_server fastopen=64; return 200 \"here\\n\"; }}\n\
-             server {{ listen 443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
+             server {{ listen 80 default_server fastopen=64; listen [::]:80 default_server fastopen=64;\n\
+             return 200 \"here\\n\"; }}\n\
+             server {{ listen 443 ssl default_server fastopen=64; listen [::]:443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
              ssl_certificate_key {root}/key.pem; return 200 \"here\\n\"; }}\n\
              }}\n"
         ),
@@ -127,34 +141,35 @@ impl Net {
         join(&firewall, &router, 2)?;
         join(&router, &server, 3)?;
         let hardware = hardware_address(&client, "right")?;
-        let [a, b, c, d, e, f] = hardware;
+        let hardware = hardware.map(|byte| format!("{byte:02x}")).join(":");
         forwards(
             &firewall,
             &format!(
-                "route add default via 10.9.2.2\n\
-                 neighbor replace 10.9.1.66 lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} dev left\n"
+                "{}\
+                 neighbor replace 10.9.1.66 lladdr {hardware} dev left\n\
+                 neighbor replace fd09:0:0:1::66 lladdr {hardware} dev left\n",
+                default_via(2, 2)
             ),
         )?;
-        forwards(&router, "route add default via 10.9.2.1\n")?;
-        client.feed("ip", &["-batch", "-"], "route add default via 10.9.1.2\n")?;
-        server.feed("ip", &["-batch", "-"], "route add default via 10.9.3.1\n")?;
+        forwards(&router, &default_via(2, 1))?;
+        client.feed("ip", &["-batch", "-"], &default_via(1, 2))?;
+        server.feed("ip", &["-batch", "-"], &default_via(3, 1))?;
         // With it the server takes data on a SYN from everybody (TFO_SERVER_COOKIE_NOT_REQD).
         run(&server, "sysctl", &["-qw", "net.ipv4.tcp_fastopen=0x602"])?;
         let to_server = "-A FORWARD -i left -j NFQUEUE --queue-num 0 --queue-bypass";
         let to_client = "-A FORWARD -o left -j NFQUEUE --queue-num 0 --queue-bypass";
-        restore(
-            &firewall,
-            "iptables",
-            &match sees {
-                Sees::Both => format!("{to_server}\n{to_client}"),
-                Sees::Client => to_server.to_owned(),
-            },
-        )?;
+        let rules = match sees {
+            Sees::Both => format!("{to_server}\n{to_client}"),
+            Sees::Client => to_server.to_owned(),
+        };
+        restore(&firewall, "iptables", &rules)?;
+        restore(&firewall, "ip6tables", &rules)?;
         let folder = Folder::new()?;
         let nginx = start_nginx(&server, &folder)?;
         // The way is known from now on, also to who answers no questions for addresses.
-        let server_at = SocketAddr::from((SERVER, 80));
-        firewall.enter(|| TcpStream::connect_timeout(&server_at, PATIENCE))?;
+        for server_at in [SocketAddr::from((SERVER, 80)), (SERVER_6, 80).into()] {
+            firewall.enter(|| TcpStream::connect_timeout(&server_at, PATIENCE))?;
+        }
         Ok(Net {
             gateway: hardware_address(&firewall, "left")?,
             client,

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use super::client::{Script, Segment, Step, ACK, FIN, PSH, RST, SYN, URG};
-use super::hello::{name_in_handshake, tls_records, Opening};
+use super::hello::{self, name_in_handshake, tls_records, Opening};
 use super::net::HOPS;
+use super::wire::Outside;
 
 /// A way to send what the client says. It gives nothing where it makes no sense for what is said.
 pub struct Strategy {
@@ -16,7 +17,7 @@ pub struct Strategy {
     pub script: fn(&Opening, &Opening) -> Option<Script>,
 }
 
-fn steps(segments: impl IntoIterator<Item = Segment>) -> Option<Script> {
+pub fn steps(segments: impl IntoIterator<Item = Segment>) -> Option<Script> {
     Some(Script {
         steps: segments.into_iter().map(Segment::step).collect(),
         ..Script::default()
@@ -24,7 +25,7 @@ fn steps(segments: impl IntoIterator<Item = Segment>) -> Option<Script> {
 }
 
 /// The bytes cut at places.
-fn cut(bytes: &[u8], places: &[usize]) -> Vec<Segment> {
+pub fn cut(bytes: &[u8], places: &[usize]) -> Vec<Segment> {
     let ends = places.iter().copied().chain([bytes.len()]);
     let mut from = 0;
     let mut segments = Vec::new();
@@ -35,7 +36,7 @@ fn cut(bytes: &[u8], places: &[usize]) -> Vec<Segment> {
     segments
 }
 
-fn in_name(opening: &Opening) -> usize {
+pub fn in_name(opening: &Opening) -> usize {
     opening.name_at + 4
 }
 
@@ -97,7 +98,7 @@ fn signal_within(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Optio
 }
 
 fn low_ttl(segment: &mut Segment) {
-    segment.ttl = HOPS - 1;
+    segment.outside.ttl = HOPS - 1;
 }
 
 fn wrong_checksum(segment: &mut Segment) {
@@ -135,7 +136,7 @@ fn no_flags(segment: &mut Segment) {
 
 fn with_fin(segment: &mut Segment) {
     segment.flags |= FIN;
-    segment.ttl = HOPS - 1;
+    segment.outside.ttl = HOPS - 1;
 }
 
 /// Timestamps (RFC 7323), which were not agreed on.
@@ -143,12 +144,20 @@ fn timestamps(segment: &mut Segment) {
     segment.options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
 }
 
-/// A SYN with a first sequence number of its own.
-fn syn(offset: i64, ttl: u8) -> Segment {
+/// What does not come to the server.
+fn dies_early() -> Outside {
+    Outside {
+        ttl: HOPS - 1,
+        ..Outside::default()
+    }
+}
+
+/// A SYN with a first sequence number of its own, which does not come to the server.
+fn syn(offset: i64) -> Segment {
     Segment {
         flags: SYN,
         offset,
-        ttl,
+        outside: dies_early(),
         ..Segment::data(0, &[])
     }
 }
@@ -165,14 +174,26 @@ fn host_of(opening: &Opening) -> Option<String> {
     (opening.port == 443).then(|| String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
+/// What is said with the name in upper case.
+fn in_upper_case(opening: &Opening) -> Vec<u8> {
+    let mut bytes = opening.bytes.clone();
+    let name = bytes[opening.name_at..].iter_mut();
+    name.take_while(|byte| byte.is_ascii_graphic())
+        .for_each(|byte| byte.make_ascii_uppercase());
+    bytes
+}
+
 fn name_cut(opening: &Opening) -> Option<usize> {
     Some(name_in_handshake(&host_of(opening)?, opening.padding) + 4)
 }
 
 fn fragments(opening: &Opening, of: usize, fragments_reversed: bool) -> Option<Script> {
     steps([Segment {
-        fragments_of: Some(of),
-        fragments_reversed,
+        outside: Outside {
+            fragments_of: Some(of),
+            fragments_reversed,
+            ..Outside::default()
+        },
         ..Segment::data(0, &opening.bytes)
     }])
 }
@@ -306,6 +327,14 @@ pub const STRATEGIES: &[Strategy] = &[
             steps(every(&in_records(o, &cuts)?, 13))
         }
     ),
+    honest!("the name in upper case", |o, _| steps(cut(
+        &in_upper_case(o),
+        &[]
+    ))),
+    evasive!("a dot behind the name", |o, _| {
+        let host = host_of(o)? + ".";
+        steps(cut(&hello::tls(&host, o.padding).bytes, &[]))
+    }),
     evasive!("other bytes first, whole", |o, d| steps([
         Segment::data(0, &d.bytes),
         Segment::data(0, &o.bytes)
@@ -425,34 +454,34 @@ pub const STRATEGIES: &[Strategy] = &[
     )),
     evasive!("another SYN before, low time to live", |o, _| Some(
         Script {
-            before: vec![syn(-5_000, HOPS - 1)],
+            before: vec![syn(-5_000)],
             ..steps(cut(&o.bytes, &[]))?
         }
     )),
     evasive!(
         "another SYN a hundred before, right behind the true one",
         |o, _| Some(Script {
-            after_syn: vec![syn(-100, HOPS - 1)],
+            after_syn: vec![syn(-100)],
             ..steps(cut(&o.bytes, &[]))?
         })
     ),
     evasive!(
         "another SYN a hundred before, in the open connection",
-        |o, _| steps([syn(-101, HOPS - 1), Segment::data(0, &o.bytes)],)
+        |o, _| steps([syn(-101), Segment::data(0, &o.bytes)],)
     ),
     evasive!(
         "another SYN far away, in the open connection",
-        |o, _| steps([syn(1_000_000, HOPS - 1), Segment::data(0, &o.bytes)],)
+        |o, _| steps([syn(1_000_000), Segment::data(0, &o.bytes)],)
     ),
     evasive!(
         "FIN, then another SYN a hundred before, low time to live",
         |o, _| steps([
             Segment {
                 flags: FIN | ACK,
-                ttl: HOPS - 1,
+                outside: dies_early(),
                 ..Segment::data(0, &[])
             },
-            syn(-101, HOPS - 1),
+            syn(-101),
             Segment::data(0, &o.bytes),
         ])
     ),
@@ -461,10 +490,10 @@ pub const STRATEGIES: &[Strategy] = &[
         |o, _| steps([
             Segment {
                 flags: RST,
-                ttl: HOPS - 1,
+                outside: dies_early(),
                 ..Segment::data(0, &[])
             },
-            syn(-101, HOPS - 1),
+            syn(-101),
             Segment::data(0, &o.bytes),
         ])
     ),
@@ -472,15 +501,15 @@ pub const STRATEGIES: &[Strategy] = &[
         "decoy with the allowed name, FIN and another SYN",
         |o, d| steps([
             Segment {
-                ttl: HOPS - 1,
+                outside: dies_early(),
                 ..Segment::data(0, &d.bytes)
             },
             Segment {
                 flags: FIN | ACK,
-                ttl: HOPS - 1,
+                outside: dies_early(),
                 ..Segment::data(d.bytes.len(), &[])
             },
-            syn(-101, HOPS - 1),
+            syn(-101),
             Segment::data(0, &o.bytes),
         ])
     ),
@@ -488,7 +517,7 @@ pub const STRATEGIES: &[Strategy] = &[
         Script {
             before: vec![Segment {
                 bytes: d.bytes.clone(),
-                ..syn(0, HOPS - 1)
+                ..syn(0)
             }],
             ..steps(cut(&o.bytes, &[]))?
         }

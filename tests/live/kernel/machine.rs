@@ -11,7 +11,7 @@ use testbed::twin::root;
 /// Modules, and what the tests of each are called in the machine.
 pub const SUITES: [&str; 3] = ["echo", "message", "twinring"];
 /// What `vm/run` ends with where it can't run, when the machine broke, and when it took too long.
-const CANNOT_RUN: i32 = 77;
+pub const CANNOT_RUN: i32 = 77;
 const BROKEN: i32 = 125;
 const TIMED_OUT: i32 = 124;
 /// Redzones, poison and consistency checks of all slabs.
@@ -41,8 +41,8 @@ pub fn flaws() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds the modules, those with a flaw, and what runs in the machine. Cases that run beside each other wait here.
-pub fn build() -> anyhow::Result<()> {
+/// The folder of the kernel's headers.
+pub fn headers() -> anyhow::Result<String> {
     let headers = Command::new(root().join("vm/run"))
         .arg("--headers")
         .stderr(Stdio::piped())
@@ -50,13 +50,28 @@ pub fn build() -> anyhow::Result<()> {
     if headers.status.code() == Some(CANNOT_RUN) {
         return Err(skip(String::from_utf8_lossy(&headers.stderr)));
     }
+    Ok(String::from_utf8(headers.stdout)?)
+}
+
+/// Builds the modules, those with a flaw, and what runs in the machine.
+pub fn build() -> anyhow::Result<()> {
+    make(&["flaws", "guest", "pcap"])
+}
+
+/// Builds the modules and more, which lie below build/kernel. Cases that run beside each other wait here.
+pub fn make(targets: &[impl AsRef<str>]) -> anyhow::Result<()> {
+    headers()?;
     std::fs::create_dir_all(kernel(""))?;
     let output = Command::new("flock")
         .arg(kernel("lock"))
         .args(["make", "--no-print-directory", "-C"])
         .arg(root().join("kernel"))
         .arg(format!("BUILD={}", kernel("").display()))
-        .args(["modules", "flaws", "guest", "pcap"])
+        .arg("modules")
+        .args(targets.iter().map(|target| match target.as_ref() {
+            file if file.contains('/') => kernel(file).display().to_string(),
+            name => name.to_owned(),
+        }))
         .env_remove("MAKEFLAGS")
         .output()?;
     if !output.status.success() {

@@ -3,6 +3,8 @@
 //! it. What runs in the machine lies in `guest/`.
 
 mod drops;
+mod faults;
+mod instructions;
 pub mod machine;
 
 use anyhow::ensure;
@@ -62,6 +64,8 @@ const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("flaws-are-known", 10, flaws_are_known),
+        Case::new("faults", 280, faults::libraries_take_faults_as_expected),
+        Case::new("instructions", 280, instructions::no_exchange_takes_more),
         Case::new("loads", 280, loads),
         Case::new("flaws", 280, flaws_that_go_on),
         Case::new("fuzz", 280, fuzzers_find_nothing),

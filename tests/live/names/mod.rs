@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
-//! nginx and dnsmasq behind the firewall.
+//! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends.
 
 mod reject;
 
@@ -18,6 +18,11 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees, SERVER};
+
+pub mod ends;
+pub mod judge;
+
+use ends::{Heard, Hello, Identity, HELLOS};
 
 /// Backends, each of which brings the packets in its own way.
 const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
@@ -49,13 +54,14 @@ const DENIED: [&str; 3] = [
 
 const ROWS: &[Row] = &[
     ("real-ends", 180, real_ends),
+    ("rustls-and-quinn", 180, rust_ends),
     ("reload-and-names", 60, reload),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let mut cases = for_each_twin(ROWS);
-    cases.extend(for_each_twin(reject::ROWS));
-    cases
+    let rows = [ROWS, reject::ROWS].concat();
+    let judged = judge::cases();
+    for_each_twin(&rows).into_iter().chain(judged).collect()
 }
 
 /// A client that asks for a name: its command line, and what it prints if it gets an answer.
@@ -191,10 +197,11 @@ fn start_resolver(net: &Net) -> anyhow::Result<Resolver> {
     Ok(resolver)
 }
 
-/// All clients at once, with all names.
-fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
+/// All clients at once, with all names. Gives how many they are.
+/// - denied: whether those that a policy denies get an answer.
+fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
-    let denied = DENIED.map(|name| (name, false));
+    let denied = DENIED.map(|name| (name, denied));
     let names = [allowed, denied].concat();
     thread::scope(|scope| {
         let pairs = ASKERS
@@ -207,6 +214,7 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
                 (asker, name, expected, scope.spawn(ask))
             })
             .collect();
+        let count = asked.len();
         for (asker, name, expected, answer) in asked {
             let answered = answer.join().expect("no panic")?;
             ensure!(
@@ -215,7 +223,7 @@ fn ask_all(net: &Net, backend: &str) -> anyhow::Result<()> {
                 asker.what
             );
         }
-        Ok(())
+        Ok(count)
     })
 }
 
@@ -228,7 +236,7 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS {
         let arguments = ["--policy", &policy, "--backend", backend];
         let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        ask_all(&net, backend)?;
+        ask_all(&net, backend, false)?;
         let mail = dig("allowed.example", &["-t", "mx", "+nocookie", "+comments"]);
         ensure!(
             !is_answered(&net.client, &mail, "NOERROR")?,
@@ -249,6 +257,73 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
             "{backend}: {counters:?}"
         );
         ensure!(alpn.packets == 0, "{backend}: nobody offered it: {alpn:?}");
+    }
+    Ok(())
+}
+
+/// For a handshake that must not be.
+const REFUSED: Duration = Duration::from_millis(1_500);
+/// Of a datagram of QUIC before its path is known to take more (RFC 9000, section 14.1).
+const DATAGRAM_BYTES: usize = 1_200;
+
+/// All hellos at once, with all names, over TCP and UDP; and an allowed name with a protocol that no one may speak.
+/// Gives how many they are.
+/// - denied: whether those that a policy denies complete a handshake.
+fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
+    type Completes = fn(&Net, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
+    let ways: [(&str, Completes); 2] =
+        [("TLS", ends::completes_tls), ("QUIC", ends::completes_quic)];
+    let allowed = ALLOWED.map(|name| (name, None, true));
+    let refused = DENIED.map(|name| (name, None, denied));
+    let protocol = (ALLOWED[0], Some("denied"), denied);
+    let names = [&allowed[..], &refused, &[protocol]].concat();
+    thread::scope(|scope| {
+        let mut asked = Vec::new();
+        for (way, completes) in ways {
+            for hello in HELLOS {
+                for &(name, offers, expected) in &names {
+                    let config = identity.client(hello, offers)?;
+                    let patience = if expected { PATIENCE } else { REFUSED };
+                    let client = scope.spawn(move || completes(net, config, name, patience));
+                    asked.push((format!("{way}, {hello:?}, {name}"), expected, client));
+                }
+            }
+        }
+        let count = asked.len();
+        for (what, expected, client) in asked {
+            let completed = client.join().expect("no panic").context(what.clone())?;
+            ensure!(completed == expected, "{what}: completed: {completed}");
+        }
+        Ok(count)
+    })
+}
+
+/// rustls and quinn reach allowed names and no denied one, with hellos of one packet and of several.
+fn rust_ends(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let identity = Identity::new(&[ALLOWED, DENIED].concat())?;
+    for hello in [Hello::PostQuantum, Hello::Longest] {
+        let config = identity.client(hello, None)?;
+        let bytes = ends::quic_hello(config, ALLOWED[0], rustls::quic::Version::V1, &[])?.len();
+        ensure!(bytes > DATAGRAM_BYTES, "{hello:?} has {bytes} bytes only");
+    }
+    ends::serve_tls(&net, &identity)?;
+    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    for backend in BACKENDS {
+        let arguments = ["--policy", &policy, "--backend", backend];
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        greet_all(&net, &identity, false).context(backend)?;
+        let stats = firewall.finish()?;
+        let counters = stats.policy.context("a policy")?.counters;
+        let [tls, _, _, alpn, _] = &counters[..] else {
+            anyhow::bail!("{counters:?}");
+        };
+        ensure!(
+            tls.packets > 0 && alpn.packets > 0,
+            "{backend}: {counters:?}"
+        );
     }
     Ok(())
 }

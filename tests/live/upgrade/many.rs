@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy with many rules that have state goes from one firewall to the next.
+//! A policy with many rules that have state, and many connections, go from one firewall to the next.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::packets::{ipv4, tcp, RawSender};
 use testbed::place::LOCALHOST;
-use testbed::traffic::{udp_client, udp_send, UdpServer};
-use testbed::twin::Twin::{Rust, C};
+use testbed::traffic::{udp_client, udp_exchange, udp_send, UdpServer};
+use testbed::twin::Twin::{self, Rust, C};
 use testbed::wait::PATIENCE;
 
 use super::chain::{check_end, counted, Body};
+use super::connections::check_calm;
 use super::setting::Setting;
 
-pub const ROWS: &[(&str, u64, Body)] = &[("a-hundred-thousand-rules", 240, many_rules)];
+pub const ROWS: &[(&str, u64, Body)] = &[
+    ("a-hundred-thousand-rules", 240, many_rules),
+    ("a-full-table-of-connections", 120, many_connections),
+];
 
 const MANY: u64 = 100_000;
+/// Of --connections, if nothing is said.
+const CONNECTIONS: u32 = 65_536;
+/// Opened between two datagrams that are answered, so that the queue has room.
+const AT_ONCE: u32 = 256;
+const NAMES: &[&str] = &[
+    "table inet filter {",
+    "  chain output {",
+    "    type filter hook output priority 0; policy accept;",
+    "    http host \"denied.example\" drop",
+    "  }",
+    "}",
+];
 /// That packets wait at most, whatever the machine does meanwhile: then the old firewall goes on.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -113,5 +131,68 @@ fn many_rules() -> anyhow::Result<()> {
             "rule {number}: {counted:?}"
         );
     }
+    Ok(())
+}
+
+/// A SYN of its own connection.
+fn syn(number: u32) -> Vec<u8> {
+    let mut packet = ipv4(6, 0, &tcp(5));
+    packet[13..16].copy_from_slice(&[1, 0, number as u8]);
+    packet[20..22].copy_from_slice(&(1024 + (number >> 8) as u16).to_be_bytes());
+    let words = packet[12..].chunks(2);
+    let sum = words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let mut sum = sum.sum::<u32>() + 6 + 20;
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    packet[36..38].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    packet
+}
+
+/// As many connections as are followed go on, and what waits does not wait long for them.
+fn many_connections() -> anyhow::Result<()> {
+    hand_connections_over("--queue-num 0", "0")?;
+    hand_connections_over("--queue-balance 0:1", "0:1").context("two queues")
+}
+
+fn hand_connections_over(rule: &str, queues: &str) -> anyhow::Result<()> {
+    let setting = Setting::new(rule)?;
+    let (policy, control) = (setting.policy("policy.nft", NAMES)?, setting.control());
+    let start = |twin: Twin, more: &[&str]| {
+        let ours = [
+            "--control",
+            &control,
+            "--queue",
+            queues,
+            "--policy",
+            &policy,
+        ];
+        let arguments = [&ours[..], &["--deadline", "60000"], more].concat();
+        Firewall::start(&setting.namespace, twin, &arguments)
+    };
+    let mut firewall = start(C, &[])?;
+    let _server = UdpServer::start(&setting.namespace, LOCALHOST, true)?;
+    let client = udp_client(&setting.namespace, LOCALHOST)?;
+    let sender = RawSender::new(&setting.namespace, LOCALHOST)?;
+    for number in 0..CONNECTIONS {
+        sender.send(&syn(number))?;
+        if number % AT_ONCE == 0 {
+            udp_exchange(&client, 1)?;
+        }
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    let asking = thread::spawn(move || ask_udp_until(&client, &told));
+    for twin in [Rust, Rust, C, C] {
+        let new = start(twin, &["--take-over", &control])?;
+        check_calm(&std::mem::replace(&mut firewall, new).wait()?)?;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let (_, longest) = asking.join().expect("the asking does not panic")?;
+    ensure!(longest < PAUSE, "a datagram waited for {longest:?}");
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    check_calm(&ended)?;
+    let all = format!("{CONNECTIONS} connections go on, 0 had no room\n");
+    ensure!(ended.stderr.contains(&all), "stderr: {}", ended.stderr);
     Ok(())
 }

@@ -5,6 +5,7 @@
 use twinwall_tests::case::{for_each_twin, Case};
 
 mod chain;
+mod connections;
 mod give;
 mod many;
 mod peer;
@@ -13,7 +14,7 @@ mod take;
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [give::ROWS, take::ROWS].concat();
+    let rows = [give::ROWS, take::ROWS, connections::ROWS].concat();
     let chains = chain::ROWS.iter().chain(many::ROWS);
     let mut cases: Vec<Case> = chains
         .map(|(name, limit_s, body)| Case::new(*name, *limit_s, body))

@@ -226,9 +226,9 @@ pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
     Ok((stream, said))
 }
 
-/// Has an old firewall stop, and tell what it counted.
-pub fn commit(mut stream: &UnixStream) -> anyhow::Result<Said> {
-    stream.write_all(COMMIT.as_bytes())?;
+/// Has an old firewall stop, and tell what it counted. ready: what the new one says.
+pub fn commit(mut stream: &UnixStream, ready: &str) -> anyhow::Result<Said> {
+    stream.write_all(ready.as_bytes())?;
     hear_until(stream, "{\"fd\":\"sums\"}\n")
 }
 

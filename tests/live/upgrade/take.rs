@@ -289,8 +289,8 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
         let between = setting.path("between");
         let wrong = listen_to_proof(&setting, &between, move |stream| -> anyhow::Result<()> {
             pass_on(&stream, &prepared)?;
-            next_line(&stream)?;
-            let (lines, mut fds) = commit(&old)?;
+            let ready = next_line(&stream)?;
+            let (lines, mut fds) = commit(&old, &ready)?;
             let mut bytes = Vec::new();
             File::from(fds[which].try_clone()?).read_to_end(&mut bytes)?;
             change(&mut bytes);
@@ -344,7 +344,7 @@ fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::
     pass_on(stream, prepared)?;
     let ready = next_line(stream)?;
     ensure!(ready == COMMIT, "the new one says {ready}");
-    pass_on(stream, &commit(&old)?)?;
+    pass_on(stream, &commit(&old, &ready)?)?;
     let taken = next_line(stream)?;
     ensure!(
         taken == "{\"command\":\"taken\"}\n",

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What an old firewall tells in an upgrade.
 //!
-//! Input: a byte that says what follows, a line of state, the memory of rules or that of states; the shape
-//! of states is in five more bytes.
+//! Input: a byte that says what follows, a line of state, the memory of rules, that of states or that of
+//! connections; the shape of states is in five more bytes.
 #![no_main]
 
 use libfuzzer_sys::{fuzz_target, Corpus};
+use rust_firewall::connection::{follow, ConnectionSettings};
 use rust_firewall::engine::compiled::LIMIT_SIZE_MAX;
 use rust_firewall::handover;
 use rust_firewall::handover::Handover;
@@ -15,14 +16,22 @@ use rust_firewall::worker::WorkerHandover;
 const LINE: u8 = 0;
 const RULES: u8 = 1;
 const STATES: u8 = 2;
+const CONNECTIONS: u8 = 3;
 const PLACES_MAX: u8 = 4;
 const LIMIT_SIZE: i64 = 1000;
+const SETTINGS: ConnectionSettings = ConnectionSettings {
+    connections: 16,
+    hello_bytes: 16384,
+    hello_timeout_ns: 10_000_000_000,
+};
+const NOW_NS: u64 = 1_000_000_000_000;
 
 fuzz_target!(|input: &[u8]| -> Corpus {
     match input.split_first() {
         Some((&LINE, rest)) => fuzz_line(rest),
         Some((&RULES, rest)) => fuzz_rules(rest),
         Some((&STATES, rest)) => fuzz_states(rest),
+        Some((&CONNECTIONS, rest)) => fuzz_connections(rest),
         _ => return Corpus::Reject,
     }
     Corpus::Keep
@@ -100,5 +109,28 @@ fn fuzz_states(input: &[u8]) {
             .all(|tokens| (0..=LIMIT_SIZE).contains(tokens)));
         assert_eq!(states.used.len(), usize::from(quotas % PLACES_MAX));
         assert!(states.used.iter().all(|used| *used <= i64::MAX as u64));
+    }
+}
+
+/// Reads connections into a table that has none, and gives what is written of them. None: they are refused, and it has
+/// none.
+fn again(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut connections = follow::make(&SETTINGS);
+    let parsed = handover::connections::parse(bytes, &mut connections, NOW_NS);
+    let taken = parsed.map_or(0, |followed| followed.taken);
+    assert_eq!(u64::from(follow::count(&connections)), taken);
+    parsed.ok()?;
+    let mut memory = handover::memory::make().expect("memory");
+    handover::connections::write(&mut memory, &mut connections, u64::MAX, NOW_NS).expect("room");
+    handover::memory::seal(&mut memory).expect("a seal");
+    let fd = handover::memory::fd(&memory).try_clone_to_owned();
+    let sealed = handover::memory::open(fd.expect("a descriptor"), u64::MAX).expect("a memory");
+    Some(handover::memory::read(&sealed).expect("bytes"))
+}
+
+/// What is taken is written, and that is taken again as the same bytes.
+fn fuzz_connections(bytes: &[u8]) {
+    if let Some(first) = again(bytes) {
+        assert_eq!(again(&first), Some(first));
     }
 }

@@ -7,10 +7,15 @@ use std::fs;
 use std::path::Path;
 
 use rust_firewall::connection::listing::{self, Page};
-use rust_firewall::connection::{follow, ConnectionChecksum, ConnectionInput, ConnectionSettings};
+use rust_firewall::connection::{
+    follow, table, ConnectionChecksum, ConnectionInput, ConnectionSettings,
+};
 use rust_firewall::connection::{ConnectionCounts, Connections, Followed, FollowedKind, SLOT_NONE};
+use rust_firewall::handover::connections::parse;
 use rust_firewall::names::{self, Names, NamesProtocol, NamesState};
 use rust_firewall::packet::{self, Packet};
+
+use crate::support::connections::written;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -201,7 +206,7 @@ fn told(connections: &Connections, followed: &Followed) -> String {
     }
 }
 
-/// A page of the connections from a slot on.
+/// A page of connections.
 fn listed_text(page: &Page) -> String {
     let states = ["undecided", "named", "missing", "denied", "unknown"];
     let listed = page.listed.iter().take(page.count as usize).map(|listed| {
@@ -279,11 +284,14 @@ struct Play {
     /// The sequence number that the receiver of the last packet expects.
     expected: Option<u32>,
     input: ConnectionInput,
+    /// Another firewall takes over before each packet.
+    upgraded: bool,
 }
 
 impl Play {
-    fn new() -> Self {
+    fn new(upgraded: bool) -> Self {
         Play {
+            upgraded,
             settings: ConnectionSettings {
                 connections: 16,
                 hello_bytes: 65536,
@@ -310,6 +318,29 @@ impl Play {
             .get_or_insert_with(|| follow::make(&settings))
     }
 
+    /// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall, or to chance, is
+    /// carried over by hand: counts, and what policies made of connections.
+    fn hand_over(&mut self) {
+        let Some(mut old) = self.connections.take() else {
+            return;
+        };
+        let now_ns = self.input.now_ns;
+        let bytes = written(&mut old, u64::MAX, now_ns);
+        let mut new = follow::make(&self.settings);
+        parse(&bytes, &mut new, now_ns).expect("good connections");
+        assert_eq!(written(&mut new, u64::MAX, now_ns), bytes);
+        new.counts = old.counts;
+        new.expire_ns = old.expire_ns;
+        for connection in &mut new.table.slots {
+            let slot = table::find(&old.table, &connection.key);
+            let before = table::at(&mut old.table, slot);
+            connection.denied = before.denied;
+            connection.is_reset = before.is_reset;
+            connection.cache = before.cache;
+        }
+        self.connections = Some(new);
+    }
+
     fn set(&mut self, text: &str) {
         let (key, value) = text.split_once(' ').expect("set KEY VALUE");
         match key {
@@ -318,6 +349,19 @@ impl Play {
             "generation" => self.input.generation = number(value).into(),
             _ => panic!("no setting: {key}"),
         }
+    }
+
+    /// A page of the connections from a slot on.
+    fn list(&mut self, from: u32, undecided: bool) -> String {
+        let mut page = Page {
+            from,
+            undecided,
+            ..Page::default()
+        };
+        let input = self.input;
+        let connections = self.connections();
+        listing::fill(connections, input.generation, input.now_ns, &mut page);
+        listed_text(&page)
     }
 
     /// Sends a step's packet. Returns what is told of it.
@@ -330,6 +374,9 @@ impl Play {
         input.segmented = step.option("segmented", 0) == 1;
         if step.options.contains_key("verified") {
             input.checksum = ConnectionChecksum::Verified;
+        }
+        if self.upgraded {
+            self.hand_over();
         }
         let connections = self.connections();
         let followed = follow::follow(connections, &packet, &input);
@@ -358,12 +405,11 @@ fn step_of<'a>(from_client: bool, words: &[&'a str], known: &HashMap<String, Vec
     }
 }
 
-#[test]
-fn every_script_goes_as_it_says() {
+fn play_all(upgraded: bool) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors/connection.txt");
     let text = fs::read_to_string(path).unwrap();
     let mut known: HashMap<String, Vec<u8>> = HashMap::new();
-    let mut play = Play::new();
+    let mut play = Play::new(upgraded);
     let (mut name, mut steps, mut wrong) = (String::new(), 0, 0);
     for (at, line) in text.lines().enumerate() {
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -373,7 +419,7 @@ fn every_script_goes_as_it_says() {
             "" | "#" => continue,
             "name" => {
                 name = rest.to_owned();
-                play = Play::new();
+                play = Play::new(upgraded);
                 continue;
             }
             "data" | "hex" => {
@@ -408,18 +454,9 @@ fn every_script_goes_as_it_says() {
                 let expected = expected.filter(|_| follow::is_reset(play.connections(), &last));
                 expected.map_or("none".to_owned(), |expected| expected.to_string())
             }
-            "list" | "list-undecided" => {
-                let mut page = Page {
-                    from: number(words),
-                    undecided: key == "list-undecided",
-                    ..Page::default()
-                };
-                let ConnectionInput {
-                    generation, now_ns, ..
-                } = play.input;
-                listing::fill(play.connections(), generation, now_ns, &mut page);
-                listed_text(&page)
-            }
+            // Another firewall has them at other places.
+            "list" | "list-undecided" if play.upgraded => continue,
+            "list" | "list-undecided" => play.list(number(words), key == "list-undecided"),
             "cached" => {
                 let last = play.last;
                 let cache = follow::cache(play.connections(), &last);
@@ -441,4 +478,14 @@ fn every_script_goes_as_it_says() {
     }
     assert_eq!(wrong, 0);
     assert!(steps > 200, "only {steps} steps");
+}
+
+#[test]
+fn every_script_goes_as_it_says() {
+    play_all(false);
+}
+
+#[test]
+fn every_script_goes_as_it_says_over_upgrades() {
+    play_all(true);
 }

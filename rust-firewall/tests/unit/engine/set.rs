@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sets of several fields against a search one by one.
 
-use crate::support::engine::Random;
+use crate::support::engine::{self, Random};
 use rust_firewall::engine::fields::{self, Fields, KEY_WORDS_MAX};
 use rust_firewall::engine::lookup;
 use rust_firewall::engine::set::{self, Set};
+use rust_firewall::packet::{Packet, PacketStatus};
 use rust_firewall::policy::{Elements, Field, Place, Range, Type};
 
 const KEY: [Field; 3] = [Field::IpSaddr, Field::Ip6Saddr, Field::TcpDport];
@@ -34,8 +35,13 @@ fn make_range(random: &mut Random, field: usize, most: u32) -> Range {
     Range { low, high }
 }
 
+/// Fields of which nothing has been read.
+fn no_fields() -> Fields {
+    Fields::from(&engine::input(&Packet::default(), PacketStatus::Ok))
+}
+
 fn make_fields(random: &mut Random, most: u32) -> Fields {
-    let mut made = Fields::default();
+    let mut made = no_fields();
     fields::set(&mut made, Field::IpSaddr, random.below(most));
     fields::set_wide(&mut made, Field::Ip6Saddr, widen(1, random.below(most)));
     fields::set(&mut made, Field::TcpDport, random.below(most));
@@ -117,6 +123,6 @@ fn elements_with_an_empty_first_range_are_left_out() {
     let pair = vec![range(1, 0), range(5, 5), range(7, 7), range(5, 5)];
     let set = make_set(&[Type::Ipv4Addr, Type::Ipv4Addr], pair);
     let key = [Field::IpSaddr, Field::TcpDport];
-    let found = [7, 1].map(|value| set::find(&set, &Fields::default(), &key, &[value, 5]));
+    let found = [7, 1].map(|value| set::find(&set, &no_fields(), &key, &[value, 5]));
     assert_eq!(found, [Some(1), None]);
 }

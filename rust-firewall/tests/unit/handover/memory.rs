@@ -7,12 +7,15 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use nix::errno::Errno;
+use rust_firewall::connection::{follow, ConnectionSettings};
 use rust_firewall::handover;
 use rust_firewall::handover::counted::{parse_states, states_bytes};
 use rust_firewall::handover::memory::HandoverMemory;
 use rust_firewall::handover::rules::parse;
 use rust_firewall::handover::Handover;
 use rust_firewall::worker::WorkerHandover;
+
+use crate::support::connections::written;
 
 fn vectors() -> Vec<(String, String)> {
     let path =
@@ -29,15 +32,45 @@ fn vectors() -> Vec<(String, String)> {
     lines.chunks(2).map(pair).collect()
 }
 
-fn judge_rules(hex: &str) -> String {
+fn unhex(hex: &str) -> Vec<u8> {
     let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
-    let bytes: Vec<_> = (0..hex.len()).step_by(2).map(byte).collect();
-    match parse(&bytes) {
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+fn judge_rules(hex: &str) -> String {
+    match parse(&unhex(hex)) {
         None => "refused".to_owned(),
         Some(side) => {
             let totals = side.totals.map(|total| format!(" {total}"));
             assert_eq!(side.limit_sizes.len(), side.totals[2] as usize);
             format!("{}{}", side.rules.len(), totals.concat())
+        }
+    }
+}
+
+const NOW_NS: u64 = 1_000_000_000_000;
+
+/// How many are taken, how many have no room, and whether the same is written again; or what is not as it should be.
+fn judge_connections(hex: &str) -> String {
+    let bytes = unhex(hex);
+    let mut connections = follow::make(&ConnectionSettings {
+        connections: 16,
+        hello_bytes: 16384,
+        hello_timeout_ns: 10_000_000_000,
+    });
+    match handover::connections::parse(&bytes, &mut connections, NOW_NS) {
+        Err(part) => {
+            assert!(follow::counts(&connections).now.iter().all(|now| *now == 0));
+            part.to_owned()
+        }
+        Ok(followed) => {
+            let again = written(&mut connections, u64::MAX, NOW_NS);
+            let same = if again == bytes { " same" } else { "" };
+            let graves = connections.table.graves.iter().zip(0..);
+            let graves = graves.filter(|(grave, _)| grave.second != 0);
+            let graves = graves.map(|(grave, place)| format!(" {place}:{:08x}", grave.tag));
+            let graves: String = graves.collect();
+            format!("{} {}{same}{graves}", followed.taken, followed.left_out)
         }
     }
 }
@@ -74,6 +107,7 @@ fn memory_is_taken_as_the_vectors_say() {
         let (kind, rest) = line.split_once(' ').expect("a kind");
         let found = match kind {
             "rules" => judge_rules(rest),
+            "connections" => judge_connections(rest),
             _ => judge_states(rest),
         };
         assert_eq!(found, expect, "{line}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What several tests need.
 
+pub mod connections;
 pub mod engine;
 pub mod lines;
 pub mod messages;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "handover/connections.h"
+
+#include "connection/lifetime.h"
+#include "connection/table.h"
+#include "handover/record.h"
+
+enum {
+    FORM = 1,
+    FORM_BYTES = 4,
+    NUMBER_BYTES = 4,
+    KEY_BYTES = 16,
+    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES, // of what stands behind all: a key and four numbers
+};
+
+#define KEY_WORDS 2
+
+/// Writes connections, by lists. What has no room is as if it were forgotten.
+/// - room: bytes that may be written.
+/// - counts: gets how many there are, and how many were left out.
+/// - Returns 0 or -errno.
+static int write_records(struct handover_memory *memory, struct connections *connections,
+                         uint64_t room, uint64_t now_ns, uint32_t counts[static 2]) {
+    struct handover_record record;
+    uint64_t left = room;
+    int result = 0;
+
+    for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
+        uint32_t slot = connections->table.lists[handover_record_order[i]].oldest;
+
+        while (result == 0 && slot != CONNECTION_SLOT_NONE) {
+            const struct connection *connection = connection_table_at(&connections->table, slot);
+
+            record.length = 0;
+            handover_record_put(&record, connection, &connections->pool, now_ns);
+            slot = connection->newer;
+            if (record.length > left) {
+                counts[1]++;
+                left = 0; // none is passed over for a smaller one
+                if (connection->is_udp)
+                    connection_table_bury(&connections->table, &connection->key, now_ns);
+                continue;
+            }
+            left -= record.length;
+            counts[0]++;
+            result = handover_memory_put(memory, record.bytes, record.length);
+        }
+    }
+    return result;
+}
+
+/// Writes what is remembered of connections that were forgotten.
+/// - count: gets of how many.
+/// - Returns 0 or -errno.
+static int write_graves(struct handover_memory *memory, const struct connections *connections,
+                        uint64_t now_ns, uint32_t *count) {
+    const struct connection_table *table = &connections->table;
+    struct handover_record record;
+    int result = 0;
+
+    for (uint32_t place = 0; result == 0 && place <= table->mask; place++) {
+        uint32_t age;
+
+        if (!connection_table_grave_age(table, place, now_ns, &age))
+            continue;
+        record.length = 0;
+        handover_record_put_number(&record, place, NUMBER_BYTES);
+        handover_record_put_number(&record, table->graves[place].tag, NUMBER_BYTES);
+        handover_record_put_number(&record, age, NUMBER_BYTES);
+        result = handover_memory_put(memory, record.bytes, record.length);
+        ++*count;
+    }
+    return result;
+}
+
+int handover_connections_write(struct handover_memory *memory, struct connections *connections,
+                               uint64_t room, uint64_t now_ns) {
+    const struct connection_table *table = &connections->table;
+    uint32_t counts[2] = {0}, graves = 0;
+    struct handover_record record;
+    int result;
+
+    record.length = 0;
+    handover_record_put_number(&record, FORM, FORM_BYTES);
+    result = handover_memory_put(memory, record.bytes, record.length);
+    if (result == 0)
+        result = write_records(memory, connections, room, now_ns, counts);
+    if (result == 0)
+        result = write_graves(memory, connections, now_ns, &graves);
+    if (result < 0)
+        return result;
+    record.length = 0;
+    for (uint32_t i = 0; i < KEY_WORDS; i++)
+        handover_record_put_number(&record, table->grave_key.words[i], KEY_BYTES / KEY_WORDS);
+    handover_record_put_number(&record, table->mask, NUMBER_BYTES);
+    handover_record_put_number(&record, counts[0], NUMBER_BYTES);
+    handover_record_put_number(&record, counts[1], NUMBER_BYTES);
+    handover_record_put_number(&record, graves, NUMBER_BYTES);
+    return handover_memory_put(memory, record.bytes, record.length);
+}
+
+/// Connections that made room for others.
+static uint64_t evicted(const struct connections *connections) {
+    uint64_t sum = 0;
+
+    for (uint32_t list = 0; list < CONNECTION_LIST_COUNT; list++)
+        sum += connections->counts.evicted[list];
+    return sum;
+}
+
+/// Reads what is remembered of connections that were forgotten. Returns whether it is as it should
+/// be.
+static bool parse_graves(struct handover_reading *reading, struct connections *connections,
+                         uint32_t mask, uint64_t count, uint64_t now_ns) {
+    bool is_good = true;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t place = (uint32_t)handover_record_number(reading, NUMBER_BYTES);
+        const uint32_t tag = (uint32_t)handover_record_number(reading, NUMBER_BYTES);
+        const uint32_t age = (uint32_t)handover_record_number(reading, NUMBER_BYTES);
+        struct connection_table *table = &connections->table;
+
+        is_good = is_good && connection_table_bury_told(table, mask, place, tag, age, now_ns);
+    }
+    return is_good && !reading->cut;
+}
+
+static const char *parse_all(const uint8_t *bytes, size_t length, struct connections *connections,
+                             uint64_t now_ns, struct handover_connections_taken *followed) {
+    const uint64_t before = evicted(connections);
+    struct handover_reading reading, end;
+    const char *wrong = NULL;
+    uint64_t told, graves, words[KEY_WORDS];
+    uint32_t mask;
+
+    if (length < END_BYTES)
+        return "length";
+    length -= END_BYTES;
+    end = handover_record_begin(bytes + length, END_BYTES);
+    for (uint32_t i = 0; i < KEY_WORDS; i++)
+        words[i] = handover_record_number(&end, KEY_BYTES / KEY_WORDS);
+    mask = (uint32_t)handover_record_number(&end, NUMBER_BYTES);
+    told = handover_record_number(&end, NUMBER_BYTES);
+    followed->left_out = handover_record_number(&end, NUMBER_BYTES);
+    graves = handover_record_number(&end, NUMBER_BYTES);
+    reading = handover_record_begin(bytes, length);
+    if (handover_record_number(&reading, FORM_BYTES) != FORM)
+        return "form";
+    connections->table.grave_key = (struct siphash_key){{words[0], words[1]}};
+    for (uint64_t i = 0; !wrong && i < told; i++)
+        wrong = handover_record_take(&reading, connections, now_ns);
+    if (wrong)
+        return wrong;
+    if (reading.left != graves * 3 * NUMBER_BYTES)
+        return "count";
+    if (!parse_graves(&reading, connections, mask, graves, now_ns))
+        return "graves";
+    followed->taken = told - (evicted(connections) - before);
+    followed->left_out += evicted(connections) - before;
+    return NULL;
+}
+
+const char *handover_connections_parse(const uint8_t *bytes, size_t length,
+                                       struct connections *connections, uint64_t now_ns,
+                                       struct handover_connections_taken *followed) {
+    const char *wrong;
+
+    *followed = (struct handover_connections_taken){0};
+    wrong = parse_all(bytes, length, connections, now_ns, followed);
+    if (wrong)
+        lifetime_forget_all(connections);
+    return wrong;
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "handover/record.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "connection/lifetime.h"
+#include "connection/stream.h"
+#include "connection/table.h"
+
+const enum connection_list handover_record_order[CONNECTION_LIST_COUNT] = {
+    CONNECTION_KNOWN,    CONNECTION_DATAGRAMS, CONNECTION_CLOSING,
+    CONNECTION_SETTLING, CONNECTION_SHOWING,   CONNECTION_OPENING,
+};
+
+enum {
+    IPV4_WORDS = 2, // of the key of IPv4
+};
+
+// Numbers of packets are less (RFC 9000, section 12.3), and so is the one expected next, or it is
+// this.
+#define NUMBERS (UINT64_C(1) << 62)
+
+// Flags.
+enum {
+    CLIENT_LOW = 1 << 0,
+    CONFIRMED = 1 << 1,
+    CLOSED = 1 << 2,
+    EVASION = 1 << 3,
+    DNS = 1 << 4,
+    PENDING = 1 << 5,
+    PENDING_LOW = 1 << 6,
+    LET_GO = 1 << 7,
+    ECH = 1 << 8,
+    FLAGS = (1 << 9) - 1,
+    // Those that a connection of UDP has not.
+    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW,
+};
+
+struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length) {
+    return (struct handover_reading){.at = bytes, .left = length, .age_ns = UINT64_MAX};
+}
+
+void handover_record_put_number(struct handover_record *record, uint64_t number, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i++)
+        record->bytes[record->length++] = (uint8_t)(number >> 8 * i);
+}
+
+static void put_part(struct handover_record *record, const uint8_t *bytes, size_t length) {
+    memcpy(record->bytes + record->length, bytes, length);
+    record->length += length;
+}
+
+static void put_key(struct handover_record *record, const struct connection_key *key) {
+    const bool is_ipv4 = (key->words[0] >> 8 & 0xff) == 4;
+
+    for (uint32_t i = 0; i < (is_ipv4 ? (uint32_t)IPV4_WORDS : CONNECTION_KEY_WORDS); i++)
+        handover_record_put_number(record, key->words[i], 8);
+}
+
+static uint32_t flags_of(const struct connection *connection) {
+    return (connection->client_low ? CLIENT_LOW : 0U) | (connection->confirmed ? CONFIRMED : 0U) |
+           (connection->closed ? CLOSED : 0U) | (connection->evasion ? EVASION : 0U) |
+           (connection->is_dns ? DNS : 0U) | (connection->pending ? PENDING : 0U) |
+           (connection->pending_low ? PENDING_LOW : 0U) |
+           (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U);
+}
+
+/// What only one of TCP and UDP has.
+static void put_protocol(struct handover_record *record, const struct connection *connection) {
+    const struct names_quic_keys *keys = &connection->keys;
+
+    if (!connection->is_udp) {
+        handover_record_put_number(record, connection->begun, 4);
+        handover_record_put_number(record, connection->pending_base, 4);
+        return;
+    }
+    handover_record_put_number(record, keys->version, 4);
+    put_part(record, keys->key, sizeof keys->key);
+    put_part(record, keys->iv, sizeof keys->iv);
+    put_part(record, keys->header, sizeof keys->header);
+    handover_record_put_number(record, keys->next, 8);
+    handover_record_put_number(record, connection->id_bytes, 1);
+    put_part(record, connection->id, sizeof connection->id);
+}
+
+static void put_names(struct handover_record *record, const struct names *names) {
+    handover_record_put_number(record, names->state, 1);
+    handover_record_put_number(record, names->protocol, 1);
+    handover_record_put_number(record, names->host_length, 1);
+    handover_record_put_number(record, names->alpn_length, 1);
+    handover_record_put_number(record, names->method_length, 1);
+    handover_record_put_number(record, names->version, 2);
+    handover_record_put_number(record, names->dns_type, 2);
+    put_part(record, names->host, names->host_length);
+    put_part(record, names->alpn, names->alpn_length);
+    put_part(record, names->method, names->method_length);
+}
+
+/// The pieces that are kept of a stream.
+static void put_spans(struct handover_record *record, const struct connection *connection,
+                      struct connection_pool *pool) {
+    const struct stream *stream = &connection->stream;
+
+    handover_record_put_number(record, stream->span_count, 1);
+    for (uint32_t i = 0; i < stream->span_count; i++) {
+        handover_record_put_number(record, stream->spans[i].start, 2);
+        handover_record_put_number(record, stream->spans[i].end, 2);
+    }
+    for (uint32_t i = 0; i < stream->span_count; i++) {
+        const struct stream_span span = stream->spans[i];
+
+        stream_gather(stream, pool, span.start, span.end, record->bytes + record->length);
+        record->length += (size_t)(span.end - span.start);
+    }
+}
+
+void handover_record_put(struct handover_record *record, const struct connection *connection,
+                         struct connection_pool *pool, uint64_t now_ns) {
+    const struct stream *stream = &connection->stream;
+    const uint64_t since_ns = connection->since_ns;
+
+    put_key(record, &connection->key);
+    handover_record_put_number(record, connection->list, 1);
+    handover_record_put_number(record, flags_of(connection), 2);
+    handover_record_put_number(record, now_ns > since_ns ? now_ns - since_ns : 0, 8);
+    handover_record_put_number(record, stream->base, 4);
+    handover_record_put_number(record, stream->decided, 4);
+    handover_record_put_number(record, stream->acked, 4);
+    put_protocol(record, connection);
+    put_names(record, &connection->names);
+    put_spans(record, connection, pool);
+}
+
+/// Takes bytes off the front; NULL if there are not as many.
+static const uint8_t *part(struct handover_reading *reading, size_t bytes) {
+    const uint8_t *taken = reading->at;
+
+    if (bytes > reading->left) {
+        reading->cut = true;
+        reading->left = 0;
+        return NULL;
+    }
+    reading->at += bytes;
+    reading->left -= bytes;
+    return taken;
+}
+
+uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes) {
+    const uint8_t *taken = part(reading, bytes);
+    uint64_t number = 0;
+
+    for (uint32_t i = 0; taken && i < bytes; i++)
+        number |= (uint64_t)taken[i] << 8 * i;
+    return number;
+}
+
+/// Fills the beginning of a field, if there is enough.
+static void take_part(struct handover_reading *reading, uint8_t *field, size_t length) {
+    const uint8_t *bytes = part(reading, length);
+
+    if (bytes)
+        memcpy(field, bytes, length);
+}
+
+/// Whether a key is one that a packet of TCP or UDP can have, with the lower one of both ends
+/// first.
+static bool is_key(const struct connection_key *key) {
+    const uint64_t *words = key->words, first = words[0], version = first >> 8 & 0xffffff;
+    const uint64_t ipv4[4] = {words[1] >> 32, 0, words[1] & 0xffffffff, 0};
+    const uint64_t *ends = version == 4 ? ipv4 : words + 1;
+    const uint64_t low_port = first >> 48, high_port = first >> 32 & 0xffff;
+
+    if ((version != 4 && version != 6) ||
+        ((first & 0xff) != IPPROTO_TCP && (first & 0xff) != IPPROTO_UDP))
+        return false;
+    if (ends[0] != ends[2])
+        return ends[0] < ends[2];
+    if (ends[1] != ends[3])
+        return ends[1] < ends[3];
+    return low_port <= high_port;
+}
+
+/// Takes a key that the table has not. Returns whether it is one.
+static bool take_key(struct handover_reading *reading, const struct connections *connections,
+                     struct connection_key *key) {
+    bool is_ipv4;
+
+    *key = (struct connection_key){{handover_record_number(reading, 8)}};
+    is_ipv4 = (key->words[0] >> 8 & 0xff) == 4;
+    for (uint32_t i = 1; i < (is_ipv4 ? (uint32_t)IPV4_WORDS : CONNECTION_KEY_WORDS); i++)
+        key->words[i] = handover_record_number(reading, 8);
+    return !reading->cut && is_key(key) &&
+           connection_table_find(&connections->table, key) == CONNECTION_SLOT_NONE;
+}
+
+/// Takes a list that comes no earlier than the one before, and in it an age that is no higher.
+static bool take_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
+                      bool is_udp) {
+    uint32_t place = 0;
+    bool is_in_order;
+
+    while (place < CONNECTION_LIST_COUNT && (uint64_t)handover_record_order[place] != list)
+        place++;
+    if (place == CONNECTION_LIST_COUNT || place < reading->list)
+        return false;
+    is_in_order = place > reading->list || age_ns <= reading->age_ns;
+    reading->list = place;
+    reading->age_ns = age_ns;
+    if (list == CONNECTION_KNOWN || list == CONNECTION_OPENING)
+        return is_in_order && !is_udp;
+    return is_in_order && (list != CONNECTION_DATAGRAMS || is_udp);
+}
+
+static void set_flags(struct connection *connection, uint64_t flags) {
+    connection->client_low = flags & CLIENT_LOW;
+    connection->confirmed = flags & CONFIRMED;
+    connection->closed = flags & CLOSED;
+    connection->evasion = flags & EVASION;
+    connection->is_dns = flags & DNS;
+    connection->pending = flags & PENDING;
+    connection->pending_low = flags & PENDING_LOW;
+    connection->stream.let_go = flags & LET_GO;
+    connection->names.ech = flags & ECH;
+}
+
+/// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
+static bool take_protocol(struct handover_reading *reading, struct connection *connection) {
+    struct names_quic_keys *keys = &connection->keys;
+
+    if (!connection->is_udp) {
+        connection->begun = (uint32_t)handover_record_number(reading, 4);
+        connection->pending_base = (uint32_t)handover_record_number(reading, 4);
+        return !reading->cut;
+    }
+    keys->version = (uint32_t)handover_record_number(reading, 4);
+    take_part(reading, keys->key, sizeof keys->key);
+    take_part(reading, keys->iv, sizeof keys->iv);
+    take_part(reading, keys->header, sizeof keys->header);
+    keys->next = handover_record_number(reading, 8);
+    connection->id_bytes = (uint8_t)handover_record_number(reading, 1);
+    take_part(reading, connection->id, sizeof connection->id);
+    return !reading->cut &&
+           (keys->version == NAMES_QUIC_VERSION_1 || keys->version == NAMES_QUIC_VERSION_2) &&
+           keys->next <= NUMBERS && connection->id_bytes <= NAMES_QUIC_CONNECTION_BYTES_MAX;
+}
+
+/// Whether a list of protocols is as RFC 7301 has it.
+static bool are_protocols(const uint8_t *list, uint32_t length) {
+    uint32_t at = 0;
+
+    while (at < length) {
+        if (list[at] == 0 || list[at] >= length - at)
+            return false;
+        at += 1U + list[at];
+    }
+    return true;
+}
+
+/// Whether a method is a token (RFC 9110, section 5.6.2), or one that was cut.
+static bool is_method(const uint8_t *method, uint32_t length) {
+    static const char more[] = "!#$%&'*+-.^_`|~";
+
+    if (length == NAMES_METHOD_BYTES && method[length - 1] == ' ')
+        length--;
+    for (uint32_t i = 0; i < length; i++) {
+        const uint8_t byte = method[i], letter = byte | 0x20;
+        const bool is_plain = (letter >= 'a' && letter <= 'z') || (byte >= '0' && byte <= '9');
+
+        if (!is_plain && (byte == 0 || !strchr(more, byte)))
+            return false;
+    }
+    return length > 0;
+}
+
+/// Whether names are such as the parsers leave behind. Their lengths fit.
+static bool are_names(const struct names *names, bool is_udp) {
+    const bool has_host = names->host_length > 0;
+    const bool has_hello = names->ech || names->version != 0 || names->alpn_length > 0;
+    const bool has_method = names->method_length > 0;
+    const bool has_type = names->dns_type != 0;
+    const bool is_version = names->version == 0 || names->version >> 8 == 3;
+    bool is_good = false;
+
+    if (names->state != NAMES_KNOWN)
+        return !has_host && !has_hello && !has_method && !has_type;
+    switch (names->protocol) {
+    case NAMES_OTHER:
+        is_good = !has_host && !has_hello && !has_method && !has_type;
+        break;
+    case NAMES_TLS:
+    case NAMES_QUIC:
+        is_good = is_version && are_protocols(names->alpn, names->alpn_length) && !has_method &&
+                  !has_type;
+        break;
+    case NAMES_HTTP:
+        is_good = is_method(names->method, names->method_length) && !has_hello && !has_type;
+        break;
+    case NAMES_DNS:
+        is_good = !has_hello && !has_method;
+        break;
+    }
+    for (uint32_t i = 0; i < names->host_length; i++)
+        is_good = is_good && (names->host[i] < 'A' || names->host[i] > 'Z');
+    return is_good && is_udp == (names->protocol == NAMES_QUIC);
+}
+
+/// Takes names. Returns whether they are as they should be.
+static bool take_names(struct handover_reading *reading, struct names *names, bool is_udp) {
+    const uint64_t state = handover_record_number(reading, 1);
+    const uint64_t protocol = handover_record_number(reading, 1);
+    const uint64_t host = handover_record_number(reading, 1);
+    const uint64_t alpn = handover_record_number(reading, 1);
+    const uint64_t method = handover_record_number(reading, 1);
+
+    names->version = (uint16_t)handover_record_number(reading, 2);
+    names->dns_type = (uint16_t)handover_record_number(reading, 2);
+    if (state == NAMES_NONE || state > NAMES_UNREADABLE || protocol >= CONNECTION_PROTOCOL_COUNT)
+        return false;
+    if (host > NAMES_HOST_BYTES || alpn > NAMES_ALPN_BYTES || method > NAMES_METHOD_BYTES)
+        return false;
+    names->state = (enum names_state)state;
+    names->protocol = (enum names_protocol)protocol;
+    names->host_length = (uint8_t)host;
+    names->alpn_length = (uint8_t)alpn;
+    names->method_length = (uint8_t)method;
+    take_part(reading, names->host, host);
+    take_part(reading, names->alpn, alpn);
+    take_part(reading, names->method, method);
+    return !reading->cut && are_names(names, is_udp);
+}
+
+/// Takes where the pieces of a stream begin and end. Returns whether they are as they should be.
+static bool take_spans(struct handover_reading *reading,
+                       struct stream_span spans[static CONNECTION_SPANS_MAX], uint32_t *count) {
+    *count = (uint32_t)handover_record_number(reading, 1);
+    if (*count > CONNECTION_SPANS_MAX)
+        return false;
+    for (uint32_t i = 0; i < *count; i++) {
+        spans[i].start = (uint16_t)handover_record_number(reading, 2);
+        spans[i].end = (uint16_t)handover_record_number(reading, 2);
+        if (i > 0 && spans[i].start <= spans[i - 1].end)
+            return false;
+        if (spans[i].start >= spans[i].end || spans[i].end > STREAM_BYTES_MAX)
+            return false;
+    }
+    return !reading->cut;
+}
+
+/// Takes the pieces of a stream, and keeps them if there is memory. Returns whether they are as
+/// they should be.
+static bool take_stream(struct handover_reading *reading, struct connections *connections,
+                        uint32_t slot, uint64_t now_ns) {
+    const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
+    struct stream_span spans[CONNECTION_SPANS_MAX];
+    uint32_t count, most = STREAM_BYTES_MAX;
+    bool is_kept = true;
+
+    if (!take_spans(reading, spans, &count))
+        return false;
+    if (!stream->let_go)
+        most = count > 0 && spans[0].start == 0 ? spans[0].end : 0;
+    if (stream->decided > most || stream->acked > INT32_MAX || (stream->let_go && count > 0))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t length = (uint32_t)(spans[i].end - spans[i].start);
+        const uint8_t *bytes = part(reading, length);
+
+        if (bytes && is_kept)
+            is_kept = lifetime_keep(connections, slot, spans[i].start, bytes, length, now_ns) ==
+                      STREAM_KEPT;
+    }
+    if (!is_kept)
+        lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+    return !reading->cut;
+}
+
+const char *handover_record_take(struct handover_reading *reading, struct connections *connections,
+                                 uint64_t now_ns) {
+    struct connection *connection;
+    struct connection_key key;
+    uint64_t list, flags, age_ns;
+    uint32_t slot;
+    bool is_udp;
+
+    if (!take_key(reading, connections, &key))
+        return "key";
+    is_udp = (key.words[0] & 0xff) == IPPROTO_UDP;
+    list = handover_record_number(reading, 1);
+    flags = handover_record_number(reading, 2);
+    age_ns = handover_record_number(reading, 8);
+    if (reading->cut || !take_list(reading, list, age_ns, is_udp))
+        return "list";
+    if ((flags & ~(uint64_t)FLAGS) != 0 || (is_udp && (flags & TCP_FLAGS) != 0))
+        return "flags";
+    slot = lifetime_take_over(connections, &key, (enum connection_list)list,
+                              now_ns > age_ns ? now_ns - age_ns : 0, now_ns);
+    connection = connection_table_at(&connections->table, slot);
+    connection->is_udp = is_udp;
+    set_flags(connection, flags);
+    connection->stream.base = (uint32_t)handover_record_number(reading, 4);
+    connection->stream.decided = (uint32_t)handover_record_number(reading, 4);
+    connection->stream.acked = (uint32_t)handover_record_number(reading, 4);
+    if (!take_protocol(reading, connection))
+        return "protocol";
+    if (!take_names(reading, &connection->names, is_udp))
+        return "names";
+    return take_stream(reading, connections, slot, now_ns) ? NULL : "stream";
+}

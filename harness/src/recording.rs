@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Loads `frames-file` and `frames-file-paced`: a subject is a program that records packets to a file, each with a buffer of 64 MiB. What
+//! came to the interface and is not in the file is lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure, Context, Result};
+use nix::sys::resource::{getrusage, UsageWho};
+use nix::sys::time::TimeValLike;
+use testbed::folder::Folder;
+use testbed::{proc, wait};
+
+use crate::capturing::{frames, metric};
+use crate::interrupt;
+use crate::load::{self, FramesArguments, Sent};
+use crate::runner::{Outcome, Place};
+use crate::schedule::Cell;
+use crate::subject::{Kind, Subject};
+
+/// Between the last frame and the signal: a writer may hold packets back for a second.
+const SETTLING: Duration = Duration::from_millis(1500);
+
+/// A recorder's command line.
+pub fn words(bin_dir: &Path, subject: &Subject, file: &str) -> Result<Vec<String>> {
+    let Kind::Recorder { program } = &subject.kind else {
+        bail!("{subject} records nothing");
+    };
+    let rest = match program.as_str() {
+        "tcpdump" => "-i veth -B 65536 -Z root -w",
+        "dumpcap" => "-i veth -B 64 -q -w",
+        "netsniff-ng" => "--in veth --ring-size 64MiB --no-sock-mem --silent --out",
+        _ => "-i veth --ring 64M -w",
+    };
+    let program = subject.program(bin_dir).context("a program")?;
+    let mut words = vec![program.display().to_string()];
+    words.extend(rest.split(' ').map(str::to_string));
+    words.push(file.into());
+    Ok(words)
+}
+
+/// CPU time of all children that have ended.
+fn children_us() -> Result<i64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    Ok(usage.user_time().num_microseconds() + usage.system_time().num_microseconds())
+}
+
+/// Packets that have come to the server's end. To be called in its namespace.
+fn arrived() -> Result<u64> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let line = table
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix("veth:"))
+        .context("/proc/net/dev has no line of veth")?;
+    let packets = line.split_whitespace().nth(1);
+    packets
+        .and_then(|number| number.parse().ok())
+        .with_context(|| format!("/proc/net/dev: {line}"))
+}
+
+/// Whether a packet socket is open, beside its header line. To be called in the namespace.
+fn is_heard() -> Result<bool> {
+    Ok(fs::read_to_string("/proc/thread-self/net/packet")?
+        .lines()
+        .count()
+        > 1)
+}
+
+/// Packets in a file, by another program's count.
+fn packets(file: &str) -> Result<u64> {
+    let output = Command::new("capinfos")
+        .args(["-cMTr", file])
+        .output()
+        .context("capinfos, of Debian's package tshark")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = text.trim().rsplit('\t').next();
+    number
+        .and_then(|number| number.parse().ok())
+        .with_context(|| {
+            format!(
+                "capinfos: {text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        })
+}
+
+/// Runs the recorder while frames come, from the place's client. What a thread starts has its CPU, and ends with it.
+fn record(
+    mut command: Command,
+    place: &Place,
+    asked: &FramesArguments,
+    seconds: u32,
+) -> Result<(Output, Sent)> {
+    load::bind_server()?;
+    let child = command.spawn().context("the recorder")?;
+    wait::until("a packet socket", wait::PATIENCE, || {
+        place.server.enter(is_heard)
+    })?;
+    let sent = place.client.enter(|| {
+        load::bind_sender()?;
+        let end = Instant::now() + Duration::from_secs(seconds.into());
+        load::send(asked, &|| {
+            Instant::now() >= end || interrupt::check().is_err()
+        })
+    });
+    thread::sleep(SETTLING);
+    proc::signal(child.id(), libc::SIGINT);
+    let output = child.wait_with_output().context("the recorder")?;
+    Ok((output, sent?))
+}
+
+/// Measures a recorder. The file goes away.
+pub fn measure(
+    bin_dir: &Path,
+    place: &Place,
+    subject: &Subject,
+    cell: &Cell,
+    seconds: u32,
+) -> Result<Outcome> {
+    let folder = Folder::new()?;
+    let file = folder.file("frames");
+    let words = words(bin_dir, subject, &file)?;
+    let mut command = place.server.command(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let asked = frames(cell);
+    let (before, before_us) = (place.server.enter(arrived)?, children_us()?);
+    // The thread's binding ends with it.
+    let recorded = thread::scope(|scope| {
+        let recording = scope.spawn(|| record(command, place, &asked, seconds));
+        recording.join()
+    });
+    interrupt::check()?;
+    let Ok(recorded) = recorded else {
+        bail!("a thread panicked");
+    };
+    let (output, sent) = recorded?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{subject}: {}", said.trim());
+    let spent_us = children_us()? - before_us;
+    let came = place.server.enter(arrived)? - before;
+    let mut outcome = outcome(came, packets(&file)?, spent_us, sent.seconds)?;
+    outcome.raw.push(("recorder.txt".into(), said));
+    Ok(outcome)
+}
+
+fn outcome(came: u64, written: u64, spent_us: i64, seconds: f64) -> Result<Outcome> {
+    ensure!(written > 0, "no packet was recorded");
+    let lost = came.saturating_sub(written) as f64 / came as f64;
+    Ok(Outcome {
+        metrics: vec![
+            metric("cost", "us", spent_us as f64 / written as f64),
+            metric("lost_percent", "%", 100.0 * lost),
+            metric("delivered_rate", "kpps", written as f64 / seconds / 1e3),
+            metric("offered_rate", "kpps", came as f64 / seconds / 1e3),
+        ],
+        ..Outcome::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_in_the_file_is_lost() {
+        let outcome = outcome(1000, 900, 450, 2.0).unwrap();
+        let values: Vec<f64> = outcome.metrics.iter().map(|m| m.value).collect();
+        assert_eq!(values, [0.5, 10.0, 0.45, 0.5]);
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a worker knows of the connections of its queue, for the worker that takes the queue over.
+//!
+//! Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has them, by lists, in
+//! each list from the oldest on; of each connection of UDP that was forgotten lately place, tag and age in seconds (32
+//! each); the key of the hash that these go by (16 bytes), and the highest place there is; how many connections there
+//! are, how many were left out for want of room, and how many were forgotten (32 each). What a policy made of
+//! connections is not told: the new one decides on each anew, as after a reload.
+
+use nix::errno::Errno;
+use siphasher::sip::SipHasher13;
+
+use crate::connection::types::{Connections, SLOT_NONE};
+use crate::connection::{lifetime, table};
+use crate::handover;
+use crate::handover::memory::HandoverMemory;
+use crate::handover::record::{self, RecordReading, ORDER};
+
+/// Bytes of all that is told of connections, of all queues: as many as can be taken over while packets wait.
+pub const BYTES_MAX: u64 = 128 << 20;
+
+const FORM: u64 = 1;
+const FORM_BYTES: usize = 4;
+const NUMBER_BYTES: usize = 4;
+const KEY_BYTES: usize = 16;
+/// Of what stands behind all: a key and four numbers.
+const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
+/// Of a connection, at most; it is less.
+const RECORD_BYTES: usize = 20480;
+
+/// How many connections were handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionsTaken {
+    pub taken: u64,
+    /// There was no room for them, here or in the memory.
+    pub left_out: u64,
+}
+
+/// Writes connections, by lists. What has no room is as if it were forgotten.
+/// - room: bytes that may be written.
+/// - counts: gets how many there are, and how many were left out.
+fn write_records(
+    memory: &mut HandoverMemory,
+    connections: &mut Connections,
+    room: u64,
+    now_ns: u64,
+    counts: &mut [u32; 2],
+) -> Result<(), Errno> {
+    let mut bytes = Vec::with_capacity(RECORD_BYTES);
+    let mut left = room;
+    let [told, left_out] = counts;
+    for list in ORDER {
+        let head = connections.table.lists.get(list as usize);
+        let mut slot = head.map_or(SLOT_NONE, |head| head.oldest);
+        while slot != SLOT_NONE {
+            let connection = table::at(&mut connections.table, slot);
+            let (key, is_udp) = (connection.key, connection.is_udp);
+            bytes.clear();
+            record::put(&mut bytes, connection, &mut connections.pool, now_ns);
+            slot = connection.newer;
+            if bytes.len() as u64 > left {
+                *left_out += 1;
+                left = 0; // none is passed over for a smaller one
+                if is_udp {
+                    table::bury(&mut connections.table, &key, now_ns);
+                }
+                continue;
+            }
+            left -= bytes.len() as u64;
+            *told += 1;
+            handover::memory::put(memory, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what is remembered of connections that were forgotten.
+/// - count: gets of how many.
+fn write_graves(
+    memory: &mut HandoverMemory,
+    connections: &Connections,
+    now_ns: u64,
+    count: &mut u32,
+) -> Result<(), Errno> {
+    let mut bytes = Vec::new();
+    for (place, grave) in (0..).zip(&connections.table.graves) {
+        let Some(age) = table::grave_age(&connections.table, place, now_ns) else {
+            continue;
+        };
+        bytes.clear();
+        record::put_number(&mut bytes, place.into(), NUMBER_BYTES);
+        record::put_number(&mut bytes, grave.tag.into(), NUMBER_BYTES);
+        record::put_number(&mut bytes, age.into(), NUMBER_BYTES);
+        handover::memory::put(memory, &bytes)?;
+        *count += 1;
+    }
+    Ok(())
+}
+
+/// Writes all connections of a worker that has stopped.
+/// - room: bytes that connections may take.
+pub fn write(
+    memory: &mut HandoverMemory,
+    connections: &mut Connections,
+    room: u64,
+    now_ns: u64,
+) -> Result<(), Errno> {
+    let mut bytes = Vec::new();
+    let (mut counts, mut graves) = ([0; 2], 0);
+    record::put_number(&mut bytes, FORM, FORM_BYTES);
+    handover::memory::put(memory, &bytes)?;
+    write_records(memory, connections, room, now_ns, &mut counts)?;
+    write_graves(memory, connections, now_ns, &mut graves)?;
+    let [told, left_out] = counts;
+    let table = &connections.table;
+    bytes.clear();
+    bytes.extend_from_slice(&table.grave_hasher.key());
+    for number in [table.mask, told, left_out, graves] {
+        record::put_number(&mut bytes, number.into(), NUMBER_BYTES);
+    }
+    handover::memory::put(memory, &bytes)
+}
+
+/// Connections that made room for others.
+fn evicted(connections: &Connections) -> u64 {
+    connections.counts.evicted.iter().sum()
+}
+
+/// Reads what is remembered of connections that were forgotten. Returns whether it is as it should be.
+fn parse_graves(
+    reading: &mut RecordReading,
+    connections: &mut Connections,
+    mask: u32,
+    count: u64,
+    now_ns: u64,
+) -> bool {
+    let mut is_good = true;
+    for _ in 0..count {
+        let place = record::number(reading, NUMBER_BYTES) as u32;
+        let tag = record::number(reading, NUMBER_BYTES) as u32;
+        let age = record::number(reading, NUMBER_BYTES) as u32;
+        let table = &mut connections.table;
+        is_good = is_good && table::bury_told(table, mask, place, tag, age, now_ns);
+    }
+    is_good && !reading.cut
+}
+
+fn parse_all(
+    bytes: &[u8],
+    connections: &mut Connections,
+    now_ns: u64,
+) -> Result<ConnectionsTaken, &'static str> {
+    let before = evicted(connections);
+    let at = bytes.len().checked_sub(END_BYTES).ok_or("length")?;
+    let (bytes, end) = bytes.split_at_checked(at).ok_or("length")?;
+    let (key, numbers) = end.split_first_chunk().ok_or("length")?;
+    let end = &mut record::begin(numbers);
+    let mask = record::number(end, NUMBER_BYTES) as u32;
+    let told = record::number(end, NUMBER_BYTES);
+    let left_out = record::number(end, NUMBER_BYTES);
+    let graves = record::number(end, NUMBER_BYTES);
+    let reading = &mut record::begin(bytes);
+    if record::number(reading, FORM_BYTES) != FORM {
+        return Err("form");
+    }
+    connections.table.grave_hasher = SipHasher13::new_with_key(key);
+    for _ in 0..told {
+        record::take(reading, connections, now_ns)?;
+    }
+    if reading.left.len() as u64 != graves * 3 * NUMBER_BYTES as u64 {
+        return Err("count");
+    }
+    if !parse_graves(reading, connections, mask, graves, now_ns) {
+        return Err("graves");
+    }
+    let evicted = evicted(connections) - before;
+    Ok(ConnectionsTaken {
+        taken: told - evicted,
+        left_out: left_out + evicted,
+    })
+}
+
+/// Reads connections into a table that has none. What does not fit makes room as it would when packets came. Fails with
+/// the name of the part that is not as it should be; then the table has none.
+pub fn parse(
+    bytes: &[u8],
+    connections: &mut Connections,
+    now_ns: u64,
+) -> Result<ConnectionsTaken, &'static str> {
+    let result = parse_all(bytes, connections, now_ns);
+    if result.is_err() {
+        lifetime::forget_all(connections);
+    }
+    result
+}

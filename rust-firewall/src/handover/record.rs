@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One connection as it is handed over.
+//!
+//! Form, in little-endian numbers: the words of its key (64 bits each: two for IPv4, five for IPv6); its list (8), its
+//! flags (16), how many nanoseconds ago it came there or was used last (64). Of its stream: base, decided, acked (32
+//! each). Of TCP: begun, pending_base (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
+//! that is expected next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
+//! the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols and method. Last the
+//! number of pieces that are kept of its stream (8), where each begins and ends (16 each), and their bytes.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::stream::{StreamPut, BYTES_MAX};
+use crate::connection::types::{
+    Connection, ConnectionCause, ConnectionKey, ConnectionList, Connections, Pool, StreamSpan,
+    KEY_WORDS, LIST_COUNT, PROTOCOL_COUNT, SLOT_NONE, SPANS_MAX,
+};
+use crate::connection::{lifetime, stream, table};
+use crate::names::quic::{CONNECTION_BYTES_MAX, VERSION_1, VERSION_2};
+use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
+
+/// The lists in the order in which they come: when a connection of one changes to another for want of memory, all of
+/// that one are there.
+pub const ORDER: [ConnectionList; LIST_COUNT] = [
+    ConnectionList::Known,
+    ConnectionList::Datagrams,
+    ConnectionList::Closing,
+    ConnectionList::Settling,
+    ConnectionList::Showing,
+    ConnectionList::Opening,
+];
+
+const TCP: u64 = libc::IPPROTO_TCP as u64;
+const UDP: u64 = libc::IPPROTO_UDP as u64;
+const STATES: [NamesState; 4] = [
+    NamesState::None,
+    NamesState::Undecided,
+    NamesState::Known,
+    NamesState::Unreadable,
+];
+const PROTOCOLS: [NamesProtocol; PROTOCOL_COUNT] = [
+    NamesProtocol::Other,
+    NamesProtocol::Tls,
+    NamesProtocol::Quic,
+    NamesProtocol::Http,
+    NamesProtocol::Dns,
+];
+/// Words of the key of IPv4.
+const IPV4_WORDS: usize = 2;
+/// Numbers of packets are less (RFC 9000, section 12.3), and so is the one expected next, or it is this.
+const NUMBERS: u64 = 1 << 62;
+
+// Flags.
+const CLIENT_LOW: u64 = 1 << 0;
+const CONFIRMED: u64 = 1 << 1;
+const CLOSED: u64 = 1 << 2;
+const EVASION: u64 = 1 << 3;
+const DNS: u64 = 1 << 4;
+const PENDING: u64 = 1 << 5;
+const PENDING_LOW: u64 = 1 << 6;
+const LET_GO: u64 = 1 << 7;
+const ECH: u64 = 1 << 8;
+const FLAGS: u64 = (1 << 9) - 1;
+/// Those that a connection of UDP has not.
+const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW;
+
+/// What is being read.
+pub struct RecordReading<'a> {
+    pub left: &'a [u8],
+    /// More was asked for than there was.
+    pub cut: bool,
+    /// The list of the connection before, by its place in ORDER, and its age.
+    list: usize,
+    age_ns: u64,
+}
+
+/// Begins to read.
+pub fn begin(bytes: &[u8]) -> RecordReading<'_> {
+    RecordReading {
+        left: bytes,
+        cut: false,
+        list: 0,
+        age_ns: u64::MAX,
+    }
+}
+
+/// Appends a number of so many bytes.
+pub fn put_number(record: &mut Vec<u8>, number: u64, bytes: usize) {
+    let number = number.to_le_bytes();
+    record.extend_from_slice(number.get(..bytes).unwrap_or_default());
+}
+
+fn put_part(record: &mut Vec<u8>, bytes: &[u8]) {
+    record.extend_from_slice(bytes);
+}
+
+fn put_key(record: &mut Vec<u8>, key: &ConnectionKey) {
+    let [first, ..] = key;
+    let words = match first >> 8 & 0xff {
+        4 => IPV4_WORDS,
+        _ => KEY_WORDS,
+    };
+    for word in key.iter().take(words) {
+        put_number(record, *word, 8);
+    }
+}
+
+fn flags_of(connection: &Connection) -> u64 {
+    let flags = [
+        (connection.client_low, CLIENT_LOW),
+        (connection.confirmed, CONFIRMED),
+        (connection.closed, CLOSED),
+        (connection.evasion, EVASION),
+        (connection.is_dns, DNS),
+        (connection.pending, PENDING),
+        (connection.pending_low, PENDING_LOW),
+        (connection.stream.let_go, LET_GO),
+        (connection.names.ech, ECH),
+    ];
+    let set = flags.iter().filter(|(is_set, _)| *is_set);
+    set.map(|(_, flag)| flag).sum()
+}
+
+/// What only one of TCP and UDP has.
+fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
+    if !connection.is_udp {
+        put_number(record, connection.begun.into(), 4);
+        put_number(record, connection.pending_base.into(), 4);
+        return;
+    }
+    let keys = &connection.keys;
+    put_number(record, keys.version.into(), 4);
+    put_part(record, &keys.key);
+    put_part(record, &keys.iv);
+    put_part(record, &keys.header);
+    put_number(record, keys.next, 8);
+    put_number(record, connection.id_bytes.into(), 1);
+    put_part(record, &connection.id);
+}
+
+fn put_names(record: &mut Vec<u8>, names: &Names) {
+    put_number(record, names.state as u64, 1);
+    put_number(record, names.protocol as u64, 1);
+    put_number(record, names.host_length.into(), 1);
+    put_number(record, names.alpn_length.into(), 1);
+    put_number(record, names.method_length.into(), 1);
+    put_number(record, names.version.into(), 2);
+    put_number(record, names.dns_type.into(), 2);
+    let host = names.host.get(..names.host_length.into());
+    let alpn = names.alpn.get(..names.alpn_length.into());
+    let method = names.method.get(..names.method_length.into());
+    for field in [host, alpn, method] {
+        put_part(record, field.unwrap_or_default());
+    }
+}
+
+/// The pieces that are kept of a stream.
+fn put_spans(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool) {
+    let stream = &connection.stream;
+    let spans = stream.spans.iter().take(stream.span_count.into());
+    put_number(record, stream.span_count.into(), 1);
+    for span in spans.clone() {
+        put_number(record, span.start.into(), 2);
+        put_number(record, span.end.into(), 2);
+    }
+    for span in spans {
+        let at = record.len();
+        record.resize(at + usize::from(span.end - span.start), 0);
+        let room = record.get_mut(at..).unwrap_or_default();
+        stream::gather(stream, pool, span.start.into(), span.end.into(), room);
+    }
+}
+
+/// Appends a connection.
+pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_ns: u64) {
+    let stream = &connection.stream;
+    put_key(record, &connection.key);
+    put_number(record, connection.list as u64, 1);
+    put_number(record, flags_of(connection), 2);
+    put_number(record, now_ns.saturating_sub(connection.since_ns), 8);
+    put_number(record, stream.base.into(), 4);
+    put_number(record, stream.decided.into(), 4);
+    put_number(record, stream.acked.into(), 4);
+    put_protocol(record, connection);
+    put_names(record, &connection.names);
+    put_spans(record, connection, pool);
+}
+
+/// Takes bytes off the front; none if there are not as many.
+fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
+    let Some((part, rest)) = reading.left.split_at_checked(bytes) else {
+        reading.cut = true;
+        reading.left = &[];
+        return &[];
+    };
+    reading.left = rest;
+    part
+}
+
+/// Takes a number of so many bytes off the front; 0 if there are not as many.
+pub fn number(reading: &mut RecordReading, bytes: usize) -> u64 {
+    let bytes = part(reading, bytes).iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Fills the beginning of a field, if there is enough.
+fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
+    let bytes = part(reading, field.len());
+    for (to, from) in field.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+}
+
+/// Whether a key is one that a packet of TCP or UDP can have, with the lower one of both ends first.
+fn is_key(key: &ConnectionKey) -> bool {
+    let [first, second, third, fourth, fifth] = *key;
+    let (low, high) = match first >> 8 & 0xff_ffff {
+        4 => ([second >> 32, 0], [second & 0xffff_ffff, 0]),
+        6 => ([second, third], [fourth, fifth]),
+        _ => return false,
+    };
+    matches!(first & 0xff, TCP | UDP) && (low, first >> 48) <= (high, first >> 32 & 0xffff)
+}
+
+/// Takes a key that the table has not.
+fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<ConnectionKey> {
+    let mut key = [0; KEY_WORDS];
+    let [first, rest @ ..] = &mut key;
+    *first = number(reading, 8);
+    let words = match *first >> 8 & 0xff {
+        4 => IPV4_WORDS,
+        _ => KEY_WORDS,
+    };
+    for word in rest.iter_mut().take(words - 1) {
+        *word = number(reading, 8);
+    }
+    let is_good = !reading.cut && is_key(&key);
+    (is_good && table::find(&connections.table, &key) == SLOT_NONE).then_some(key)
+}
+
+/// Takes a list that comes no earlier than the one before, and in it an age that is no higher.
+fn take_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
+    let place = ORDER.iter().position(|known| *known as u64 == list);
+    let Some(place) = place.filter(|place| *place >= reading.list) else {
+        return false;
+    };
+    let is_in_order = place > reading.list || age_ns <= reading.age_ns;
+    reading.list = place;
+    reading.age_ns = age_ns;
+    is_in_order
+        && match ORDER.get(place) {
+            Some(ConnectionList::Known | ConnectionList::Opening) => !is_udp,
+            Some(ConnectionList::Datagrams) => is_udp,
+            _ => true,
+        }
+}
+
+fn set_flags(connection: &mut Connection, flags: u64) {
+    connection.client_low = flags & CLIENT_LOW != 0;
+    connection.confirmed = flags & CONFIRMED != 0;
+    connection.closed = flags & CLOSED != 0;
+    connection.evasion = flags & EVASION != 0;
+    connection.is_dns = flags & DNS != 0;
+    connection.pending = flags & PENDING != 0;
+    connection.pending_low = flags & PENDING_LOW != 0;
+    connection.stream.let_go = flags & LET_GO != 0;
+    connection.names.ech = flags & ECH != 0;
+}
+
+/// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
+fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bool {
+    if !connection.is_udp {
+        connection.begun = number(reading, 4) as u32;
+        connection.pending_base = number(reading, 4) as u32;
+        return !reading.cut;
+    }
+    let keys = &mut connection.keys;
+    keys.version = number(reading, 4) as u32;
+    take_part(reading, &mut keys.key);
+    take_part(reading, &mut keys.iv);
+    take_part(reading, &mut keys.header);
+    keys.next = number(reading, 8);
+    connection.id_bytes = number(reading, 1) as u8;
+    take_part(reading, &mut connection.id);
+    !reading.cut
+        && matches!(keys.version, VERSION_1 | VERSION_2)
+        && keys.next <= NUMBERS
+        && usize::from(connection.id_bytes) <= CONNECTION_BYTES_MAX
+}
+
+/// Whether a list of protocols is as RFC 7301 has it.
+fn are_protocols(mut list: &[u8]) -> bool {
+    while let Some((&length, rest)) = list.split_first() {
+        match rest.get(length.into()..) {
+            Some(behind) if length > 0 => list = behind,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether a method is a token (RFC 9110, section 5.6.2), or one that was cut.
+fn is_method(method: &[u8]) -> bool {
+    let method = match method {
+        [cut @ .., b' '] if method.len() == METHOD_BYTES => cut,
+        whole => whole,
+    };
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !method.is_empty() && method.iter().all(is_token)
+}
+
+/// Whether names are such as the parsers leave behind. Their lengths fit.
+fn are_names(names: &Names, is_udp: bool) -> bool {
+    let alpn = names.alpn.get(..names.alpn_length.into());
+    let method = names.method.get(..names.method_length.into());
+    let (alpn, method) = (alpn.unwrap_or_default(), method.unwrap_or_default());
+    let has_host = names.host_length > 0;
+    let has_hello = names.ech || names.version != 0 || names.alpn_length > 0;
+    let has_method = names.method_length > 0;
+    let has_type = names.dns_type != 0;
+    let is_version = names.version == 0 || names.version >> 8 == 3;
+    if names.state != NamesState::Known {
+        return !has_host && !has_hello && !has_method && !has_type;
+    }
+    let is_good = match names.protocol {
+        NamesProtocol::Other => !has_host && !has_hello && !has_method && !has_type,
+        NamesProtocol::Tls | NamesProtocol::Quic => {
+            is_version && are_protocols(alpn) && !has_method && !has_type
+        }
+        NamesProtocol::Http => is_method(method) && !has_hello && !has_type,
+        NamesProtocol::Dns => !has_hello && !has_method,
+    };
+    is_good
+        && is_udp == (names.protocol == NamesProtocol::Quic)
+        && !names::host(names).iter().any(u8::is_ascii_uppercase)
+}
+
+/// Takes names. Returns whether they are as they should be.
+fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> bool {
+    let state = STATES.get(number(reading, 1) as usize);
+    let protocol = PROTOCOLS.get(number(reading, 1) as usize);
+    let (host, alpn) = (number(reading, 1) as usize, number(reading, 1) as usize);
+    let method = number(reading, 1) as usize;
+    names.version = number(reading, 2) as u16;
+    names.dns_type = number(reading, 2) as u16;
+    let (Some(&state), Some(&protocol)) = (state, protocol) else {
+        return false;
+    };
+    if state == NamesState::None || host > HOST_BYTES || alpn > ALPN_BYTES || method > METHOD_BYTES
+    {
+        return false;
+    }
+    names.state = state;
+    names.protocol = protocol;
+    names.host_length = host as u8;
+    names.alpn_length = alpn as u8;
+    names.method_length = method as u8;
+    take_part(reading, names.host.get_mut(..host).unwrap_or_default());
+    take_part(reading, names.alpn.get_mut(..alpn).unwrap_or_default());
+    take_part(reading, names.method.get_mut(..method).unwrap_or_default());
+    !reading.cut && are_names(names, is_udp)
+}
+
+/// Takes where the pieces of a stream begin and end. Returns how many there are, if they are as they should be.
+fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) -> Option<usize> {
+    let count = number(reading, 1) as usize;
+    let mut end = None;
+    for span in spans.get_mut(..count)? {
+        span.start = number(reading, 2) as u16;
+        span.end = number(reading, 2) as u16;
+        let is_apart = end.is_none_or(|end| span.start > end);
+        if !is_apart || span.start >= span.end || u32::from(span.end) > BYTES_MAX {
+            return None;
+        }
+        end = Some(span.end);
+    }
+    (!reading.cut).then_some(count)
+}
+
+/// Takes the pieces of a stream, and keeps them if there is memory. Returns whether they are as they should be.
+fn take_stream(
+    reading: &mut RecordReading,
+    connections: &mut Connections,
+    slot: u32,
+    now_ns: u64,
+) -> bool {
+    let mut spans = [StreamSpan::default(); SPANS_MAX];
+    let Some(count) = take_spans(reading, &mut spans) else {
+        return false;
+    };
+    let stream = &table::at(&mut connections.table, slot).stream;
+    let prefix = match spans.first() {
+        Some(first) if count > 0 && first.start == 0 => first.end.into(),
+        _ => 0,
+    };
+    let most = if stream.let_go { BYTES_MAX } else { prefix };
+    if stream.decided > most || stream.acked > i32::MAX as u32 || stream.let_go && count > 0 {
+        return false;
+    }
+    let mut is_kept = true;
+    for span in spans.iter().take(count) {
+        let bytes = part(reading, (span.end - span.start).into());
+        if is_kept && !reading.cut {
+            let put = lifetime::keep(connections, slot, span.start.into(), bytes, now_ns);
+            is_kept = put == StreamPut::Kept;
+        }
+    }
+    if !is_kept {
+        lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns);
+    }
+    !reading.cut
+}
+
+/// Takes a connection off the front, and goes on with it. Fails with the part that is not as it should be; then a part
+/// of it may be there.
+pub fn take(
+    reading: &mut RecordReading,
+    connections: &mut Connections,
+    now_ns: u64,
+) -> Result<(), &'static str> {
+    let key = take_key(reading, connections).ok_or("key")?;
+    let [first, ..] = key;
+    let is_udp = first & 0xff == UDP;
+    let (list, flags) = (number(reading, 1), number(reading, 2));
+    let age_ns = number(reading, 8);
+    if reading.cut || !take_list(reading, list, age_ns, is_udp) {
+        return Err("list");
+    }
+    if flags & !FLAGS != 0 || is_udp && flags & TCP_FLAGS != 0 {
+        return Err("flags");
+    }
+    let list = ORDER.get(reading.list).copied().unwrap_or_default();
+    let since_ns = now_ns.saturating_sub(age_ns);
+    let slot = lifetime::take_over(connections, &key, list, since_ns, now_ns);
+    let connection = table::at(&mut connections.table, slot);
+    connection.is_udp = is_udp;
+    set_flags(connection, flags);
+    connection.stream.base = number(reading, 4) as u32;
+    connection.stream.decided = number(reading, 4) as u32;
+    connection.stream.acked = number(reading, 4) as u32;
+    if !take_protocol(reading, connection) {
+        return Err("protocol");
+    }
+    if !take_names(reading, &mut connection.names, is_udp) {
+        return Err("names");
+    }
+    match take_stream(reading, connections, slot, now_ns) {
+        true => Ok(()),
+        false => Err("stream"),
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients of QUIC that hide a denied name, before quinn: it tells which names it was asked for, and by whom. It must never be asked
+//! for the denied one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::frames::Link;
+use testbed::twin::Twin;
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+mod packet;
+mod ways;
+
+use packet::{Ids, DRAFT_29, DRAFT_34, SOURCES, VERSION_1};
+use ways::{Datagram, Opening, Rest, Step, Way, WAYS};
+
+use super::client::QUIET;
+use super::net::{Net, Sees};
+use super::wire::{self, Version, UDP};
+use super::{next_port, start, ALLOWED, ANSWERED, BLOCK_LIST, CLIENTS, DENIED, TRIES};
+use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
+
+/// Where quinn asks each client by Retry.
+const RETRY_PORT: u16 = 4433;
+/// Between two looks at what the server has heard.
+const LOOK: Duration = Duration::from_millis(5);
+
+const ALLOW_LIST: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		udp dport { 443, 4433 } tls sni != "*.amused.example" drop
+		udp dport { 443, 4433 } tls sni missing drop
+	}
+}
+"#;
+
+const ROWS: &[Row] = &[
+    ("quic-block-list", 120, |twin| hold(twin, BLOCK_LIST)),
+    ("quic-allow-list", 120, |twin| hold(twin, ALLOW_LIST)),
+    ("quic-honest", 120, honest),
+];
+
+pub fn cases() -> Vec<Case> {
+    let calibration = Case::new("quic-nobody-looks-on", 120, nobody);
+    for_each_twin(ROWS)
+        .into_iter()
+        .chain([calibration])
+        .collect()
+}
+
+/// The net with both servers, and what clients say.
+struct Scene {
+    net: Net,
+    identity: Identity,
+    heard: Heard,
+}
+
+impl Scene {
+    fn new() -> anyhow::Result<Scene> {
+        let net = Net::new(Sees::Both)?;
+        let identity = Identity::new(&[ALLOWED, DENIED])?;
+        let heard = Heard::default();
+        ends::serve_quic(&net, &identity, QUIC_PORT, false, &heard)?;
+        ends::serve_quic(&net, &identity, RETRY_PORT, true, &heard)?;
+        Ok(Scene {
+            net,
+            identity,
+            heard,
+        })
+    }
+
+    fn opening(
+        &self,
+        what: &'static str,
+        (version, hello): (u32, Hello),
+        (host, other): (&str, &str),
+    ) -> anyhow::Result<Opening> {
+        let hello = |name: &str, source: &[u8]| -> anyhow::Result<Vec<u8>> {
+            let config = self.identity.client(hello, None)?;
+            ends::quic_hello(config, name, packet::version_of(version), source)
+        };
+        let bytes = hello(host, SOURCES[0])?;
+        let mut places = bytes.windows(host.len());
+        let name_at = places.position(|part| part == host.as_bytes());
+        let name_at = name_at.context("a hello without its name")?;
+        let (before, behind) = (&bytes[..name_at], &bytes[name_at + host.len()..]);
+        Ok(Opening {
+            what,
+            version,
+            decoy: [before, other.as_bytes(), behind].concat(),
+            name_at,
+            name_bytes: host.len(),
+            other: hello(other, SOURCES[1])?,
+            bytes,
+        })
+    }
+
+    fn openings(&self, host: &str, other: &str) -> anyhow::Result<Vec<Opening>> {
+        let kinds = [
+            ("plain", (VERSION_1, Hello::Plain)),
+            ("long", (VERSION_1, Hello::PostQuantum)),
+            ("draft 29", (DRAFT_29, Hello::Plain)),
+            ("draft 34", (DRAFT_34, Hello::Plain)),
+        ];
+        kinds
+            .into_iter()
+            .map(|(what, kind)| self.opening(what, kind, (host, other)))
+            .collect()
+    }
+
+    /// Whether a server was asked for a name from a port.
+    fn has_heard(&self, port: u16, host: &str) -> bool {
+        let heard = self.heard.lock().expect("no panic");
+        let asked = |(from, name): &(u16, String)| *from == port && name.eq_ignore_ascii_case(host);
+        heard.iter().any(asked)
+    }
+}
+
+/// A client, at a port of its own.
+struct Client<'a> {
+    scene: &'a Scene,
+    link: &'a Link,
+    /// Its port, and the server's.
+    ports: (u16, u16),
+}
+
+impl Client<'_> {
+    fn send(&self, ids: &Ids, datagram: &Datagram) -> anyhow::Result<()> {
+        let behind: &[u8] = match datagram.rest {
+            Rest::Short => &[0x45; 60],
+            _ => &[],
+        };
+        let packets = packet::datagram(ids, &datagram.packets, behind)?;
+        let data = match datagram.rest {
+            Rest::UnknownVersion => packet::unknown_version(ids),
+            Rest::ZeroRttFirst => [packet::zero_rtt(ids), packets].concat(),
+            _ => packets,
+        };
+        let mut udp = [
+            &self.ports.0.to_be_bytes()[..],
+            &self.ports.1.to_be_bytes(),
+            &(8 + data.len() as u16).to_be_bytes(),
+            &[0, 0],
+            &data,
+        ]
+        .concat();
+        let sum = wire::checksum_of(Version::V4, UDP, &udp);
+        udp[6..8].copy_from_slice(&sum);
+        if datagram.wrong_checksum {
+            udp[6] ^= 0x55;
+        }
+        let outside = &datagram.outside;
+        for packet in wire::packets(Version::V4, UDP, self.ports.0, outside, &udp) {
+            self.link.send(self.scene.net.gateway, &packet)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for Retry; without one all stays as it is.
+    fn take_retry(&self, ids: &mut Ids, patience: Duration) -> anyhow::Result<()> {
+        let said = |packet: &[u8]| {
+            let udp = wire::carried(packet, Version::V4, UDP, self.ports)?;
+            packet::retry(udp.get(8..)?)
+        };
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            let packets = self
+                .link
+                .receive(|packet| said(packet).is_some(), 0, QUIET)?;
+            if let Some((id, token)) = packets.first().and_then(|packet| said(packet)) {
+                ids.servers[0] = id;
+                ids.token = token;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Does all steps; gives whether the server has heard of a name soon afterwards.
+    fn run(&self, steps: &[Step], host: &str, patience: Duration) -> anyhow::Result<bool> {
+        let mut ids = Ids::new(self.ports.0);
+        for step in steps {
+            match step {
+                Step::Send(datagram) => self.send(&ids, datagram)?,
+                Step::Pause(pause) => thread::sleep(*pause),
+                Step::Retry => self.take_retry(&mut ids, patience)?,
+            }
+        }
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if self.scene.has_heard(self.ports.0, host) {
+                return Ok(true);
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(false)
+    }
+}
+
+/// What came of a way with an opening, for a message, and the ports of its tries.
+struct Tried {
+    what: String,
+    ports: Vec<u16>,
+    completed: bool,
+}
+
+/// Runs every wanted way with every opening. answered: the server hears of the name, if not at once, then when another client tries.
+fn try_all(
+    scene: &Scene,
+    (host, other): (&str, &str),
+    answered: bool,
+    wanted: fn(&Way) -> bool,
+) -> anyhow::Result<Vec<Tried>> {
+    let openings = scene.openings(host, other)?;
+    let pairs = openings.iter().flat_map(|opening| {
+        let ways = WAYS.iter().filter(|way| wanted(way));
+        ways.map(move |way| (way, opening))
+    });
+    let jobs: Vec<_> = pairs
+        .filter_map(|(way, opening)| Some((way, opening, (way.steps)(opening)?)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let (tries, patience) = if answered {
+        (TRIES, ANSWERED)
+    } else {
+        (1, QUIET)
+    };
+    let work = || -> anyhow::Result<Vec<Tried>> {
+        let link = scene.net.link()?;
+        let mut done = Vec::new();
+        while let Some((way, opening, steps)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut tried = Tried {
+                what: format!("{} ({})", way.name, opening.what),
+                ports: Vec::new(),
+                completed: false,
+            };
+            while !tried.completed && tried.ports.len() < tries {
+                let to = if way.retried { RETRY_PORT } else { QUIC_PORT };
+                let client = Client {
+                    scene,
+                    link: &link,
+                    ports: (next_port(), to),
+                };
+                tried.ports.push(client.ports.0);
+                tried.completed = client.run(steps, host, patience)?;
+            }
+            done.push(tried);
+        }
+        Ok(done)
+    };
+    let mut all = thread::scope(|scope| -> anyhow::Result<Vec<Tried>> {
+        let workers: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.join().expect("no panic")?);
+        }
+        Ok(all)
+    })?;
+    // What the server heard of late counts, too.
+    for tried in &mut all {
+        let late = tried.ports.iter().any(|port| scene.has_heard(*port, host));
+        tried.completed |= late;
+    }
+    Ok(all)
+}
+
+fn names(tried: &[Tried], completed: bool) -> Vec<&str> {
+    let some = tried.iter().filter(|one| one.completed == completed);
+    some.map(|one| one.what.as_str()).collect()
+}
+
+fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
+    let failed = names(tried, false);
+    ensure!(
+        failed.is_empty(),
+        "{} of {} did not complete: {failed:#?}",
+        failed.len(),
+        tried.len()
+    );
+    Ok(())
+}
+
+/// No way leads past the firewall.
+fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
+    let passed = names(&tried, true);
+    ensure!(
+        passed.is_empty(),
+        "{} of {} completed: {passed:#?}",
+        passed.len(),
+        tried.len()
+    );
+    println!("{} ways, {} tries: none completed", WAYS.len(), tried.len());
+    firewall.finish()?;
+    Ok(())
+}
+
+/// Whoever asks for another name comes through.
+fn honest(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    for text in [BLOCK_LIST, ALLOW_LIST] {
+        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
+        firewall.finish()?;
+    }
+    Ok(())
+}
+
+/// Without a firewall the honest ways lead to the server, and most of the others.
+fn nobody() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;
+    let tried = try_all(&scene, (DENIED, ALLOWED), false, |way| !way.honest)?;
+    let failed = names(&tried, false);
+    ensure!(
+        2 * failed.len() < tried.len(),
+        "not even half of the evasions reach the server: {failed:#?}"
+    );
+    println!(
+        "{} of {} evasions do not reach the server: {failed:?}",
+        failed.len(),
+        tried.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Initial packets of a client of QUIC, made by hand (RFC 9000, section 17.2.2; RFC 9001, section 5), and what comes back.
+//! The keys are rustls', which is neither twin's library.
+
+use anyhow::{ensure, Context};
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::quic::{Keys, Version};
+use rustls::Side;
+
+pub const VERSION_1: u32 = 1;
+/// Drafts 29 and 34, which servers still take: the first has other keys and another extension for the transport parameters.
+pub const DRAFT_29: u32 = 0xff00_001d;
+pub const DRAFT_34: u32 = 0xff00_0022;
+/// What a client pads its first datagrams to (RFC 9000, section 14.1).
+const DATAGRAM_BYTES: usize = 1_200;
+/// Of a packet's number as it is sent here.
+const NUMBER_BYTES: usize = 2;
+const SAMPLE_OFFSET: usize = 4;
+const TAG_BYTES: usize = 16;
+/// Padding that gives a packet enough bytes for a sample.
+const PLAIN_BYTES_MIN: usize = 4;
+
+/// The client's own connection ids: of the connection that counts, and of another one.
+pub const SOURCES: [&[u8]; 2] = [b"true", b"other"];
+
+/// As rustls calls a version.
+pub fn version_of(number: u32) -> Version {
+    match number {
+        DRAFT_29 => Version::V1Draft,
+        _ => Version::V1,
+    }
+}
+
+/// An Initial packet.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub version: u32,
+    /// It belongs to another connection of the same client than the one that counts.
+    pub other: bool,
+    pub number: u16,
+    pub frames: Vec<u8>,
+    /// Its seal is broken: no receiver opens it.
+    pub broken: bool,
+    /// Its fixed bit is 0 (RFC 9287).
+    pub greased: bool,
+    /// A token, where the server has given none.
+    pub token: Vec<u8>,
+}
+
+/// The ids that the server is called by, in both connections, and the token that Retry gave.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    pub servers: [Vec<u8>; 2],
+    pub token: Vec<u8>,
+}
+
+impl Ids {
+    /// Of a client, by what no other one has.
+    pub fn new(port: u16) -> Ids {
+        let id = |last: u8| [&port.to_be_bytes()[..], &[7; 5], &[last]].concat();
+        Ids {
+            servers: [id(1), id(2)],
+            token: Vec::new(),
+        }
+    }
+}
+
+/// A number of variable length, in four bytes or two (RFC 9000, section 16).
+pub fn variable(number: usize) -> Vec<u8> {
+    match number {
+        0..0x4000 => (0x4000 | number as u16).to_be_bytes().to_vec(),
+        _ => (0x8000_0000 | number as u32).to_be_bytes().to_vec(),
+    }
+}
+
+/// Frames of the handshake's bytes from one place to another.
+pub fn crypto(bytes: &[u8], from: usize, to: usize) -> Vec<u8> {
+    [
+        vec![6],
+        variable(from),
+        variable(to - from),
+        bytes[from..to].to_vec(),
+    ]
+    .concat()
+}
+
+/// Bytes of a packet around its frames at most.
+fn bytes_around(ids: &Ids, packet: &Packet) -> usize {
+    let ids_bytes = ids.servers[usize::from(packet.other)].len() + SOURCES[1].len();
+    64 + ids_bytes + ids.token.len() + packet.token.len()
+}
+
+/// A packet as it is sent.
+fn seal(ids: &Ids, packet: &Packet, padding: usize) -> anyhow::Result<Vec<u8>> {
+    let server = &ids.servers[usize::from(packet.other)];
+    let source = SOURCES[usize::from(packet.other)];
+    let token = [&ids.token[..], &packet.token].concat();
+    let mut plain = packet.frames.clone();
+    plain.resize(plain.len().max(PLAIN_BYTES_MIN) + padding, 0);
+    let first = 0x80 | (NUMBER_BYTES - 1) as u8 | if packet.greased { 0 } else { 0x40 };
+    let header = [
+        &[first][..],
+        &packet.version.to_be_bytes(),
+        &[server.len() as u8],
+        server,
+        &[source.len() as u8],
+        source,
+        &variable(token.len()),
+        &token,
+        &variable(NUMBER_BYTES + plain.len() + TAG_BYTES),
+        &packet.number.to_be_bytes(),
+    ]
+    .concat();
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().context("of TLS 1.3")?;
+    let quic = suite.quic.context("for QUIC")?;
+    let version = version_of(packet.version);
+    let keys = Keys::initial(version, suite, quic, server, Side::Client).local;
+    let number = u64::from(packet.number);
+    let tag = keys.packet.encrypt_in_place(number, &header, &mut plain)?;
+    let mut sealed = [&header, &plain, tag.as_ref()].concat();
+    let at = header.len() - NUMBER_BYTES;
+    let sample = at + SAMPLE_OFFSET;
+    let sample = sealed[sample..sample + keys.header.sample_len()].to_vec();
+    let (start, rest) = sealed.split_at_mut(at);
+    let number = &mut rest[..NUMBER_BYTES];
+    keys.header
+        .encrypt_in_place(&sample, &mut start[0], number)?;
+    if let Some(last) = sealed.last_mut().filter(|_| packet.broken) {
+        *last ^= 1;
+    }
+    Ok(sealed)
+}
+
+/// Packets in one datagram, the last one padded. behind: what follows them.
+pub fn datagram(ids: &Ids, packets: &[Packet], behind: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (index, packet) in packets.iter().enumerate() {
+        let is_last = index + 1 == packets.len();
+        let room = DATAGRAM_BYTES.saturating_sub(bytes.len() + packet.frames.len());
+        let padding = if is_last { room } else { 0 };
+        bytes.extend(seal(ids, packet, padding)?);
+    }
+    let around = packets.iter().map(|packet| bytes_around(ids, packet));
+    let frames = packets.iter().map(|packet| packet.frames.len());
+    let room = DATAGRAM_BYTES + around.sum::<usize>() + frames.sum::<usize>();
+    ensure!(bytes.len() <= room, "a datagram of {} bytes", bytes.len());
+    bytes.extend(behind);
+    Ok(bytes)
+}
+
+/// A datagram with a long header of a version that nobody knows (RFC 9000, section 15).
+pub fn unknown_version(ids: &Ids) -> Vec<u8> {
+    let server = &ids.servers[0];
+    let mut bytes = [
+        &[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, server.len() as u8][..],
+        server,
+        &[0],
+    ]
+    .concat();
+    bytes.resize(DATAGRAM_BYTES, 0x55);
+    bytes
+}
+
+/// A 0-RTT packet of a connection, which nobody can open.
+pub fn zero_rtt(ids: &Ids) -> Vec<u8> {
+    let server = &ids.servers[0];
+    [
+        &[0xd0, 0, 0, 0, 1, server.len() as u8][..],
+        server,
+        &[0],
+        &variable(40),
+        &[0x33; 40],
+    ]
+    .concat()
+}
+
+/// What Retry says (RFC 9000, section 17.2.5): the id that the server wants to be called by, and its token.
+pub fn retry(datagram: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (&first, rest) = datagram.split_first()?;
+    let rest = rest.get(4..)?;
+    let (&client_bytes, rest) = rest.split_first()?;
+    let rest = rest.get(usize::from(client_bytes)..)?;
+    let (&server_bytes, rest) = rest.split_first()?;
+    let (server, rest) = rest.split_at_checked(usize::from(server_bytes))?;
+    let token = rest.get(..rest.len().checked_sub(TAG_BYTES)?)?;
+    (first & 0xb0 == 0xb0).then(|| (server.to_vec(), token.to_vec()))
+}

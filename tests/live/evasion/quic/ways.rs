@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The ways in which a client of QUIC hides a name.
+
+use std::time::Duration;
+
+use super::packet::{crypto, Packet};
+use crate::evasion::net::HOPS;
+use crate::evasion::wire::Outside;
+
+/// Bytes of a hello that one datagram has room for, whatever else is in it.
+const ROOM: usize = 1_000;
+const PING: u8 = 1;
+
+/// What a client says, and what it could say instead.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    pub what: &'static str,
+    pub version: u32,
+    pub bytes: Vec<u8>,
+    /// Where the name begins, and its bytes.
+    pub name_at: usize,
+    pub name_bytes: usize,
+    /// The same with another name.
+    pub decoy: Vec<u8>,
+    /// A hello of another connection, with the other name.
+    pub other: Vec<u8>,
+}
+
+/// What stands behind the packets of a datagram, or in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    Nothing,
+    /// What could be a packet with a short header.
+    Short,
+    /// No packet, but a header of a version that nobody knows.
+    UnknownVersion,
+    /// A 0-RTT packet before the others.
+    ZeroRttFirst,
+}
+
+/// A datagram.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    pub packets: Vec<Packet>,
+    pub rest: Rest,
+    pub outside: Outside,
+    pub wrong_checksum: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Send(Datagram),
+    Pause(Duration),
+    /// Waits for Retry, whose token and connection id it takes.
+    Retry,
+}
+
+pub struct Way {
+    pub name: &'static str,
+    /// A plain client may do the same: an allowed name must come through.
+    pub honest: bool,
+    /// To the server that asks each client by Retry.
+    pub retried: bool,
+    pub steps: fn(&Opening) -> Option<Vec<Step>>,
+}
+
+/// Longer than --hello-timeout.
+const LATE: Step = Step::Pause(Duration::from_millis(1_500));
+
+fn packet(opening: &Opening, number: usize, frames: Vec<u8>) -> Packet {
+    Packet {
+        version: opening.version,
+        other: false,
+        number: number as u16,
+        frames,
+        broken: false,
+        greased: false,
+        token: Vec::new(),
+    }
+}
+
+fn datagram(packets: Vec<Packet>) -> Datagram {
+    Datagram {
+        packets,
+        rest: Rest::Nothing,
+        outside: Outside::default(),
+        wrong_checksum: false,
+    }
+}
+
+/// Pieces of a hello as frames, each datagram filled before the next; pieces that are too long are cut.
+/// - number: of the first packet.
+fn spread(
+    opening: &Opening,
+    bytes: &[u8],
+    number: usize,
+    pieces: &[(usize, usize)],
+) -> Vec<Datagram> {
+    let mut packets: Vec<Vec<u8>> = vec![Vec::new()];
+    for &(from, to) in pieces {
+        for start in (from..to).step_by(ROOM) {
+            let frame = crypto(bytes, start, to.min(start + ROOM));
+            match packets.last_mut() {
+                Some(last) if last.len() + frame.len() <= ROOM + 16 => last.extend(frame),
+                _ => packets.push(frame),
+            }
+        }
+    }
+    let packets = packets.into_iter().enumerate();
+    packets
+        .map(|(index, frames)| datagram(vec![packet(opening, number + index, frames)]))
+        .collect()
+}
+
+fn steps(datagrams: impl IntoIterator<Item = Datagram>) -> Option<Vec<Step>> {
+    Some(datagrams.into_iter().map(Step::Send).collect())
+}
+
+/// The whole hello as it is.
+fn whole(o: &Opening) -> Vec<Datagram> {
+    spread(o, &o.bytes, 0, &[(0, o.bytes.len())])
+}
+
+/// Pieces of it.
+fn pieces(o: &Opening, pieces: &[(usize, usize)]) -> Option<Vec<Step>> {
+    steps(spread(o, &o.bytes, 0, pieces))
+}
+
+/// The places of so many parts alike.
+fn parts(o: &Opening, count: usize) -> Vec<(usize, usize)> {
+    let (end, of) = (o.bytes.len(), o.bytes.len().div_ceil(count));
+    let starts = (0..end).step_by(of);
+    starts.map(|from| (from, end.min(from + of))).collect()
+}
+
+/// Those at even places, then the others.
+fn shuffled(parts: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let odd = parts.iter().skip(1).step_by(2);
+    odd.chain(parts.iter().step_by(2)).copied().collect()
+}
+
+fn in_name(o: &Opening) -> usize {
+    o.name_at + 4
+}
+
+/// Both halves, cut in the name, each in datagrams of its own.
+fn halves(o: &Opening) -> [Vec<Datagram>; 2] {
+    let (at, end) = (in_name(o), o.bytes.len());
+    [
+        spread(o, &o.bytes, 0, &[(0, at)]),
+        spread(o, &o.bytes, 10, &[(at, end)]),
+    ]
+}
+
+/// The hello with the other name, so changed that the server does not get it.
+fn decoy_first(o: &Opening, spoil: fn(&mut Datagram)) -> Option<Vec<Step>> {
+    let mut decoys = spread(o, &o.decoy, 0, &[(0, o.decoy.len())]);
+    decoys.iter_mut().for_each(spoil);
+    steps(decoys.into_iter().chain(later(whole(o), 20)))
+}
+
+/// The same packets with later numbers.
+fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
+    let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
+    packets.for_each(|packet| packet.number += more);
+    datagrams
+}
+
+fn low_ttl(datagram: &mut Datagram) {
+    datagram.outside.ttl = HOPS - 1;
+}
+
+/// The hello of another connection.
+fn stranger(o: &Opening) -> Vec<Datagram> {
+    let mut datagrams = spread(o, &o.other, 0, &[(0, o.other.len())]);
+    let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
+    packets.for_each(|packet| packet.other = true);
+    datagrams
+}
+
+/// Frames in one packet, of the hello or its decoy.
+fn in_one(o: &Opening, frames: &[Vec<u8>]) -> Option<Vec<Step>> {
+    let frames = frames.concat();
+    (frames.len() <= ROOM).then(|| steps([datagram(vec![packet(o, 0, frames)])]))?
+}
+
+/// Parts of a short hello, each in a packet of its own, all in one datagram.
+fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
+    let packets = parts(o, count).into_iter().enumerate();
+    let packets = packets.map(|(index, (from, to))| packet(o, index, crypto(&o.bytes, from, to)));
+    (o.bytes.len() < ROOM / 2).then(|| steps([datagram(packets.collect())]))?
+}
+
+/// The whole hello, in datagrams that are changed.
+fn changed(o: &Opening, change: fn(&mut Datagram)) -> Option<Vec<Step>> {
+    let mut datagrams = whole(o);
+    datagrams.iter_mut().for_each(change);
+    steps(datagrams)
+}
+
+fn joined(all: impl IntoIterator<Item = Option<Vec<Step>>>) -> Option<Vec<Step>> {
+    let all: Option<Vec<_>> = all.into_iter().collect();
+    Some(all?.concat())
+}
+
+const fn honest(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) -> Way {
+    Way {
+        name,
+        honest: true,
+        retried: false,
+        steps,
+    }
+}
+
+const fn evasive(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) -> Way {
+    Way {
+        honest: false,
+        ..honest(name, steps)
+    }
+}
+
+pub const WAYS: &[Way] = &[
+    honest("plain", |o| steps(whole(o))),
+    honest("two frames, cut in the name", |o| {
+        pieces(o, &[(0, in_name(o)), (in_name(o), o.bytes.len())])
+    }),
+    honest("two frames, second half first", |o| {
+        pieces(o, &[(in_name(o), o.bytes.len()), (0, in_name(o))])
+    }),
+    honest("seven frames, shuffled", |o| {
+        pieces(o, &shuffled(&parts(o, 7)))
+    }),
+    honest("seven frames, last first, PING and padding between", |o| {
+        let mut frames: Vec<_> = parts(o, 7)
+            .iter()
+            .map(|&(from, to)| [crypto(&o.bytes, from, to), vec![0, 0, PING, 0]].concat())
+            .collect();
+        frames.reverse();
+        in_one(o, &frames)
+    }),
+    honest("one byte a frame in the name", |o| {
+        let (at, end) = (o.name_at, o.name_at + o.name_bytes);
+        let bytes = (at..end).map(|byte| (byte, byte + 1));
+        let around = [(0, at), (end, o.bytes.len())];
+        pieces(o, &bytes.rev().chain(around).collect::<Vec<_>>())
+    }),
+    honest("frames overlap with the same bytes", |o| {
+        let at = in_name(o);
+        pieces(o, &[(0, at + 4), (at - 3, o.bytes.len())])
+    }),
+    honest("two datagrams, cut in the name", |o| {
+        steps(halves(o).concat())
+    }),
+    honest("two datagrams, second half first", |o| {
+        let [first, second] = halves(o);
+        steps([second, first].concat())
+    }),
+    honest("every datagram twice", |o| {
+        let datagrams = whole(o).into_iter();
+        steps(datagrams.flat_map(|one| [one.clone(), one]))
+    }),
+    honest("two packets in a datagram", |o| coalesced(o, 2)),
+    honest("eight packets in a datagram", |o| coalesced(o, 8)),
+    honest("an unknown version first", |o| {
+        let unknown = Datagram {
+            rest: Rest::UnknownVersion,
+            ..datagram(Vec::new())
+        };
+        steps([unknown].into_iter().chain(whole(o)))
+    }),
+    honest("what could be a short header behind", |o| {
+        changed(o, |one| one.rest = Rest::Short)
+    }),
+    honest("packet numbers from 4660 on", |o| {
+        steps(later(whole(o), 4_660))
+    }),
+    honest("the name in upper case", |o| {
+        let mut bytes = o.bytes.clone();
+        bytes[o.name_at..o.name_at + o.name_bytes].make_ascii_uppercase();
+        steps(spread(o, &bytes, 0, &[(0, bytes.len())]))
+    }),
+    Way {
+        retried: true,
+        ..honest("Retry", |o| {
+            joined([
+                steps(whole(o)),
+                Some(vec![Step::Retry]),
+                steps(later(whole(o), 20)),
+            ])
+        })
+    },
+    Way {
+        retried: true,
+        ..evasive("Retry between the other name and the true one", |o| {
+            let decoys = spread(o, &o.decoy, 0, &[(0, o.decoy.len())]);
+            joined([
+                steps(decoys),
+                Some(vec![Step::Retry]),
+                steps(later(whole(o), 20)),
+            ])
+        })
+    },
+    evasive("a fixed bit of 0", |o| {
+        changed(o, |one| one.packets[0].greased = true)
+    }),
+    evasive("a token that nobody gave", |o| {
+        changed(o, |one| one.packets[0].token = vec![0x77; 40])
+    }),
+    evasive("decoy first, low time to live", |o| decoy_first(o, low_ttl)),
+    evasive("decoy first, wrong checksum", |o| {
+        decoy_first(o, |one| one.wrong_checksum = true)
+    }),
+    evasive("decoy first, broken seal", |o| {
+        decoy_first(o, |one| one.packets[0].broken = true)
+    }),
+    evasive("decoy of another connection first, low time to live", |o| {
+        let mut decoys = stranger(o);
+        decoys.iter_mut().for_each(low_ttl);
+        steps(decoys.into_iter().chain(whole(o)))
+    }),
+    evasive("another connection first, from the same port", |o| {
+        steps(stranger(o).into_iter().chain(whole(o)))
+    }),
+    evasive("another connection long before, from the same port", |o| {
+        joined([steps(stranger(o)), Some(vec![LATE]), steps(whole(o))])
+    }),
+    evasive("another connection within, from the same port", |o| {
+        let [first, second] = halves(o);
+        steps([first, stranger(o), second].concat())
+    }),
+    evasive("other bytes first, in one packet", |o| {
+        let (at, end) = (in_name(o), o.bytes.len());
+        let frames = [
+            crypto(&o.decoy, at, end),
+            crypto(&o.bytes, at, end),
+            crypto(&o.bytes, 0, at),
+        ];
+        in_one(o, &frames)
+    }),
+    evasive("other bytes second, in one packet", |o| {
+        let (at, end) = (in_name(o), o.bytes.len());
+        let frames = [
+            crypto(&o.bytes, at, end),
+            crypto(&o.decoy, at, end),
+            crypto(&o.bytes, 0, at),
+        ];
+        in_one(o, &frames)
+    }),
+    evasive("other bytes first, in datagrams of their own", |o| {
+        let (at, end) = (in_name(o), o.bytes.len());
+        let [first, second] = halves(o);
+        let decoys = spread(o, &o.decoy, 30, &[(at, end)]);
+        steps([decoys, second, first].concat())
+    }),
+    evasive(
+        "other bytes second, in datagrams of low time to live",
+        |o| {
+            let (at, end) = (in_name(o), o.bytes.len());
+            let [first, second] = halves(o);
+            let mut decoys = spread(o, &o.decoy, 30, &[(at, end)]);
+            decoys.iter_mut().for_each(low_ttl);
+            steps([second, decoys, first].concat())
+        },
+    ),
+    evasive("the whole in false before, low time to live", |o| {
+        let mut decoys = spread(o, &o.decoy, 30, &[(0, o.decoy.len())]);
+        decoys.iter_mut().for_each(low_ttl);
+        steps([decoys, halves(o).concat()].concat())
+    }),
+    evasive("twelve packets in a datagram", |o| coalesced(o, 12)),
+    evasive("a 0-RTT packet before, in the same datagram", |o| {
+        changed(o, |one| one.rest = Rest::ZeroRttFirst)
+    }),
+    evasive("IP fragments of 24 bytes", |o| {
+        changed(o, |one| one.outside.fragments_of = Some(24))
+    }),
+    evasive("IP fragments of 64 bytes, last first", |o| {
+        changed(o, |one| {
+            one.outside.fragments_of = Some(64);
+            one.outside.fragments_reversed = true;
+        })
+    }),
+    evasive("a pause longer than --hello-timeout in the name", |o| {
+        let [first, second] = halves(o);
+        joined([steps(first), Some(vec![LATE]), steps(second)])
+    }),
+    evasive("plain, and again much later", |o| {
+        joined([
+            steps(whole(o)),
+            Some(vec![LATE]),
+            steps(later(whole(o), 20)),
+        ])
+    }),
+    evasive("seventeen gaps", |o| {
+        pieces(o, &shuffled(&parts(o, o.bytes.len() / 6)))
+    }),
+];

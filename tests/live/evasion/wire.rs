@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets of the client on their way: IPv4 (RFC 791) and IPv6 (RFC 8200), whole or in fragments.
+
+use std::net::IpAddr;
+
+use super::net::{CLIENT, CLIENT_6, SERVER, SERVER_6};
+
+pub const TCP: u8 = 6;
+pub const UDP: u8 = 17;
+/// Extension headers of IPv6.
+pub const HOP_BY_HOP: u8 = 0;
+pub const FRAGMENT: u8 = 44;
+pub const DESTINATION: u8 = 60;
+
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+
+/// Of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V4,
+    V6,
+}
+
+/// What stands around what a packet carries.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    pub ttl: u8,
+    /// Extension headers of IPv6 in their order, of 8 bytes each; one of FRAGMENT is of a packet in one piece.
+    pub extensions: Vec<u8>,
+    /// Sent as fragments, of so many bytes each (a multiple of 8).
+    pub fragments_of: Option<usize>,
+    /// The last fragment first.
+    pub fragments_reversed: bool,
+}
+
+impl Default for Outside {
+    fn default() -> Outside {
+        Outside {
+            ttl: 64,
+            extensions: Vec::new(),
+            fragments_of: None,
+            fragments_reversed: false,
+        }
+    }
+}
+
+fn bytes_of(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+impl Version {
+    /// The client's address and the server's, as in a header.
+    fn ends(self) -> (Vec<u8>, Vec<u8>) {
+        let (client, server): (IpAddr, IpAddr) = match self {
+            Version::V4 => (CLIENT.into(), SERVER.into()),
+            Version::V6 => (CLIENT_6.into(), SERVER_6.into()),
+        };
+        (bytes_of(client), bytes_of(server))
+    }
+}
+
+fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+    let bytes = parts.concat();
+    let mut sum = 0_u32;
+    for word in bytes.chunks(2) {
+        let low = word.get(1).copied().unwrap_or(0);
+        sum += u32::from(u16::from_be_bytes([word[0], low]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}
+
+/// The checksum of a segment or datagram of the client, in which it is 0 (RFC 9293, section 3.1; RFC 768). The sum is that
+/// of IPv6 (RFC 8200, section 8.1), whose words are those of IPv4 with zeros between.
+pub fn checksum_of(version: Version, protocol: u8, bytes: &[u8]) -> [u8; 2] {
+    let (client, server) = version.ends();
+    let length = (bytes.len() as u32).to_be_bytes();
+    checksum(&[&client, &server, &length, &[0, 0, 0, protocol], bytes])
+}
+
+/// An IPv4 packet; at: bytes that stand before it, of a fragment.
+fn ipv4(id: u16, at: usize, more: bool, ttl: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let (client, server) = Version::V4.ends();
+    let fragment = (at / 8) as u16 | if more { 0x2000 } else { 0 };
+    let length = (IPV4_BYTES + payload.len()) as u16;
+    let mut header = [
+        &[0x45, 0][..],
+        &length.to_be_bytes(),
+        &id.to_be_bytes(),
+        &fragment.to_be_bytes(),
+        &[ttl, protocol, 0, 0],
+        &client,
+        &server,
+    ]
+    .concat();
+    let sum = checksum(&[&header]);
+    header[10..12].copy_from_slice(&sum);
+    [&header, payload].concat()
+}
+
+/// An IPv6 packet.
+fn ipv6(ttl: u8, next: u8, payload: &[u8]) -> Vec<u8> {
+    let (client, server) = Version::V6.ends();
+    let length = (payload.len() as u16).to_be_bytes();
+    [
+        &[0x60, 0, 0, 0][..],
+        &length,
+        &[next, ttl],
+        &client,
+        &server,
+        payload,
+    ]
+    .concat()
+}
+
+/// A fragment header (RFC 8200, section 4.5) and what stands behind it.
+fn ipv6_fragment(id: u16, at: usize, more: bool, next: u8, part: &[u8]) -> Vec<u8> {
+    let place = (at as u16 | u16::from(more)).to_be_bytes();
+    let id = u32::from(id).to_be_bytes();
+    [&[next, 0][..], &place, &id, part].concat()
+}
+
+/// Puts extension headers before what a packet carries. Gives the type of the first.
+fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Vec<u8>) {
+    let start = (protocol, payload.to_vec());
+    extensions
+        .iter()
+        .rev()
+        .fold(start, |(next, rest), &kind| match kind {
+            FRAGMENT => (kind, ipv6_fragment(id, 0, false, next, &rest)),
+            // One option, which is padding.
+            _ => (kind, [&[next, 0, 1, 4, 0, 0, 0, 0][..], &rest].concat()),
+        })
+}
+
+/// The packets that something is sent in. id: of its fragments.
+pub fn packets(
+    version: Version,
+    protocol: u8,
+    id: u16,
+    outside: &Outside,
+    payload: &[u8],
+) -> Vec<Vec<u8>> {
+    let ttl = outside.ttl;
+    let (first, carried) = extended(id, &outside.extensions, protocol, payload);
+    let Some(of) = outside.fragments_of else {
+        return vec![match version {
+            Version::V4 => ipv4(0, 0, false, ttl, first, &carried),
+            Version::V6 => ipv6(ttl, first, &carried),
+        }];
+    };
+    let count = carried.len().div_ceil(of);
+    let parts = carried.chunks(of).enumerate().map(|(index, part)| {
+        let (at, more) = (index * of, index + 1 < count);
+        match version {
+            Version::V4 => ipv4(id, at, more, ttl, first, part),
+            Version::V6 => ipv6(ttl, FRAGMENT, &ipv6_fragment(id, at, more, first, part)),
+        }
+    });
+    let mut packets: Vec<_> = parts.collect();
+    if outside.fragments_reversed {
+        packets.reverse();
+    }
+    packets
+}
+
+/// What a packet from the server to a port of the client carries, if it is that, without options or extension headers.
+pub fn carried(packet: &[u8], version: Version, protocol: u8, ports: (u16, u16)) -> Option<&[u8]> {
+    let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
+    let (_, server) = version.ends();
+    let (header, end, protocol_at, source_at) = match (version, packet.first()? >> 4) {
+        (Version::V4, 4) => (IPV4_BYTES, usize::from(word(2)?), 9, 12),
+        (Version::V6, 6) => (IPV6_BYTES, IPV6_BYTES + usize::from(word(4)?), 6, 8),
+        _ => return None,
+    };
+    let is_ours = packet.get(protocol_at) == Some(&protocol)
+        && packet.get(source_at..source_at + server.len()) == Some(&server[..])
+        && word(header) == Some(ports.1)
+        && word(header + 2) == Some(ports.0);
+    packet.get(header..end).filter(|_| is_ours)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Instructions an exchange, in the virtual machine that counts them: figures without noise, held against those of a file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use serde::Deserialize;
+use testbed::folder::Folder;
+use testbed::skip::skip;
+use testbed::twin::root;
+
+use super::machine::{headers, make, CANNOT_RUN};
+
+/// By what part a count may be above that of the file.
+const ROOM: f64 = 0.05;
+
+/// kernel/instructions.toml: counts, and what they are of.
+#[derive(Deserialize)]
+struct Kept {
+    kernel: String,
+    cc: String,
+    /// By the lines of kernel/lab's list.
+    exchanges: BTreeMap<String, f64>,
+}
+
+/// What kernel/lab prints of an exchange.
+#[derive(Deserialize)]
+struct Printed {
+    operation: String,
+    bytes: u64,
+    count: u64,
+    wall_ns: u64,
+}
+
+fn compiler() -> anyhow::Result<String> {
+    let output = Command::new("cc").arg("--version").output().context("cc")?;
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.lines().next().unwrap_or_default().to_owned())
+}
+
+/// The kernel's headers, by the name of their package.
+fn kernel() -> anyhow::Result<String> {
+    let folder = headers()?;
+    let name = Path::new(folder.trim()).file_name();
+    Ok(name.unwrap_or_default().to_string_lossy().into_owned())
+}
+
+/// Those of kernel/instructions.toml, in one machine.
+fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
+    let programs = kept
+        .exchanges
+        .keys()
+        .filter_map(|line| line.split_once(' '));
+    let mut targets: Vec<String> = programs
+        .map(|(program, _)| format!("bin/{program}"))
+        .collect();
+    targets.dedup();
+    make(&targets)?;
+    let folder = Folder::new()?;
+    let lines = kept.exchanges.keys().map(|line| format!("{line}\n"));
+    let list = folder.write("list", lines.collect::<String>())?;
+    let output = Command::new(root().join("kernel/lab")).arg(list).output()?;
+    let (said, errors) = (
+        String::from_utf8(output.stdout)?,
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    if output.status.code() == Some(CANNOT_RUN) {
+        return Err(skip(errors));
+    }
+    ensure!(output.status.success(), "{said}{errors}");
+    let read = |line: &str| -> anyhow::Result<(String, f64)> {
+        let (program, object) = line.split_once(' ').context("a program and an object")?;
+        let printed: Printed = serde_json::from_str(object)?;
+        let name = format!("{program} {} {}", printed.operation, printed.bytes);
+        Ok((name, printed.wall_ns as f64 / printed.count as f64))
+    };
+    let rows = said.lines().map(|line| read(line).context(line.to_owned()));
+    rows.collect()
+}
+
+/// No exchange takes more instructions than the file says and some room.
+pub fn no_exchange_takes_more() -> anyhow::Result<()> {
+    let file = root().join("kernel/instructions.toml");
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let kept: Kept = toml::from_str(&text)?;
+    for (kept, found) in [(&kept.kernel, kernel()?), (&kept.cc, compiler()?)] {
+        if *kept != found {
+            return Err(skip(format!(
+                "the counts are of {kept}, and here is {found}"
+            )));
+        }
+    }
+    let found = counted(&kept)?;
+    ensure!(
+        found.keys().eq(kept.exchanges.keys()),
+        "counted: {:?}",
+        found.keys()
+    );
+    let more = kept
+        .exchanges
+        .iter()
+        .filter(|(name, kept)| found[*name] > *kept * (1.0 + ROOM));
+    let more: Vec<String> = more
+        .map(|(name, kept)| format!("{name}: {:.0}, was {kept}", found[name]))
+        .collect();
+    ensure!(more.is_empty(), "{}", more.join("; "));
+    Ok(())
+}

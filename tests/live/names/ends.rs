@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Ends of TLS and QUIC that are not OpenSSL's: rustls and quinn, as clients and as servers.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
+use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use rustls::crypto::ring::{default_provider, kx_group};
+use rustls::crypto::{ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::quic::Version;
+use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore, ServerConfig};
+use testbed::wait::PATIENCE;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::evasion::net::{Net, SERVER};
+
+/// Where quinn serves, of UDP, and rustls, of TCP.
+pub const QUIC_PORT: u16 = 443;
+pub const TLS_PORT: u16 = 8443;
+/// What servers speak inside.
+pub const SPOKEN: &str = "spoken";
+
+/// What makes a hello short or long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hello {
+    Plain,
+    /// It has a share of a post-quantum key beside the other one, as browsers send it: two packets.
+    PostQuantum,
+    /// The same with a key of another scheme: nine packets.
+    Longest,
+}
+
+pub const HELLOS: [Hello; 3] = [Hello::Plain, Hello::PostQuantum, Hello::Longest];
+
+/// A group as a client shows it to a server that knows X25519 only: in both its shares.
+#[derive(Debug)]
+struct Hybrid {
+    group: NamedGroup,
+    share_bytes: usize,
+}
+
+/// Its share is a key of ML-KEM-768 and one of X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
+const POST_QUANTUM: Hybrid = Hybrid {
+    group: NamedGroup::X25519MLKEM768,
+    share_bytes: 1184 + 32,
+};
+/// One of FrodoKEM-640 and one of X25519, as Open Quantum Safe numbers it.
+const LONGEST: Hybrid = Hybrid {
+    group: NamedGroup::Unknown(0x2f80),
+    share_bytes: 9616 + 32,
+};
+
+struct Shares {
+    group: NamedGroup,
+    hybrid: Vec<u8>,
+    known: Box<dyn ActiveKeyExchange>,
+}
+
+impl SupportedKxGroup for Hybrid {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
+        Ok(Box::new(Shares {
+            group: self.group,
+            hybrid: (0..self.share_bytes).map(|at| (at * 167) as u8).collect(),
+            known: kx_group::X25519.start()?,
+        }))
+    }
+
+    fn name(&self) -> NamedGroup {
+        self.group
+    }
+}
+
+impl ActiveKeyExchange for Shares {
+    fn complete(self: Box<Self>, _peer: &[u8]) -> Result<SharedSecret, rustls::Error> {
+        Err(rustls::Error::General("no server here knows it".to_owned()))
+    }
+
+    fn hybrid_component(&self) -> Option<(NamedGroup, &[u8])> {
+        Some((self.known.group(), self.known.pub_key()))
+    }
+
+    fn complete_hybrid_component(
+        self: Box<Self>,
+        peer: &[u8],
+    ) -> Result<SharedSecret, rustls::Error> {
+        self.known.complete(peer)
+    }
+
+    fn pub_key(&self) -> &[u8] {
+        &self.hybrid
+    }
+
+    fn group(&self) -> NamedGroup {
+        self.group
+    }
+}
+
+/// A certificate for some names, with its key.
+pub struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    pub fn new(names: &[&str]) -> anyhow::Result<Identity> {
+        let names = names.iter().map(|name| name.to_ascii_lowercase());
+        let made = rcgen::generate_simple_self_signed(names.collect::<Vec<_>>())?;
+        Ok(Identity {
+            certificate: made.cert.der().clone(),
+            key: PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into()),
+        })
+    }
+
+    fn server(&self) -> anyhow::Result<ServerConfig> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())?;
+        config.alpn_protocols = vec![SPOKEN.as_bytes().to_vec()];
+        Ok(config)
+    }
+
+    /// A client that trusts it. more: a protocol that it offers first.
+    pub fn client(&self, hello: Hello, more: Option<&str>) -> anyhow::Result<ClientConfig> {
+        let mut provider: CryptoProvider = default_provider();
+        match hello {
+            Hello::Plain => {}
+            Hello::PostQuantum => provider.kx_groups.insert(0, &POST_QUANTUM),
+            Hello::Longest => provider.kx_groups.insert(0, &LONGEST),
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone())?;
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let offered = more.into_iter().chain([SPOKEN]);
+        config.alpn_protocols = offered.map(|name| name.as_bytes().to_vec()).collect();
+        Ok(config)
+    }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Serves TLS by rustls as long as the case runs.
+pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
+    let config = Arc::new(identity.server()?);
+    let listener = net
+        .server
+        .enter(|| TcpListener::bind((Ipv6Addr::UNSPECIFIED, TLS_PORT)))?;
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let connection = rustls::ServerConnection::new(config.clone());
+            thread::spawn(move || connection.map(|mut end| end.complete_io(&mut stream)));
+        }
+    });
+    Ok(())
+}
+
+/// The names that a server was asked for, each with the port of its client: from the moment on when a hello is whole.
+pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
+
+/// Takes a client of QUIC in.
+async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
+    let port = incoming.remote_address().port();
+    let mut connecting = incoming.accept().ok()?;
+    let data = connecting.handshake_data().await.ok()?;
+    let data = data.downcast::<HandshakeData>().ok()?;
+    let name = data.server_name.unwrap_or_default();
+    heard.lock().expect("no panic").push((port, name));
+    connecting.await.ok()?.closed().await;
+    Some(())
+}
+
+/// Serves QUIC by quinn as long as the case runs.
+/// - retry: each client must first show that it is where it says (RFC 9000, section 8.1.2).
+pub fn serve_quic(
+    net: &Net,
+    identity: &Identity,
+    port: u16,
+    retry: bool,
+    heard: &Heard,
+) -> anyhow::Result<()> {
+    let heard = heard.clone();
+    let crypto = QuicServerConfig::try_from(identity.server()?)?;
+    let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let socket = net
+        .server
+        .enter(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)))?;
+    let runtime = runtime()?;
+    let endpoint = {
+        let _inside = runtime.enter();
+        let settings = EndpointConfig::default();
+        Endpoint::new(settings, Some(config), socket, Arc::new(TokioRuntime))?
+    };
+    thread::spawn(move || {
+        runtime.block_on(async {
+            while let Some(incoming) = endpoint.accept().await {
+                if retry && !incoming.remote_address_validated() {
+                    let _ = incoming.retry();
+                    continue;
+                }
+                tokio::spawn(take_in(incoming, heard.clone()));
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Whether a handshake of TLS with the server is complete within a time.
+pub fn completes_tls(
+    net: &Net,
+    config: ClientConfig,
+    name: &str,
+    patience: Duration,
+) -> anyhow::Result<bool> {
+    let address = SocketAddr::from((SERVER, TLS_PORT));
+    let mut stream = net
+        .client
+        .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
+    let name = ServerName::try_from(name.to_owned())?;
+    let mut connection = ClientConnection::new(Arc::new(config), name)?;
+    while connection.is_handshaking() {
+        match connection.complete_io(&mut stream) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error).context("rustls"),
+        }
+    }
+    Ok(true)
+}
+
+/// The same of QUIC.
+pub fn completes_quic(
+    net: &Net,
+    config: ClientConfig,
+    name: &str,
+    patience: Duration,
+) -> anyhow::Result<bool> {
+    let socket = net
+        .client
+        .enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
+    runtime()?.block_on(async {
+        let settings = EndpointConfig::default();
+        let endpoint = Endpoint::new(settings, None, socket, Arc::new(TokioRuntime))?;
+        let server = SocketAddr::from((SERVER, QUIC_PORT));
+        let connecting = endpoint.connect_with(config, server, name)?;
+        match tokio::time::timeout(patience, connecting).await {
+            Ok(Ok(_)) => Ok(true),
+            Err(_) | Ok(Err(ConnectionError::TimedOut)) => Ok(false),
+            Ok(Err(error)) => Err(error).context("quinn"),
+        }
+    })
+}
+
+/// The bytes of a hello as QUIC carries it. source: the client's connection id.
+pub fn quic_hello(
+    config: ClientConfig,
+    name: &str,
+    version: Version,
+    source: &[u8],
+) -> anyhow::Result<Vec<u8>> {
+    // The one transport parameter that a server must find (RFC 9000, section 7.3).
+    let parameters = [&[0x0f, source.len() as u8], source].concat();
+    let name = ServerName::try_from(name.to_owned())?;
+    let mut connection =
+        rustls::quic::ClientConnection::new(config.into(), version, name, parameters)?;
+    let mut bytes = Vec::new();
+    connection.write_hs(&mut bytes);
+    Ok(bytes)
+}

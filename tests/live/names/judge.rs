@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A judge of names: what tshark reads in captures of real ends, and of clients that hide a name (the part evasion makes them),
+//! against what `explain` of both twins reads in them. Where tshark is known to be wrong, tests/exemptions-judge says so.
+//!
+//! NAMES_CORPUS=FOLDER judges the captures of a folder, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::run;
+use testbed::skip::skip;
+use testbed::twin::{root, Twin, TWINS};
+use twinwall_tests::case::Case;
+
+use super::ends::{self, Heard, Identity};
+use super::{ask_all, greet_all, start_resolver, ALLOWED, DENIED};
+use crate::capture::Recorder;
+use crate::evasion::net;
+
+const CORPUS_VARIABLE: &str = "NAMES_CORPUS";
+const EXEMPTIONS: &str = "tests/exemptions-judge";
+/// A rule for each name, which no packet has: `explain` says what is there instead.
+const POLICY: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		tls sni "nobody.invalid" drop
+		http host "nobody.invalid" drop
+		dns name "nobody.invalid" drop
+	}
+}
+"#;
+/// What tshark is asked of each packet.
+const FIELDS: [&str; 7] = [
+    "frame.number",
+    "tcp.stream",
+    "udp.stream",
+    "tls.handshake.extensions_server_name",
+    "http.host",
+    "dns.flags.response",
+    "dns.qry.name",
+];
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("judge/real-ends", 120, real_ends),
+        Case::new("judge/corpus", 600, corpus),
+    ]
+}
+
+/// What a connection shows: its protocol, as in a policy, and the name.
+type Shown = BTreeMap<String, BTreeSet<(&'static str, String)>>;
+
+/// Sends each datagram and segment by itself: packets that are several in one have no beginning that tshark could read.
+fn send_apart(client: &Namespace) -> anyhow::Result<()> {
+    let one = ["link", "set", "dev", "right", "gso_max_segs", "1"];
+    run(client, "ip", &one).map(drop)
+}
+
+/// A name as both write it.
+fn plain(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// What tshark reads, and the connection of each packet by its number. The first request of HTTP counts.
+fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)> {
+    let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
+    let output = Command::new("tshark")
+        .args(["-o", "tcp.reassemble_out_of_order:TRUE"])
+        .args(["-d", &format!("tcp.port=={},tls", ends::TLS_PORT)])
+        .args(["-T", "fields", "-E", "separator=|"])
+        .args(fields)
+        .arg("-r")
+        .arg(file)
+        .output()
+        .map_err(|_| skip("tshark is not installed: make deps"))?;
+    ensure!(
+        output.status.success(),
+        "tshark: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (mut shown, mut connections) = (Shown::new(), BTreeMap::new());
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let values: Vec<&str> = line.split('|').collect();
+        let [number, tcp, udp, tls, http, response, dns] = values[..] else {
+            anyhow::bail!("tshark says {line}");
+        };
+        let connection = match (tcp, udp) {
+            ("", "") => continue,
+            ("", udp) => format!("UDP {udp}"),
+            (tcp, _) => format!("TCP {tcp}"),
+        };
+        connections.insert(number.parse()?, connection.clone());
+        let of_connection = shown.entry(connection).or_default();
+        let dns = if response.starts_with('0') { dns } else { "" };
+        for (kind, names) in [("tls sni", tls), ("http host", http), ("dns name", dns)] {
+            let first = names.split(',').next().unwrap_or_default();
+            let is_known = kind != "dns name" && of_connection.iter().any(|(own, _)| *own == kind);
+            if !first.is_empty() && !is_known {
+                of_connection.insert((kind, plain(first)));
+            }
+        }
+    }
+    Ok((shown, connections))
+}
+
+/// What `explain` of a twin reads.
+fn read_by_twin(
+    twin: Twin,
+    policy: &str,
+    file: &Path,
+    connections: &BTreeMap<u64, String>,
+) -> anyhow::Result<Shown> {
+    let output = Command::new(twin.binary())
+        .args(["explain", "--json", policy])
+        .arg(file)
+        .output()
+        .context("there is no firewall: make build")?;
+    ensure!(
+        output.status.success(),
+        "explain: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut shown = Shown::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let line: Value = serde_json::from_str(line)?;
+        let number = line["packet"].as_u64();
+        let Some(connection) = number.and_then(|number| connections.get(&number)) else {
+            continue;
+        };
+        let of_connection = shown.entry(connection.clone()).or_default();
+        for rule in line["rules"].as_array().context("rules")? {
+            let why = rule["why"].as_str().unwrap_or_default();
+            for kind in ["tls sni", "http host", "dns name"] {
+                let name = why
+                    .strip_prefix(kind)
+                    .and_then(|rest| rest.strip_prefix(" is \""));
+                if let Some(name) = name {
+                    of_connection.insert((kind, plain(name.trim_end_matches('"'))));
+                }
+            }
+        }
+    }
+    Ok(shown)
+}
+
+/// Where tshark is wrong in a capture: lines `CAPTURE: WHAT: reason`.
+fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
+    let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
+    let of_capture = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(capture)?.strip_prefix(": ")?;
+        rest.split_once(": ").map(|(what, _)| what.to_owned())
+    });
+    Ok(of_capture.collect())
+}
+
+/// Holds the twins against tshark, connection by connection. Gives how many connections show a name to tshark, and the names.
+/// - capture: its name in the exemptions.
+/// - what: says what a connection is in them, by one that tshark numbers.
+fn judge(
+    capture: &str,
+    file: &Path,
+    what: &dyn Fn(&str) -> String,
+) -> anyhow::Result<(usize, BTreeSet<String>)> {
+    let folder = Folder::new()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let (by_tshark, connections) = read_by_tshark(file)?;
+    let exempt = exemptions(capture)?;
+    let (mut wrong, mut met) = (BTreeSet::new(), BTreeSet::new());
+    for twin in TWINS {
+        let by_twin = read_by_twin(twin, &policy, file, &connections)?;
+        for (connection, tshark) in &by_tshark {
+            let ours = by_twin.get(connection).cloned().unwrap_or_default();
+            let what = what(connection);
+            if ours == *tshark {
+                continue;
+            }
+            if exempt.contains(&what) {
+                met.insert(what);
+                continue;
+            }
+            let program = twin.program();
+            wrong.insert(format!(
+                "{what} ({connection}): tshark {tshark:?}, {program} {ours:?}"
+            ));
+        }
+    }
+    ensure!(
+        wrong.is_empty(),
+        "{capture}: {} differ: {wrong:#?}",
+        wrong.len()
+    );
+    let unmet: Vec<_> = exempt.difference(&met).collect();
+    ensure!(
+        unmet.is_empty(),
+        "{capture}: take out of {EXEMPTIONS}, since all agree: {unmet:?}"
+    );
+    let names = by_tshark.values().flatten();
+    let names: BTreeSet<_> = names.map(|(_, name)| name.clone()).collect();
+    let with_names = by_tshark.values().filter(|shown| !shown.is_empty());
+    Ok((with_names.count(), names))
+}
+
+/// Clients of others, where nobody looks on.
+fn real_ends() -> anyhow::Result<()> {
+    let net = net::Net::new(net::Sees::Both)?;
+    let names = [ALLOWED, DENIED].concat();
+    let identity = Identity::new(&names)?;
+    let _resolver = start_resolver(&net)?;
+    send_apart(&net.client)?;
+    ends::serve_tls(&net, &identity)?;
+    ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;
+    let folder = Folder::new()?;
+    let file = folder.file("ends.pcap");
+    let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
+    let asked = ask_all(&net, "no firewall", true)?;
+    let greeted = greet_all(&net, &identity, true)?;
+    recorder.end()?;
+    let (count, read) = judge("real-ends", file.as_ref(), &|_| "a client".to_owned())?;
+    for name in names {
+        ensure!(
+            read.contains(&plain(name)),
+            "tshark reads {read:?}, not {name}"
+        );
+    }
+    let clients = asked + greeted;
+    ensure!(
+        count == clients,
+        "{clients} clients, and {count} of them show a name to tshark"
+    );
+    Ok(())
+}
+
+/// Clients that hide what they say, each way by the ports that it was tried from. Gives how many connections show a name to tshark.
+pub fn hidden(file: &str, ways: &[(&'static str, Vec<u16>)]) -> anyhow::Result<usize> {
+    let ports = ports(file.as_ref())?;
+    let what = |connection: &str| {
+        let port = ports.get(connection);
+        let own = ways
+            .iter()
+            .find(|(_, all)| port.is_some_and(|port| all.contains(port)));
+        own.map_or("none", |(way, _)| way).to_owned()
+    };
+    Ok(judge("hidden", file.as_ref(), &what)?.0)
+}
+
+/// The client's port of each connection of TCP, as tshark numbers them.
+fn ports(file: &Path) -> anyhow::Result<BTreeMap<String, u16>> {
+    let output = Command::new("tshark")
+        .args(["-Y", "tcp.flags.syn == 1 && tcp.flags.ack == 0"])
+        .args(["-T", "fields", "-e", "tcp.stream", "-e", "tcp.srcport"])
+        .arg("-r")
+        .arg(file)
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let line = |line: &str| {
+        let (stream, port) = line.split_once('\t').context("two fields")?;
+        Ok((format!("TCP {stream}"), port.parse()?))
+    };
+    text.lines().map(line).collect()
+}
+
+/// The captures of a folder that the environment names.
+fn corpus() -> anyhow::Result<()> {
+    let Some(folder) = std::env::var_os(CORPUS_VARIABLE) else {
+        return Err(skip(format!(
+            "{CORPUS_VARIABLE} names no folder of captures"
+        )));
+    };
+    let files: Result<Vec<PathBuf>, _> = fs::read_dir(&folder)
+        .with_context(|| format!("{CORPUS_VARIABLE}={}", folder.to_string_lossy()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect();
+    let mut files = files?;
+    files.sort();
+    for file in files.iter().filter(|file| file.is_file()) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let (count, _) = judge(&name, file, &|connection| connection.to_owned())?;
+        println!("{name}: {count} connections with names");
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections go on over upgrades with what is known of their names, from each twin to each; and a new firewall takes
+//! none that are not as they should be.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use nix::fcntl::SealFlag;
+use testbed::firewall::{Ended, Firewall};
+use testbed::folder::Folder;
+use testbed::place::LOCALHOST;
+use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo};
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::PATIENCE;
+use twinwall_tests::case::Row;
+
+use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
+use super::setting::Setting;
+use crate::evasion::net::{Net, Sees, SERVER};
+
+pub const ROWS: &[Row] = &[
+    ("connections-go-on", 120, go_on),
+    ("connections-that-are-none", 120, wrong_connections),
+];
+
+const POLICY: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		http host "denied.example" drop
+	}
+}
+"#;
+/// In parts: one before each upgrade, and one behind the last.
+const ALLOWED: [&str; 4] = [
+    "GET / HTTP/1.1\r\nHo",
+    "st: allo",
+    "wed.examp",
+    "le\r\n\r\n",
+];
+const DENIED: [&str; 4] = ["GET / HTTP/1.1\r\nHo", "st: den", "ied.examp", "le\r\n\r\n"];
+/// For an answer that should not come.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A connection of HTTP.
+struct Talker(TcpStream);
+
+impl Talker {
+    fn start(net: &Net) -> anyhow::Result<Talker> {
+        let address = SocketAddr::from((SERVER, 80));
+        let stream = net
+            .client
+            .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Talker(stream))
+    }
+
+    fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        Ok(self.0.write_all(text.as_bytes())?)
+    }
+
+    /// Whether an answer comes in time.
+    fn hears(&mut self, patience: Duration) -> anyhow::Result<bool> {
+        let mut answer = [0; 4096];
+        self.0.set_read_timeout(Some(patience))?;
+        match self.0.read(&mut answer) {
+            Ok(read) => Ok(read > 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn check_hears(&mut self, what: &str) -> anyhow::Result<()> {
+        ensure!(self.hears(PATIENCE)?, "no answer {what}");
+        Ok(())
+    }
+
+    fn check_hears_nothing(&mut self, what: &str) -> anyhow::Result<()> {
+        ensure!(!self.hears(QUIET)?, "an answer {what}");
+        Ok(())
+    }
+}
+
+/// Firewalls one after the other.
+struct Chain {
+    net: Net,
+    folder: Folder,
+    unknown: &'static str,
+    firewall: Firewall,
+}
+
+impl Chain {
+    fn arguments(folder: &Folder, unknown: &str) -> Vec<String> {
+        let control = folder.file("control");
+        let policy = folder.file("policy.nft");
+        let arguments = ["--control", &control, "--policy", &policy, "--fail"];
+        let more = [unknown, "--hello-timeout", "600", "--deadline", "60000"];
+        let all = arguments.iter().chain(&more);
+        all.map(|argument| (*argument).to_owned()).collect()
+    }
+
+    fn start(twin: Twin, unknown: &'static str) -> anyhow::Result<Chain> {
+        let net = Net::new(Sees::Both)?;
+        let folder = Folder::shared()?;
+        folder.write("policy.nft", POLICY)?;
+        let arguments = Chain::arguments(&folder, unknown);
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        Ok(Chain {
+            net,
+            folder,
+            unknown,
+            firewall,
+        })
+    }
+
+    /// Has another firewall take over.
+    fn upgrade(&mut self, twin: Twin) -> anyhow::Result<()> {
+        let control = self.folder.file("control");
+        let arguments = Chain::arguments(&self.folder, self.unknown);
+        let mut arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        arguments.extend(["--take-over", &control]);
+        let new = Firewall::start(&self.net.firewall, twin, &arguments)?;
+        let old = std::mem::replace(&mut self.firewall, new).wait()?;
+        check_calm(&old)
+    }
+}
+
+/// Checks that a firewall ended as by SIGTERM, and warned of nothing.
+pub fn check_calm(ended: &Ended) -> anyhow::Result<()> {
+    ensure!(
+        ended.code == Some(0) && !ended.stderr.contains("warning"),
+        "exit code {:?}, stderr: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// Without what the old one knows, a firewall that closes for what is unknown lets none of these go on.
+fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
+    let mut firewalls = Chain::start(twin, "unknown=closed")?;
+    let mut known = Talker::start(&firewalls.net)?;
+    known.say(&ALLOWED.concat())?;
+    known.check_hears("before the first upgrade")?;
+    let mut silent = Talker::start(&firewalls.net)?;
+    let mut slow = Talker::start(&firewalls.net)?;
+    for (next, part) in chain.into_iter().zip(ALLOWED) {
+        slow.say(part)?;
+        firewalls.upgrade(next)?;
+        known.say(&ALLOWED.concat())?;
+        known.check_hears("on a connection that is known")?;
+    }
+    slow.say(ALLOWED[3])?;
+    slow.check_hears("to a request in parts")?;
+    silent.say(&ALLOWED.concat())?;
+    silent.check_hears("on a connection that was open")?;
+    let ended = firewalls.firewall.end_by(libc::SIGTERM)?;
+    check_calm(&ended)?;
+    ensure!(
+        ended
+            .stderr
+            .contains("3 connections go on, 0 had no room\n"),
+        "stderr: {}",
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// Without what the old one knows, a firewall that opens for what is unknown lets all of these go on.
+fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
+    let mut firewalls = Chain::start(twin, "unknown=open")?;
+    let mut known = Talker::start(&firewalls.net)?;
+    known.say(&DENIED.concat())?;
+    known.check_hears_nothing("to what is denied")?;
+    let mut slow = Talker::start(&firewalls.net)?;
+    for (next, part) in chain.into_iter().zip(DENIED) {
+        slow.say(part)?;
+        firewalls.upgrade(next)?;
+        known.say(&ALLOWED.concat())?;
+        known.check_hears_nothing("on a connection that was denied")?;
+    }
+    slow.say(DENIED[3])?;
+    slow.check_hears_nothing("to a request in parts")?;
+    check_calm(&firewalls.firewall.end_by(libc::SIGTERM)?)
+}
+
+fn go_on(twin: Twin) -> anyhow::Result<()> {
+    let other = match twin {
+        Twin::Rust => Twin::C,
+        Twin::C => Twin::Rust,
+    };
+    let chain = [other, other, twin];
+    allowed_go_on(twin, chain)?;
+    denied_stay(twin, chain)
+}
+
+const NAMES: &[&str] = &[
+    "table inet filter {",
+    "  chain output {",
+    "    type filter hook output priority 0; policy accept;",
+    "    http host \"denied.example\" drop",
+    "  }",
+    "}",
+];
+
+/// Bytes of a memory with one connection of IPv4 that has shown nothing: where its parts are.
+const KEY: usize = 4;
+const LIST: usize = KEY + 16;
+const FLAGS: usize = LIST + 1;
+const STATE: usize = FLAGS + 2 + 8 + 12 + 8;
+
+type Change = fn(&mut Vec<u8>);
+
+/// The part that is no good, whether the memory is sealed, and what makes it so.
+const CHANGES: [(&str, bool, Change); 10] = [
+    ("memory", false, |_| {}),
+    ("length", true, |bytes| bytes.truncate(7)),
+    ("form", true, |bytes| bytes[0] += 1),
+    ("stream", true, |bytes| bytes.truncate(bytes.len() - 1)),
+    ("key", true, |bytes| bytes[KEY + 1] = 5),
+    ("list", true, |bytes| bytes[LIST] = 6),
+    ("flags", true, |bytes| bytes[FLAGS + 1] = 2),
+    ("names", true, |bytes| bytes[STATE] = 0),
+    ("names", true, |bytes| bytes[STATE + 2] = 1),
+    ("count", true, |bytes| {
+        let at = bytes.len() - 4;
+        bytes[at] += 1;
+    }),
+];
+
+/// Stands between an old firewall and a new one, and spoils what the one tells the other of connections.
+fn spoil(
+    stream: &UnixStream,
+    mut old: UnixStream,
+    prepared: &Said,
+    is_sealed: bool,
+    change: Change,
+) -> anyhow::Result<()> {
+    pass_on(stream, prepared)?;
+    let ready = next_line(stream)?;
+    let (lines, mut fds) = commit(&old, &ready)?;
+    ensure!(lines.len() == 3, "{ready} is followed by {lines:?}");
+    let mut bytes = Vec::new();
+    File::from(fds[1].try_clone()?).read_to_end(&mut bytes)?;
+    change(&mut bytes);
+    fds[1] = match is_sealed {
+        true => sealed(&bytes)?,
+        false => memory(&bytes, SealFlag::empty())?,
+    };
+    pass_on(stream, &(lines, fds))?;
+    old.write_all(next_line(stream)?.as_bytes())?;
+    let heard = next_line(&old)?;
+    let mut stream = stream;
+    Ok(stream.write_all(heard.as_bytes())?)
+}
+
+/// What it knows of connections is refused whole; the upgrade goes on, and no packet waits for it.
+fn wrong_connections(twin: Twin) -> anyhow::Result<()> {
+    let setting = Setting::new("--queue-num 0")?;
+    let policy = setting.policy("policy.nft", NAMES)?;
+    let arguments = ["--policy", &policy, "--fail", "unknown=open"];
+    let mut firewall = setting.start(twin, &arguments)?;
+    let mut expected = String::new();
+    tcp_echo(&setting.namespace, LOCALHOST)?;
+    for (new, (part, is_sealed, change)) in TWINS.into_iter().cycle().zip(CHANGES) {
+        let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
+        let (old, prepared) = prepare(&setting)?;
+        let between = setting.path("between");
+        let spoiler = listen_to_proof(&setting, &between, move |stream| {
+            spoil(&stream, old, &prepared, is_sealed, change)
+        })?;
+        let arguments = [&arguments[..], &["--take-over", &between]].concat();
+        let next = setting.start(new, &arguments);
+        let spoilt = spoiler.join().expect("the one between does not panic")??;
+        spoilt.with_context(|| format!("{part}, between"))?;
+        std::fs::remove_file(&between)?;
+        let old = std::mem::replace(&mut firewall, next.context(part)?).wait()?;
+        check_said(&old, &expected)?;
+        expected = format!(
+            "warning: upgrade: the old firewall's connections have no good \"{part}\": those that go on are unknown \
+             to this one\n"
+        );
+        tcp_ask(&mut stream)?;
+    }
+    check_said(&firewall.end_by(libc::SIGTERM)?, &expected)
+}
+
+fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
+    ensure!(
+        ended.code == Some(0) && ended.stderr == expected,
+        "exit code {:?}, stderr: {}, expected: {expected}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
