@@ -57,6 +57,12 @@ pub enum Command {
     Top(Top),
     /// Show the rules of the policy with their counters
     Rules,
+    /// List the connections that the firewall follows, and what clients have shown
+    ///
+    /// Only a policy that reads names has any followed. States: undecided (the
+    /// client has not shown its name yet), named, missing (it has none), denied,
+    /// unknown (it can't be read). Those that come or go meanwhile may be left out.
+    Connections(Connections),
     /// Load the policy file anew; if it is wrong, the old policy goes on
     Reload,
     /// List the flows whose verdict another policy would change
@@ -218,6 +224,17 @@ pub struct Explain {
     #[arg(value_name = "OPTION|POLICY|PCAP", required = true, num_args = 1..)]
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct Connections {
+    /// Only those whose client has not shown its name yet
+    #[arg(long)]
+    pub undecided: bool,
+    /// List so many at most
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: u64,
 }
 
 #[derive(Args)]

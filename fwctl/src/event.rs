@@ -68,6 +68,14 @@ const LOST: &str = "lost";
 /// What a file or pipe of --events did not take is no loss here.
 const LOST_OF_OTHERS: &str = "sink";
 
+/// The objects that have names, and under which key.
+const NAMES: [(&str, &str); 4] = [
+    ("tls", "sni"),
+    ("quic", "sni"),
+    ("http", "hostname"),
+    ("dns", "rrname"),
+];
+
 fn end(ip: Option<IpAddr>, port: Option<u16>) -> String {
     match (ip, port) {
         (Some(ip), Some(port)) => SocketAddr::new(ip, port).to_string(),
@@ -103,6 +111,16 @@ impl Event {
             }
             _ => 0,
         }
+    }
+
+    /// The name that the packet's client has asked for: of TLS, QUIC, HTTP or a query of DNS.
+    pub fn name(&self) -> Option<&str> {
+        let named = NAMES
+            .iter()
+            .find_map(|(object, key)| self.rest.get(*object)?.get(key));
+        named
+            .and_then(Value::as_str)
+            .filter(|name| !name.is_empty())
     }
 
     fn figures(&self) -> impl Iterator<Item = (&str, u64)> {
@@ -237,6 +255,30 @@ mod tests {
             "03:04:05.678901 drop   192.0.2.9:46400 > [2001:db8::1]:22 TCP syn, 60 bytes, in eth0, \
              queue 3: web.nft:6"
         );
+    }
+
+    #[test]
+    fn a_name_is_that_of_any_protocol() {
+        let name = |object: &str| {
+            let line = format!(
+                r#"{{"timestamp":"","event_type":"accept",{object}"twinwall":{{"verdict":"accept"}}}}"#
+            );
+            Event::parse(&line).unwrap().name().map(str::to_owned)
+        };
+        for object in [
+            r#""tls":{"sni":"a.example","version":"TLS 1.3"},"#,
+            r#""quic":{"sni":"a.example"},"#,
+            r#""http":{"hostname":"a.example","http_method":"GET"},"#,
+            r#""dns":{"type":"query","rrname":"a.example","rrtype":"A"},"#,
+        ] {
+            assert_eq!(name(object).as_deref(), Some("a.example"), "{object}");
+        }
+        let nameless = [
+            r#""tls":{"version":"TLS 1.3"},"#,
+            r#""dns":{"rrname":""},"#,
+            "",
+        ];
+        assert!(nameless.iter().all(|object| name(object).is_none()));
     }
 
     #[test]

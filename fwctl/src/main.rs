@@ -9,6 +9,7 @@ use clap::Parser;
 mod answer;
 mod arguments;
 mod client;
+mod connections;
 mod contract;
 mod diff;
 mod doctor;
@@ -39,6 +40,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
         Command::Status => status::run(arguments),
         Command::Rules => rules::run(arguments),
+        Command::Connections(asked) => connections::run(arguments, asked),
         Command::Reload => reload::run(arguments),
         Command::Log { level } => level::run(arguments, *level),
         Command::Drain { seconds } => drain::run(arguments, *seconds),

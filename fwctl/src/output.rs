@@ -11,6 +11,15 @@ pub fn print(text: &str) -> bool {
         .is_ok()
 }
 
+/// A text that came from elsewhere, as a terminal may have it: `?` for all that is no printable ASCII.
+pub fn printable(text: &str) -> String {
+    let show = |c: char| match c {
+        ' '..='~' => c,
+        _ => '?',
+    };
+    text.chars().map(show).collect()
+}
+
 /// Prints a line.
 pub fn line(text: &str) -> bool {
     print(&format!("{text}\n"))

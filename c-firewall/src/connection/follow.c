@@ -84,9 +84,36 @@ struct connection_cache *connection_cache(struct connections *connections,
 }
 
 void connection_deny(struct connections *connections, const struct followed *followed,
-                     uint64_t generation) {
+                     uint64_t generation, bool tells) {
     if (followed->slot != CONNECTION_SLOT_NONE)
-        lifetime_deny(connections, followed->slot, generation);
+        lifetime_deny(connections, followed->slot, generation, tells);
+}
+
+bool connection_can_reset(const struct connections *connections, const struct followed *followed) {
+    const struct connection_table *table = &connections->table;
+
+    return followed->slot < table->used && !table->slots[followed->slot].is_udp;
+}
+
+bool connection_is_reset(const struct connections *connections, const struct followed *followed) {
+    const struct connection_table *table = &connections->table;
+
+    return followed->slot < table->used && table->slots[followed->slot].is_reset;
+}
+
+bool connection_expected(const struct connections *connections, const struct followed *followed,
+                         const struct packet *packet, uint32_t *expected) {
+    const struct connection_table *table = &connections->table;
+    const struct connection *connection =
+        followed->slot < table->used ? &table->slots[followed->slot] : NULL;
+    struct connection_key key;
+
+    if (!connection || !connection->confirmed)
+        return false;
+    if (connection_table_key(packet, &key) != connection->client_low)
+        return connection_tcp_sequence(packet, expected);
+    *expected = connection->stream.base + connection->stream.acked;
+    return true;
 }
 
 uint32_t connection_count(const struct connections *connections) {

@@ -3,6 +3,7 @@
 #ifndef CONNECTION_FOLLOW_H
 #define CONNECTION_FOLLOW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "connection/types.h"
@@ -27,10 +28,22 @@ struct connection_cache *connection_cache(struct connections *connections,
                                           const struct followed *followed);
 
 /// Notes that a policy refused a packet for the names of its connection: as long as it is the
-/// policy, all packets of the connection are denied. Nothing is noted of a packet that stands
-/// alone.
+/// policy, all packets of the connection are denied. tells: its ends are to know, which those of
+/// TCP can. Nothing is noted of a packet that stands alone.
 void connection_deny(struct connections *connections, const struct followed *followed,
-                     uint64_t generation);
+                     uint64_t generation, bool tells);
+
+/// Whether the ends of a packet's connection can be told that it is denied.
+bool connection_can_reset(const struct connections *connections, const struct followed *followed);
+
+/// Whether the ends of a denied packet's connection are told so.
+bool connection_is_reset(const struct connections *connections, const struct followed *followed);
+
+/// The sequence number that the end expects next which a packet of TCP was sent to and did not get.
+/// A server has said itself what it expects: what only its client claims may never have come to it.
+/// A client expects what its server sends. Returns whether it is known.
+bool connection_expected(const struct connections *connections, const struct followed *followed,
+                         const struct packet *packet, uint32_t *expected);
 
 /// How many are followed.
 uint32_t connection_count(const struct connections *connections);

@@ -156,12 +156,14 @@ static void make_room(struct connections *connections, uint64_t now_ns) {
 
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        enum connection_list list, uint64_t now_ns) {
+    struct connection *connection;
     uint32_t slot;
 
     make_room(connections, now_ns);
     connections->counts.opened++;
     slot = connection_table_add(&connections->table, key, list, now_ns);
-    connection_table_at(&connections->table, slot)->names.state = NAMES_UNDECIDED;
+    connection = connection_table_at(&connections->table, slot);
+    connection->names.state = NAMES_UNDECIDED;
     return slot;
 }
 
@@ -254,15 +256,18 @@ struct followed lifetime_evade(struct connections *connections, uint32_t slot, u
     struct connection *connection = connection_table_at(&connections->table, slot);
 
     connection->evasion = true;
+    connection->is_reset = false;
     connection->closed = true;
     connections->counts.evasion++;
     lifetime_settle(connections, slot, now_ns);
     return lifetime_named(connections, slot);
 }
 
-void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation) {
+void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation,
+                   bool tells) {
     struct connection *connection = connection_table_at(&connections->table, slot);
 
+    connection->is_reset = tells && !connection->is_udp;
     if (connection->denied == generation)
         return;
     connections->counts.denied++;

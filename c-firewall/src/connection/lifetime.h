@@ -55,8 +55,8 @@ struct followed lifetime_unreadable(struct connections *connections, uint32_t sl
 /// Says that a client claimed different bytes for one place: its connection is denied for good.
 struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Notes that a policy refused a connection.
-void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation);
+/// Notes that a policy refused a connection. tells: its ends are to know, which those of TCP can.
+void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation, bool tells);
 
 /// Notes that a connection's names are known. What the client sent up to there is kept until its
 /// server has it.

@@ -167,7 +167,8 @@ uint32_t connection_table_add(struct connection_table *table, const struct conne
     else
         return CONNECTION_SLOT_NONE;
     connection = connection_table_at(table, slot);
-    *connection = (struct connection){.key = *key, .chained = *first - 1, .stream = stream_make(0)};
+    *connection = (struct connection){
+        .key = *key, .chained = *first - 1, .opened_ns = now_ns, .stream = stream_make(0)};
     *first = slot + 1;
     append(table, slot, list, now_ns);
     return slot;

@@ -297,6 +297,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     struct connection *connection = at(connections, slot);
 
     stream_release(&connection->stream, &connections->pool);
+    connection->opened_ns = segment->now_ns;
     connection->begun = connection->pending_base;
     connection->stream = stream_make(connection->begun);
     connection->is_dns = segment->source_port == DNS_PORT;
@@ -381,6 +382,25 @@ static bool is_noted(struct connections *connections, uint32_t slot,
     return (segment->flags & (SYN | FIN | RST | URG)) || !is_known;
 }
 
+bool connection_tcp_sequence(const struct packet *packet, uint32_t *sequence) {
+    struct segment segment;
+
+    if (!segment_of(packet, 0, &segment))
+        return false;
+    *sequence = segment.sequence;
+    return true;
+}
+
+/// A segment of a connection that is denied. The RST by which its ends are told come by here, too,
+/// where they are queued.
+static struct followed denied(struct connections *connections, uint32_t slot,
+                              const struct segment *segment) {
+    lifetime_touch(connections, slot, segment->now_ns);
+    if (at(connections, slot)->is_reset && (segment->flags & RST) && segment->length == 0)
+        return lifetime_fresh(connections);
+    return (struct followed){FOLLOWED_DENIED, slot};
+}
+
 struct followed connection_tcp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input) {
     struct segment segment;
@@ -390,10 +410,8 @@ struct followed connection_tcp_follow(struct connections *connections, const str
     if (!segment_of(packet, input->now_ns, &segment))
         return lifetime_odd(connections, CONNECTION_CUT);
     slot = connection_table_find(&connections->table, &segment.key);
-    if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation)) {
-        lifetime_touch(connections, slot, input->now_ns);
-        return (struct followed){FOLLOWED_DENIED, slot};
-    }
+    if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation))
+        return denied(connections, slot, &segment);
     if (input->checksum == CONNECTION_CHECKSUM_UNVERIFIED &&
         is_noted(connections, slot, &segment) &&
         !checksum_is_right(packet, packet->end - packet->l4_offset))

@@ -157,8 +157,10 @@ struct connection {
     bool pending;          // another SYN came, which the server has not answered
     bool pending_low;      // from the lower one of both ends
     uint32_t pending_base; // with pending: the sequence number of its first byte
+    uint64_t opened_ns;    // when it was begun to follow
     uint64_t since_ns;     // when it came to its list, or was used last
     uint64_t denied;       // the generation of the policy that refused it; 0 = none has
+    bool is_reset;         // with denied: both ends are told so
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;

@@ -8,8 +8,12 @@
 
 #include "base/counts.h"
 #include "base/object.h"
+#include "events/text.h"
+#include "policy/print.h"
 #include "state/contract.h"
 #include "state/report_policy.h"
+
+enum { NS_PER_MS = 1000 * 1000 };
 
 /// The beginning of an answer.
 static json_t *answer(bool ok) {
@@ -178,6 +182,71 @@ char *control_answer_rules(const struct snapshot *snapshot) {
         json_array_append_new(rules, rule_object(&snapshot->rules[i]));
     object_put_number(object, "generation", snapshot->generation);
     object_put(object, "rules", rules);
+    return object_line(object);
+}
+
+/// Puts in an end of a connection. is_low: the lower one of both.
+static void put_end(json_t *object, const char *key, const struct listed *listed, bool is_low) {
+    const uint64_t *words = listed->key.words;
+    const bool is_ipv4 = (words[0] >> 8 & 0xff) == 4;
+    char port[sizeof "client_port"];
+    policy_value value;
+
+    if (is_ipv4)
+        value = is_low ? words[1] >> 32 : words[1] & UINT32_MAX;
+    else
+        value = is_low ? (policy_value)words[1] << 64 | words[2]
+                       : (policy_value)words[3] << 64 | words[4];
+    object_put_text(object, key, print_value(is_ipv4 ? POLICY_IPV4_ADDR : POLICY_IPV6_ADDR, value));
+    snprintf(port, sizeof port, "%s_port", key);
+    object_put_number(object, port, words[0] >> (is_low ? 48 : 32) & 0xffff);
+}
+
+static const char *state_name(enum listed_state state) {
+    static const char *const names[] = {
+        [LISTED_UNDECIDED] = "undecided", [LISTED_NAMED] = "named",
+        [LISTED_MISSING] = "missing",     [LISTED_DENIED] = "denied",
+        [LISTED_UNKNOWN] = "unknown",
+    };
+
+    return names[state];
+}
+
+/// What a client speaks; NULL if that is nothing that has names.
+static const char *protocol_name(enum names_protocol protocol) {
+    static const char *const names[] = {
+        [NAMES_OTHER] = NULL,  [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic",
+        [NAMES_HTTP] = "http", [NAMES_DNS] = "dns",
+    };
+
+    return names[protocol];
+}
+
+static json_t *connection_object(const struct listed *listed, uint16_t queue) {
+    char *name = events_text_shown(listed->host, listed->host_length);
+    json_t *object = json_object();
+
+    object_put_number(object, "queue", queue);
+    object_put_string(object, "protocol", listed->is_udp ? "udp" : "tcp");
+    put_end(object, "client", listed, listed->client_low);
+    put_end(object, "server", listed, !listed->client_low);
+    object_put_string(object, "state", state_name(listed->state));
+    object_put_string(object, "shows", protocol_name(listed->protocol));
+    object_put_string(object, "name", name);
+    object_put_number(object, "age_ms", listed->age_ns / NS_PER_MS);
+    free(name);
+    return object;
+}
+
+char *control_answer_connections(const struct listing *listing) {
+    json_t *object = answer(true), *connections = json_array();
+
+    for (uint32_t i = 0; i < listing->page->count; i++)
+        json_array_append_new(connections,
+                              connection_object(&listing->page->listed[i], listing->number));
+    object_put(object, "connections", connections);
+    object_put(object, "next",
+               listing->has_next ? json_integer((json_int_t)listing->next) : json_null());
     return object_line(object);
 }
 

@@ -11,6 +11,7 @@
 #include "control/process.h"
 #include "state/reload.h"
 #include "state/snapshot.h"
+#include "worker/workers.h"
 
 /// A request failed. text: "CAUSE: CURE".
 char *control_answer_error(const char *text);
@@ -25,6 +26,9 @@ char *control_answer_stats(const char *report);
 
 /// The rules. snapshot: with them.
 char *control_answer_rules(const struct snapshot *snapshot);
+
+/// A page of connections.
+char *control_answer_connections(const struct listing *listing);
 
 char *control_answer_reload(const struct reload_result *result);
 

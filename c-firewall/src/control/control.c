@@ -188,6 +188,15 @@ static char *answer_reload(struct control *control) {
     return control_answer_reload(&result);
 }
 
+static char *answer_connections(struct control *control, const struct control_request *request) {
+    struct listing listing;
+
+    if (control->actions.connections(control->actions.context, request->from, request->undecided,
+                                     &listing) < 0)
+        return control_answer_error("a queue does not tell of its connections: try again later");
+    return control_answer_connections(&listing);
+}
+
 static char *answer_log(const struct control_request *request) {
     const enum log_level was = log_level();
 
@@ -285,6 +294,8 @@ static char *answer(struct control *control, struct control_client *client,
         return hand_to_tail(control, client, request);
     case CONTROL_PROOF:
         return control_answer_proof(control->proof.port, client->proof.number);
+    case CONTROL_CONNECTIONS:
+        return answer_connections(control, request);
     case CONTROL_UPGRADE:
         return hand_to_upgrade(control, client, request);
     case CONTROL_COMMAND_COUNT:

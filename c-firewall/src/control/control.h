@@ -18,6 +18,7 @@
 #include "options/options.h"
 #include "state/reload.h"
 #include "state/snapshot.h"
+#include "worker/workers.h"
 
 enum {
     CONTROL_CLIENTS_MAX = 16,                  // at a time
@@ -32,6 +33,8 @@ struct control_actions {
     /// The ledger as report_ledger makes it with --json, "reason":"control"; the caller frees it.
     /// NULL: no memory.
     char *(*stats)(void *context);
+    /// As workers_list.
+    int (*connections)(void *context, uint64_t from, bool undecided, struct listing *listing);
     /// As reload.
     int (*reload)(void *context, struct reload_result *result, struct failure *failure);
     /// Ends as by SIGTERM when no packet waits, or after so many seconds. Returns at once.

@@ -9,9 +9,12 @@
 #include "options/options.h"
 #include "packet/verdict.h"
 
-#define COMMANDS "status, stats, rules, reload, log, drain, tail, proof or upgrade"
+#define COMMANDS "status, stats, rules, reload, log, drain, tail, proof, connections or upgrade"
 
 enum { KEYS_MAX = 2 };
+
+// Of connections: a queue and a slot.
+static const json_int_t FROM_MAX = ((json_int_t)1 << 48) - 1;
 
 /// What a request takes besides its command.
 static const struct {
@@ -26,6 +29,7 @@ static const struct {
     [CONTROL_DRAIN] = {"drain", {"seconds"}},
     [CONTROL_TAIL] = {"tail", {"verdicts", "packets"}},
     [CONTROL_PROOF] = {"proof", {NULL}},
+    [CONTROL_CONNECTIONS] = {"connections", {"undecided", "from"}},
     [CONTROL_UPGRADE] = {"upgrade", {"version", "backend"}},
 };
 
@@ -152,11 +156,20 @@ static int read_verdicts(const json_t *value, struct control_request *request,
     return 0;
 }
 
-static int read_packets(const json_t *value, struct control_request *request,
-                        struct failure *failure) {
+static int read_bool(const char *key, const json_t *value, bool *read, struct failure *failure) {
     if (value && !json_is_boolean(value))
-        return fail_key(failure, "packets", "true or false");
-    request->packets = json_is_true(value);
+        return fail_key(failure, key, "true or false");
+    *read = json_is_true(value);
+    return 0;
+}
+
+static int read_from(const json_t *value, struct control_request *request,
+                     struct failure *failure) {
+    const json_int_t from = json_integer_value(value);
+
+    if (value && (!json_is_integer(value) || from < 0 || from > FROM_MAX))
+        return fail_key(failure, "from", "what next of the last answer was");
+    request->from = (uint64_t)from;
     return 0;
 }
 
@@ -187,7 +200,12 @@ static int read_values(const json_t *object, struct control_request *request,
     case CONTROL_TAIL:
         if (read_verdicts(json_object_get(object, "verdicts"), request, failure) < 0)
             return -EINVAL;
-        return read_packets(json_object_get(object, "packets"), request, failure);
+        return read_bool("packets", json_object_get(object, "packets"), &request->packets, failure);
+    case CONTROL_CONNECTIONS:
+        if (read_bool("undecided", json_object_get(object, "undecided"), &request->undecided,
+                      failure) < 0)
+            return -EINVAL;
+        return read_from(json_object_get(object, "from"), request, failure);
     case CONTROL_UPGRADE:
         return read_upgrade(object, request, failure);
     default:

@@ -19,6 +19,7 @@ enum control_command {
     CONTROL_DRAIN,
     CONTROL_TAIL,
     CONTROL_PROOF,
+    CONTROL_CONNECTIONS,
     CONTROL_UPGRADE,
     CONTROL_COMMAND_COUNT
 };
@@ -36,6 +37,8 @@ struct control_request {
     uint32_t seconds;        // of drain
     uint32_t verdicts;       // of tail: bits 1 << enum verdict
     bool packets;            // of tail
+    bool undecided;          // of connections: undecided ones only
+    uint64_t from;           // of connections: where to begin
     enum queue_kind backend; // of upgrade
 };
 

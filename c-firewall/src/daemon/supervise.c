@@ -81,6 +81,12 @@ static char *act_stats(void *context) {
     return report;
 }
 
+static int act_connections(void *context, uint64_t from, bool undecided, struct listing *listing) {
+    struct daemon *daemon = context;
+
+    return workers_list(&daemon->state.workers, from, undecided, listing);
+}
+
 /// Fills in what has to wait until an upgrade is over. Returns -EBUSY.
 static int fail_giving(const char *cure, struct failure *failure) {
     failure_set(failure, LOG_EXIT_USAGE,
@@ -155,6 +161,7 @@ struct control_actions supervise_actions(struct daemon *daemon) {
         .context = daemon,
         .snapshot = act_snapshot,
         .stats = act_stats,
+        .connections = act_connections,
         .reload = act_reload,
         .drain = act_drain,
         .upgrade = act_upgrade,

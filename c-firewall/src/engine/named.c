@@ -3,6 +3,8 @@
 
 #include "engine/hostnames.h"
 
+const struct policy_reject named_rst = {.kind = POLICY_REJECT_TCP_RESET};
+
 struct named named_follow(struct connections *connections, const struct compiled *compiled,
                           const struct packet *packet, const struct connection_input *how) {
     const struct followed followed = connection_follow(connections, packet, how);
@@ -44,6 +46,19 @@ void named_tell(const struct named *named, const struct names *names, struct dec
 bool named_refuses(const struct named *named, const struct decide_outcome *outcome) {
     return named->is_new && outcome->read_names && !outcome->undecided &&
            outcome->verdict != VERDICT_ACCEPT;
+}
+
+bool named_reset(const struct connections *connections, const struct named *named,
+                 const struct packet *packet, struct decide_outcome *outcome, uint32_t *expected) {
+    const struct followed *followed = &named->followed;
+    const bool is_new = named_refuses(named, outcome);
+
+    if (is_new ? outcome->verdict != VERDICT_REJECT || !connection_can_reset(connections, followed)
+               : followed->kind != FOLLOWED_DENIED || !connection_is_reset(connections, followed))
+        return false;
+    outcome->verdict = VERDICT_REJECT;
+    outcome->reject = named_rst;
+    return is_new && connection_expected(connections, followed, packet, expected);
 }
 
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]) {

@@ -17,6 +17,9 @@ enum {
     NAMED_RESULT_COUNT = CONNECTION_PROTOCOL_COUNT + 5,
 };
 
+/// A RST.
+extern const struct policy_reject named_rst;
+
 /// What deciding takes of a packet's connection.
 struct named {
     struct followed followed;
@@ -36,6 +39,13 @@ void named_tell(const struct named *named, const struct names *names, struct dec
 /// Whether the policy refuses the names that a connection's packet has just shown: then it refuses
 /// the connection.
 bool named_refuses(const struct named *named, const struct decide_outcome *outcome);
+
+/// Has the ends of a refused connection of TCP reset, if its rule has `reject` of any kind: an ICMP
+/// error ends no connection that stands (RFC 5461 section 3). Who sends a packet gets a RST, then
+/// and for each one later.
+/// - Returns whether a RST is due to the end that the packet was sent to, with its sequence number.
+bool named_reset(const struct connections *connections, const struct named *named,
+                 const struct packet *packet, struct decide_outcome *outcome, uint32_t *expected);
 
 /// What was counted of connections since they were made.
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]);

@@ -241,8 +241,7 @@ static void put_packet(struct event_line *line, struct objects *objects,
     line->input = &objects->input;
 }
 
-/// A name that came in a packet: bytes that are no printable ASCII as `?`; NULL if it is empty.
-static char *shown(const uint8_t *name, size_t length) {
+char *events_text_shown(const uint8_t *name, size_t length) {
     char *text = length > 0 ? malloc(length + 1) : NULL;
 
     for (size_t i = 0; text && i < length; i++)
@@ -277,7 +276,7 @@ static void put_names(struct event_line *line, struct objects *objects, const st
 
     if (names->state != NAMES_KNOWN || names->protocol == NAMES_OTHER)
         return;
-    host = shown(names->host, names->host_length);
+    host = events_text_shown(names->host, names->host_length);
     switch (names->protocol) {
     case NAMES_TLS:
         objects->tls = (struct event_tls){.sni.made = host, .version.made = version_of(names)};
@@ -288,7 +287,7 @@ static void put_names(struct event_line *line, struct objects *objects, const st
         line->quic = &objects->quic;
         return;
     case NAMES_HTTP:
-        method = shown(names->method, names->method_length);
+        method = events_text_shown(names->method, names->method_length);
         objects->http =
             (struct event_http){.hostname.made = host, .http_method = {method ? NULL : "", method}};
         line->http = &objects->http;

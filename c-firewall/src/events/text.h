@@ -22,6 +22,10 @@ struct event_text {
     const char *oifname; // "" = none
 };
 
+/// A name that came in a packet: bytes that are no printable ASCII as `?`; to be freed. NULL if it
+/// is empty.
+char *events_text_shown(const uint8_t *name, size_t length);
+
 /// The line of a packet: accept, drop, reject or anomaly.
 /// - packet: with the packet's bytes and all that the policy could ask.
 char *events_text_packet(const struct event_text *text, bool packet);

@@ -217,6 +217,7 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     struct decide_outcome walked;
     struct decide_input input;
     struct named named;
+    uint32_t expected;
     bool has_names;
 
     packet_parse(packet->bytes, packet->captured, packet->original, &explain->packet);
@@ -236,8 +237,11 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     }
     if (!agree(explain, &explain->outcome, &walked))
         return fail_disagreement(explain, failure);
+    if (has_names)
+        named_reset(&explain->connections, &named, &parsed, &explain->outcome, &expected);
     if (has_names && named_refuses(&named, &explain->outcome))
-        connection_deny(&explain->connections, &named.followed, GENERATION);
+        connection_deny(&explain->connections, &named.followed, GENERATION,
+                        explain->outcome.verdict == VERDICT_REJECT);
     if (explain->outcome.verdict == VERDICT_ACCEPT)
         learn(explain, &parsed);
     explain->has_reply = has_reply(explain, &parsed);

@@ -154,15 +154,27 @@ static struct decide_input input_of(struct evaluation *evaluation,
     return input;
 }
 
-/// The answer to a rejected packet, if one is due.
-static enum reject_result send_reply(const struct reject *reject, const struct queue_packet *packet,
-                                     const struct packet *parsed, enum packet_status status,
-                                     const struct policy_reject *how) {
-    const uint32_t interface = packet->indev != 0 ? packet->indev : packet->outdev;
+/// The first of two interfaces that there is.
+static uint32_t either(uint32_t first, uint32_t second) { return first != 0 ? first : second; }
 
-    if (packet_is_malformed(status))
-        return REJECT_NOT_DUE;
-    return reject_reply(reject, how, parsed, interface);
+static void count_reply(struct stats *stats, enum reject_result result) {
+    stats_add(&stats->replies[result], 1);
+}
+
+/// Sends the answer to a rejected packet, if one is due. expected: the sequence number of a RST to
+/// the end that the packet was sent to; NULL = none is due.
+static void send_replies(const struct reject *reject, struct stats *stats,
+                         const struct queue_packet *packet, const struct packet *parsed,
+                         enum packet_status status, const struct policy_reject *how,
+                         const uint32_t *expected) {
+    if (packet_is_malformed(status)) {
+        count_reply(stats, REJECT_NOT_DUE);
+        return;
+    }
+    count_reply(stats, reject_reply(reject, how, parsed, either(packet->indev, packet->outdev)));
+    if (expected)
+        count_reply(stats, reject_reset_receiver(reject, parsed, *expected,
+                                                 either(packet->outdev, packet->indev)));
 }
 
 /// What the kernel says of a packet's checksum.
@@ -232,22 +244,32 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
     struct decide_input input = input_of(evaluation, packet, parsed, status);
     struct named named;
     const bool has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
+    bool is_expected = false;
+    uint32_t expected;
 
     if (has_names)
         named_tell(&named, connection_names(evaluation->connections, &named.followed), &input);
     decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
                   outcome);
     count(stats, source, &input, outcome);
+    if (has_names)
+        is_expected = named_reset(evaluation->connections, &named, parsed, outcome, &expected);
     if (outcome->verdict == VERDICT_REJECT)
-        stats_add(&stats->replies[send_reply(evaluation->reject, packet, parsed, status,
-                                             &outcome->reject)],
-                  1);
+        send_replies(evaluation->reject, stats, packet, parsed, status, &outcome->reject,
+                     is_expected ? &expected : NULL);
     if (event_wanted(evaluation->ring, status, packet->truncated, outcome))
         event_note(evaluation->ring, loaded->generation, packet->ethertype, &input, outcome);
     if (has_names && named_refuses(&named, outcome))
-        connection_deny(evaluation->connections, &named.followed, loaded->generation);
+        connection_deny(evaluation->connections, &named.followed, loaded->generation,
+                        outcome->verdict == VERDICT_REJECT);
     if (source->requirement.learns && outcome->verdict == VERDICT_ACCEPT)
         learn(evaluation, stats, packet, parsed);
+}
+
+void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns,
+                   struct listing_page *page) {
+    if (evaluation->connections)
+        listing_fill(evaluation->connections, evaluation->source->loaded->generation, now_ns, page);
 }
 
 uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats) {

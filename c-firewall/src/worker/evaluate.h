@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "connection/listing.h"
 #include "engine/decide.h"
 #include "engine/interface.h"
 #include "engine/named.h"
@@ -61,6 +62,9 @@ bool evaluate_has_policy(const struct evaluation *evaluation);
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);
+
+/// Fills in a page of the connections.
+void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns, struct listing_page *page);
 
 /// Adds what has come of connections since it was last called to the counters. Returns how many
 /// there are.

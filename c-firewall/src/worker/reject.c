@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/named.h"
+
 enum {
     TTL = 64,                // IPDEFTTL
     IPV4_DF = 0x4000,        // in the 16 bits of flags and offset
@@ -22,6 +24,7 @@ enum {
     TCP_SYN = 0x02,
     TCP_RST = 0x04,
     TCP_ACK = 0x10,
+    RESET4_BYTES = PACKET_IPV4_HEADER_BYTES + PACKET_TCP_HEADER_BYTES, // a RST of IPv4
 };
 
 /// The codes of POLICY_REJECT_ICMPX (nft_reject_inet.c).
@@ -211,6 +214,42 @@ size_t reject_build(const struct policy_reject *how, const struct packet *packet
     return build_unreachable(packet, reject_code(how, packet->version), reply);
 }
 
+/// Makes two things that stand side by side change places.
+static void swap(uint8_t *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        const uint8_t first = at[i];
+
+        at[i] = at[bytes + i];
+        at[bytes + i] = first;
+    }
+}
+
+/// Turns a RST to the end that sent a packet into one to the other end. sequence: what this expects
+/// next.
+static void turn_around(uint8_t *reset, size_t length, uint32_t sequence) {
+    const size_t bytes = length == RESET4_BYTES ? 4 : 16;
+    uint8_t *tcp = reset + length - PACKET_TCP_HEADER_BYTES;
+
+    swap(tcp - 2 * bytes, bytes);
+    swap(tcp, 2);
+    put32(tcp + 4, sequence);
+    put32(tcp + 8, 0);
+    tcp[13] = TCP_RST;
+    put16(tcp + 16, 0);
+    put16(tcp + 16, checksum_of(sum_of(tcp, PACKET_TCP_HEADER_BYTES,
+                                       pseudo_sum(tcp - 2 * bytes, 2 * bytes, IPPROTO_TCP,
+                                                  PACKET_TCP_HEADER_BYTES))));
+}
+
+size_t reject_build_onward(const struct packet *packet, uint32_t sequence,
+                           uint8_t reply[static REJECT_IPV6_MAX]) {
+    const size_t length = reject_build(&named_rst, packet, reply);
+
+    if (length > 0)
+        turn_around(reply, length, sequence);
+    return length;
+}
+
 static int open_socket(int domain, int *fd, struct failure *failure) {
     const int opened = socket(domain, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
     const int error = errno;
@@ -279,10 +318,10 @@ static ssize_t send6(const struct reject *reject, const uint8_t *reply, size_t l
                   sizeof to);
 }
 
-enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
-                                const struct packet *packet, uint32_t interface) {
-    uint8_t reply[REJECT_IPV6_MAX];
-    const size_t length = reject_build(how, packet, reply);
+/// Sends what was built for one of a packet's ends; nothing if it is empty, or if the packet was
+/// sent to a broadcast address.
+static enum reject_result send_built(const struct reject *reject, const struct packet *packet,
+                                     const uint8_t *reply, size_t length, uint32_t interface) {
     ssize_t sent;
 
     if (length == 0 || (packet->version == 4 && is_broadcast(reject, packet_addresses(packet) + 4)))
@@ -290,4 +329,20 @@ enum reject_result reject_reply(const struct reject *reject, const struct policy
     sent = packet->version == 4 ? send4(reject, reply, length)
                                 : send6(reject, reply, length, interface);
     return sent < 0 ? REJECT_FAILED : REJECT_SENT;
+}
+
+enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
+                                const struct packet *packet, uint32_t interface) {
+    uint8_t reply[REJECT_IPV6_MAX];
+    const size_t length = reject_build(how, packet, reply);
+
+    return send_built(reject, packet, reply, length, interface);
+}
+
+enum reject_result reject_reset_receiver(const struct reject *reject, const struct packet *packet,
+                                         uint32_t sequence, uint32_t interface) {
+    uint8_t reset[REJECT_IPV6_MAX];
+    const size_t length = reject_build_onward(packet, sequence, reset);
+
+    return send_built(reject, packet, reset, length, interface);
 }

@@ -46,6 +46,12 @@ void reject_close(struct reject *reject);
 enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
                                 const struct packet *packet, uint32_t interface);
 
+/// Resets the end that a packet was sent to, as reject_reply answers the other one.
+/// - sequence: what it expects next.
+/// - interface: index of the one that the packet goes out by or came in by.
+enum reject_result reject_reset_receiver(const struct reject *reject, const struct packet *packet,
+                                         uint32_t sequence, uint32_t interface);
+
 /// The code of the ICMP or ICMPv6 error that replies to a packet of this version; 0 for a RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
@@ -53,5 +59,12 @@ uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 /// - Returns how many bytes it has; 0 = none is due.
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t reply[static REJECT_IPV6_MAX]);
+
+/// Writes a RST to the end that a packet was sent to, as if from the end that sent it. Pure.
+/// - sequence: what the receiver expects next. It acknowledges nothing, and so takes nothing from
+///   the packet but its ends (RFC 9293 section 3.10.7.4).
+/// - Returns how many bytes it has; 0 = none is due.
+size_t reject_build_onward(const struct packet *packet, uint32_t sequence,
+                           uint8_t reply[static REJECT_IPV6_MAX]);
 
 #endif

@@ -28,6 +28,14 @@ static void look_for_swap(struct worker *worker) {
     __atomic_store_n(&worker->swap, false, __ATOMIC_RELEASE);
 }
 
+/// Tells of connections, if somebody has asked: between two batches, and of a few.
+static void look_for_listing(struct worker *worker) {
+    if (!__atomic_load_n(&worker->lists, __ATOMIC_ACQUIRE))
+        return;
+    evaluate_list(&worker->evaluation, wait_clock(), &worker->page);
+    __atomic_store_n(&worker->lists, false, __ATOMIC_RELEASE);
+}
+
 /// Notes the call that ended the loop. error: -errno. Returns it.
 static int fail(struct worker *worker, const char *call, int error) {
     worker->failed_call = call;
@@ -234,6 +242,7 @@ static int run_fast(struct worker *worker) {
         int result;
 
         look_for_swap(worker);
+        look_for_listing(worker);
         result = run_once(worker, &received);
         if (result == 0 && received.overruns == 0 && !verdict_batch_unsent(&worker->batch))
             result = rest(worker, wait_next(&worker->wait, wait_clock(), received.messages));

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "connection/listing.h"
 #include "packet/verdict.h"
 #include "queue/adopt.h"
 #include "queue/queue.h"
@@ -44,6 +45,8 @@ struct worker {
     bool keep_open; // with stop: the queue stays as it is
     bool swap;      // set by worker_swap, cleared when next was taken; atomic
     struct evaluation_source *next; // with swap
+    bool lists;                     // set by worker_list, cleared when page is filled in; atomic
+    struct listing_page page;       // with lists
     bool started;                   // there is a thread to join
     pthread_t thread;
     bool ended;              // the thread is done, and what follows is valid; atomic

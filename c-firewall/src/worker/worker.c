@@ -115,6 +115,24 @@ bool worker_has_swapped(const struct worker *worker) {
     return !__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE) || has_ended(worker);
 }
 
+int worker_list(struct worker *worker, uint32_t from, bool undecided) {
+    if (!worker_listed(worker) || has_ended(worker))
+        return -EAGAIN;
+    worker->page.from = from;
+    worker->page.undecided = undecided;
+    worker->page.next = CONNECTION_SLOT_NONE;
+    worker->page.count = 0;
+    if (worker->evaluation.connections) {
+        __atomic_store_n(&worker->lists, true, __ATOMIC_RELEASE);
+        wake(worker);
+    }
+    return 0;
+}
+
+const struct listing_page *worker_listed(const struct worker *worker) {
+    return __atomic_load_n(&worker->lists, __ATOMIC_ACQUIRE) ? NULL : &worker->page;
+}
+
 void worker_stop(struct worker *worker, bool keep_open) {
     worker->keep_open = keep_open;
     __atomic_store_n(&worker->stop, true, __ATOMIC_RELEASE);

@@ -52,6 +52,13 @@ void worker_swap(struct worker *worker, struct evaluation_source *next);
 /// Whether the thread decides by what it was told last, or has ended.
 bool worker_has_swapped(const struct worker *worker);
 
+/// Asks the thread for a page of its connections, after its next batch. Returns 0, or -EAGAIN if it
+/// has not answered the last one, or has ended.
+int worker_list(struct worker *worker, uint32_t from, bool undecided);
+
+/// The page that the thread was asked for; NULL as long as it has not answered.
+const struct listing_page *worker_listed(const struct worker *worker);
+
 /// Tells the thread to stop: what it has received gets its verdicts first. It unbinds and closes
 /// its queue itself.
 /// - keep_open: it does not; the thread can be started again.

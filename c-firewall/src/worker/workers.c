@@ -7,6 +7,9 @@
 
 enum {
     TURN_PAUSE_NS = 20000, // between checks whether a worker has another policy
+    // How often it is looked whether a worker has told of its connections: half a second and more.
+    LIST_TURNS = 25000,
+    SLOT_BITS = 32,
 };
 
 int workers_open(struct workers *workers, const struct worker_setup *setup,
@@ -56,6 +59,35 @@ void workers_swap(struct workers *workers, struct evaluation_source **sources) {
         workers->all[i].source = sources[i];
         sources[i] = old;
     }
+}
+
+/// Where it goes on behind a page.
+static void next_of(const struct workers *workers, uint64_t from, struct listing *listing) {
+    const uint64_t worker = from >> SLOT_BITS;
+
+    listing->has_next = listing->page->next != CONNECTION_SLOT_NONE || worker + 1 < workers->count;
+    listing->next = listing->page->next != CONNECTION_SLOT_NONE
+                        ? worker << SLOT_BITS | listing->page->next
+                        : (worker + 1) << SLOT_BITS;
+}
+
+int workers_list(struct workers *workers, uint64_t from, bool undecided, struct listing *listing) {
+    const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
+    struct worker *worker =
+        from >> SLOT_BITS < workers->count ? &workers->all[from >> SLOT_BITS] : NULL;
+
+    if (!worker || worker_list(worker, (uint32_t)from, undecided) < 0)
+        return -EAGAIN;
+    for (int turn = 0; turn < LIST_TURNS; turn++) {
+        listing->page = worker_listed(worker);
+        if (listing->page) {
+            listing->number = worker->settings.number;
+            next_of(workers, from, listing);
+            return 0;
+        }
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+    return -EAGAIN;
 }
 
 const struct worker *workers_stop(struct workers *workers) {

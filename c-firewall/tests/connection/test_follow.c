@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Connections against the scripts of packets that both twins share.
 #include "connection/follow.h"
+#include "connection/listing.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -52,6 +53,8 @@ struct play {
     struct connections connections;
     bool is_made;
     struct followed last;
+    bool is_expected; // expected is known: what the receiver of the last packet expects
+    uint32_t expected;
     struct connection_input input;
     bool is_upgraded; // another firewall takes over before each packet
 };
@@ -284,6 +287,31 @@ static struct connections *made(struct play *play) {
     return &play->connections;
 }
 
+/// A page of the connections from a slot on.
+static void listed_text(struct play *play, uint32_t from, bool undecided,
+                        char text[static TEXT_BYTES]) {
+    static const char *const states[] = {"undecided", "named", "missing", "denied", "unknown"};
+    static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
+    static struct listing_page page;
+    size_t length = 0;
+
+    page.from = from;
+    page.undecided = undecided;
+    listing_fill(made(play), play->input.generation, play->input.now_ns, &page);
+    text[0] = '\0';
+    for (uint32_t i = 0; i < page.count; i++) {
+        const struct listed *listed = &page.listed[i];
+
+        length += (size_t)snprintf(
+            text + length, TEXT_BYTES - length, "%s%s %s %u%s%.*s", i > 0 ? ", " : "",
+            states[listed->state], protocols[listed->protocol],
+            (unsigned)(listed->age_ns / SECOND_NS), listed->host_length > 0 ? " " : "",
+            listed->host_length, (const char *)listed->host);
+    }
+    if (page.next != CONNECTION_SLOT_NONE)
+        snprintf(text + length, TEXT_BYTES - length, "; next %u", page.next);
+}
+
 /// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall,
 /// or to chance, is carried over by hand: counts, and what policies made of connections.
 static void hand_over(struct play *play) {
@@ -310,6 +338,7 @@ static void hand_over(struct play *play) {
         const struct connection *before = connection_table_at(&old.table, found);
 
         connection->denied = before->denied;
+        connection->is_reset = before->is_reset;
         connection->cache = before->cache;
     }
     free(bytes);
@@ -360,6 +389,8 @@ static void send_step(struct play *play, bool from_client, char *words,
     if (play->is_upgraded)
         hand_over(play);
     play->last = connection_follow(made(play), &packet, &input);
+    play->is_expected =
+        connection_expected(&play->connections, &play->last, &packet, &play->expected);
     free(captured);
     told(play, text);
 }
@@ -386,11 +417,23 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
     } else if (strcmp(line, "set") == 0) {
         set(play, rest);
     } else if (strcmp(line, "deny") == 0) {
-        connection_deny(made(play), &play->last, strtoul(rest, NULL, 10));
+        connection_deny(made(play), &play->last, strtoul(rest, NULL, 10),
+                        strstr(rest, " reset") != NULL);
+    } else if (strcmp(line, "reset") == 0) {
+        snprintf(text, TEXT_BYTES, "none");
+        if (play->is_expected && connection_is_reset(made(play), &play->last))
+            snprintf(text, TEXT_BYTES, "%u", play->expected);
+        return true;
     } else if (strcmp(line, "cache") == 0) {
         cache = connection_cache(made(play), &play->last);
         assert_non_null(cache);
         cache->generation = strtoul(rest, NULL, 10);
+    } else if (strncmp(line, "list", 4) == 0) {
+        if (play->is_upgraded)
+            return false; // another firewall has them at other places
+        listed_text(play, (uint32_t)strtoul(rest, NULL, 10), strcmp(line, "list-undecided") == 0,
+                    text);
+        return true;
     } else if (strcmp(line, "cached") == 0) {
         cache = connection_cache(made(play), &play->last);
         snprintf(text, TEXT_BYTES, "none");

@@ -15,6 +15,33 @@ static void put(FILE *out, const char *name, char *answer) {
     free(answer);
 }
 
+static const struct listing_page empty;
+
+/// A page with some of everything.
+static const struct listing_page page = {
+    .count = 3,
+    .listed =
+        {
+            {.key.words = {443ULL << 48 | 40000ULL << 32 | 4 << 8 | 6, 0x0a0903020a090142},
+             .state = LISTED_NAMED,
+             .protocol = NAMES_TLS,
+             .host_length = 11,
+             .host = "a\x1b"
+                     "b.example",
+             .age_ns = 1234999999},
+            {.key.words = {443ULL << 48 | 50000ULL << 32 | 6 << 8 | 17, 0, 0x01020304,
+                           0x20010db800000000, 1},
+             .is_udp = true},
+            {.key.words = {443ULL << 48 | 50000ULL << 32 | 6 << 8 | 17, 0, 0x01020304,
+                           0x20010db800000000, 1},
+             .is_udp = true,
+             .client_low = true,
+             .state = LISTED_DENIED,
+             .protocol = NAMES_QUIC,
+             .age_ns = 9000000},
+        },
+};
+
 /// Every answer, as the vectors tell them.
 static void says_what_the_vectors_say(void **state) {
     const struct reload_result reload = {3, 12, 9, 3, 1, 4};
@@ -32,6 +59,9 @@ static void says_what_the_vectors_say(void **state) {
     put(out, "stats", control_answer_stats("{\"event\":\"stats\"}\n"));
     put(out, "rules", control_answer_rules(snapshots_full()));
     put(out, "no-rules", control_answer_rules(snapshots_idle()));
+    put(out, "connections",
+        control_answer_connections(&(struct listing){7, &page, true, 4294967552}));
+    put(out, "no-connections", control_answer_connections(&(struct listing){.page = &empty}));
     put(out, "reload", control_answer_reload(&reload));
     put(out, "log", control_answer_log(LOG_WARNING, LOG_INFO));
     put(out, "proof", control_answer_proof(4712, 7));

@@ -8,8 +8,8 @@
 #include "options/options.h"
 #include "test.h"
 
-static const char *const names[] = {"status", "stats", "rules", "reload", "log",
-                                    "drain",  "tail",  "proof", "upgrade"};
+static const char *const names[] = {"status", "stats", "rules", "reload",      "log",
+                                    "drain",  "tail",  "proof", "connections", "upgrade"};
 
 /// What became of a line, as the vectors tell it.
 static void describe(const char *line, size_t length, char *text, size_t size) {
@@ -20,10 +20,11 @@ static void describe(const char *line, size_t length, char *text, size_t size) {
         snprintf(text, size, "error %s", failure.text);
         return;
     }
-    snprintf(text, size, "%s level=%s seconds=%u verdicts=0x%02x packets=%d backend=%s",
+    snprintf(text, size,
+             "%s level=%s seconds=%u verdicts=0x%02x packets=%d backend=%s undecided=%d from=%ju",
              names[request.command], request.has_level ? log_level_name(request.level) : "-",
              request.seconds, request.verdicts, request.packets,
-             options_backend_name(request.backend));
+             options_backend_name(request.backend), request.undecided, (uintmax_t)request.from);
 }
 
 /// Lines `REQUEST => WHAT`.

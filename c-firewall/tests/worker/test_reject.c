@@ -68,6 +68,37 @@ static uint16_t sum(const uint8_t *bytes, size_t length, uint32_t sum) {
     return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
+/// A RST to the receiver takes nothing from the packet but its ends.
+static void a_reset_to_the_receiver(void **state) {
+    static const uint8_t expected[] = {4, 0, 0, 80, 10, 11, 12, 13, 0, 0, 0, 0, 0x50, 4, 0, 0};
+    uint8_t bytes[sizeof syn], segment6[60], resets[2][REJECT_IPV6_MAX];
+    struct packet packet;
+
+    (void)state;
+    packet_parse(syn, sizeof syn, sizeof syn, &packet);
+    assert_int_equal(reject_build_onward(&packet, 0x0a0b0c0d, resets[0]), 40);
+    assert_memory_equal(resets[0] + 12, syn + 12, 8);
+    assert_memory_equal(resets[0] + 20, expected, sizeof expected);
+    assert_int_equal(sum(resets[0], 20, 0), 0xffff);
+    assert_int_equal(sum(resets[0] + 12, 28, 6 + 20), 0xffff);
+    memcpy(segment6, datagram6, 40);
+    memcpy(segment6 + 40, syn + 20, 20);
+    segment6[5] = 20;
+    segment6[6] = 6;
+    segment6[53] = 0x10;
+    packet_parse(segment6, sizeof segment6, sizeof segment6, &packet);
+    assert_int_equal(reject_build_onward(&packet, 0x0a0b0c0d, resets[1]), 60);
+    assert_memory_equal(resets[1] + 8, segment6 + 8, 32);
+    assert_memory_equal(resets[1] + 40, expected, sizeof expected);
+    assert_int_equal(sum(resets[1] + 8, 52, 6 + 20), 0xffff);
+    memcpy(bytes, syn, sizeof bytes);
+    bytes[33] |= 4;
+    packet_parse(bytes, sizeof bytes, sizeof bytes, &packet);
+    assert_int_equal(reject_build_onward(&packet, 0, resets[0]), 0); // to a RST
+    packet_parse(datagram6, sizeof datagram6, sizeof datagram6, &packet);
+    assert_int_equal(reject_build_onward(&packet, 0, resets[0]), 0);
+}
+
 static void checksums_are_right(void **state) {
     uint8_t reply[REJECT_IPV6_MAX];
     size_t length;
@@ -163,6 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reset_acknowledges_a_syn),
         cmocka_unit_test(a_reset_of_an_acknowledging_segment),
+        cmocka_unit_test(a_reset_to_the_receiver),
         cmocka_unit_test(checksums_are_right),
         cmocka_unit_test(an_error_quotes_the_packet),
         cmocka_unit_test(icmpx_has_a_code_of_each_family),

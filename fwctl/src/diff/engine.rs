@@ -286,13 +286,16 @@ impl Engine {
             policy: &self.policy,
             met: false,
         };
-        let outcome = match self.has_limits {
+        let mut outcome = match self.has_limits {
             true => decide::trace(&self.settings, Some(&policy), &input, &mut watch),
             false => decide::packet(&self.settings, Some(&policy), &input),
         };
-        let refused = named.filter(|named| named::refuses(named, &outcome));
-        if let (Some(named), Some(connections)) = (refused, &mut self.connections) {
-            follow::deny(connections, &named.followed, GENERATION);
+        if let (Some(named), Some(connections)) = (&named, &mut self.connections) {
+            named::reset(connections, named, &parsed, &mut outcome);
+            if named::refuses(named, &outcome) {
+                let tells = outcome.verdict == verdict::Verdict::Reject;
+                follow::deny(connections, &named.followed, GENERATION, tells);
+            }
         }
         let met = watch.met;
         if outcome.verdict == Verdict::Accept {

@@ -242,16 +242,21 @@ fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) -> usize 
     above
 }
 
-fn talker_row(talker: &Talker) -> Row<'static> {
+/// with_name: there is a column of names.
+fn talker_row(talker: &Talker, with_name: bool) -> Row<'static> {
     let refused = match talker.refused_rate {
         rate if rate > 0.0 => Cell::from(Line::styled(short(rate), Color::Magenta).right_aligned()),
         _ => right("-".to_owned()),
     };
-    Row::new([
+    let mut cells = vec![
         Cell::new(talker.address.to_string()),
         right(short(talker.rate)),
         refused,
-    ])
+    ];
+    if with_name {
+        cells.push(Cell::new(talker.name.clone().unwrap_or_default()));
+    }
+    Row::new(cells)
 }
 
 fn draw_talkers(frame: &mut Frame, area: Rect, view: &View) {
@@ -267,9 +272,21 @@ fn draw_talkers(frame: &mut Frame, area: Rect, view: &View) {
             short(missed as f64)
         ),
     };
-    let widths = [40, 6, 9].map(Constraint::Length);
-    let table = Table::new(view.talkers_lately.iter().map(talker_row), widths)
-        .header(head(&["from", "/s", "refused/s"], &[0]))
+    let talkers = &view.talkers_lately;
+    let with_name = talkers.iter().any(|talker| talker.name.is_some());
+    let mut widths = [40, 6, 9].map(Constraint::Length).to_vec();
+    let mut names = vec!["from", "/s", "refused/s"];
+    if with_name {
+        // What addresses don't need, names may have.
+        let addresses = talkers.iter().map(|talker| talker.address.to_string());
+        let longest = addresses.map(|address| address.len()).max().unwrap_or(0);
+        widths[0] = Constraint::Length(longest as u16);
+        widths.push(Constraint::Fill(1));
+        names.push("name");
+    }
+    let rows = talkers.iter().map(|talker| talker_row(talker, with_name));
+    let table = Table::new(rows, widths)
+        .header(head(&names, &[0, 3]))
         .block(panel(format!(" top talkers {missed}")));
     frame.render_widget(table, area);
 }

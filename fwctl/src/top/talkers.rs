@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::client;
 use crate::event::Event;
 use crate::failure::Failure;
+use crate::output::printable;
 use crate::tail;
 
 /// Addresses that are counted one by one between two looks.
@@ -19,11 +20,13 @@ const ADDRESSES_MAX: usize = 4096;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Packets of an address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     pub packets: u64,
     /// How many of them were not accepted.
     pub refused: u64,
+    /// The last name of those that belong to a connection with one.
+    pub name: Option<String>,
 }
 
 /// What was heard since the last look.
@@ -50,6 +53,9 @@ impl Talk {
         let heard = self.heard.entry(address).or_default();
         heard.packets += 1;
         heard.refused += u64::from(event.twinwall.verdict.as_deref() != Some("accept"));
+        if let Some(name) = event.name() {
+            heard.name = Some(printable(name));
+        }
     }
 }
 
@@ -124,9 +130,27 @@ mod tests {
         let expected = Heard {
             packets: 3,
             refused: 2,
+            name: None,
         };
         assert_eq!(talk.heard[&"192.0.2.1".parse().unwrap()], expected);
         assert_eq!(talkers.take().packets, 0);
+    }
+
+    #[test]
+    fn the_last_name_stays_and_is_printable() {
+        let mut talk = Talk::default();
+        for name in [
+            r#""tls":{"sni":"old.example"},"#,
+            r#""http":{"hostname":"a\u001b[2Jb.example"},"#,
+            "",
+        ] {
+            let line = format!(
+                r#"{{"timestamp":"","event_type":"accept","src_ip":"192.0.2.1",{name}"twinwall":{{"verdict":"accept"}}}}"#
+            );
+            talk.note(&Event::parse(&line).unwrap());
+        }
+        let heard = &talk.heard[&"192.0.2.1".parse().unwrap()];
+        assert_eq!(heard.name.as_deref(), Some("a?[2Jb.example"));
     }
 
     #[test]

@@ -36,7 +36,13 @@ fn talk() -> Talk {
     let mut talk = Talk::default();
     for (address, packets, refused) in [("127.0.0.1", 9000, 3000), ("2001:db8::17", 12, 0)] {
         let address: IpAddr = address.parse().unwrap();
-        talk.heard.insert(address, Heard { packets, refused });
+        let name = None;
+        let heard = Heard {
+            packets,
+            refused,
+            name,
+        };
+        talk.heard.insert(address, heard);
     }
     talk.missed = 1234;
     talk
@@ -185,6 +191,42 @@ fn what_has_no_room_is_scrolled_to() {
         screen(99).contains(" rules (4 to 5 of 5, by place) "),
         "{}",
         screen(99)
+    );
+}
+
+/// The line of a talker, and the head above.
+fn talker_lines(view: &View, width: u16) -> [String; 2] {
+    let text = text(&drawn(view, &MODE, width, 24));
+    let line = |begin: &str| {
+        let found = text.lines().find(|line| line.starts_with(begin));
+        found
+            .unwrap_or_else(|| panic!("{begin}: {text}"))
+            .to_owned()
+    };
+    [line("from "), line("127.0.0.1 ")]
+}
+
+#[test]
+fn talkers_have_names_where_there_are_any() {
+    let name = "a-rather-long-name-of-a-host.department.example.com";
+    let mut named = talk();
+    for heard in named.heard.values_mut().filter(|heard| heard.refused > 0) {
+        heard.name = Some(name.to_owned());
+    }
+    let mut watch = Watch::default();
+    watch.view(first(), Talk::default());
+    let view = watch.view(second(), named).unwrap();
+    let [head, line] = talker_lines(&view, 140);
+    println!("{head}\n{line}");
+    assert!(head.ends_with("refused/s name"), "{head}");
+    assert!(line.ends_with(name), "{line}");
+    let [_, line] = talker_lines(&view, 80);
+    println!("{line}");
+    assert!(line.contains("a-rather-long-name-of-a-host"), "{line}");
+    let [head, line] = talker_lines(&view_of(second()), 140);
+    assert!(
+        head.ends_with("refused/s") && !line.contains("rather"),
+        "{head}"
     );
 }
 

@@ -84,6 +84,9 @@ pub struct Talker {
     pub address: IpAddr,
     pub rate: f64,
     pub refused_rate: f64,
+    /// The last name that was asked for on its connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -205,6 +208,7 @@ fn talkers_of<'a>(talks: impl Iterator<Item = &'a (f64, Talk)>) -> Vec<Talker> {
             let sum = all.entry(*address).or_default();
             sum.packets += heard.packets;
             sum.refused += heard.refused;
+            sum.name = heard.name.clone().or(sum.name.take());
         }
     }
     let mut heard: Vec<_> = all.into_iter().collect();
@@ -216,6 +220,7 @@ fn talkers_of<'a>(talks: impl Iterator<Item = &'a (f64, Talk)>) -> Vec<Talker> {
             address,
             rate: heard.packets as f64 / seconds,
             refused_rate: heard.refused as f64 / seconds,
+            name: heard.name,
         })
         .collect()
 }

@@ -81,11 +81,37 @@ pub fn cache<'a>(
 }
 
 /// Notes that a policy refused a packet for the names of its connection: as long as it is the policy, all packets of the
-/// connection are denied. Nothing is noted of a packet that stands alone.
-pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64) {
+/// connection are denied. tells: its ends are to know, which those of TCP can. Nothing is noted of a packet that stands alone.
+pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64, tells: bool) {
     if followed.slot != SLOT_NONE {
-        lifetime::deny(connections, followed.slot, generation);
+        lifetime::deny(connections, followed.slot, generation, tells);
     }
+}
+
+/// Whether the ends of a packet's connection can be told that it is denied.
+pub fn can_reset(connections: &Connections, followed: &Followed) -> bool {
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.is_some_and(|connection| !connection.is_udp)
+}
+
+/// Whether the ends of a denied packet's connection are told so.
+pub fn is_reset(connections: &Connections, followed: &Followed) -> bool {
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.is_some_and(|connection| connection.is_reset)
+}
+
+/// The sequence number that the end expects next which a packet of TCP was sent to and did not get; None if that isn't known. A server has said
+/// itself what it expects: what only its client claims may never have come to it. A client expects what its server sends.
+pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet) -> Option<u32> {
+    let connection = connections.table.slots.get(followed.slot as usize)?;
+    if !connection.confirmed {
+        return None;
+    }
+    if table::key(packet).1 != connection.client_low {
+        return tcp::sequence(packet);
+    }
+    let stream = &connection.stream;
+    Some(stream.base.wrapping_add(stream.acked))
 }
 
 /// How many are followed.

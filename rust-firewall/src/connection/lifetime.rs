@@ -182,7 +182,8 @@ pub fn open(
     make_room(connections, now_ns);
     connections.counts.opened += 1;
     let slot = table::add(&mut connections.table, key, list, now_ns);
-    table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
+    let connection = table::at(&mut connections.table, slot);
+    connection.names.state = NamesState::Undecided;
     slot
 }
 
@@ -312,15 +313,17 @@ pub fn unreadable(
 pub fn evade(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     connection.evasion = true;
+    connection.is_reset = false;
     connection.closed = true;
     connections.counts.evasion += 1;
     settle(connections, slot, now_ns);
     named(connections, slot)
 }
 
-/// Notes that a policy refused a connection.
-pub fn deny(connections: &mut Connections, slot: u32, generation: u64) {
+/// Notes that a policy refused a connection. tells: its ends are to know, which those of TCP can.
+pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bool) {
     let connection = table::at(&mut connections.table, slot);
+    connection.is_reset = tells && !connection.is_udp;
     if connection.denied == generation {
         return;
     }

@@ -5,6 +5,7 @@ pub mod asked;
 pub mod checksum;
 pub mod follow;
 pub mod lifetime;
+pub mod listing;
 pub mod pool;
 pub mod stream;
 pub mod table;

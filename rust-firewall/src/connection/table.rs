@@ -194,6 +194,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     *at(table, slot) = Connection {
         key: *key,
         chained: chained.wrapping_sub(1),
+        opened_ns: now_ns,
         ..Connection::default()
     };
     append(table, slot, list, now_ns);

@@ -328,6 +328,7 @@ fn begin_again(connections: &mut Connections, slot: u32, segment: &Segment) -> F
 fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
+    connection.opened_ns = segment.now_ns;
     connection.begun = connection.pending_base;
     connection.stream = stream::make(connection.begun);
     connection.is_dns = segment.source_port == DNS_PORT;
@@ -422,6 +423,22 @@ fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool
     segment.flags & (SYN | FIN | RST | URG) != 0 || !is_known
 }
 
+/// The sequence number of a packet of TCP; None if its header was not copied or is malformed.
+pub fn sequence(packet: &Packet) -> Option<u32> {
+    segment_of(packet, 0).map(|segment| segment.sequence)
+}
+
+/// A segment of a connection that is denied. The RST by which its ends are told come by here, too, where they are queued.
+fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
+    lifetime::touch(connections, slot, segment.now_ns);
+    let is_reset = table::at(&mut connections.table, slot).is_reset;
+    if is_reset && segment.flags & RST != 0 && segment.length == 0 {
+        return lifetime::fresh(connections);
+    }
+    let kind = FollowedKind::Denied;
+    Followed { kind, slot }
+}
+
 /// Takes in a packet of TCP.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(segment) = segment_of(packet, input.now_ns) else {
@@ -429,9 +446,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     };
     let slot = table::find(&connections.table, &segment.key);
     if slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation) {
-        lifetime::touch(connections, slot, input.now_ns);
-        let kind = FollowedKind::Denied;
-        return Followed { kind, slot };
+        return denied(connections, slot, &segment);
     }
     let is_unsure =
         input.checksum == ConnectionChecksum::Unverified && is_noted(connections, slot, &segment);

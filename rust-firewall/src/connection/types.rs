@@ -224,10 +224,14 @@ pub struct Connection {
     pub pending_low: bool,
     /// With pending: the sequence number of its first byte.
     pub pending_base: u32,
+    /// When it was begun to follow.
+    pub opened_ns: u64,
     /// When it came to its list, or was used last.
     pub since_ns: u64,
     /// The generation of the policy that refused it; 0 = none has.
     pub denied: u64,
+    /// With denied: both ends are told so.
+    pub is_reset: bool,
     pub cache: ConnectionCache,
     pub stream: Stream,
     pub keys: QuicKeys,
@@ -329,8 +333,10 @@ impl Default for Connection {
             pending: false,
             pending_low: false,
             pending_base: 0,
+            opened_ns: 0,
             since_ns: 0,
             denied: 0,
+            is_reset: false,
             cache: ConnectionCache::default(),
             stream: Stream::default(),
             keys: QuicKeys::default(),

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The answers of the control socket: docs/CONTROL.md. Pure; each is a line with its line end.
 
+use std::borrow::Cow;
+
 use serde::{Serialize, Serializer};
 
 use crate::base::counts;
 use crate::base::log::{self, LogLevel};
 use crate::base::object;
+use crate::connection::listing::{Listed, ListedState};
 use crate::control::process::ControlSelf;
+use crate::events::text;
+use crate::names::NamesProtocol;
 use crate::options::{self, PROGRAM, VERSION};
+use crate::policy::{print, Type};
 use crate::state::contract::Contract;
 use crate::state::reload::ReloadResult;
 use crate::state::report_policy::{self, RequirementObject};
@@ -16,6 +22,9 @@ use crate::state::snapshot::{
 };
 use crate::worker::stats::{self, Ledger};
 use crate::worker::tracked;
+use crate::worker::workers::Listing;
+
+const NS_PER_MS: u64 = 1000 * 1000;
 
 #[derive(Serialize)]
 struct ErrorAnswer<'a> {
@@ -236,6 +245,93 @@ pub fn rules(snapshot: &Snapshot) -> String {
         ok: true,
         generation: policy.map_or(0, |policy| policy.generation),
         rules: rules.iter().map(rule_object).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct ConnectionObject {
+    queue: u16,
+    protocol: &'static str,
+    client: String,
+    client_port: u16,
+    server: String,
+    server_port: u16,
+    state: &'static str,
+    shows: Option<&'static str>,
+    name: Option<Cow<'static, str>>,
+    age_ms: u64,
+}
+
+/// An end of a connection. is_low: the lower one of both.
+fn end(listed: &Listed, is_low: bool) -> (String, u16) {
+    let [first, second, third, fourth, fifth] = listed.key;
+    let is_ipv4 = (first >> 8) as u8 == 4;
+    let (kind, address) = match (is_ipv4, is_low) {
+        (true, true) => (Type::Ipv4Addr, u128::from(second >> 32)),
+        (true, false) => (Type::Ipv4Addr, u128::from(second as u32)),
+        (false, true) => (Type::Ipv6Addr, u128::from(second) << 64 | u128::from(third)),
+        (false, false) => (Type::Ipv6Addr, u128::from(fourth) << 64 | u128::from(fifth)),
+    };
+    let port = first >> if is_low { 48 } else { 32 };
+    (print::value(kind, address), port as u16)
+}
+
+fn state_name(state: ListedState) -> &'static str {
+    match state {
+        ListedState::Undecided => "undecided",
+        ListedState::Named => "named",
+        ListedState::Missing => "missing",
+        ListedState::Denied => "denied",
+        ListedState::Unknown => "unknown",
+    }
+}
+
+/// What a client speaks; None if that is nothing that has names.
+fn protocol_name(protocol: NamesProtocol) -> Option<&'static str> {
+    match protocol {
+        NamesProtocol::Other => None,
+        NamesProtocol::Tls => Some("tls"),
+        NamesProtocol::Quic => Some("quic"),
+        NamesProtocol::Http => Some("http"),
+        NamesProtocol::Dns => Some("dns"),
+    }
+}
+
+fn connection_object(listed: &Listed, queue: u16) -> ConnectionObject {
+    let client = end(listed, listed.client_low);
+    let server = end(listed, !listed.client_low);
+    let host = listed.host.get(..listed.host_length.into());
+    ConnectionObject {
+        queue,
+        protocol: if listed.is_udp { "udp" } else { "tcp" },
+        client: client.0,
+        client_port: client.1,
+        server: server.0,
+        server_port: server.1,
+        state: state_name(listed.state),
+        shows: protocol_name(listed.protocol),
+        name: text::shown(host.unwrap_or_default()),
+        age_ms: listed.age_ns / NS_PER_MS,
+    }
+}
+
+#[derive(Serialize)]
+struct ConnectionsAnswer {
+    ok: bool,
+    connections: Vec<ConnectionObject>,
+    next: Option<u64>,
+}
+
+/// A page of connections.
+pub fn connections(listing: &Listing) -> String {
+    let page = &listing.page;
+    let listed = page.listed.iter().take(page.count as usize);
+    object::line(&ConnectionsAnswer {
+        ok: true,
+        connections: listed
+            .map(|listed| connection_object(listed, listing.number))
+            .collect(),
+        next: listing.next,
     })
 }
 

@@ -29,6 +29,7 @@ use crate::options::{self, Options};
 use crate::state::reload::ReloadResult;
 use crate::state::snapshot::Snapshot;
 use crate::worker::wait;
+use crate::worker::workers::Listing;
 
 /// At a time.
 pub const CLIENTS_MAX: usize = 16;
@@ -43,6 +44,8 @@ pub trait ControlActions {
     fn snapshot(&mut self, with_rules: bool) -> Snapshot;
     /// The ledger as report::ledger makes it with --json, "reason":"control".
     fn stats(&mut self) -> String;
+    /// As workers::list.
+    fn connections(&mut self, from: u64, undecided: bool) -> Result<Listing, Errno>;
     /// As reload::reload.
     fn reload(&mut self) -> Result<ReloadResult, Failure>;
     /// Ends as by SIGTERM when no packet waits, or after so many seconds. Returns at once.
@@ -181,6 +184,15 @@ fn answer_reload(actions: &mut dyn ControlActions) -> String {
     }
 }
 
+fn answer_connections(actions: &mut dyn ControlActions, request: &ControlRequest) -> String {
+    match actions.connections(request.from, request.undecided) {
+        Ok(listing) => control::answer::connections(&listing),
+        Err(_) => {
+            control::answer::error("a queue does not tell of its connections: try again later")
+        }
+    }
+}
+
 fn answer_log(request: &ControlRequest) -> String {
     let was = log::level();
     if let Some(level) = request.level {
@@ -281,6 +293,7 @@ fn answer(
             control.proof.port,
             client.proof.number,
         )),
+        ControlCommand::Connections => Some(answer_connections(actions, request)),
         ControlCommand::Upgrade => hand_to_upgrade(control, actions, client, request),
     }
 }

@@ -19,6 +19,7 @@ pub enum ControlCommand {
     Drain,
     Tail,
     Proof,
+    Connections,
     Upgrade,
 }
 
@@ -27,6 +28,8 @@ pub const VERSION: u64 = 2;
 /// Seconds of a drain if none are given.
 pub const DRAIN_SECONDS: u32 = 10;
 pub const DRAIN_SECONDS_MAX: u64 = 3600;
+/// Of `connections`: a queue and a slot.
+pub const FROM_MAX: u64 = (1 << 48) - 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlRequest {
@@ -38,14 +41,19 @@ pub struct ControlRequest {
     pub verdicts: u32,
     /// `tail`: whether packets are sent as well.
     pub packets: bool,
+    /// `connections`: undecided ones only.
+    pub undecided: bool,
+    /// `connections`: where to begin.
+    pub from: u64,
     /// `upgrade`: what receives the packets.
     pub backend: QueueKind,
 }
 
-const EXPECTED: &str = "status, stats, rules, reload, log, drain, tail, proof or upgrade";
+const EXPECTED: &str =
+    "status, stats, rules, reload, log, drain, tail, proof, connections or upgrade";
 
 /// The commands, and what each takes besides its name.
-const COMMANDS: [(ControlCommand, &str, &[&str]); 9] = [
+const COMMANDS: [(ControlCommand, &str, &[&str]); 10] = [
     (ControlCommand::Status, "status", &[]),
     (ControlCommand::Stats, "stats", &[]),
     (ControlCommand::Rules, "rules", &[]),
@@ -54,6 +62,11 @@ const COMMANDS: [(ControlCommand, &str, &[&str]); 9] = [
     (ControlCommand::Drain, "drain", &["seconds"]),
     (ControlCommand::Tail, "tail", &["verdicts", "packets"]),
     (ControlCommand::Proof, "proof", &[]),
+    (
+        ControlCommand::Connections,
+        "connections",
+        &["undecided", "from"],
+    ),
     (ControlCommand::Upgrade, "upgrade", &["version", "backend"]),
 ];
 
@@ -138,10 +151,15 @@ fn read_verdicts(value: &Value) -> Result<u32, Failure> {
     .ok_or_else(|| fail_key("verdicts", "a list of accept, drop and reject"))
 }
 
-fn read_packets(value: &Value) -> Result<bool, Failure> {
+fn read_bool(key: &str, value: &Value) -> Result<bool, Failure> {
     value
         .as_bool()
-        .ok_or_else(|| fail_key("packets", "true or false"))
+        .ok_or_else(|| fail_key(key, "true or false"))
+}
+
+fn read_from(value: &Value) -> Result<u64, Failure> {
+    let from = value.as_u64().filter(|from| *from <= FROM_MAX);
+    from.ok_or_else(|| fail_key("from", "what next of the last answer was"))
 }
 
 fn read_upgrade(object: &Map<String, Value>) -> Result<QueueKind, Failure> {
@@ -174,6 +192,8 @@ pub fn parse(line: &[u8]) -> Result<ControlRequest, Failure> {
         seconds: DRAIN_SECONDS,
         verdicts: (1 << verdict::COUNT) - 1,
         packets: false,
+        undecided: false,
+        from: 0,
         backend: QueueKind::Classic,
     };
     if let Some(value) = object.get("level") {
@@ -186,7 +206,13 @@ pub fn parse(line: &[u8]) -> Result<ControlRequest, Failure> {
         request.verdicts = read_verdicts(value)?;
     }
     if let Some(value) = object.get("packets") {
-        request.packets = read_packets(value)?;
+        request.packets = read_bool("packets", value)?;
+    }
+    if let Some(value) = object.get("undecided") {
+        request.undecided = read_bool("undecided", value)?;
+    }
+    if let Some(value) = object.get("from") {
+        request.from = read_from(value)?;
     }
     if request.command == ControlCommand::Upgrade {
         request.backend = read_upgrade(&object)?;

@@ -36,7 +36,7 @@ use crate::worker;
 use crate::worker::stats;
 use crate::worker::tracked::{self, Tracked, TrackedWatch};
 use crate::worker::wait;
-use crate::worker::workers::{self, Workers};
+use crate::worker::workers::{self, Listing, Workers};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
@@ -127,6 +127,11 @@ impl ControlActions for Daemon {
             &ledgers,
             tally.as_ref(),
         )
+    }
+
+    fn connections(&mut self, from: u64, undecided: bool) -> Result<Listing, Errno> {
+        let inner = state::lock(&self.state);
+        workers::list(&inner.workers, from, undecided)
     }
 
     fn reload(&mut self) -> Result<ReloadResult, Failure> {

@@ -9,9 +9,16 @@ use crate::engine::types::{DecideInput, DecideOutcome};
 use crate::names::Names;
 use crate::packet::verdict::Verdict;
 use crate::packet::Packet;
+use crate::policy::{Reject, RejectKind};
 
 /// What is counted of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
 pub const RESULT_COUNT: usize = PROTOCOL_COUNT + 5;
+
+/// A RST.
+pub const RST: Reject = Reject {
+    kind: RejectKind::TcpReset,
+    code: 0,
+};
 
 /// What deciding takes of a packet's connection.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +74,30 @@ pub fn tell<'a>(named: &Named, names: &'a Names, input: &mut DecideInput<'a>) {
 /// Whether the policy refuses the names that a connection's packet has just shown: then it refuses the connection.
 pub fn refuses(named: &Named, outcome: &DecideOutcome) -> bool {
     named.is_new && outcome.read_names && !outcome.undecided && outcome.verdict != Verdict::Accept
+}
+
+/// Has the ends of a refused connection of TCP reset, if its rule has `reject` of any kind: an ICMP error ends no connection that
+/// stands (RFC 5461 section 3). Who sends a packet gets a RST, then and for each one later. Returns the sequence number of a RST to
+/// the end that the packet was sent to; None if none is due.
+pub fn reset(
+    connections: &Connections,
+    named: &Named,
+    packet: &Packet,
+    outcome: &mut DecideOutcome,
+) -> Option<u32> {
+    let followed = &named.followed;
+    let is_new = refuses(named, outcome);
+    let is_due = match is_new {
+        true => outcome.verdict == Verdict::Reject && follow::can_reset(connections, followed),
+        false => followed.kind == FollowedKind::Denied && follow::is_reset(connections, followed),
+    };
+    if !is_due {
+        return None;
+    }
+    outcome.verdict = Verdict::Reject;
+    outcome.reject = Some(RST);
+    let expected = follow::expected(connections, followed, packet);
+    expected.filter(|_| is_new)
 }
 
 /// What was counted of connections since they were made.

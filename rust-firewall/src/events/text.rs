@@ -139,7 +139,7 @@ fn put_packet(line: &mut EventLine, text: &EventText, packet: &Packet) {
 }
 
 /// A name that came in a packet: bytes that are no printable ASCII as `?`; nothing if it is empty.
-fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
+pub fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
     let show = |byte: &u8| match byte {
         b' '..=b'~' => char::from(*byte),
         _ => '?',

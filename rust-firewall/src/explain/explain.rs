@@ -247,7 +247,7 @@ fn decide_both<'a>(
     }
     let mut trace = std::mem::take(&mut explain.trace);
     trace::clear(&mut trace);
-    let outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
+    let mut outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
     let walked = decide::trace(
         &settings,
         Some(&policy(&explain.linear)),
@@ -258,9 +258,12 @@ fn decide_both<'a>(
     if !agree(explain, &outcome, &walked) {
         return Err(fail_disagreement(packet.number));
     }
-    let refused = named.filter(|named| named::refuses(named, &outcome));
-    if let (Some(named), Some(connections)) = (refused, &mut explain.connections) {
-        follow::deny(connections, &named.followed, GENERATION);
+    if let (Some(named), Some(connections)) = (&named, &mut explain.connections) {
+        named::reset(connections, named, &parsed, &mut outcome);
+        if named::refuses(named, &outcome) {
+            let tells = outcome.verdict == Verdict::Reject;
+            follow::deny(connections, &named.followed, GENERATION, tells);
+        }
     }
     if outcome.verdict == Verdict::Accept {
         learn(explain, &parsed);

@@ -8,6 +8,7 @@ use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED, NFQA_SKB_GS
 
 use crate::connection::asked::{self, Asked};
 use crate::connection::follow;
+use crate::connection::listing::{self, Page};
 use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
 use crate::engine::decide;
 use crate::engine::fields;
@@ -183,23 +184,40 @@ fn input_of<'a>(
     input
 }
 
-/// The answer to a rejected packet, if one is due.
-fn send_reply(
+/// The first of two interfaces that there is.
+fn either(first: u32, second: u32) -> u32 {
+    match first {
+        0 => second,
+        first => first,
+    }
+}
+
+fn count_reply(stats: &LiveStats, result: RejectResult) {
+    if let Some(counter) = stats.replies.get(result as usize) {
+        stats::add(counter, 1);
+    }
+}
+
+/// Sends the answer to a rejected packet, if one is due. expected: the sequence number of a RST to the end that the packet was sent to.
+fn send_replies(
     reject: Option<&reject::Reject>,
+    stats: &LiveStats,
     packet: &QueuePacket,
     parsed: &Packet,
     status: PacketStatus,
     how: &Reject,
-) -> RejectResult {
-    let interface = match packet.indev {
-        0 => packet.outdev,
-        indev => indev,
+    expected: Option<u32>,
+) {
+    let Some(reject) = reject.filter(|_| !packet::is_malformed(status)) else {
+        count_reply(stats, RejectResult::NotDue);
+        return;
     };
-    match reject {
-        Some(reject) if !packet::is_malformed(status) => {
-            reject::reply(reject, how, parsed, interface)
-        }
-        _ => RejectResult::NotDue,
+    let interface = either(packet.indev, packet.outdev);
+    count_reply(stats, reject::reply(reject, how, parsed, interface));
+    if let Some(expected) = expected {
+        let interface = either(packet.outdev, packet.indev);
+        let result = reject::reset_receiver(reject, parsed, expected, interface);
+        count_reply(stats, result);
     }
 }
 
@@ -296,15 +314,17 @@ pub fn packet(
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
-    let outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
+    let mut outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
     count(stats, source, &input, &outcome);
-    if let Some(how) = &outcome.reject {
-        let result = send_reply(evaluation.reject.as_deref(), packet, parsed, status, how);
-        if let Some(counter) = stats.replies.get(result as usize) {
-            stats::add(counter, 1);
-        }
-    }
     let generation = source.map_or(0, |source| source.loaded.generation);
+    let mut expected = None;
+    if let (Some(named), Some(connections)) = (&named, &evaluation.connections) {
+        expected = named::reset(connections, named, parsed, &mut outcome);
+    }
+    if let Some(how) = &outcome.reject {
+        let reject = evaluation.reject.as_deref();
+        send_replies(reject, stats, packet, parsed, status, how, expected);
+    }
     if event::wanted(&evaluation.ring, status, packet.truncated, &outcome) {
         event::note(
             &mut evaluation.ring,
@@ -318,13 +338,23 @@ pub fn packet(
     if let (Some(Named { followed, .. }), Some(connections)) =
         (refused, &mut evaluation.connections)
     {
-        follow::deny(connections, &followed, generation.into());
+        let tells = outcome.verdict == Verdict::Reject;
+        follow::deny(connections, &followed, generation.into(), tells);
     }
     let learns = source.is_some_and(|source| source.requirement.learns);
     if learns && outcome.verdict == Verdict::Accept {
         learn(evaluation, stats, packet, parsed);
     }
     outcome
+}
+
+/// Fills in a page of the connections.
+pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
+    let source = evaluation.source.as_ref();
+    let generation = source.map_or(0, |source| source.loaded.generation);
+    if let Some(connections) = &evaluation.connections {
+        listing::fill(connections, generation.into(), now_ns, page);
+    }
 }
 
 /// Adds what has come of connections since it was last called to the counters. Returns how many there are.

@@ -15,6 +15,7 @@ use nix::sys::socket::{
 };
 
 use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
+use crate::engine::named;
 use crate::packet::{self, Packet};
 use crate::policy::{Reject as PolicyReject, RejectKind};
 
@@ -41,6 +42,8 @@ const TCP_HEADER_BYTES: usize = packet::TCP_HEADER_BYTES as usize;
 const ICMP_HEADER_BYTES: usize = packet::ICMP_HEADER_BYTES as usize;
 const IPV4_HEADER_BYTES: usize = packet::IPV4_HEADER_BYTES as usize;
 const IPV6_HEADER_BYTES: usize = packet::IPV6_HEADER_BYTES as usize;
+/// Of a RST of IPv4.
+const RESET4_BYTES: usize = IPV4_HEADER_BYTES + TCP_HEADER_BYTES;
 const PROTOCOL_ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const PROTOCOL_TCP: u8 = libc::IPPROTO_TCP as u8;
 const PROTOCOL_ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
@@ -281,6 +284,35 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
     }
 }
 
+/// Turns a RST to the end that sent a packet into one to the other end. sequence: what this expects next.
+fn turn_around(reset: &mut [u8], sequence: u32) {
+    let addresses_at = match reset.len() {
+        RESET4_BYTES => IPV4_HEADER_BYTES - 8,
+        _ => IPV6_HEADER_BYTES - 32,
+    };
+    let (ip, tcp) = reset.split_at_mut(reset.len() - TCP_HEADER_BYTES);
+    let addresses = ip.get_mut(addresses_at..).unwrap_or_default();
+    addresses.rotate_left(addresses.len() / 2);
+    tcp.get_mut(..4).unwrap_or_default().rotate_left(2);
+    put(tcp, 4, &sequence.to_be_bytes());
+    put(tcp, 8, &[0; 4]);
+    put(tcp, 13, &[TCP_RST]);
+    put(tcp, 16, &[0; 2]);
+    let sum = pseudo_sum((addresses, &[]), PROTOCOL_TCP, TCP_HEADER_BYTES);
+    let checksum = checksum_of(sum_of(tcp, sum));
+    put(tcp, 16, &checksum.to_be_bytes());
+}
+
+/// Writes a RST to the end that a packet was sent to, as if from the end that sent it. Pure. sequence: what the receiver expects next. It
+/// acknowledges nothing, and so takes nothing from the packet but its ends (RFC 9293 section 3.10.7.4). Returns how many bytes it has; 0 = none is due.
+pub fn build_onward(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) -> usize {
+    let length = build(&named::RST, packet, bytes);
+    if let Some(reset @ [_, ..]) = bytes.get_mut(..length) {
+        turn_around(reset, sequence);
+    }
+    length
+}
+
 fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {
     let addresses = packet::addresses(packet)?;
     if packet.later_fragment || !is_unicast(addresses.0) || !is_unicast(addresses.1) {
@@ -345,21 +377,21 @@ fn send6(reject: &Reject, reply: &[u8], to: [u8; 16], interface: u32) -> Result<
     sendto(raw6.as_raw_fd(), reply, &to, MsgFlags::MSG_DONTWAIT)
 }
 
-/// Answers a packet, without blocking.
-/// - packet: as `packet::parse` filled it in; not malformed.
-/// - interface: index of the one that it came in by or goes out by: where a link-local address is.
-pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u32) -> RejectResult {
-    let mut bytes = [0; IPV6_MAX];
-    let length = build(how, packet, &mut bytes);
-    let (Some(reply @ [_, ..]), Some((source, destination))) =
-        (bytes.get(..length), packet::addresses(packet))
-    else {
-        return RejectResult::NotDue;
-    };
-    if <[u8; 4]>::try_from(destination).is_ok_and(|address| is_broadcast(reject, address)) {
+/// Sends what was built for one of a packet's ends; nothing if it is empty, or if the packet was sent to a broadcast address.
+fn send_built(
+    reject: &Reject,
+    packet: &Packet,
+    reply: &[u8],
+    to: &[u8],
+    interface: u32,
+) -> RejectResult {
+    let destination = packet::addresses(packet).unwrap_or_default().1;
+    let is_to_all =
+        <[u8; 4]>::try_from(destination).is_ok_and(|address| is_broadcast(reject, address));
+    if reply.is_empty() || is_to_all {
         return RejectResult::NotDue;
     }
-    let sent = match (<[u8; 4]>::try_from(source), <[u8; 16]>::try_from(source)) {
+    let sent = match (<[u8; 4]>::try_from(to), <[u8; 16]>::try_from(to)) {
         (Ok(to), _) => send4(reject, reply, to),
         (_, Ok(to)) => send6(reject, reply, to, interface),
         _ => return RejectResult::NotDue,
@@ -368,4 +400,31 @@ pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u3
         Ok(_) => RejectResult::Sent,
         Err(_) => RejectResult::Failed,
     }
+}
+
+/// Answers a packet, without blocking.
+/// - packet: as `packet::parse` filled it in; not malformed.
+/// - interface: index of the one that it came in by or goes out by: where a link-local address is.
+pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u32) -> RejectResult {
+    let mut bytes = [0; IPV6_MAX];
+    let length = build(how, packet, &mut bytes);
+    let to = packet::addresses(packet).unwrap_or_default().0;
+    let reply = bytes.get(..length).unwrap_or_default();
+    send_built(reject, packet, reply, to, interface)
+}
+
+/// Resets the end that a packet was sent to, as `reply` answers the other one.
+/// - sequence: what it expects next.
+/// - interface: index of the one that the packet goes out by or came in by.
+pub fn reset_receiver(
+    reject: &Reject,
+    packet: &Packet,
+    sequence: u32,
+    interface: u32,
+) -> RejectResult {
+    let mut bytes = [0; IPV6_MAX];
+    let length = build_onward(packet, sequence, &mut bytes);
+    let to = packet::addresses(packet).unwrap_or_default().1;
+    let reset = bytes.get(..length).unwrap_or_default();
+    send_built(reject, packet, reset, to, interface)
 }

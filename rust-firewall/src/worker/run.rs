@@ -41,6 +41,16 @@ fn look_for_swap(own: &mut Own) {
     own.shared.swap.store(false, Ordering::Release);
 }
 
+/// Tells of connections, if somebody has asked: between two batches, and of a few.
+fn look_for_listing(own: &mut Own) {
+    if own.shared.lists.load(Ordering::Acquire) {
+        let mut page = lock::lock(&own.shared.page);
+        evaluate::list(&own.evaluation, wait::clock(), &mut page);
+        drop(page);
+        own.shared.lists.store(false, Ordering::Release);
+    }
+}
+
 /// The call that ended the loop.
 fn fail(failed_call: &'static str, error: Errno) -> WorkerError {
     WorkerError { failed_call, error }
@@ -268,6 +278,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     own.wait = wait::init(batch, own.spin_us, own.coalesce_us, wait::clock());
     while goes_on(own) {
         look_for_swap(own);
+        look_for_listing(own);
         let received = run_once(own)?;
         if received.overruns == 0 && !verdict::batch_unsent(&own.batch) {
             let action = wait::next(&mut own.wait, wait::clock(), received.messages);

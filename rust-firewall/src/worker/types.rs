@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use nix::errno::Errno;
 use nix::sys::eventfd::EventFd;
 
+use crate::connection::listing::Page;
 use crate::packet::verdict::{self, Verdict, VerdictBatch};
 use crate::queue::adopt::QueueHandover;
 use crate::queue::{Queue, QueueSettings};
@@ -39,6 +40,12 @@ pub struct Shared {
     pub(super) swap: AtomicBool,
     /// With swap. Its lock is free whenever the worker takes it.
     pub(super) next: Mutex<Option<Arc<EvaluationSource>>>,
+    /// Set by `list`, cleared when `page` is filled in.
+    pub(super) lists: AtomicBool,
+    /// With lists. Its lock is free whenever the worker takes it.
+    pub(super) page: Mutex<Page>,
+    /// The thread follows connections.
+    pub(super) follows: bool,
     /// How the thread ended, once it has.
     pub(super) ended: Mutex<Option<Ended>>,
 }

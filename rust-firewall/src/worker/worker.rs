@@ -4,7 +4,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
@@ -13,7 +13,8 @@ use sys_bindings::NFQA_CFG_F_GSO;
 
 use crate::base::lock;
 use crate::base::log::{failure_set_start, Failure};
-use crate::connection::Connections;
+use crate::connection::listing::Page;
+use crate::connection::{Connections, SLOT_NONE};
 use crate::options::{self, Options, OptionsProfile, OptionsSituation};
 use crate::packet::verdict::{self, Verdict, VerdictBatch};
 use crate::queue;
@@ -102,6 +103,7 @@ pub fn open(
         copy_bytes: settings.copy_bytes,
         flags: queue.flags,
     };
+    let evaluation = evaluate::init(options, source.as_ref(), setup.reject, ring);
     let shared = Arc::new(Shared {
         stats: LiveStats::default(),
         settings,
@@ -114,6 +116,9 @@ pub fn open(
         keep_open: AtomicBool::new(false),
         swap: AtomicBool::new(false),
         next: Mutex::new(None),
+        lists: AtomicBool::new(false),
+        page: Mutex::new(Page::default()),
+        follows: evaluation.connections.is_some(),
         ended: Mutex::new(None),
     });
     let gaps = match options.fail_open[OptionsSituation::Malformed as usize] {
@@ -123,7 +128,7 @@ pub fn open(
     let mut own = Own {
         shared: Arc::clone(&shared),
         queue,
-        evaluation: evaluate::init(options, source.as_ref(), setup.reject, ring),
+        evaluation,
         wait: Wait::default(),
         batch: VerdictBatch::default(),
         verdicts: [0; verdict::COUNT],
@@ -184,6 +189,31 @@ pub fn swap(worker: &Worker, next: &Arc<EvaluationSource>) {
 /// Whether the thread decides by what it was told last, or has ended.
 pub fn has_swapped(worker: &Worker) -> bool {
     !worker.shared.swap.load(Ordering::Acquire) || has_ended(&worker.shared)
+}
+
+/// Asks the thread for a page of its connections, after its next batch. Fails with EAGAIN if it has not answered the last one, or has ended.
+pub fn list(worker: &Worker, from: u32, undecided: bool) -> Result<(), Errno> {
+    let shared = &worker.shared;
+    if shared.lists.load(Ordering::Acquire) || has_ended(shared) {
+        return Err(Errno::EAGAIN);
+    }
+    let mut page = lock::lock(&shared.page);
+    page.from = from;
+    page.undecided = undecided;
+    page.next = SLOT_NONE;
+    page.count = 0;
+    drop(page);
+    if shared.follows {
+        shared.lists.store(true, Ordering::Release);
+        wake(shared);
+    }
+    Ok(())
+}
+
+/// The page that the thread was asked for; None as long as it has not answered.
+pub fn listed(worker: &Worker) -> Option<MutexGuard<'_, Page>> {
+    let lists = worker.shared.lists.load(Ordering::Acquire);
+    (!lists).then(|| lock::lock(&worker.shared.page))
 }
 
 /// Tells the thread to stop: what it has received gets its verdicts first. It unbinds and closes its queue

@@ -6,13 +6,31 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
+
 use crate::base::log::Failure;
+use crate::connection::listing::Page;
+use crate::connection::SLOT_NONE;
 use crate::worker::evaluate::EvaluationSource;
 use crate::worker::stats::Ledger;
 use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 
 /// Between checks whether a worker has another policy.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
+
+/// How often it is looked whether a worker has told of its connections: half a second and more.
+const LIST_TURNS: u32 = 25_000;
+const SLOT_BITS: u32 = 32;
+
+/// Connections of a worker.
+#[derive(Debug)]
+pub struct Listing {
+    /// Of the worker's queue.
+    pub number: u16,
+    pub page: Page,
+    /// Where it goes on; None = nowhere.
+    pub next: Option<u64>,
+}
 
 /// Side by side.
 #[derive(Default)]
@@ -62,6 +80,36 @@ pub fn swap(
         .zip(sources)
         .filter_map(take)
         .collect()
+}
+
+/// Where it goes on behind a page. next: as the page says it.
+fn next_of(workers: &Workers, from: u64, next: u32) -> Option<u64> {
+    let worker = from >> SLOT_BITS;
+    if next != SLOT_NONE {
+        return Some(worker << SLOT_BITS | u64::from(next));
+    }
+    ((worker + 1) < workers.all.len() as u64).then_some((worker + 1) << SLOT_BITS)
+}
+
+/// The page of connections at a place, 0 or what `next` of the last one said: the worker in the upper half, its slot in the lower. Fails with EAGAIN if the worker
+/// is not there or does not answer for a while.
+pub fn list(workers: &Workers, from: u64, undecided: bool) -> Result<Listing, Errno> {
+    let worker = workers.all.get((from >> SLOT_BITS) as usize);
+    let worker = worker.ok_or(Errno::EAGAIN)?;
+    worker::list(worker, from as u32, undecided)?;
+    for _ in 0..LIST_TURNS {
+        if let Some(page) = worker::listed(worker) {
+            let number = worker.shared.settings.number;
+            let next = next_of(workers, from, page.next);
+            return Ok(Listing {
+                number,
+                page: *page,
+                next,
+            });
+        }
+        thread::sleep(TURN_PAUSE);
+    }
+    Err(Errno::EAGAIN)
 }
 
 /// Stops the threads and waits for them. Returns the error of the first worker whose loop ended by

@@ -6,13 +6,21 @@ use twinwall_tests::case::{for_each_twin, Case};
 
 mod abuse;
 mod access;
+mod connections;
 mod files;
 mod place;
 mod requests;
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [files::ROWS, access::ROWS, requests::ROWS, abuse::ROWS].concat();
+    let rows = [
+        files::ROWS,
+        access::ROWS,
+        requests::ROWS,
+        connections::ROWS,
+        abuse::ROWS,
+    ]
+    .concat();
     let mut cases = vec![
         Case::new("both-refuse-the-same-paths", 60, files::same_refusals),
         Case::new("both-answer-the-same", 60, requests::same_answers),

@@ -311,6 +311,7 @@ pub fn same_answers() -> anyhow::Result<()> {
         r#"{"command":"rules"}"#,
         r#"{"command":"log","level":"debug"}"#,
         r#"{"command":"reload"}"#,
+        r#"{"command":"connections"}"#,
     ];
     let bad = [
         "",
@@ -318,6 +319,8 @@ pub fn same_answers() -> anyhow::Result<()> {
         r#"{"command":"foo"}"#,
         r#"{"command":"log","level":"loud"}"#,
         r#"{"command":"drain","seconds":-1}"#,
+        r#"{"command":"connections","from":-1}"#,
+        r#"{"command":"connections","from":281474976710655}"#,
         r#"{"command":"upgrade","version":2,"backend":"classic"}"#,
         r#"{"command":"tail","verdicts":["nothing"]}"#,
     ];

@@ -4,7 +4,7 @@
 use twinwall_tests::case::{for_each_twin, Case};
 
 mod before;
-mod ctl;
+pub mod ctl;
 mod decide;
 mod doctor;
 mod errors;

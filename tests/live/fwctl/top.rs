@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,6 +11,7 @@ use std::thread;
 use anyhow::{ensure, Context};
 use nix::pty::{openpty, Winsize};
 use serde_json::Value;
+use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::twin::Twin;
 use testbed::wait::{until, wait_within, PATIENCE};
@@ -23,6 +25,7 @@ pub const ROWS: &[Row] = &[
     ("top-on-a-terminal", 60, on_a_terminal),
     ("top-ended-by-a-signal", 60, ended_by_a_signal),
     ("top-outlives-the-firewall", 60, outlives),
+    ("top-shows-names", 60, names),
 ];
 
 const ROWS_OF_IT: u16 = 24;
@@ -36,10 +39,14 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(mut command: Command) -> anyhow::Result<Terminal> {
+    fn start(command: Command) -> anyhow::Result<Terminal> {
+        Terminal::wide(command, COLUMNS)
+    }
+
+    fn wide(mut command: Command, columns: u16) -> anyhow::Result<Terminal> {
         let size = Winsize {
             ws_row: ROWS_OF_IT,
-            ws_col: COLUMNS,
+            ws_col: columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
@@ -50,7 +57,7 @@ impl Terminal {
         drop(pty.slave);
         let keys = File::from(pty.master);
         let mut output = keys.try_clone()?;
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS_OF_IT, COLUMNS, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS_OF_IT, columns, 0)));
         let drawn = Arc::clone(&screen);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -251,4 +258,49 @@ fn outlives(twin: Twin) -> anyhow::Result<()> {
     terminal.shows(" NO ANSWER ")?;
     terminal.press("q")?;
     terminal.ends(0)
+}
+
+/// Names stand beside who asked for them, as far as the screen is wide; without any there is no column.
+fn names(twin: Twin) -> anyhow::Result<()> {
+    const POLICY: &str =
+        "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\
+        \t\thttp host \"denied.example\" counter drop\n\t}\n}\n";
+    const NAME: &str = "a-long-name-of-a-host.in-a-department.of-a-company.example";
+    let place = Place::with(twin, POLICY, &[])?;
+    let listener = place
+        .namespace
+        .enter(|| TcpListener::bind((LOCALHOST, 0)))?;
+    let to = listener.local_addr()?;
+    let top = |columns| {
+        let mut command = place.command()?;
+        command.args(["top", "--interval", "0.5"]);
+        Terminal::wide(command, columns)
+    };
+    let (mut narrow, mut wide) = (top(80)?, top(140)?);
+    place.until_followed(2)?;
+    place.send(ACCEPTED, 10)?;
+    for terminal in [&narrow, &wide] {
+        terminal.shows("127.0.0.1")?;
+        ensure!(!terminal.text().contains("name"), "{}", terminal.text());
+    }
+    let mut client = place.namespace.enter(|| TcpStream::connect(to))?;
+    let (mut server, _) = listener.accept()?;
+    let request = format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
+    client.write_all(request.as_bytes())?;
+    server.read_exact(&mut vec![0; request.len()])?;
+    // Names are forgotten after some seconds without a packet.
+    let has = |terminal: &Terminal, name: &str| {
+        let text = terminal.text();
+        text.contains("refused/s name") && text.contains(&format!(" {name}"))
+    };
+    until("both show the name", PATIENCE, || {
+        client.write_all(b"x")?;
+        Ok(has(&wide, NAME) && has(&narrow, &NAME[..40]))
+    })
+    .with_context(|| format!("{}\n{}", narrow.text(), wide.text()))?;
+    for terminal in [&mut narrow, &mut wide] {
+        terminal.press("q")?;
+    }
+    narrow.ends(0)?;
+    wide.ends(0)
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use rust_firewall::connection::listing::{self, Page};
 use rust_firewall::connection::{
     follow, table, ConnectionChecksum, ConnectionInput, ConnectionSettings,
 };
@@ -205,6 +206,28 @@ fn told(connections: &Connections, followed: &Followed) -> String {
     }
 }
 
+/// A page of connections.
+fn listed_text(page: &Page) -> String {
+    let states = ["undecided", "named", "missing", "denied", "unknown"];
+    let listed = page.listed.iter().take(page.count as usize).map(|listed| {
+        let host = String::from_utf8_lossy(&listed.host[..listed.host_length.into()]).into_owned();
+        let protocol = protocol_text(listed.protocol);
+        let seconds = listed.age_ns / 1_000_000_000;
+        format!(
+            "{} {protocol} {seconds} {host}",
+            states[listed.state as usize]
+        )
+        .trim_end()
+        .to_owned()
+    });
+    let listed: Vec<String> = listed.collect();
+    let next = match page.next {
+        SLOT_NONE => String::new(),
+        next => format!("; next {next}"),
+    };
+    listed.join(", ") + &next
+}
+
 /// What was counted, without what is 0.
 fn counts_text(counts: &ConnectionCounts) -> String {
     let lists = [
@@ -258,6 +281,8 @@ struct Play {
     /// Of the blank-separated script: made with its first packet.
     connections: Option<Connections>,
     last: Followed,
+    /// The sequence number that the receiver of the last packet expects.
+    expected: Option<u32>,
     input: ConnectionInput,
     /// Another firewall takes over before each packet.
     upgraded: bool,
@@ -277,6 +302,7 @@ impl Play {
                 kind: FollowedKind::None,
                 slot: SLOT_NONE,
             },
+            expected: None,
             input: ConnectionInput {
                 checksum: ConnectionChecksum::Unverified,
                 segmented: false,
@@ -309,6 +335,7 @@ impl Play {
             let slot = table::find(&old.table, &connection.key);
             let before = table::at(&mut old.table, slot);
             connection.denied = before.denied;
+            connection.is_reset = before.is_reset;
             connection.cache = before.cache;
         }
         self.connections = Some(new);
@@ -322,6 +349,19 @@ impl Play {
             "generation" => self.input.generation = number(value).into(),
             _ => panic!("no setting: {key}"),
         }
+    }
+
+    /// A page of the connections from a slot on.
+    fn list(&mut self, from: u32, undecided: bool) -> String {
+        let mut page = Page {
+            from,
+            undecided,
+            ..Page::default()
+        };
+        let input = self.input;
+        let connections = self.connections();
+        listing::fill(connections, input.generation, input.now_ns, &mut page);
+        listed_text(&page)
     }
 
     /// Sends a step's packet. Returns what is told of it.
@@ -341,6 +381,7 @@ impl Play {
         let connections = self.connections();
         let followed = follow::follow(connections, &packet, &input);
         let text = told(connections, &followed);
+        self.expected = follow::expected(connections, &followed, &packet);
         self.last = followed;
         text
     }
@@ -372,7 +413,8 @@ fn play_all(upgraded: bool) {
     let (mut name, mut steps, mut wrong) = (String::new(), 0, 0);
     for (at, line) in text.lines().enumerate() {
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let (words, expected) = rest.split_once(" -> ").unwrap_or((rest, ""));
+        let words = rest.split_once(" -> ").map_or(rest, |(words, _)| words);
+        let expected = line.split_once(" -> ").map_or("", |(_, expected)| expected);
         let got = match key {
             "" | "#" => continue,
             "name" => {
@@ -395,8 +437,9 @@ fn play_all(upgraded: bool) {
                 continue;
             }
             "deny" => {
-                let (last, generation) = (play.last, number(rest).into());
-                follow::deny(play.connections(), &last, generation);
+                let (generation, tells) = rest.split_once(' ').unwrap_or((rest, ""));
+                let (last, generation) = (play.last, number(generation).into());
+                follow::deny(play.connections(), &last, generation, tells == "reset");
                 continue;
             }
             "cache" => {
@@ -405,6 +448,15 @@ fn play_all(upgraded: bool) {
                 cache.generation = number(rest).into();
                 continue;
             }
+            "reset" => {
+                let last = play.last;
+                let expected = play.expected;
+                let expected = expected.filter(|_| follow::is_reset(play.connections(), &last));
+                expected.map_or("none".to_owned(), |expected| expected.to_string())
+            }
+            // Another firewall has them at other places.
+            "list" | "list-undecided" if play.upgraded => continue,
+            "list" | "list-undecided" => play.list(number(words), key == "list-undecided"),
             "cached" => {
                 let last = play.last;
                 let cache = follow::cache(play.connections(), &last);

@@ -3,10 +3,13 @@
 
 use crate::support::snapshots;
 use rust_firewall::base::log::LogLevel;
+use rust_firewall::connection::listing::{ListedState, Page};
 use rust_firewall::control;
 use rust_firewall::control::process::ControlSelf;
+use rust_firewall::names::NamesProtocol;
 use rust_firewall::options::PROGRAM;
 use rust_firewall::state::reload::ReloadResult;
+use rust_firewall::worker::workers::Listing;
 
 fn own() -> ControlSelf {
     ControlSelf {
@@ -14,6 +17,40 @@ fn own() -> ControlSelf {
         uid: 65534,
         executable: format!("/usr/sbin/{PROGRAM}"),
         arguments: ["--queue", "0:1", "--json"].map(str::to_owned).to_vec(),
+    }
+}
+
+/// A page with some of everything.
+fn listing() -> Listing {
+    let mut page = Page {
+        count: 3,
+        ..Page::default()
+    };
+    let [first, second, third, ..] = &mut page.listed;
+    first.key = [
+        443 << 48 | 40000 << 32 | 4 << 8 | 6,
+        0x0a09_0302_0a09_0142,
+        0,
+        0,
+        0,
+    ];
+    first.state = ListedState::Named;
+    first.protocol = NamesProtocol::Tls;
+    first.host_length = 11;
+    first.host[..11].copy_from_slice(b"a\x1bb.example");
+    first.age_ns = 1_234_999_999;
+    let low = 443 << 48 | 50000 << 32 | 6 << 8 | 17;
+    second.key = [low, 0, 0x0102_0304, 0x2001_0db8_0000_0000, 1];
+    second.is_udp = true;
+    *third = *second;
+    third.client_low = true;
+    third.state = ListedState::Denied;
+    third.protocol = NamesProtocol::Quic;
+    third.age_ns = 9_000_000;
+    Listing {
+        number: 7,
+        page,
+        next: Some(4_294_967_552),
     }
 }
 
@@ -43,6 +80,15 @@ fn says_what_the_vectors_say() {
         ("stats", control::answer::stats("{\"event\":\"stats\"}\n")),
         ("rules", control::answer::rules(&full)),
         ("no-rules", control::answer::rules(&idle)),
+        ("connections", control::answer::connections(&listing())),
+        (
+            "no-connections",
+            control::answer::connections(&Listing {
+                number: 7,
+                page: Page::default(),
+                next: None,
+            }),
+        ),
         ("reload", control::answer::reload(&reload)),
         (
             "log",

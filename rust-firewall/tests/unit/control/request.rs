@@ -17,6 +17,7 @@ fn name_of(command: ControlCommand) -> &'static str {
         ControlCommand::Drain => "drain",
         ControlCommand::Tail => "tail",
         ControlCommand::Proof => "proof",
+        ControlCommand::Connections => "connections",
         ControlCommand::Upgrade => "upgrade",
     }
 }
@@ -26,13 +27,15 @@ fn describe(line: &[u8]) -> String {
     match control::request::parse(line) {
         Err(failure) => format!("error {}", failure.text),
         Ok(request) => format!(
-            "{} level={} seconds={} verdicts=0x{:02x} packets={} backend={}",
+            "{} level={} seconds={} verdicts=0x{:02x} packets={} backend={} undecided={} from={}",
             name_of(request.command),
             request.level.map_or("-", log::level_name),
             request.seconds,
             request.verdicts,
             u8::from(request.packets),
-            options::backend_name(request.backend)
+            options::backend_name(request.backend),
+            u8::from(request.undecided),
+            request.from
         ),
     }
 }

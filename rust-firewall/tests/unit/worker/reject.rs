@@ -3,7 +3,7 @@
 
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::{Reject, RejectKind};
-use rust_firewall::worker::reject::{build, code, IPV4_MAX, IPV6_MAX};
+use rust_firewall::worker::reject::{build, build_onward, code, IPV4_MAX, IPV6_MAX};
 
 const RESET: Reject = Reject {
     kind: RejectKind::TcpReset,
@@ -69,6 +69,48 @@ fn a_reset_takes_its_sequence_from_an_acknowledgement() {
     assert_eq!(reply[24..34], [9, 9, 9, 9, 0, 0, 0, 0, 0x50, 4]);
     bytes[33] = 0x14;
     assert!(whole(&RESET, &bytes).is_empty());
+}
+
+/// The RST to the receiver of a packet who expects 0x0a0b0c0d.
+fn onward(bytes: &[u8]) -> Vec<u8> {
+    let mut packet = Packet::default();
+    packet::parse(bytes, bytes.len() as u32, &mut packet);
+    let mut reset = [0; IPV6_MAX];
+    let length = build_onward(&packet, 0x0a0b_0c0d, &mut reset);
+    reset[..length].to_vec()
+}
+
+/// A segment of TCP from fd00::1 to fd00::2, with an acknowledgement.
+fn segment6() -> Vec<u8> {
+    let mut bytes = datagram6();
+    bytes[5] = 20;
+    bytes[6] = 6;
+    bytes.truncate(40);
+    bytes.extend(&SYN[20..40]);
+    bytes[53] = 0x10;
+    bytes
+}
+
+#[test]
+fn a_reset_to_the_receiver_takes_nothing_from_the_packet_but_its_ends() {
+    let reset = onward(&SYN);
+    assert_eq!(reset.len(), 40);
+    assert_eq!(reset[12..20], SYN[12..20]);
+    assert_eq!(
+        reset[20..36],
+        [4, 0, 0, 80, 10, 11, 12, 13, 0, 0, 0, 0, 0x50, 4, 0, 0]
+    );
+    let six = onward(&segment6());
+    assert_eq!((six.len(), &six[8..40]), (60, &segment6()[8..40]));
+    assert_eq!(six[40..56], reset[20..36]);
+    for (reset, pseudo) in [(&reset[12..], 6 + 20), (&six[8..], 6 + 20)] {
+        assert_eq!(sum(reset, pseudo), 0xffff);
+    }
+    assert_eq!(sum(&reset[..20], 0), 0xffff);
+    let mut bytes = SYN;
+    bytes[33] |= 4;
+    assert!(onward(&bytes).is_empty()); // to a RST
+    assert!(onward(&datagram6()).is_empty());
 }
 
 /// Sums the 16-bit words of a message and its pseudo header, as a receiver does.

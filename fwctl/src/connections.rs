@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `connections`: those that the firewall follows, a page after the other.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Deserialize;
+use serde_json::{json, Value};
+
+use crate::arguments::{Arguments, Connections};
+use crate::client;
+use crate::failure::{tell, Exit, Failure};
+use crate::output::{self, printable};
+use crate::table::{self, Side};
+use crate::units::span;
+
+/// A connection, as docs/CONTROL.md has it. Keys that are not known here are left alone.
+#[derive(Clone, Debug, Deserialize)]
+struct Connection {
+    protocol: String,
+    client: IpAddr,
+    client_port: u16,
+    server: IpAddr,
+    server_port: u16,
+    state: String,
+    /// What the client speaks; None: nothing that has names.
+    shows: Option<String>,
+    name: Option<String>,
+    age_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    connections: Vec<Value>,
+    /// Where the next page begins.
+    next: Option<u64>,
+}
+
+fn row(connection: &Connection) -> [String; 7] {
+    let end = |address, port| SocketAddr::new(address, port).to_string();
+    let text = |text: &Option<String>| printable(text.as_deref().unwrap_or("-"));
+    [
+        printable(&connection.state),
+        printable(&connection.protocol),
+        end(connection.client, connection.client_port),
+        end(connection.server, connection.server_port),
+        span(connection.age_ms / 1000),
+        text(&connection.shows),
+        text(&connection.name),
+    ]
+}
+
+/// Connections as people read them.
+fn text(connections: &[Connection]) -> String {
+    let names = ["state", "over", "client", "server", "age", "shows", "name"];
+    let rows: Vec<_> = std::iter::once(names.map(str::to_owned))
+        .chain(connections.iter().map(row))
+        .collect();
+    let mut sides = [Side::Left; 7];
+    sides[4] = Side::Right;
+    let lines = table::lines(sides, &rows);
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Prints them. False if nobody reads there any more.
+fn print(arguments: &Arguments, connections: Vec<Value>) -> Result<bool, Failure> {
+    if arguments.json {
+        let mut lines = connections.iter();
+        return Ok(lines.all(|connection| output::line(&connection.to_string())));
+    }
+    let read = connections.into_iter().map(serde_json::from_value);
+    let read: Result<Vec<Connection>, _> = read.collect();
+    let read = read.map_err(|error| {
+        let text = format!(
+            "a connection is not understood ({error}): are fwctl and the firewall of one version?"
+        );
+        Failure::new(Exit::Refused, text)
+    })?;
+    Ok(match read.is_empty() {
+        true => output::line(
+            "no connections: the policy reads no names, or there are none of this kind",
+        ),
+        false => output::print(&text(&read)),
+    })
+}
+
+pub fn run(arguments: &Arguments, asked: &Connections) -> Result<Exit, Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let limit = usize::try_from(asked.limit).unwrap_or(usize::MAX);
+    let mut connections = Vec::new();
+    let mut from = Some(0);
+    while let (Some(place), true) = (from, connections.len() <= limit) {
+        let request =
+            json!({"command": "connections", "undecided": asked.undecided, "from": place});
+        let page: Page = client.ask(&request)?.read()?;
+        // A firewall that leads in a circle is one that is not understood.
+        from = page.next.filter(|next| *next > place);
+        connections.extend(page.connections);
+    }
+    let has_more = connections.len() > limit;
+    connections.truncate(limit);
+    if print(arguments, connections)? && has_more {
+        tell(
+            "note",
+            format!("there are more than {limit}: give a larger --limit"),
+        );
+    }
+    Ok(Exit::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_to_no_terminal_as_they_are() {
+        let connection = |name: &str| Connection {
+            protocol: "tcp".to_owned(),
+            client: "2001:db8::1".parse().unwrap(),
+            client_port: 40000,
+            server: "192.0.2.9".parse().unwrap(),
+            server_port: 443,
+            state: "named".to_owned(),
+            shows: Some("tls".to_owned()),
+            name: Some(name.to_owned()),
+            age_ms: 65_000,
+        };
+        let nameless = Connection {
+            state: "undecided".to_owned(),
+            shows: None,
+            name: None,
+            ..connection("")
+        };
+        assert_eq!(
+            text(&[connection("a\x1b[2J\u{202e}b.example"), nameless]),
+            "state      over  client               server               age  shows  name\n\
+             named      tcp   [2001:db8::1]:40000  192.0.2.9:443  1 min 5 s  tls    a?[2J?b.example\n\
+             undecided  tcp   [2001:db8::1]:40000  192.0.2.9:443  1 min 5 s  -      -\n"
+        );
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a firewall tells of the connections that it follows, and what fwctl makes of it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use anyhow::{ensure, Context};
+use serde_json::{json, Value};
+use testbed::control::Client;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::place::{restore, veth};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use crate::fwctl::ctl::fwctl;
+
+pub const ROWS: &[Row] = &[
+    ("connections-are-told", 60, told),
+    ("connections-come-in-pages", 60, in_pages),
+];
+
+const POLICY: &str = r#"
+table inet filter {
+	chain input {
+		type filter hook input priority 0; policy accept;
+		http host "denied.example" drop
+	}
+}
+"#;
+
+const PORT: u16 = 8080;
+const MANY: usize = 300;
+
+/// A server whose firewall has two queues, and a client of it.
+struct Place {
+    client: Namespace,
+    server: Namespace,
+    control: String,
+    firewall: Firewall,
+    _folder: Folder,
+}
+
+impl Place {
+    fn new(twin: Twin) -> anyhow::Result<Place> {
+        let (client, server) = veth()?;
+        for tool in ["iptables", "ip6tables"] {
+            let to = "-p tcp -j NFQUEUE --queue-balance 0:1";
+            restore(&server, tool, &format!("-A INPUT {to}\n-A OUTPUT {to}"))?;
+        }
+        let folder = Folder::shared()?;
+        let policy = folder.write("policy.nft", POLICY)?;
+        let control = folder.file("control");
+        let arguments = ["--policy", &policy, "--queue=0:1", "--control", &control];
+        let firewall = Firewall::start(&server, twin, &arguments)?;
+        Ok(Place {
+            client,
+            server,
+            control,
+            firewall,
+            _folder: folder,
+        })
+    }
+
+    /// All pages, of which there are some.
+    fn pages(&self, undecided: bool) -> anyhow::Result<Vec<Vec<Value>>> {
+        let mut client = Client::new(&self.control)?;
+        let mut pages = Vec::new();
+        let mut from = Some(0);
+        while let Some(place) = from {
+            let request = json!({"command": "connections", "undecided": undecided, "from": place})
+                .to_string();
+            let answer = client.ask(&request)?;
+            let page = answer["connections"].as_array();
+            pages.push(page.context("connections")?.clone());
+            from = answer["next"].as_u64();
+        }
+        Ok(pages)
+    }
+}
+
+/// Opens connections, of which the client sends some bytes each. Gives both ends of each.
+fn open(
+    place: &Place,
+    address: SocketAddr,
+    sent: &[&[u8]],
+) -> anyhow::Result<Vec<(TcpStream, TcpStream)>> {
+    let listener = place.server.enter(|| TcpListener::bind(address))?;
+    let open = |bytes: &&[u8]| {
+        let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+        let mut client = place.client.enter(connect)?;
+        let (server, _) = listener.accept()?;
+        client.write_all(bytes)?;
+        Ok((client, server))
+    };
+    sent.iter().map(open).collect()
+}
+
+/// What is told of a connection besides its ends and its age.
+type Told = (Value, Value, Value);
+
+fn by_client(pages: &[Vec<Value>]) -> anyhow::Result<BTreeMap<String, Told>> {
+    let mut all = BTreeMap::new();
+    for connection in pages.concat() {
+        let told = ["state", "shows", "name"].map(|key| connection[key].clone());
+        ensure!(connection["protocol"] == "tcp", "{connection}");
+        ensure!(connection["server_port"] == PORT, "{connection}");
+        ensure!(connection["age_ms"].as_u64() < Some(60_000), "{connection}");
+        let [client, port] = ["client", "client_port"].map(|key| connection[key].clone());
+        let client = client.as_str().context("an address")?.parse()?;
+        let port = port.as_u64().context("a port")? as u16;
+        let [state, shows, name] = told;
+        let before = all.insert(
+            SocketAddr::new(client, port).to_string(),
+            (state, shows, name),
+        );
+        ensure!(before.is_none(), "told of twice: {connection}");
+    }
+    Ok(all)
+}
+
+/// Of a client: the state of its connection, what it speaks, and the name.
+type Known = (&'static str, Option<&'static str>, Option<&'static str>);
+
+/// What clients send, and what is known of them then.
+const SENT: &[(&[u8], Known)] = &[
+    (b"", ("undecided", None, None)),
+    (
+        b"GET / HTTP/1.1\r\nHost: allowed.ex",
+        ("undecided", None, None),
+    ),
+    (
+        b"GET / HTTP/1.1\r\nHost: allowed.example\r\n\r\n",
+        ("named", Some("http"), Some("allowed.example")),
+    ),
+    (
+        b"GET / HTTP/1.1\r\nHost: denied.example\r\n\r\n",
+        ("denied", Some("http"), Some("denied.example")),
+    ),
+    (b"SSH-2.0-client\r\n", ("missing", None, None)),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ("unknown", None, None)),
+];
+
+fn told(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let bytes: Vec<&[u8]> = SENT.iter().map(|sent| sent.0).collect();
+    for address in [VETH_IPV4.1, VETH_IPV6.1] {
+        let ends = open(&place, SocketAddr::new(address, PORT), &bytes)?;
+        let mut expected = BTreeMap::new();
+        for ((client, _), (_, (state, shows, name))) in ends.iter().zip(SENT) {
+            let told: Told = (json!(state), json!(shows), json!(name));
+            expected.insert(client.local_addr()?.to_string(), told);
+        }
+        let mut last = BTreeMap::new();
+        let is_told = until("all is told", PATIENCE, || {
+            last = by_client(&place.pages(false)?)?;
+            Ok(expected
+                .iter()
+                .all(|(end, told)| last.get(end) == Some(told)))
+        });
+        is_told.with_context(|| format!("{last:?}"))?;
+        expected.retain(|_, (state, ..)| *state == "undecided");
+        last = by_client(&place.pages(true)?)?;
+        last.retain(|end, _| expected.contains_key(end));
+        ensure!(last == expected, "undecided: {last:?}");
+        let said = fwctl(&place.server, &place.control, &["connections"])?;
+        let text = said.code(0)?;
+        let (client, _) = &ends[3];
+        let line = text
+            .lines()
+            .find(|line| line.contains(&client.local_addr().unwrap().to_string()));
+        let words: Vec<&str> = line.context("a line")?.split_whitespace().collect();
+        ensure!(words[..2] == ["denied", "tcp"], "{text}");
+        ensure!(words.ends_with(&["http", "denied.example"]), "{text}");
+    }
+    place.firewall.stop().map(drop)
+}
+
+/// Each is told of once, though it takes many pages, and packets go on meanwhile.
+fn in_pages(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let mut ends = open(
+        &place,
+        SocketAddr::new(VETH_IPV4.1, PORT),
+        &[&b""[..]; MANY],
+    )?;
+    let pages = place.pages(false)?;
+    ensure!(pages.len() > 4, "{} pages", pages.len());
+    ensure!(
+        pages.iter().all(|page| page.len() <= 64),
+        "a page is too long"
+    );
+    ensure!(by_client(&pages)?.len() == MANY, "not all are told of");
+    for arguments in [&["connections"][..], &["connections", "--undecided"]] {
+        let json = [arguments, &["--json"]].concat();
+        let all = fwctl(&place.server, &place.control, &json)?;
+        ensure!(all.code(0)?.lines().count() == MANY, "fwctl {json:?}");
+        let limited = fwctl(
+            &place.server,
+            &place.control,
+            &[arguments, &["--limit", "7"]].concat(),
+        )?;
+        ensure!(
+            limited.code.is_some_and(|code| code == 0),
+            "{}",
+            limited.stderr
+        );
+        ensure!(limited.stdout.lines().count() == 8, "{}", limited.stdout);
+        ensure!(
+            limited.stderr.contains("there are more"),
+            "{}",
+            limited.stderr
+        );
+    }
+    for (client, server) in &mut ends {
+        server.set_read_timeout(Some(PATIENCE))?;
+        client.write_all(b"SSH-2.0-client\r\n")?;
+        server.read_exact(&mut [0; 16])?;
+    }
+    ensure!(
+        place.pages(true)?.concat().is_empty(),
+        "all have shown that they have no name"
+    );
+    place.firewall.stop().map(drop)
+}

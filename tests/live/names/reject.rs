@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `reject` of a connection that shows a denied name: both of its ends see a reset, wherever the firewall stands.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::ledger::Stats;
+use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::place::{restore, veth};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use crate::evasion::net::{Net, Sees, SERVER};
+
+pub const ROWS: &[Row] = &[
+    ("reject-where-it-forwards", 60, forwards),
+    ("reject-at-the-server", 60, at_the_server),
+    ("reject-by-another-policy", 60, by_another_policy),
+    ("reject-without-names", 60, without_names),
+];
+
+/// `reject` is another error of ICMP in each family, and none that ends a connection that stands.
+const POLICY: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		http host "denied.example" counter reject
+		http host "reset.example" counter reject with tcp reset
+	}
+	chain input {
+		type filter hook input priority 0; policy accept;
+		http host "denied.example" counter reject
+		http host "reset.example" counter reject with tcp reset
+	}
+}
+"#;
+
+const PORT: u16 = 8080;
+const DENIED: [&str; 2] = ["denied.example", "reset.example"];
+
+/// A connection, as both ends have it.
+struct Ends {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Ends {
+    fn new(client: &Namespace, server: &Namespace, address: IpAddr) -> anyhow::Result<Ends> {
+        let address = SocketAddr::from((address, PORT));
+        let listener = server.enter(|| TcpListener::bind(address))?;
+        let client = client.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+        let (server, _) = listener.accept()?;
+        for stream in [&client, &server] {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_nodelay(true)?;
+        }
+        Ok(Ends { client, server })
+    }
+
+    fn of(net: &Net) -> anyhow::Result<Ends> {
+        Ends::new(&net.client, &net.server, SERVER.into())
+    }
+
+    /// Sends bytes from one end to the other, which reads them.
+    fn pass(from: &mut TcpStream, to: &mut TcpStream, bytes: &[u8]) -> anyhow::Result<()> {
+        from.write_all(bytes)?;
+        let mut read = vec![0; bytes.len()];
+        to.read_exact(&mut read)?;
+        ensure!(read == bytes, "other bytes came");
+        Ok(())
+    }
+
+    /// Fails unless both ends are reset, and the server has not got what it was not to get.
+    fn are_reset(mut self, withheld: &[u8]) -> anyhow::Result<()> {
+        is_reset(&mut self.client, withheld).context("client")?;
+        is_reset(&mut self.server, withheld).context("server")
+    }
+}
+
+/// Fails unless an end sees a reset. What it may have got, it reads.
+fn is_reset(end: &mut TcpStream, withheld: &[u8]) -> anyhow::Result<()> {
+    let mut got = Vec::new();
+    let ended = end.read_to_end(&mut got);
+    let is_reset = matches!(&ended, Err(error) if error.kind() == ErrorKind::ConnectionReset);
+    ensure!(is_reset, "it sees no reset: {ended:?}");
+    ensure!(!got.ends_with(withheld), "it got what was denied");
+    Ok(())
+}
+
+fn request(host: &str) -> Vec<u8> {
+    format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
+}
+
+/// Sends requests with denied names: whole, in two parts at once, and in two parts of which the server has had the first.
+fn ask(connect: &dyn Fn() -> anyhow::Result<Ends>) -> anyhow::Result<()> {
+    for host in DENIED {
+        let bytes = request(host);
+        let (head, tail) = bytes.split_at(bytes.len() / 2);
+        let mut whole = connect()?;
+        whole.client.write_all(&bytes)?;
+        whole.are_reset(tail).context("whole")?;
+        let mut halves = connect()?;
+        halves.client.write_all(head)?;
+        halves.client.write_all(tail)?;
+        halves.are_reset(tail).context("in two parts")?;
+        let mut slow = connect()?;
+        Ends::pass(&mut slow.client, &mut slow.server, head)?;
+        slow.client.write_all(tail)?;
+        slow.are_reset(tail).context("one part after the other")?;
+    }
+    let mut allowed = connect()?;
+    let Ends { client, server } = &mut allowed;
+    Ends::pass(client, server, &request("allowed.example"))?;
+    Ends::pass(server, client, b"here")
+}
+
+fn ensure_reset(stats: &Stats) -> anyhow::Result<()> {
+    let counters = &stats.policy.as_ref().context("a policy")?.counters;
+    let counted: u64 = counters.iter().map(|counter| counter.packets).sum();
+    ensure!(
+        counted == 3 * DENIED.len() as u64,
+        "one packet of each connection is refused by its name: {counters:?}"
+    );
+    Ok(())
+}
+
+/// The firewall stands between both ends.
+fn forwards(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    ask(&|| Ends::of(&net))?;
+    ensure_reset(&firewall.finish()?)
+}
+
+/// The firewall runs where the server does, and the resets come to its queue as well.
+fn at_the_server(twin: Twin) -> anyhow::Result<()> {
+    let (client, server) = veth()?;
+    for tool in ["iptables", "ip6tables"] {
+        let rules = "-A INPUT -p tcp -j NFQUEUE\n-A OUTPUT -p tcp -j NFQUEUE";
+        restore(&server, tool, rules)?;
+    }
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    for address in [VETH_IPV4.1, VETH_IPV6.1] {
+        let firewall = Firewall::start(&server, twin, &["--policy", &policy])?;
+        ask(&|| Ends::new(&client, &server, address)).with_context(|| address.to_string())?;
+        ensure_reset(&firewall.finish()?)?;
+    }
+    Ok(())
+}
+
+/// Has a connection refused with the next packet of an end. A late acknowledgement may have been the next one already.
+fn refuse(mut from: TcpStream, mut to: TcpStream) -> anyhow::Result<()> {
+    match from.write_all(b"more") {
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        written => {
+            written?;
+            is_reset(&mut from, b"more").context("its sender")?;
+        }
+    }
+    is_reset(&mut to, b"more").context("its receiver")
+}
+
+/// A connection that stands is refused by a policy that was read later: with a packet of the client's, or of the server's.
+fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::shared()?;
+    let open = POLICY.replace("denied.example", "other.example");
+    let policy = folder.write("policy.nft", &open)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let mut all = [Ends::of(&net)?, Ends::of(&net)?];
+    for Ends { client, server } in &mut all {
+        Ends::pass(client, server, &request(DENIED[0]))?;
+        Ends::pass(server, client, b"here")?;
+    }
+    folder.replace("policy.nft", POLICY)?;
+    testbed::proc::signal(firewall.pid, libc::SIGHUP);
+    until("the new policy decides", PATIENCE, || {
+        let mut probe = Ends::of(&net)?;
+        probe.client.write_all(&request(DENIED[0]))?;
+        let mut byte = [0; 1];
+        Ok(probe.server.read(&mut byte).is_err())
+    })?;
+    let [by_client, by_server] = all;
+    refuse(by_client.client, by_client.server).context("by the client")?;
+    refuse(by_server.server, by_server.client).context("by the server")?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
+    Ok(())
+}
+
+/// What is rejected for other reasons than its name is answered as its rule says: the server hears nothing of it.
+fn without_names(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::shared()?;
+    let text = POLICY.replace(
+        "http host \"denied.example\" counter reject",
+        "tcp dport 8080 tcp flags psh / psh counter reject with tcp reset",
+    );
+    let policy = folder.write("policy.nft", text)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let mut ends = Ends::of(&net)?;
+    ends.client.write_all(b"hello")?;
+    let ended = ends.client.read(&mut [0; 1]);
+    ensure!(
+        matches!(&ended, Err(error) if error.kind() == ErrorKind::ConnectionReset),
+        "the client sees no reset: {ended:?}"
+    );
+    let stats = firewall.finish()?;
+    let sent = stats.policy.context("a policy")?.counters[0].packets;
+    ensure!(sent == 1, "{sent} packets were rejected");
+    ends.server.set_nonblocking(true)?;
+    let ended = ends.server.read(&mut [0; 1]);
+    ensure!(
+        matches!(&ended, Err(error) if error.kind() == ErrorKind::WouldBlock),
+        "the server hears of it: {ended:?}"
+    );
+    Ok(())
+}
