@@ -31,8 +31,8 @@ struct evaluation {
     const struct reject *reject; // the sockets of replies, which all workers share
     struct event_ring *ring;     // the worker's ring of events
     struct decide_settings decide;
-    struct interfaces interfaces;         // the interfaces by name, if the policy uses names
-    bool ct_state_by_mark;                // --conntrack mark
+    struct interfaces interfaces; // the interfaces by name, if the policy uses names
+    bool ct_state_by_mark;        // --conntrack mark
     // Of the queue, if the policy reads names; else NULL.
     struct connections *connections;
     struct asked *asked;                  // the questions that wait for an answer; likewise

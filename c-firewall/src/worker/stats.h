@@ -56,8 +56,7 @@ struct stats {
 
 enum {
     STATS_WORDS = // the counters, which come one after the other
-    (offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) /
-    sizeof(uint64_t),
+    (offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) / sizeof(uint64_t),
 };
 
 /// Adds to a counter of the calling thread's own stats.

@@ -11,11 +11,7 @@
 #include "vectors.h"
 
 static const char *const FILES[] = {
-    "names-hello.txt",
-    "names-http.txt",
-    "names-dns.txt",
-    "names-quic.txt",
-    "names-answer.txt",
+    "names-hello.txt", "names-http.txt", "names-dns.txt", "names-quic.txt", "names-answer.txt",
 };
 
 static void every_vector_gives_what_it_expects(void **state) {
