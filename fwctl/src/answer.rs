@@ -36,6 +36,7 @@ pub struct StatusPolicy {
     /// "seen", "missing"; None: it is not known, or not asked for.
     pub ct_state: Option<String>,
     /// Addresses that its sets have learnt and still know.
+    #[serde(default)]
     pub learned: u64,
 }
 
@@ -46,6 +47,7 @@ pub struct Requirement {
     pub conntrack_state: bool,
     pub conntrack_mark: bool,
     pub interface_names: bool,
+    #[serde(default)] // not told by firewalls of before
     pub learns: bool,
     pub reject: bool,
 }
