@@ -153,7 +153,7 @@ impl Report {
             }
             ExperimentKind::Capture => {
                 "network namespaces, the sender on the first CPU, the reader on the last; what a TLB would miss is \
-                 modelled, not measured,"
+                 modelled, not measured"
             }
             ExperimentKind::Traffic if metadata.host => "the machine's own loopback",
             ExperimentKind::Traffic | ExperimentKind::Scan => "network namespaces",
