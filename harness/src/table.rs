@@ -17,14 +17,18 @@ pub fn absent() -> String {
     "-".into()
 }
 
-/// Three or four digits that matter.
+/// Three or four digits that matter; of less than 0.001 the first.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
+        size if size >= 1e-3 => format!("{value:.3}"),
+        size => {
+            let digits = (-size.log10()).ceil() as usize;
+            format!("{value:.digits$}")
+        }
     }
 }
 
@@ -58,8 +62,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_the_digits_that_matter() {
-        let texts = [0.0, 0.1234, 1.234, 12.34, 1234.5].map(number);
-        assert_eq!(texts, ["0", "0.123", "1.23", "12.3", "1234"]);
+        let texts = [0.0, 0.00005, 0.1234, 1.234, 12.34, 1234.5].map(number);
+        assert_eq!(texts, ["0", "0.00005", "0.123", "1.23", "12.3", "1234"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whole loads of one second by each runner, in namespaces of their own. Needs root.
 
+use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,9 +12,11 @@ use harness::runner::scanner::Scanner;
 use harness::runner::{Load, Outcome, Place, Runner, Workload};
 use testbed::netns::{Namespace, VETH_IPV4};
 
-/// How an incident ends, and how often a load is run that has it.
+/// How an incident ends, and how often a load is run that has it for a reason that the kernel tells.
 const UNACCEPTED: &str = "were accepted";
 const TRIES: u32 = 3;
+/// What the kernel counts of packets that came and found no room at a listener (net/ipv4/proc.c).
+const NO_ROOM: [&str; 2] = ["ListenOverflows", "ListenDrops"];
 const LOOPBACK_IPV4: &str = "127.0.0.1";
 const LOOPBACK_IPV6: &str = "::1";
 
@@ -149,17 +152,38 @@ fn scanner() -> Scanner {
     Scanner::find(&folder, harness()).unwrap()
 }
 
-/// Runs a load, and again if a server that stood still has not accepted all: that does not happen each time.
+/// How many packets the kernel has lost on their way to a namespace's listeners: those that found no room there, and
+/// those that found none in a CPU's backlog (the second number of each line of softnet_stat).
+fn lost_by_the_kernel(server: &Namespace) -> u64 {
+    let read = |name: &str| {
+        let file = format!("/proc/thread-self/net/{name}");
+        server.enter(|| fs::read_to_string(file)).unwrap()
+    };
+    let counters = read("netstat");
+    let mut lines = counters.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let counted = names.split(' ').zip(values.split(' '));
+    let no_room = counted.filter(|(name, _)| NO_ROOM.contains(name));
+    let backlog = read("softnet_stat");
+    let backlog = backlog.lines().map(|line| {
+        let dropped = line.split(' ').nth(1).unwrap();
+        u64::from_str_radix(dropped, 16).unwrap()
+    });
+    no_room.map(|(_, value)| value.parse::<u64>().unwrap()).sum::<u64>() + backlog.sum::<u64>()
+}
+
+/// Runs a load, and again if connections were not accepted since the kernel has lost their packets.
 fn run_accepted(scanner: &Scanner, place: &Place, load: &Load) -> Outcome {
     let is_unaccepted = |incident: &String| incident.ends_with(UNACCEPTED);
-    let run = || scanner.run(place, load).unwrap();
-    let mut outcome = run();
     for _ in 1..TRIES {
-        if outcome.incidents.iter().any(is_unaccepted) {
-            outcome = run();
+        let before = lost_by_the_kernel(place.server);
+        let outcome = scanner.run(place, load).unwrap();
+        let lost = lost_by_the_kernel(place.server) > before;
+        if !(lost && outcome.incidents.iter().any(is_unaccepted)) {
+            return outcome;
         }
     }
-    outcome
+    scanner.run(place, load).unwrap()
 }
 
 /// Fails on incidents that no stall of the machine explains, which makes targets filtered.

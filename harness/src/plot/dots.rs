@@ -56,7 +56,7 @@ pub fn draw(data: &Data, cell: &CellName, metric: &str, title: &str) -> Option<S
     );
     let references = references(data, cell, &columns[0]);
     let key = if references.is_empty() { 0.0 } else { KEY };
-    let note = note(data, cell, metric);
+    let note = frame::wrapped(&note(data, cell, metric, &columns[0]), WIDTH);
     let notes = NOTE_LINE * (note.lines().count() as f64 - 1.0);
     let (top, bottom) = (TOP + HEAD, TOP + HEAD + ROW * subjects.len() as f64);
     let size = (WIDTH, bottom + BELOW + key + BOTTOM + notes);
@@ -91,7 +91,7 @@ pub fn draw(data: &Data, cell: &CellName, metric: &str, title: &str) -> Option<S
     Some(scene)
 }
 
-fn note(data: &Data, cell: &CellName, metric: &str) -> String {
+fn note(data: &Data, cell: &CellName, metric: &str, main: &Column) -> String {
     let baseline = &data.metadata.baseline;
     let line = match data.summary(cell, baseline, metric) {
         Some(_) => format!(" Dashed: {baseline}."),
@@ -99,7 +99,7 @@ fn note(data: &Data, cell: &CellName, metric: &str) -> String {
     };
     let intervals = data.intervals_in_words(cell, metric);
     let mut words = format!("Marker and bar: median and {intervals}; dots: the rounds.{line}");
-    if data.summary(cell, baseline, metric).is_some() {
+    if main.ratio_right.is_some() {
         words += &format!(" × {baseline}: median of the ratios to {baseline} in the same round.");
     }
     if is_faster_with_a_queue(data, cell, metric) {

@@ -105,6 +105,27 @@ fn machine(metadata: &Metadata) -> String {
     )
 }
 
+/// The note of a figure of a width, with its lines broken between words.
+pub fn wrapped(note: &str, width: f64) -> String {
+    let room = width - 2.0 * MARGIN;
+    let mut lines: Vec<String> = Vec::new();
+    for whole in note.lines() {
+        let mut line = String::new();
+        for word in whole.split(' ') {
+            let longer = [&line, word].join(" ");
+            if line.is_empty() {
+                line = word.into();
+            } else if font::width(&longer, NOTE_SIZE, false) <= room {
+                line = longer;
+            } else {
+                lines.push(std::mem::replace(&mut line, word.into()));
+            }
+        }
+        lines.push(line);
+    }
+    lines.join("\n")
+}
+
 /// The text, cut to a width if it must be.
 fn fitting(text: &str, room: f64, size: f64, bold: bool) -> String {
     if font::width(text, size, bold) <= room {
@@ -247,4 +268,23 @@ pub fn short_title(metric: &str, unit: &str) -> String {
 /// `12.3 Gbit/s`
 pub fn with_unit(value: f64, metric: &str, unit: &str) -> String {
     format!("{} {}", number(value), unit_title(metric, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_broken_between_words() {
+        let note = "A sentence of some words.\nAnother one, which is longer than the figure.";
+        let width = 2.0 * MARGIN + font::width("A sentence of some words.", NOTE_SIZE, false);
+        let wrapped = wrapped(note, width);
+        let lines: Vec<&str> = wrapped.lines().collect();
+        assert_eq!(lines[0], "A sentence of some words.");
+        assert!(lines.len() > 2, "{lines:?}");
+        let room = width - 2.0 * MARGIN;
+        let fits = |line: &&str| fitting(line, room, NOTE_SIZE, false) == **line;
+        assert!(lines.iter().all(fits), "{lines:?}");
+        assert_eq!(lines[1..].join(" "), note.lines().nth(1).unwrap());
+    }
 }
