@@ -3,7 +3,7 @@
 //! It takes an operation, a size and a count, and prints one JSON object (kernel/README.md).
 //!
 //! On this machine time and CPU are measured. In a virtual machine that counts instructions (kernel/lab), all subjects
-//! under all loads run one after another in one boot, once a round.
+//! under all loads run one after another in one boot, once a round; loads with rounds of their own have a boot of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -48,7 +48,8 @@ pub struct Exchanges {
     /// Each load of the virtual machine with each subject.
     pairs: Vec<(Subject, Cell)>,
     told: Mutex<Told>,
-    boots: Mutex<usize>,
+    /// How many there were, by the rounds that their loads have of their own.
+    boots: Mutex<BTreeMap<Option<u32>, usize>>,
 }
 
 impl Exchanges {
@@ -122,7 +123,7 @@ impl Exchanges {
         let printed = match next() {
             Some(printed) => printed,
             None => {
-                self.boot()?;
+                self.boot(cell.rounds)?;
                 next().context("the machine did not tell of it")?
             }
         };
@@ -133,10 +134,12 @@ impl Exchanges {
         })
     }
 
-    /// Runs every pair once in one machine, in an order that is rotated with each boot.
-    fn boot(&self) -> Result<()> {
-        let mut pairs: Vec<&(Subject, Cell)> = self.pairs.iter().collect();
+    /// Runs pairs once in one machine, in an order that is rotated with each boot: all that have the same number of rounds.
+    fn boot(&self, rounds: Option<u32>) -> Result<()> {
+        let pairs = self.pairs.iter().filter(|pair| pair.1.rounds == rounds);
+        let mut pairs: Vec<&(Subject, Cell)> = pairs.collect();
         let mut boots = lock(&self.boots);
+        let boots = boots.entry(rounds).or_default();
         let first = *boots % pairs.len().max(1);
         pairs.rotate_left(first);
         *boots += 1;

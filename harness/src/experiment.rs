@@ -82,6 +82,13 @@ pub struct WorkloadPlan {
     pub path: Vec<Route>,
     #[serde(deserialize_with = "not_empty")]
     pub payload_bytes: Vec<usize>,
+    /// In so many rounds only, the first ones: for exchanges that take long. All rounds if left out.
+    #[serde(
+        default,
+        deserialize_with = "read::some_in_range::<_, 1, 1000>",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub rounds: Option<u32>,
     /// What the subjects filter by; without it they accept every packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyPlan>,
@@ -238,6 +245,9 @@ impl fmt::Display for Workload {
             Workload::Echo => "echo",
             Workload::EchoConnect => "echo-connect",
             Workload::Dump => "dump",
+            Workload::DumpSlow => "dump-slow",
+            Workload::DumpGone => "dump-gone",
+            Workload::DumpInterrupted => "dump-interrupted",
             Workload::Refuse => "refuse",
             Workload::Call => "call",
             Workload::Verdict => "verdict",

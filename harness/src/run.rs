@@ -247,7 +247,10 @@ impl<'a> Session<'a> {
         let plan = self.plan;
         let subjects = plan.experiment.subjects.len();
         let mut round = Round::default();
-        let whole = (0..plan.cells.len()).filter(|index| !plan.cells[*index].is_sliced());
+        let whole = (0..plan.cells.len()).filter(|index| {
+            let cell = &plan.cells[*index];
+            !cell.is_sliced() && cell.is_in(number)
+        });
         let steps = schedule::round(number, &whole.collect::<Vec<_>>(), subjects);
         for (place, step) in steps.iter().enumerate() {
             self.step(number, place as u32 + 1, *step, &mut round)?;

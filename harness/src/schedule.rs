@@ -20,6 +20,8 @@ pub struct Cell {
     pub route: Route,
     pub payload_bytes: usize,
     pub policy: Option<SyntheticPolicy>,
+    /// In so many rounds only, if it has its own number.
+    pub rounds: Option<u32>,
     /// The preferred one first.
     pub runners: Vec<RunnerName>,
 }
@@ -28,6 +30,16 @@ impl Cell {
     /// Whether it is measured in slices: the preferred runner is the embedded one.
     pub fn is_sliced(&self) -> bool {
         self.runners[0] == RunnerName::Builtin && self.workload.is_traffic()
+    }
+
+    /// In how many of so many rounds it is measured.
+    pub fn rounds_of(&self, rounds: u32) -> u32 {
+        self.rounds.unwrap_or(rounds).min(rounds)
+    }
+
+    /// Whether it is measured in a round (counted from 1).
+    pub fn is_in(&self, round: u32) -> bool {
+        self.rounds_of(round) == round
     }
 
     /// As rows and people name it.
@@ -65,6 +77,7 @@ pub fn cells(experiment: &Experiment) -> Vec<Cell> {
                         route,
                         payload_bytes,
                         policy,
+                        rounds: plan.rounds,
                         runners: plan.runner.clone(),
                     });
                 }
@@ -129,7 +142,7 @@ pub fn amount(
         true => (counted_cells.count() * programs.count()) as u32,
         false => 0,
     };
-    let timed = rounds * whole.len() as u32 * subjects;
+    let timed = whole.iter().map(|cell| cell.rounds_of(rounds)).sum::<u32>() * subjects;
     let seconds = |count: u32, each: u32| Duration::from_secs(u64::from(count) * u64::from(each));
     Amount {
         runs: warmups + counting + timed + in_slices * subjects,
@@ -231,6 +244,24 @@ mod tests {
             }
         );
         assert_eq!(amount(&paper, 9, false, |_| false).runs, 0);
+    }
+
+    #[test]
+    fn a_load_may_have_rounds_of_its_own() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        let mut genl = Experiment::read(&folder.join("genl.toml")).unwrap();
+        let own: Vec<Cell> = cells(&genl)
+            .into_iter()
+            .filter(|cell| cell.rounds.is_some())
+            .collect();
+        assert_eq!(own.len(), 1, "a dump of a million parts");
+        let rounds = own[0].rounds.unwrap();
+        assert!(own[0].is_in(rounds) && !own[0].is_in(rounds + 1));
+        assert_eq!([1, 9].map(|of| own[0].rounds_of(of)), [1, rounds]);
+        let runs = |genl: &Experiment| amount(genl, rounds + 2, false, |_| true).runs;
+        let with = runs(&genl);
+        genl.workloads.retain(|plan| plan.rounds.is_none());
+        assert_eq!(with - runs(&genl), rounds * genl.subjects.len() as u32);
     }
 
     #[test]

@@ -26,7 +26,8 @@ unpack() {
     rm -r "$fetched"
 }
 
-# Sets kernel, modules_folder and kernel_version; unpacks them once. Only one does so at a time.
+# Sets kernel, modules_folder and kernel_version; unpacks them once. Only one does so at a time, for each kernel: the one of
+# --debug takes minutes to build.
 find_kernel() {
     [ -z "$kernel" ] || {
         kernel_version=${modules_folder##*/}
@@ -34,7 +35,7 @@ find_kernel() {
     }
     local folder=$KEPT/kernel-$flavour
     need vm depmod modprobe modinfo
-    exec {lock}>"$KEPT/lock"
+    exec {lock}>"$KEPT/lock-$flavour"
     flock "$lock"
     if [ "$flavour" = debug ]; then
         [ "$folder/version" -nt "$VM/debug.config" ] || build_debug_kernel "$folder"
@@ -69,7 +70,7 @@ print_headers() {
     fi
     local folder=$KEPT/headers-$flavour new=$KEPT/headers-$flavour.new version package
     version=$(cut -d ' ' -f 2 "$KEPT/kernel-$flavour/version")
-    exec {lock}>"$KEPT/lock"
+    exec {lock}>"$KEPT/lock-$flavour"
     flock "$lock"
     if [ ! -e "$folder/version" ]; then
         rm -rf "$folder" "$new"

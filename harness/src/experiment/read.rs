@@ -87,7 +87,7 @@ fn one_queue() -> Vec<Spanned<u16>> {
 }
 
 /// The same as [`in_range`] for a number that may be missing.
-fn some_in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
+pub(super) fn some_in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
     from: D,
 ) -> Result<Option<u32>, D::Error> {
     in_range::<D, LOW, HIGH>(from).map(Some)
@@ -396,6 +396,10 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         Workload::FramesDelayed => (0..=10_000, "0 to 10000"),
         _ => (1..=1 << 20, "1 to 1048576"),
     };
+    if plan.rounds.is_some() && plan.path != [Route::Vm] {
+        let words = "rounds: only exchanges over vm alone have their own";
+        return refuse(workload.span(), words.into());
+    }
     if let Some(bytes) = plan.payload_bytes.iter().find(|n| !allowed.contains(*n)) {
         return refuse(
             workload.span(),

@@ -262,6 +262,15 @@ fn exchanges_and_traffic_do_not_mix() {
 }
 
 #[test]
+fn only_exchanges_in_the_machine_have_rounds_of_their_own() {
+    let parse = |text: &str| Experiment::parse("x", text).map_err(|refusal| refusal.words);
+    let with = |path| exchanges("call", path, "ipc-pipe") + "rounds = 3\n";
+    assert_eq!(parse(&with("vm")).unwrap().workloads[0].rounds, Some(3));
+    assert!(parse(&with("host")).unwrap_err().contains("over vm alone"));
+    assert!(parse(&with("vm").replace("= 3", "= 0")).is_err());
+}
+
+#[test]
 fn every_shipped_experiment_has_a_pair_of_copies() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     for file in files(&folder).unwrap() {

@@ -253,7 +253,7 @@ impl<'a> Figure<'a> {
 fn size_label(workload: &str) -> &'static str {
     match workload {
         "udp-flood" | "tcp-stream" => "payload of a datagram or write (bytes)",
-        "dump" => "parts of an answer",
+        "dump" | "dump-slow" | "dump-gone" | "dump-interrupted" => "parts of an answer",
         "verdict" | "verdicts" => "bytes of a packet",
         _ => "bytes of a message",
     }
@@ -294,6 +294,7 @@ mod tests {
     fn sizes_are_named_by_what_they_are_of() {
         assert!(size_label("udp-flood").starts_with("payload of a datagram"));
         assert_eq!(size_label("dump"), "parts of an answer");
+        assert_eq!(size_label("dump-gone"), "parts of an answer");
         assert_eq!(size_label("verdicts"), "bytes of a packet");
         assert_eq!(size_label("echo"), "bytes of a message");
     }

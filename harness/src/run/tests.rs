@@ -135,6 +135,7 @@ fn experiment(rounds: u32) -> Experiment {
             runner: vec![RunnerName::Ethr, RunnerName::Iperf3],
             path: vec![Route::Loopback, Route::Veth],
             payload_bytes: vec![100],
+            rounds: None,
             policy: None,
         }],
         compare: vec![Pair {

@@ -40,8 +40,12 @@ pub enum Workload {
     /// Bytes to the lab's module and back; by a new socket each time.
     Echo,
     EchoConnect,
-    /// The size is the number of parts.
+    /// A dump, read to its end. The size is the number of parts.
     Dump,
+    /// Dumps that are not: an echo while a reader of one reads no further; one whose reader leaves; one that is interrupted.
+    DumpSlow,
+    DumpGone,
+    DumpInterrupted,
     /// A request that lacks its attribute, and the extended ACK that says so.
     Refuse,
     /// Exchanges between two processes: bytes there, 8 bytes back.
@@ -102,8 +106,8 @@ impl Workload {
     /// Whether it is an exchange of messages, which a subject makes itself, and not traffic that a subject filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{
-            Calculator, Call, Dump, Echo, EchoConnect, Family, FamilyConnect, Ping, Refuse, Timer,
-            Verdict, Verdicts,
+            Calculator, Call, Dump, DumpGone, DumpInterrupted, DumpSlow, Echo, EchoConnect, Family,
+            FamilyConnect, Ping, Refuse, Timer, Verdict, Verdicts,
         };
         let exchanges = [
             Family,
@@ -111,6 +115,9 @@ impl Workload {
             Echo,
             EchoConnect,
             Dump,
+            DumpSlow,
+            DumpGone,
+            DumpInterrupted,
             Refuse,
             Call,
             Verdict,

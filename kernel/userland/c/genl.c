@@ -2,18 +2,31 @@
 // The operations over generic netlink, the same for all libraries.
 #include "genl.h"
 
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "exchange.h"
 #include "twinwall_lab.h"
 
 /// A family that every kernel has. GETFAMILY of it is an exchange without any module.
 #define KERNEL_FAMILY "nlctrl"
+/// What is echoed beside a dump that nobody reads on.
+#define ECHO_BYTES 53
 
 static uint8_t data[TWINWALL_LAB_DATA_MOST];
 static size_t length;
 static uint16_t family;
+/// The socket that interrupts dumps.
+static int toucher;
+/// The process whose dump nobody reads on.
+static pid_t reader;
 
 static void open_socket(size_t bytes) {
     length = bytes;
@@ -58,6 +71,89 @@ static void dump(void) {
         fail_because("dump", "parts are missing");
 }
 
+/// The number of the family is all that is kept of this socket.
+static void open_dump_anew(size_t parts) {
+    open_dump(parts);
+    genl_close();
+}
+
+/// A reader that leaves: what a dump costs of which nobody wants more than the beginning.
+static void leave_dump(void) {
+    genl_open();
+    genl_dump_begin(family, length);
+    genl_close();
+}
+
+static void open_interrupted(size_t parts) {
+    open_dump_anew(parts);
+    toucher = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+    if (toucher < 0)
+        fail("socket");
+}
+
+/// Interrupts the dumps that run: by a socket of its own, the same whatever the library.
+static void touch(void) {
+    struct {
+        struct nlmsghdr header;
+        struct genlmsghdr generic;
+    } request = {{.nlmsg_len = sizeof(request),
+                  .nlmsg_type = family,
+                  .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+                 {.cmd = TWINWALL_LAB_C_TOUCH, .version = TWINWALL_LAB_VERSION}};
+    struct {
+        struct nlmsghdr header;
+        struct nlmsgerr error;
+    } answer;
+
+    if (send(toucher, &request, sizeof(request), 0) != sizeof(request) ||
+        recv(toucher, &answer, sizeof(answer), 0) != sizeof(answer))
+        fail("touch");
+    if (answer.header.nlmsg_type != NLMSG_ERROR || answer.error.error != 0)
+        fail_because("touch", "refused");
+}
+
+static void interrupted(void) {
+    genl_open();
+    genl_dump_begin(family, length);
+    touch();
+    genl_dump_rest();
+    genl_close();
+}
+
+static void close_interrupted(void) { close(toucher); }
+
+/// Another process begins a dump and reads no further. What is measured is an echo of this one.
+static void open_slow(size_t parts) {
+    int told[2];
+    char byte = 0;
+
+    if (pipe(told) != 0)
+        fail("pipe");
+    reader = fork();
+    if (reader < 0)
+        fail("fork");
+    if (reader == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        open_dump(parts);
+        genl_dump_begin(family, length);
+        if (write(told[1], &byte, 1) == 1)
+            for (;;)
+                pause();
+        _exit(1);
+    }
+    close(told[1]);
+    if (read(told[0], &byte, 1) != 1)
+        fail_because("the reader", "has ended");
+    close(told[0]);
+    open_family(ECHO_BYTES);
+}
+
+static void close_slow(void) {
+    genl_close();
+    kill(reader, SIGKILL);
+    waitpid(reader, NULL, 0);
+}
+
 static void refused(void) {
     if (genl_refused(family) != TWINWALL_LAB_A_DATA)
         fail_because("refuse", "the missing attribute isn't named");
@@ -79,6 +175,9 @@ int main(int count, char **arguments) {
         {"echo", open_family, echo, genl_close, NULL},
         {"echo-connect", check_data, echo_anew, nothing, NULL},
         {"dump", open_dump, dump, genl_close, NULL},
+        {"dump-slow", open_slow, echo, close_slow, NULL},
+        {"dump-gone", open_dump_anew, leave_dump, nothing, NULL},
+        {"dump-interrupted", open_interrupted, interrupted, close_interrupted, NULL},
         {"refuse", open_family, refused, genl_close, NULL},
         {0},
     };

@@ -36,18 +36,28 @@ static struct nlmsghdr *begin(uint16_t type, uint16_t flags, uint8_t command, ui
     return header;
 }
 
+/// Receives once and gives what came to `callback`: whether more is to come, as mnl_cb_run says.
+static int read_once(mnl_cb_t callback, void *data) {
+    ssize_t length = mnl_socket_recvfrom(nl, in, sizeof(in));
+
+    if (length < 0)
+        fail("mnl_socket_recvfrom");
+    return mnl_cb_run(in, length, sequence, mnl_socket_get_portid(nl), callback, data);
+}
+
+static void transmit(const struct nlmsghdr *header) {
+    if (mnl_socket_sendto(nl, header, header->nlmsg_len) < 0)
+        fail("mnl_socket_sendto");
+}
+
 /// Sends a request and gives all that is answered to `callback`.
 static void ask(const struct nlmsghdr *header, mnl_cb_t callback, void *data, int *result) {
     int more;
 
-    if (mnl_socket_sendto(nl, header, header->nlmsg_len) < 0)
-        fail("mnl_socket_sendto");
-    do {
-        ssize_t length = mnl_socket_recvfrom(nl, in, sizeof(in));
-        if (length < 0)
-            fail("mnl_socket_recvfrom");
-        more = mnl_cb_run(in, length, sequence, mnl_socket_get_portid(nl), callback, data);
-    } while (more > MNL_CB_STOP);
+    transmit(header);
+    do
+        more = read_once(callback, data);
+    while (more > MNL_CB_STOP);
     if (result != NULL)
         *result = more < 0 ? -errno : 0;
     else if (more < 0)
@@ -105,13 +115,38 @@ static int on_part(const struct nlmsghdr *header, void *count) {
     return mnl_attr_parse(header, sizeof(struct genlmsghdr), note_index, count);
 }
 
-size_t genl_dump(uint16_t family, uint32_t parts) {
+static const struct nlmsghdr *begin_dump(uint16_t family, uint32_t parts) {
     struct nlmsghdr *header = begin(family, NLM_F_DUMP, TWINWALL_LAB_C_COUNT, TWINWALL_LAB_VERSION);
-    size_t count = 0;
 
     mnl_attr_put_u32(header, TWINWALL_LAB_A_PARTS, parts);
-    ask(header, on_part, &count, NULL);
+    return header;
+}
+
+size_t genl_dump(uint16_t family, uint32_t parts) {
+    size_t count = 0;
+
+    ask(begin_dump(family, parts), on_part, &count, NULL);
     return count;
+}
+
+void genl_dump_begin(uint16_t family, uint32_t parts) {
+    size_t count = 0;
+
+    transmit(begin_dump(family, parts));
+    if (read_once(on_part, &count) <= MNL_CB_STOP)
+        fail_because("dump", "over at once");
+}
+
+/// libmnl tells at the first part that says so, and leaves the others in the socket.
+void genl_dump_rest(void) {
+    size_t count = 0;
+    int more;
+
+    do
+        more = read_once(on_part, &count);
+    while (more > MNL_CB_STOP);
+    if (more == MNL_CB_STOP || errno != EINTR)
+        fail_because("dump", "not told of the interruption");
 }
 
 /// libmnl gives errno and leaves the extended ACK in the buffer.

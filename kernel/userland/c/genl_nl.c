@@ -104,20 +104,52 @@ static int on_part(struct nl_msg *message, void *count) {
     return NL_OK;
 }
 
-size_t genl_dump(uint16_t family, uint32_t parts) {
+static void ask_parts(uint16_t family, uint32_t parts) {
     struct nl_msg *message =
         begin(family, NLM_F_DUMP, TWINWALL_LAB_C_COUNT, TWINWALL_LAB_VERSION, sizeof(parts));
-    size_t count = 0;
 
     nla_put_u32(message, TWINWALL_LAB_A_PARTS, parts);
-    nl_socket_modify_cb(nl, NL_CB_VALID, NL_CB_CUSTOM, on_part, &count);
     int error = nl_send_auto(nl, message);
     nlmsg_free(message);
     if (error < 0)
         fail_because("nl_send_auto", nl_geterror(error));
-    /* Until NLMSG_DONE; a dump has no ACK. */
-    expect(nl_recvmsgs_default(nl));
+}
+
+/// Gives parts to `callback` until NLMSG_DONE, or until it stops; a dump has no ACK.
+static int read_parts(nl_recvmsg_msg_cb_t callback, size_t *count) {
+    nl_socket_modify_cb(nl, NL_CB_VALID, NL_CB_CUSTOM, callback, count);
+    return nl_recvmsgs_default(nl);
+}
+
+size_t genl_dump(uint16_t family, uint32_t parts) {
+    size_t count = 0;
+
+    ask_parts(family, parts);
+    expect(read_parts(on_part, &count));
     return count;
+}
+
+/// The rest of what was received is thrown away.
+static int on_first_part(struct nl_msg *message, void *count) {
+    on_part(message, count);
+    return NL_STOP;
+}
+
+void genl_dump_begin(uint16_t family, uint32_t parts) {
+    size_t count = 0;
+
+    ask_parts(family, parts);
+    expect(read_parts(on_first_part, &count));
+    if (count != 1)
+        fail_because("dump", "no part");
+}
+
+/// libnl reads to the end, and tells then.
+void genl_dump_rest(void) {
+    size_t count = 0;
+
+    if (read_parts(on_part, &count) != -NLE_DUMP_INTR)
+        fail_because("dump", "not told of the interruption");
 }
 
 static int on_refusal(struct sockaddr_nl *address, struct nlmsgerr *error, void *missing) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/genetlink.h>
 #include <linux/netlink.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -111,25 +112,52 @@ void genl_echo(uint16_t family, const uint8_t *bytes, size_t length) {
         fail_because("echo", "another length");
 }
 
-size_t genl_dump(uint16_t family, uint32_t parts) {
+static void ask_parts(uint16_t family, uint32_t parts) {
     struct nlmsghdr *request =
         begin(family, NLM_F_DUMP, TWINWALL_LAB_C_COUNT, TWINWALL_LAB_VERSION);
-    size_t count = 0;
 
     put(request, TWINWALL_LAB_A_PARTS, &parts, sizeof(parts));
     transmit(request);
-    for (;;) {
-        size_t length = receive();
-        const struct nlmsghdr *header = (const struct nlmsghdr *)in;
-        for (; NLMSG_OK(header, length); header = NLMSG_NEXT(header, length)) {
-            if (header->nlmsg_type == NLMSG_DONE)
-                return count;
-            if (header->nlmsg_type == NLMSG_ERROR || header->nlmsg_seq != sequence)
-                fail_because("dump", "not its part");
-            find(header, NLMSG_HDRLEN + GENL_HDRLEN, TWINWALL_LAB_A_INDEX);
-            count++;
-        }
+}
+
+/// Adds the parts that one receive gives: whether more follow.
+static bool read_parts(size_t *count) {
+    size_t length = receive();
+    const struct nlmsghdr *header = (const struct nlmsghdr *)in;
+
+    for (; NLMSG_OK(header, length); header = NLMSG_NEXT(header, length)) {
+        if (header->nlmsg_type == NLMSG_DONE)
+            return false;
+        if (header->nlmsg_type == NLMSG_ERROR || header->nlmsg_seq != sequence)
+            fail_because("dump", "not its part");
+        find(header, NLMSG_HDRLEN + GENL_HDRLEN, TWINWALL_LAB_A_INDEX);
+        ++*count;
     }
+    return true;
+}
+
+size_t genl_dump(uint16_t family, uint32_t parts) {
+    size_t count = 0;
+
+    ask_parts(family, parts);
+    while (read_parts(&count))
+        ;
+    return count;
+}
+
+void genl_dump_begin(uint16_t family, uint32_t parts) {
+    size_t count = 0;
+
+    ask_parts(family, parts);
+    if (!read_parts(&count))
+        fail_because("dump", "over at once");
+}
+
+void genl_dump_rest(void) {
+    size_t count = 0;
+
+    while (read_parts(&count))
+        ;
 }
 
 uint32_t genl_refused(uint16_t family) {

@@ -8,11 +8,11 @@ use std::process::Command;
 
 use anyhow::{ensure, Context};
 use serde::Deserialize;
-use testbed::folder::Folder;
 use testbed::skip::skip;
 use testbed::twin::root;
 
-use super::machine::{headers, make, CANNOT_RUN};
+use super::lab::count;
+use super::machine::{headers, make};
 
 /// By what part a count may be above that of the file.
 const ROOM: f64 = 0.05;
@@ -24,15 +24,6 @@ struct Kept {
     cc: String,
     /// By the lines of kernel/lab's list.
     exchanges: BTreeMap<String, f64>,
-}
-
-/// What kernel/lab prints of an exchange.
-#[derive(Deserialize)]
-struct Printed {
-    operation: String,
-    bytes: u64,
-    count: u64,
-    wall_ns: u64,
 }
 
 fn compiler() -> anyhow::Result<String> {
@@ -50,35 +41,14 @@ fn kernel() -> anyhow::Result<String> {
 
 /// Those of kernel/instructions.toml, in one machine.
 fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
-    let programs = kept
-        .exchanges
-        .keys()
-        .filter_map(|line| line.split_once(' '));
+    let lines: Vec<&str> = kept.exchanges.keys().map(String::as_str).collect();
+    let programs = lines.iter().filter_map(|line| line.split_once(' '));
     let mut targets: Vec<String> = programs
         .map(|(program, _)| format!("bin/{program}"))
         .collect();
     targets.dedup();
     make(&targets)?;
-    let folder = Folder::new()?;
-    let lines = kept.exchanges.keys().map(|line| format!("{line}\n"));
-    let list = folder.write("list", lines.collect::<String>())?;
-    let output = Command::new(root().join("kernel/lab")).arg(list).output()?;
-    let (said, errors) = (
-        String::from_utf8(output.stdout)?,
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    );
-    if output.status.code() == Some(CANNOT_RUN) {
-        return Err(skip(errors));
-    }
-    ensure!(output.status.success(), "{said}{errors}");
-    let read = |line: &str| -> anyhow::Result<(String, f64)> {
-        let (program, object) = line.split_once(' ').context("a program and an object")?;
-        let printed: Printed = serde_json::from_str(object)?;
-        let name = format!("{program} {} {}", printed.operation, printed.bytes);
-        Ok((name, printed.wall_ns as f64 / printed.count as f64))
-    };
-    let rows = said.lines().map(|line| read(line).context(line.to_owned()));
-    rows.collect()
+    count(&lines)
 }
 
 /// No exchange takes more instructions than the file says and some room.

@@ -41,10 +41,15 @@ pub fn flaws() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The folder of the kernel's headers.
+/// The folder of the headers of the kernel that most machines run.
 pub fn headers() -> anyhow::Result<String> {
+    headers_of("cloud")
+}
+
+/// The same of a flavour of Debian's kernel.
+pub fn headers_of(flavour: &str) -> anyhow::Result<String> {
     let headers = Command::new(root().join("vm/run"))
-        .arg("--headers")
+        .args(["--flavour", flavour, "--headers"])
         .stderr(Stdio::piped())
         .output()?;
     if headers.status.code() == Some(CANNOT_RUN) {

@@ -5,6 +5,7 @@
 mod drops;
 mod faults;
 mod instructions;
+mod lab;
 pub mod machine;
 
 use anyhow::ensure;
@@ -66,6 +67,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("flaws-are-known", 10, flaws_are_known),
         Case::new("faults", 280, faults::libraries_take_faults_as_expected),
         Case::new("instructions", 280, instructions::no_exchange_takes_more),
+        Case::new("binder", 280, lab::binder_carries_every_operation),
         Case::new("loads", 280, loads),
         Case::new("flaws", 280, flaws_that_go_on),
         Case::new("fuzz", 280, fuzzers_find_nothing),

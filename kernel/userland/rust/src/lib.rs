@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the exchanges in Rust have in common: the operations over generic netlink, their timing, and the JSON object that is
-//! printed, all as ../c/genl.c and ../c/exchange.c have them.
+//! What the exchanges in Rust have in common: the operations over generic netlink, as ../c/genl.c has them; their timing; the
+//! services of ../c/service.c.
 #![forbid(unsafe_code)]
 
+pub mod dbus;
+pub mod measure;
 pub mod neli_messages;
+pub mod service;
 
 use std::process::ExitCode;
 
-use anyhow::{bail, ensure, Context, Result};
-use nix::time::{clock_gettime, ClockId};
+use anyhow::{bail, ensure, Result};
+use netlink_sys::{protocols::NETLINK_GENERIC, Socket};
+
+use measure::{Exchange, Once};
 
 /// The lab's family, as echo/twinwall_lab.h describes it.
 pub mod lab {
@@ -16,6 +21,7 @@ pub mod lab {
     pub const VERSION: u8 = 1;
     pub const ECHO: u8 = 1;
     pub const COUNT: u8 = 2;
+    pub const TOUCH: u8 = 3;
     pub const DATA: u16 = 1;
     pub const PARTS: u16 = 2;
     pub const INDEX: u16 = 3;
@@ -43,6 +49,10 @@ pub trait Genl: Sized {
     fn echo(&mut self, family: u16, data: &[u8]) -> Result<usize>;
     /// Asks for so many parts; how many came.
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize>;
+    /// Asks for so many parts, more than one receive gives, and receives once.
+    fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()>;
+    /// Reads on to the end. None of these libraries tells of an interruption.
+    fn dump_rest(&mut self) -> Result<()>;
     /// Sends an echo without its attribute; which one the extended ACK says is missing, None if the library doesn't tell.
     fn refused(&mut self, family: u16) -> Result<Option<u32>>;
 }
@@ -50,16 +60,42 @@ pub trait Genl: Sized {
 /// The bytes that are echoed.
 static DATA: [u8; lab::DATA_MOST] = [b'x'; lab::DATA_MOST];
 
+/// What is echoed beside a dump that nobody reads on.
+const ECHO_BYTES: usize = 53;
+
+/// Of linux/netlink.h, for a request without attributes that wants an ACK.
+const TOUCH_BYTES: usize = 20;
+const NLM_F_REQUEST_ACK: u16 = 5;
+const NLMSG_ERROR: u16 = 2;
+
 fn echo<G: Genl>(genl: &mut G, family: u16, bytes: usize) -> Result<()> {
     let came = genl.echo(family, &DATA[..bytes])?;
     ensure!(came == bytes, "echo: {came} of {bytes} bytes");
     Ok(())
 }
 
-/// What is done for each exchange; what it needs is there when this returns.
-fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Box<dyn FnMut() -> Result<()>>> {
+/// Interrupts the dumps that run: by a socket of its own, the same whatever the library.
+fn touch(socket: &Socket, family: u16) -> Result<()> {
+    let mut request = [0; TOUCH_BYTES];
+    request[..4].copy_from_slice(&(TOUCH_BYTES as u32).to_ne_bytes());
+    request[4..6].copy_from_slice(&family.to_ne_bytes());
+    request[6..8].copy_from_slice(&NLM_F_REQUEST_ACK.to_ne_bytes());
+    request[16..18].copy_from_slice(&[lab::TOUCH, lab::VERSION]);
+    socket.send(&request, 0)?;
+    let mut answer = Vec::with_capacity(64);
+    socket.recv(&mut answer, 0)?;
+    let [kind, error] = [4..6, 16..20].map(|place| answer.get(place).unwrap_or_default());
     ensure!(
-        bytes <= lab::DATA_MOST || name == "dump",
+        kind == NLMSG_ERROR.to_ne_bytes() && error == [0; 4],
+        "touch: refused"
+    );
+    Ok(())
+}
+
+/// What is done for each exchange; what it needs is there when this returns.
+fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
+    ensure!(
+        bytes <= lab::DATA_MOST || name.starts_with("dump"),
         "BYTES: at most {}",
         lab::DATA_MOST
     );
@@ -68,7 +104,8 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Box<dyn FnMut
         let family = genl.family(lab::FAMILY)?;
         Ok((genl, family))
     };
-    Ok(match name {
+    let parts = bytes as u32;
+    let once: Box<dyn FnMut() -> Result<()>> = match name {
         "family" => {
             let mut genl = G::open()?;
             Box::new(move || genl.family(control::FAMILY).map(drop))
@@ -86,9 +123,34 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Box<dyn FnMut
         "dump" => {
             let (mut genl, family) = with_family()?;
             Box::new(move || {
-                let came = genl.dump(family, bytes as u32)?;
+                let came = genl.dump(family, parts)?;
                 ensure!(came == bytes, "dump: {came} of {bytes} parts");
                 Ok(())
+            })
+        }
+        // A reader that reads no further: what is measured is an echo beside it.
+        "dump-slow" => {
+            let (mut reader, family) = with_family()?;
+            reader.dump_begin(family, parts)?;
+            let mut genl = G::open()?;
+            Box::new(move || {
+                let _held = &reader;
+                echo(&mut genl, family, ECHO_BYTES)
+            })
+        }
+        // One that leaves.
+        "dump-gone" => {
+            let (_, family) = with_family()?;
+            Box::new(move || G::open()?.dump_begin(family, parts))
+        }
+        "dump-interrupted" => {
+            let (_, family) = with_family()?;
+            let toucher = Socket::new(NETLINK_GENERIC)?;
+            Box::new(move || {
+                let mut genl = G::open()?;
+                genl.dump_begin(family, parts)?;
+                touch(&toucher, family)?;
+                genl.dump_rest()
             })
         }
         "refuse" => {
@@ -102,71 +164,17 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Box<dyn FnMut
                 Ok(())
             })
         }
-        _ => bail!("operations: family family-connect echo echo-connect dump refuse"),
+        _ => bail!(
+            "operations: family family-connect echo echo-connect dump dump-slow dump-gone dump-interrupted refuse"
+        ),
+    };
+    Ok(Exchange {
+        once: Once::Timed(once),
+        peers: Vec::new(),
     })
-}
-
-fn now_ns(clock: ClockId) -> Result<u64> {
-    let now = clock_gettime(clock)?;
-    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
-}
-
-/// Times each exchange by itself: percentiles as a JSON array of pairs.
-fn each(once: &mut dyn FnMut() -> Result<()>, count: usize) -> Result<String> {
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        let start = now_ns(ClockId::CLOCK_MONOTONIC)?;
-        once()?;
-        times.push(now_ns(ClockId::CLOCK_MONOTONIC)? - start);
-    }
-    times.sort_unstable();
-    let pairs = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9].map(|percentile| {
-        let at = (count - 1) as f64 * percentile / 100.0;
-        format!("[{percentile}, {}]", times[at as usize])
-    });
-    Ok(format!("[{}]", pairs.join(", ")))
-}
-
-fn measure<G: Genl + 'static>(arguments: &[String]) -> Result<String> {
-    let (operation, bytes, count, with_each) = match arguments {
-        [operation, bytes, count] => (operation, bytes, count, false),
-        [operation, bytes, count, each] if each == "--each" => (operation, bytes, count, true),
-        _ => bail!("OPERATION BYTES COUNT [--each]"),
-    };
-    let bytes: usize = bytes.parse().context("BYTES")?;
-    let count: usize = count.parse().context("COUNT")?;
-    let mut once = exchange::<G>(operation, bytes)?;
-    for _ in 0..count / 10 + 1 {
-        once()?;
-    }
-    let cpu = now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
-    let start = now_ns(ClockId::CLOCK_MONOTONIC)?;
-    for _ in 0..count {
-        once()?;
-    }
-    let wall = now_ns(ClockId::CLOCK_MONOTONIC)? - start;
-    let cpu = now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)? - cpu;
-    let percentiles = match with_each {
-        true => format!(", \"percentiles_ns\": {}", each(&mut *once, count)?),
-        false => String::new(),
-    };
-    Ok(format!(
-        "{{\"operation\": \"{operation}\", \"bytes\": {bytes}, \"count\": {count}, \"wall_ns\": {wall}, \
-         \"cpu_ns\": {cpu}{percentiles}}}"
-    ))
 }
 
 /// The whole of main().
 pub fn run<G: Genl + 'static>() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match measure::<G>(&arguments) {
-        Ok(object) => {
-            println!("{object}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    measure::run(exchange::<G>)
 }

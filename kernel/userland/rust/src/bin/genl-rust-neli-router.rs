@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{anyhow, bail, ensure, Context, Result};
 use exchange::neli_messages::{
     data_of, family_of, is_part, message, missing_in, name_value, Message,
 };
@@ -19,6 +19,8 @@ use neli::utils::Groups;
 struct Router {
     router: NlRouter,
     explains: bool,
+    /// What has begun and is not read to its end.
+    dump: Option<NlRouterReceiverHandle<u16, Message>>,
 }
 
 impl Router {
@@ -39,6 +41,24 @@ impl Router {
             .context("an answer")?
             .map_err(|error| anyhow!("{error}"))
     }
+
+    fn ask_parts(&self, family: u16, parts: u32) -> Result<NlRouterReceiverHandle<u16, Message>> {
+        let parts = parts.to_ne_bytes();
+        let request = message(lab::COUNT, lab::VERSION, Some((lab::PARTS, &parts)))?;
+        self.ask(family, NlmF::DUMP, request)
+    }
+}
+
+/// How many parts there are up to the end.
+fn count_parts(parts: NlRouterReceiverHandle<u16, Message>) -> Result<usize> {
+    let mut count = 0;
+    for part in parts {
+        if !is_part(&part.map_err(|error| anyhow!("{error}"))?) {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count)
 }
 
 impl Genl for Router {
@@ -48,6 +68,7 @@ impl Genl for Router {
         Ok(Router {
             router,
             explains: false,
+            dump: None,
         })
     }
 
@@ -63,17 +84,21 @@ impl Genl for Router {
     }
 
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize> {
-        let parts = parts.to_ne_bytes();
-        let request = message(lab::COUNT, lab::VERSION, Some((lab::PARTS, &parts)))?;
-        let mut count = 0;
-        for part in self.ask(family, NlmF::DUMP, request)? {
-            let part = part.map_err(|error| anyhow!("{error}"))?;
-            if !is_part(&part) {
-                break;
-            }
-            count += 1;
-        }
-        Ok(count)
+        count_parts(self.ask_parts(family, parts)?)
+    }
+
+    /// Its thread receives on, whoever takes the parts.
+    fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()> {
+        let mut parts = self.ask_parts(family, parts)?;
+        let first = parts.next().context("a part")?;
+        let first = first.map_err(|error| anyhow!("{error}"))?;
+        ensure!(is_part(&first), "dump: over at once");
+        self.dump = Some(parts);
+        Ok(())
+    }
+
+    fn dump_rest(&mut self) -> Result<()> {
+        count_parts(self.dump.take().context("a dump")?).map(drop)
     }
 
     /// The router gives the error, and an extended ACK without what is missing.

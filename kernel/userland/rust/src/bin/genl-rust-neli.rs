@@ -44,6 +44,27 @@ impl Neli {
         }
         Ok(answer)
     }
+
+    fn ask_parts(&mut self, family: u16, parts: u32) -> Result<()> {
+        let parts = parts.to_ne_bytes();
+        let request = message(lab::COUNT, lab::VERSION, Some((lab::PARTS, &parts)))?;
+        self.transmit(family, NlmF::DUMP, request)
+    }
+
+    /// Adds the parts that one receive gives; whether more follow.
+    fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
+        let (messages, _) = self.socket.recv::<u16, Message>()?;
+        for part in messages {
+            let part = part?;
+            ensure!(*part.nl_seq() == self.sequence, "dump: not its part");
+            if *part.nl_type() == u16::from(Nlmsg::Done) {
+                return Ok(false);
+            }
+            ensure!(is_part(&part), "dump: not its part");
+            *count += 1;
+        }
+        Ok(true)
+    }
 }
 
 impl Genl for Neli {
@@ -70,22 +91,21 @@ impl Genl for Neli {
     }
 
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize> {
-        let parts = parts.to_ne_bytes();
-        let request = message(lab::COUNT, lab::VERSION, Some((lab::PARTS, &parts)))?;
-        self.transmit(family, NlmF::DUMP, request)?;
         let mut count = 0;
-        loop {
-            let (messages, _) = self.socket.recv::<u16, Message>()?;
-            for part in messages {
-                let part = part?;
-                ensure!(*part.nl_seq() == self.sequence, "dump: not its part");
-                if *part.nl_type() == u16::from(Nlmsg::Done) {
-                    return Ok(count);
-                }
-                ensure!(is_part(&part), "dump: not its part");
-                count += 1;
-            }
-        }
+        self.ask_parts(family, parts)?;
+        while self.read_parts(&mut count)? {}
+        Ok(count)
+    }
+
+    fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()> {
+        self.ask_parts(family, parts)?;
+        ensure!(self.read_parts(&mut 0)?, "dump: over at once");
+        Ok(())
+    }
+
+    fn dump_rest(&mut self) -> Result<()> {
+        while self.read_parts(&mut 0)? {}
+        Ok(())
     }
 
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {

@@ -125,6 +125,38 @@ impl Packet {
         message.set_resolved_family_id(family);
         self.transmit(message, flags)
     }
+
+    fn ask_parts(&mut self, family: u16, parts: u32) -> Result<()> {
+        let attribute = DefaultNla::new(lab::PARTS, parts.to_ne_bytes().to_vec());
+        self.ask_lab(family, NLM_F_DUMP, lab::COUNT, vec![attribute])
+    }
+
+    /// Adds the parts that one receive gives; whether more follow.
+    fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
+        self.receive()?;
+        let mut at = 0;
+        while at < self.input.len() {
+            let message = NetlinkMessage::<GenlMessage<Lab>>::deserialize(&self.input[at..])?;
+            at += (message.header.length as usize).next_multiple_of(4);
+            ensure!(
+                message.header.sequence_number == self.sequence,
+                "dump: not its part"
+            );
+            match message.payload {
+                NetlinkPayload::Done(_) => return Ok(false),
+                NetlinkPayload::InnerMessage(part) => {
+                    let mut attributes = part.payload.attributes.iter();
+                    ensure!(
+                        attributes.any(|nla| nla.kind() == lab::INDEX),
+                        "dump: no index"
+                    );
+                    *count += 1;
+                }
+                _ => bail!("dump: not its part"),
+            }
+        }
+        Ok(true)
+    }
 }
 
 impl Genl for Packet {
@@ -164,33 +196,21 @@ impl Genl for Packet {
     }
 
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize> {
-        let attribute = DefaultNla::new(lab::PARTS, parts.to_ne_bytes().to_vec());
-        self.ask_lab(family, NLM_F_DUMP, lab::COUNT, vec![attribute])?;
         let mut count = 0;
-        loop {
-            self.receive()?;
-            let mut at = 0;
-            while at < self.input.len() {
-                let message = NetlinkMessage::<GenlMessage<Lab>>::deserialize(&self.input[at..])?;
-                at += (message.header.length as usize).next_multiple_of(4);
-                ensure!(
-                    message.header.sequence_number == self.sequence,
-                    "dump: not its part"
-                );
-                match message.payload {
-                    NetlinkPayload::Done(_) => return Ok(count),
-                    NetlinkPayload::InnerMessage(part) => {
-                        let mut attributes = part.payload.attributes.iter();
-                        ensure!(
-                            attributes.any(|nla| nla.kind() == lab::INDEX),
-                            "dump: no index"
-                        );
-                        count += 1;
-                    }
-                    _ => bail!("dump: not its part"),
-                }
-            }
-        }
+        self.ask_parts(family, parts)?;
+        while self.read_parts(&mut count)? {}
+        Ok(count)
+    }
+
+    fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()> {
+        self.ask_parts(family, parts)?;
+        ensure!(self.read_parts(&mut 0)?, "dump: over at once");
+        Ok(())
+    }
+
+    fn dump_rest(&mut self) -> Result<()> {
+        while self.read_parts(&mut 0)? {}
+        Ok(())
     }
 
     /// The library gives what stands behind the error as bytes.

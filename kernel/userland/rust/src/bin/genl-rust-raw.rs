@@ -139,6 +139,30 @@ impl Raw {
         }
         Ok(message)
     }
+
+    fn ask_parts(&mut self, family: u16, parts: u32) -> Result<()> {
+        let length = self.begin(family, NLM_F_DUMP, lab::COUNT, lab::VERSION);
+        let length = self.put(length, lab::PARTS, &parts.to_ne_bytes());
+        self.transmit(length)
+    }
+
+    /// Adds the parts that one receive gives; whether more follow.
+    fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
+        let length = self.receive()?;
+        let mut rest = &self.input[..length];
+        while !rest.is_empty() {
+            let part = message(rest)?;
+            match u16_at(part, 4) {
+                NLMSG_DONE => return Ok(false),
+                NLMSG_ERROR => bail!("dump: not its part"),
+                _ => ensure!(u32_at(part, 8) == self.sequence, "dump: not its part"),
+            }
+            find(part, HEADER + GENERIC_HEADER, lab::INDEX)?;
+            *count += 1;
+            rest = &rest[align(part.len()).min(rest.len())..];
+        }
+        Ok(true)
+    }
 }
 
 impl Genl for Raw {
@@ -179,25 +203,21 @@ impl Genl for Raw {
     }
 
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize> {
-        let length = self.begin(family, NLM_F_DUMP, lab::COUNT, lab::VERSION);
-        let length = self.put(length, lab::PARTS, &parts.to_ne_bytes());
-        self.transmit(length)?;
         let mut count = 0;
-        loop {
-            let length = self.receive()?;
-            let mut rest = &self.input[..length];
-            while !rest.is_empty() {
-                let part = message(rest)?;
-                match u16_at(part, 4) {
-                    NLMSG_DONE => return Ok(count),
-                    NLMSG_ERROR => bail!("dump: not its part"),
-                    _ => ensure!(u32_at(part, 8) == self.sequence, "dump: not its part"),
-                }
-                find(part, HEADER + GENERIC_HEADER, lab::INDEX)?;
-                count += 1;
-                rest = &rest[align(part.len()).min(rest.len())..];
-            }
-        }
+        self.ask_parts(family, parts)?;
+        while self.read_parts(&mut count)? {}
+        Ok(count)
+    }
+
+    fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()> {
+        self.ask_parts(family, parts)?;
+        ensure!(self.read_parts(&mut 0)?, "dump: over at once");
+        Ok(())
+    }
+
+    fn dump_rest(&mut self) -> Result<()> {
+        while self.read_parts(&mut 0)? {}
+        Ok(())
     }
 
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The processes of a way by D-Bus: a daemon of its own and a server, which end with this one. The same program is all three:
+//! by its first argument it becomes one of the others.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{ensure, Context, Result};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+
+pub const LAB_NAME: &str = "org.twinwall.Lab";
+pub const LAB_PATH: &str = "/lab";
+
+/// Arguments that make the program a daemon or a server.
+const DAEMON: &str = "--daemon";
+const SERVER: &str = "--server";
+
+/// One user, nothing that it starts.
+const CONFIGURATION: &str =
+    "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\" \
+     \"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">\
+     <busconfig><type>session</type><listen>unix:tmpdir=/tmp</listen><auth>EXTERNAL</auth>\
+     <policy context=\"default\"><allow send_destination=\"*\" eavesdrop=\"true\"/>\
+     <allow eavesdrop=\"true\"/><allow own=\"*\"/></policy></busconfig>";
+
+/// A process that is ended with the value.
+struct Peer(Child);
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Peer {
+    /// Starts this program with an argument and waits for the first line that it prints.
+    fn start(kind: &str, value: &str) -> Result<(Peer, String)> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args([kind, value]).stdin(Stdio::null());
+        let mut peer = Peer(
+            command
+                .stdout(Stdio::piped())
+                .spawn()
+                .context("a process")?,
+        );
+        let mut line = String::new();
+        let said = peer.0.stdout.take().context("its output")?;
+        BufReader::new(said).read_line(&mut line)?;
+        ensure!(!line.is_empty(), "{kind}: it has ended");
+        Ok((peer, line.trim_end().to_owned()))
+    }
+}
+
+/// A bus and a server on it.
+pub struct Bus {
+    // The server is ended first.
+    server: Peer,
+    daemon: Peer,
+    pub address: String,
+}
+
+impl Bus {
+    pub fn start() -> Result<Bus> {
+        let file = env::temp_dir().join(format!("ipc-dbus-{}.conf", std::process::id()));
+        fs::write(&file, CONFIGURATION).with_context(|| file.display().to_string())?;
+        let daemon = Peer::start(DAEMON, &file.display().to_string());
+        fs::remove_file(&file)?;
+        let (daemon, address) = daemon?;
+        let (server, _) = Peer::start(SERVER, &address)?;
+        Ok(Bus {
+            server,
+            daemon,
+            address,
+        })
+    }
+
+    pub fn peers(&self) -> Vec<u32> {
+        vec![self.server.0.id(), self.daemon.0.id()]
+    }
+}
+
+/// Becomes the daemon or the server if the arguments say so; the server calls what it is given when it can be asked, and
+/// returns only if it fails. None for neither.
+pub fn serve(server: impl FnOnce(&str, &dyn Fn()) -> Result<()>) -> Option<Result<()>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [kind, value] = &arguments[..] else {
+        return None;
+    };
+    if kind != DAEMON && kind != SERVER {
+        return None;
+    }
+    let ready = set_pdeathsig(Signal::SIGKILL).map_err(anyhow::Error::from);
+    Some(ready.and_then(|()| match kind.as_str() {
+        DAEMON => Err(daemon(value)),
+        _ => server(value, &|| println!("ready")),
+    }))
+}
+
+/// Returns only if it fails.
+fn daemon(file: &str) -> anyhow::Error {
+    let mut command = Command::new("dbus-daemon");
+    command.arg(format!("--config-file={file}"));
+    command.args(["--nofork", "--nopidfile", "--print-address=1"]);
+    anyhow::Error::new(command.exec()).context("dbus-daemon")
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The timing of exchanges, and the JSON object that is printed, as ../c/exchange.c has them.
+
+use std::process::ExitCode;
+
+use anyhow::{bail, Context, Result};
+use nix::time::{clock_getcpuclockid, clock_gettime, ClockId};
+use nix::unistd::Pid;
+
+/// What is done for each exchange.
+pub enum Once {
+    /// Timed from outside.
+    Timed(Box<dyn FnMut() -> Result<()>>),
+    /// Measures itself: its nanoseconds.
+    Measured(Box<dyn FnMut() -> Result<u64>>),
+}
+
+/// One kind of exchange; what it needs is there.
+pub struct Exchange {
+    pub once: Once,
+    /// The processes at the other end, whose CPU time is added.
+    pub peers: Vec<u32>,
+}
+
+impl Once {
+    /// Makes one: its nanoseconds.
+    fn one(&mut self) -> Result<u64> {
+        match self {
+            Once::Timed(once) => {
+                let start = now_ns(ClockId::CLOCK_MONOTONIC)?;
+                once()?;
+                Ok(now_ns(ClockId::CLOCK_MONOTONIC)? - start)
+            }
+            Once::Measured(once) => once(),
+        }
+    }
+
+    /// Makes so many, without a look at the clock between them if that can be: their nanoseconds.
+    fn all(&mut self, count: usize) -> Result<u64> {
+        match self {
+            Once::Timed(once) => {
+                let start = now_ns(ClockId::CLOCK_MONOTONIC)?;
+                for _ in 0..count {
+                    once()?;
+                }
+                Ok(now_ns(ClockId::CLOCK_MONOTONIC)? - start)
+            }
+            Once::Measured(once) => (0..count).map(|_| once()).sum(),
+        }
+    }
+}
+
+impl Exchange {
+    /// CPU time of this process and of those at the other end.
+    fn cpu_ns(&self) -> Result<u64> {
+        let mut sum = now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
+        for peer in &self.peers {
+            sum += now_ns(clock_getcpuclockid(Pid::from_raw(*peer as i32))?)?;
+        }
+        Ok(sum)
+    }
+}
+
+pub fn now_ns(clock: ClockId) -> Result<u64> {
+    let now = clock_gettime(clock)?;
+    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// Times each exchange by itself: percentiles as a JSON array of pairs.
+fn each(once: &mut Once, count: usize) -> Result<String> {
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        times.push(once.one()?);
+    }
+    times.sort_unstable();
+    let pairs = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9].map(|percentile| {
+        let at = (count - 1) as f64 * percentile / 100.0;
+        format!("[{percentile}, {}]", times[at as usize])
+    });
+    Ok(format!("[{}]", pairs.join(", ")))
+}
+
+fn measure(
+    arguments: &[String],
+    open: impl FnOnce(&str, usize) -> Result<Exchange>,
+) -> Result<String> {
+    let (operation, bytes, count, with_each) = match arguments {
+        [operation, bytes, count] => (operation, bytes, count, false),
+        [operation, bytes, count, each] if each == "--each" => (operation, bytes, count, true),
+        _ => bail!("OPERATION BYTES COUNT [--each]"),
+    };
+    let bytes: usize = bytes.parse().context("BYTES")?;
+    let count: usize = count.parse().context("COUNT")?;
+    let mut exchange = open(operation, bytes)?;
+    // Beside one long exchange nothing of the first ones counts.
+    if count > 1 {
+        exchange.once.all(count / 10 + 1)?;
+    }
+    let cpu = exchange.cpu_ns()?;
+    let wall = exchange.once.all(count)?;
+    let cpu = exchange.cpu_ns()? - cpu;
+    let percentiles = match with_each {
+        true => format!(", \"percentiles_ns\": {}", each(&mut exchange.once, count)?),
+        false => String::new(),
+    };
+    Ok(format!(
+        "{{\"operation\": \"{operation}\", \"bytes\": {bytes}, \"count\": {count}, \"wall_ns\": {wall}, \
+         \"cpu_ns\": {cpu}{percentiles}}}"
+    ))
+}
+
+/// The whole of main(): `open` is given an operation and BYTES.
+pub fn run(open: impl FnOnce(&str, usize) -> Result<Exchange>) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match measure(&arguments, open) {
+        Ok(object) => {
+            println!("{object}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
