@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c
 run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
 	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
 
-.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -35,6 +35,7 @@ help: ## this list
 deps: ## install what is missing of deps/debian.txt (asks sudo if you are not root)
 	@deps/install
 	@deps/install vm || echo "warning: without these packages the tests of vm/ are skipped" >&2
+	@deps/install browser || echo "warning: without a browser its tests are skipped" >&2
 
 build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/scanner, build/capture and build/harness
 	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl \
@@ -61,7 +62,7 @@ deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twin
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build ends
 	@tests/run
 
 test-vm: build ## what is in vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
@@ -111,6 +112,9 @@ ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=
 
 peers: ## build/peers: what EXPERIMENT=peers measures the twins beside, of what has its toolchain here
 	@harness/peers/make build
+
+ends: ## build/ends: ends of TLS and QUIC in other languages, for the tests, of what has its toolchain here
+	@tests/ends/make build
 
 demo: ## deps, build, and the short experiment with its figures
 	@deps/check-root >/dev/null
@@ -174,6 +178,7 @@ lint-format:
 	@$(RUST) cargo fmt --all --check -- --color never
 	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml --check -- --color never
 	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml --check -- --color never
+	@$(RUST) cargo fmt --manifest-path tests/ends/rustls-aws-lc/Cargo.toml --check -- --color never
 	@clang-format --dry-run -Werror $(KERNEL_C)
 
 lint-c:
@@ -196,6 +201,7 @@ fmt: ## format all Rust and C
 	@$(RUST) cargo fmt --all
 	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml
 	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml
+	@$(RUST) cargo fmt --manifest-path tests/ends/rustls-aws-lc/Cargo.toml
 	@clang-format -i $$(git ls-files 'c-firewall/*.[ch]') $(KERNEL_C)
 
 clean: ## remove build/

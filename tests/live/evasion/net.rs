@@ -2,6 +2,7 @@
 //! Where evasions play: a client that makes its own packets, the firewall that forwards, a router behind it whose time to
 //! live decoys do not survive, and a real server (nginx: TLS on port 443, HTTP on port 80).
 
+use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -39,7 +40,8 @@ pub struct Net {
     /// The hardware address of the firewall's interface to the client.
     pub gateway: [u8; 6],
     nginx: Child,
-    _folder: Folder,
+    /// Its certificate, its key, and what it writes.
+    folder: Folder,
 }
 
 impl Drop for Net {
@@ -103,12 +105,12 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
             "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;\n\
              events {{ worker_connections 4096; }}\n\
              http {{\n\
-             access_log off; client_body_temp_path {root}; proxy_temp_path {root};\n\
+             access_log off; log_format name $ssl_server_name; client_body_temp_path {root}; proxy_temp_path {root};\n\
              fastcgi_temp_path {root}; uwsgi_temp_path {root}; scgi_temp_path {root};\n\
              server {{ listen 80 default_server fastopen=64; listen [::]:80 default_server fastopen=64;\n\
              return 200 \"here\\n\"; }}\n\
              server {{ listen 443 ssl default_server fastopen=64; listen [::]:443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
-             ssl_certificate_key {root}/key.pem; return 200 \"here\\n\"; }}\n\
+             ssl_certificate_key {root}/key.pem; access_log {root}/names name; return 200 \"here\\n\"; }}\n\
              }}\n"
         ),
     )?;
@@ -131,6 +133,22 @@ impl Net {
     /// The client's interface, for one at a time.
     pub fn link(&self) -> anyhow::Result<Link> {
         Link::open(&self.client, "right")
+    }
+
+    /// The files of a certificate, for servers beside nginx.
+    pub fn certificate(&self) -> String {
+        self.folder.file("cert.pem")
+    }
+
+    /// That of its key.
+    pub fn key(&self) -> String {
+        self.folder.file("key.pem")
+    }
+
+    /// The names that clients showed whose requests over TLS nginx has answered, from the first on.
+    pub fn answered(&self) -> anyhow::Result<Vec<String>> {
+        let names = fs::read_to_string(self.folder.file("names"))?;
+        Ok(names.lines().map(str::to_owned).collect())
     }
 
     /// Makes it, with a rule that sends to queue 0 what is to be seen; no firewall yet: what comes to the queue passes.
@@ -177,7 +195,7 @@ impl Net {
             _router: router,
             server,
             nginx,
-            _folder: folder,
+            folder,
         })
     }
 }

@@ -2,7 +2,7 @@
 //! Ends of TLS and QUIC that are not OpenSSL's: rustls and quinn, as clients and as servers.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore, ServerCo
 use testbed::wait::PATIENCE;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::evasion::net::{Net, SERVER};
+use crate::evasion::net::Net;
 
 /// Where quinn serves, of UDP, and rustls, of TCP.
 pub const QUIC_PORT: u16 = 443;
@@ -218,11 +218,12 @@ pub fn serve_quic(
 /// Whether a handshake of TLS with the server is complete within a time.
 pub fn completes_tls(
     net: &Net,
+    server: IpAddr,
     config: ClientConfig,
     name: &str,
     patience: Duration,
 ) -> anyhow::Result<bool> {
-    let address = SocketAddr::from((SERVER, TLS_PORT));
+    let address = SocketAddr::from((server, TLS_PORT));
     let mut stream = net
         .client
         .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
@@ -242,18 +243,21 @@ pub fn completes_tls(
 /// The same of QUIC.
 pub fn completes_quic(
     net: &Net,
+    server: IpAddr,
     config: ClientConfig,
     name: &str,
     patience: Duration,
 ) -> anyhow::Result<bool> {
-    let socket = net
-        .client
-        .enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    let any: IpAddr = match server {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = net.client.enter(|| UdpSocket::bind((any, 0)))?;
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
     runtime()?.block_on(async {
         let settings = EndpointConfig::default();
         let endpoint = Endpoint::new(settings, None, socket, Arc::new(TokioRuntime))?;
-        let server = SocketAddr::from((SERVER, QUIC_PORT));
+        let server = SocketAddr::from((server, QUIC_PORT));
         let connecting = endpoint.connect_with(config, server, name)?;
         match tokio::time::timeout(patience, connecting).await {
             Ok(Ok(_)) => Ok(true),

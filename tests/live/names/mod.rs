@@ -3,6 +3,7 @@
 //! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses from
 //! answers.
 
+use std::net::IpAddr;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -16,12 +17,14 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
-use crate::evasion::net::{Net, Sees, SERVER};
+use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 
 mod bounds;
 pub mod ends;
 pub mod judge;
 mod learn;
+mod others;
+pub mod programs;
 mod reject;
 
 use ends::{Heard, Hello, Identity, HELLOS};
@@ -61,7 +64,7 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let all = [ROWS, bounds::ROWS, learn::ROWS, reject::ROWS].concat();
+    let all = [ROWS, bounds::ROWS, learn::ROWS, others::ROWS, reject::ROWS].concat();
     let judged = judge::cases();
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
@@ -273,26 +276,30 @@ const REFUSED: Duration = Duration::from_millis(1_500);
 /// Of a datagram of QUIC before its path is known to take more (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
 
-/// All hellos at once, with all names, over TCP and UDP; and an allowed name with a protocol that no one may speak.
+/// All hellos at once, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a protocol that no one may speak.
 /// Gives how many they are.
 /// - denied: whether those that a policy denies complete a handshake.
 fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
-    type Completes = fn(&Net, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
+    type Completes = fn(&Net, IpAddr, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
     let ways: [(&str, Completes); 2] =
         [("TLS", ends::completes_tls), ("QUIC", ends::completes_quic)];
     let allowed = ALLOWED.map(|name| (name, None, true));
     let refused = DENIED.map(|name| (name, None, denied));
     let protocol = (ALLOWED[0], Some("denied"), denied);
     let names = [&allowed[..], &refused, &[protocol]].concat();
+    let servers = [IpAddr::from(SERVER), IpAddr::from(SERVER_6)];
+    let ways = ways.map(|way| servers.map(|server| (way, server)));
     thread::scope(|scope| {
         let mut asked = Vec::new();
-        for (way, completes) in ways {
+        for ((way, completes), server) in ways.concat() {
             for hello in HELLOS {
                 for &(name, offers, expected) in &names {
                     let config = identity.client(hello, offers)?;
                     let patience = if expected { PATIENCE } else { REFUSED };
-                    let client = scope.spawn(move || completes(net, config, name, patience));
-                    asked.push((format!("{way}, {hello:?}, {name}"), expected, client));
+                    let client =
+                        scope.spawn(move || completes(net, server, config, name, patience));
+                    let what = format!("{way} to {server}, {hello:?}, {name}");
+                    asked.push((what, expected, client));
                 }
             }
         }

@@ -7,13 +7,12 @@ use std::process::Command;
 
 use anyhow::{ensure, Context};
 use testbed::folder::Folder;
-use testbed::skip::skip;
 use testbed::twin::root;
+use twinwall_tests::browser;
 use twinwall_tests::case::Case;
 
 /// A committed result, of which the page is made.
 const RESULT: &str = "result/demo";
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// A picture of an empty page has fewer bytes.
 const SHOWS_SOMETHING: usize = 40_000;
 
@@ -54,11 +53,7 @@ fn page(folder: &Path) -> anyhow::Result<String> {
 }
 
 fn shown_by_a_browser() -> anyhow::Result<()> {
-    let browser = BROWSERS.into_iter().find(|name| {
-        let version = Command::new(name).arg("--version").output();
-        version.is_ok_and(|output| output.status.success())
-    });
-    let browser = browser.ok_or_else(|| skip("chromium is not installed: apt install chromium"))?;
+    let browser = browser::find()?;
     let folder = Folder::new()?;
     let written = page(folder.path())?;
     let run = |what: &str| {

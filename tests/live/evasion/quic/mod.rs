@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of QUIC that hide a denied name, before quinn: it tells which names it was asked for, and by whom. It must never be asked
-//! for the denied one.
+//! Clients of QUIC that hide a denied name, before quinn, or aioquic, which knows version 2: they tell which names they were asked for,
+//! and by whom. They must never be asked for the denied one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -11,19 +11,25 @@ use testbed::frames::Link;
 use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
+mod over_ipv6;
 mod packet;
+mod setting;
+mod versions;
 mod ways;
 
-use packet::{Ids, Packet, DRAFT_29, DRAFT_34, SOURCES, VERSION_1};
-use ways::{Datagram, Opening, Rest, Step, Way, WAYS};
+use packet::{Ids, Packet, SOURCES, VERSION_1};
+use setting::Kind;
+use setting::Setting::{self, AioquicV4, QuinnV4, QuinnV6};
+use ways::{Datagram, Opening, Rest, Step, Way};
 
 use super::client::QUIET;
 use super::net::{Net, Sees};
-use super::wire::{self, Version, UDP};
+use super::wire::{self, UDP};
 use super::{next_port, start, ALLOWED, ANSWERED, BLOCK_LIST, CLIENTS, DENIED, TRIES};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
+use crate::names::programs::{self, Server, Told};
 
-/// Where quinn asks each client by Retry.
+/// Where the server asks each client by Retry.
 const RETRY_PORT: u16 = 4433;
 /// Between two looks at what the server has heard.
 const LOOK: Duration = Duration::from_millis(5);
@@ -39,16 +45,37 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("quic-block-list", 120, |twin| hold(twin, BLOCK_LIST)),
-    ("quic-allow-list", 120, |twin| hold(twin, ALLOW_LIST)),
-    ("quic-honest", 120, honest),
+    ("quic-block-list", 120, |twin| {
+        hold(twin, QuinnV4, BLOCK_LIST)
+    }),
+    ("quic-allow-list", 120, |twin| {
+        hold(twin, QuinnV4, ALLOW_LIST)
+    }),
+    ("quic-honest", 120, |twin| honest(twin, QuinnV4)),
+    ("quic-block-list-ipv6", 120, |twin| {
+        hold(twin, QuinnV6, BLOCK_LIST)
+    }),
+    ("quic-honest-ipv6", 120, |twin| honest(twin, QuinnV6)),
+    ("quic-block-list-version-2", 120, |twin| {
+        hold(twin, AioquicV4, BLOCK_LIST)
+    }),
+    ("quic-allow-list-version-2", 120, |twin| {
+        hold(twin, AioquicV4, ALLOW_LIST)
+    }),
+    ("quic-honest-version-2", 120, |twin| honest(twin, AioquicV4)),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("quic-nobody-looks-on", 120, nobody);
+    let calibrations = [
+        ("quic-nobody-looks-on", QuinnV4),
+        ("quic-nobody-looks-on-ipv6", QuinnV6),
+        ("quic-nobody-looks-on-version-2", AioquicV4),
+    ];
+    let calibrations =
+        calibrations.map(|(name, setting)| Case::new(name, 120, move || nobody(setting)));
     for_each_twin(ROWS)
         .into_iter()
-        .chain([calibration])
+        .chain(calibrations)
         .collect()
 }
 
@@ -70,34 +97,41 @@ pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
 
 /// The net with both servers, and what clients say.
 struct Scene {
+    setting: Setting,
     net: Net,
     identity: Identity,
     heard: Heard,
+    _servers: Vec<Server>,
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
+    fn new(setting: Setting) -> anyhow::Result<Scene> {
+        if setting == AioquicV4 {
+            programs::file(programs::AIOQUIC)?;
+        }
         let net = Net::new(Sees::Both)?;
         let identity = Identity::new(&[ALLOWED, DENIED])?;
-        let heard = Heard::default();
-        ends::serve_quic(&net, &identity, QUIC_PORT, false, &heard)?;
-        ends::serve_quic(&net, &identity, RETRY_PORT, true, &heard)?;
+        let told = Told::default();
+        let mut servers = Vec::new();
+        for (port, retry) in [(QUIC_PORT, false), (RETRY_PORT, true)] {
+            match setting {
+                AioquicV4 => servers.push(programs::serve_quic(&net, port, retry, &told)?),
+                _ => ends::serve_quic(&net, &identity, port, retry, &told.hellos)?,
+            }
+        }
         Ok(Scene {
+            setting,
             net,
             identity,
-            heard,
+            heard: told.hellos,
+            _servers: servers,
         })
     }
 
-    fn opening(
-        &self,
-        what: &'static str,
-        (version, hello): (u32, Hello),
-        (host, other): (&str, &str),
-    ) -> anyhow::Result<Opening> {
+    fn opening(&self, kind: &Kind, (host, other): (&str, &str)) -> anyhow::Result<Opening> {
         let hello = |name: &str, source: &[u8]| -> anyhow::Result<Vec<u8>> {
-            let config = self.identity.client(hello, None)?;
-            ends::quic_hello(config, name, packet::version_of(version), source)
+            let config = self.identity.client(kind.hello, None)?;
+            ends::quic_hello(config, name, packet::version_of(kind.version), source)
         };
         let bytes = hello(host, SOURCES[0])?;
         let mut places = bytes.windows(host.len());
@@ -105,8 +139,9 @@ impl Scene {
         let name_at = name_at.context("a hello without its name")?;
         let (before, behind) = (&bytes[..name_at], &bytes[name_at + host.len()..]);
         Ok(Opening {
-            what,
-            version,
+            what: kind.what,
+            version: kind.version,
+            other_version: kind.other_version,
             decoy: [before, other.as_bytes(), behind].concat(),
             name_at,
             name_bytes: host.len(),
@@ -116,15 +151,9 @@ impl Scene {
     }
 
     fn openings(&self, host: &str, other: &str) -> anyhow::Result<Vec<Opening>> {
-        let kinds = [
-            ("plain", (VERSION_1, Hello::Plain)),
-            ("long", (VERSION_1, Hello::PostQuantum)),
-            ("draft 29", (DRAFT_29, Hello::Plain)),
-            ("draft 34", (DRAFT_34, Hello::Plain)),
-        ];
+        let kinds = self.setting.kinds().iter();
         kinds
-            .into_iter()
-            .map(|(what, kind)| self.opening(what, kind, (host, other)))
+            .map(|kind| self.opening(kind, (host, other)))
             .collect()
     }
 
@@ -146,6 +175,7 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn send(&self, ids: &Ids, datagram: &Datagram) -> anyhow::Result<()> {
+        let version = self.scene.setting.version();
         let behind: &[u8] = match datagram.rest {
             Rest::Short => &[0x45; 60],
             _ => &[],
@@ -153,7 +183,10 @@ impl Client<'_> {
         let packets = packet::datagram(ids, &datagram.packets, behind)?;
         let data = match datagram.rest {
             Rest::UnknownVersion => packet::unknown_version(ids),
-            Rest::ZeroRttFirst => [packet::zero_rtt(ids), packets].concat(),
+            Rest::ZeroRttFirst => {
+                let of_version = datagram.packets.first().context("a packet behind")?.version;
+                [packet::zero_rtt(ids, of_version), packets].concat()
+            }
             _ => packets,
         };
         let mut udp = [
@@ -164,13 +197,13 @@ impl Client<'_> {
             &data,
         ]
         .concat();
-        let sum = wire::checksum_of(Version::V4, UDP, &udp);
+        let sum = wire::checksum_of(version, UDP, &udp);
         udp[6..8].copy_from_slice(&sum);
         if datagram.wrong_checksum {
             udp[6] ^= 0x55;
         }
         let outside = &datagram.outside;
-        for packet in wire::packets(Version::V4, UDP, self.ports.0, outside, &udp) {
+        for packet in wire::packets(version, UDP, self.ports.0, outside, &udp) {
             self.link.send(self.scene.net.gateway, &packet)?;
         }
         Ok(())
@@ -178,8 +211,9 @@ impl Client<'_> {
 
     /// Waits for Retry; without one all stays as it is.
     fn take_retry(&self, ids: &mut Ids, patience: Duration) -> anyhow::Result<()> {
+        let version = self.scene.setting.version();
         let said = |packet: &[u8]| {
-            let udp = wire::carried(packet, Version::V4, UDP, self.ports)?;
+            let udp = wire::carried(packet, version, UDP, self.ports)?;
             packet::retry(udp.get(8..)?)
         };
         let deadline = Instant::now() + patience;
@@ -233,7 +267,7 @@ fn try_all(
 ) -> anyhow::Result<Vec<Tried>> {
     let openings = scene.openings(host, other)?;
     let pairs = openings.iter().flat_map(|opening| {
-        let ways = WAYS.iter().filter(|way| wanted(way));
+        let ways = scene.setting.ways().filter(|way| wanted(way));
         ways.map(move |way| (way, opening))
     });
     let jobs: Vec<_> = pairs
@@ -301,8 +335,8 @@ fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+fn hold(twin: Twin, setting: Setting, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(setting)?;
     let (firewall, _folder) = start(&scene.net, twin, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     let passed = names(&tried, true);
@@ -312,14 +346,15 @@ fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
         passed.len(),
         tried.len()
     );
-    println!("{} ways, {} tries: none completed", WAYS.len(), tried.len());
+    let (ways, tries) = (setting.ways().count(), tried.len());
+    println!("{ways} ways, {tries} tries: none completed");
     firewall.finish()?;
     Ok(())
 }
 
 /// Whoever asks for another name comes through.
-fn honest(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+fn honest(twin: Twin, setting: Setting) -> anyhow::Result<()> {
+    let scene = Scene::new(setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let (firewall, _folder) = start(&scene.net, twin, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
@@ -329,8 +364,8 @@ fn honest(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Without a firewall the honest ways lead to the server, and most of the others.
-fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+fn nobody(setting: Setting) -> anyhow::Result<()> {
+    let scene = Scene::new(setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |way| !way.honest)?;
     let failed = names(&tried, false);

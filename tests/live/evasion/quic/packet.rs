@@ -8,6 +8,7 @@ use rustls::quic::{Keys, Version};
 use rustls::Side;
 
 pub const VERSION_1: u32 = 1;
+pub const VERSION_2: u32 = 0x6b33_43cf;
 /// Drafts 29 and 34, which servers still take: the first has other keys and another extension for the transport parameters.
 pub const DRAFT_29: u32 = 0xff00_001d;
 pub const DRAFT_34: u32 = 0xff00_0022;
@@ -20,6 +21,17 @@ const TAG_BYTES: usize = 16;
 /// Padding that gives a packet enough bytes for a sample.
 const PLAIN_BYTES_MIN: usize = 4;
 
+/// The first byte of a long header (RFC 9000, section 17.2).
+const LONG: u8 = 0x80;
+const FIXED: u8 = 0x40;
+const TYPE_SHIFT: u8 = 4;
+const TYPE_MASK: u8 = 3;
+/// What of it says what packet it is.
+const KNOWN: u8 = LONG | TYPE_MASK << TYPE_SHIFT;
+const INITIAL: u8 = 0;
+const ZERO_RTT: u8 = 1;
+const RETRY: u8 = 3;
+
 /// The client's own connection ids: of the connection that counts, and of another one.
 pub const SOURCES: [&[u8]; 2] = [b"true", b"other"];
 
@@ -27,8 +39,15 @@ pub const SOURCES: [&[u8]; 2] = [b"true", b"other"];
 pub fn version_of(number: u32) -> Version {
     match number {
         DRAFT_29 => Version::V1Draft,
+        VERSION_2 => Version::V2,
         _ => Version::V1,
     }
+}
+
+/// Of a long header: its form, and its type as version 1 numbers it. Version 2 numbers them one higher (RFC 9369, section 3.2).
+fn first_byte(version: u32, packet_type: u8) -> u8 {
+    let more = u8::from(version == VERSION_2);
+    LONG | ((packet_type + more) & TYPE_MASK) << TYPE_SHIFT
 }
 
 /// An Initial packet.
@@ -91,7 +110,8 @@ fn seal(ids: &Ids, packet: &Packet, padding: usize) -> anyhow::Result<Vec<u8>> {
     let token = [&ids.token[..], &packet.token].concat();
     let mut plain = packet.frames.clone();
     plain.resize(plain.len().max(PLAIN_BYTES_MIN) + padding, 0);
-    let first = 0x80 | (NUMBER_BYTES - 1) as u8 | if packet.greased { 0 } else { 0x40 };
+    let fixed = if packet.greased { 0 } else { FIXED };
+    let first = first_byte(packet.version, INITIAL) | fixed | (NUMBER_BYTES - 1) as u8;
     let header = [
         &[first][..],
         &packet.version.to_be_bytes(),
@@ -152,10 +172,12 @@ pub fn unknown_version(ids: &Ids) -> Vec<u8> {
 }
 
 /// A 0-RTT packet of a connection, which nobody can open.
-pub fn zero_rtt(ids: &Ids) -> Vec<u8> {
+pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
     let server = &ids.servers[0];
     [
-        &[0xd0, 0, 0, 0, 1, server.len() as u8][..],
+        &[first_byte(version, ZERO_RTT) | FIXED][..],
+        &version.to_be_bytes(),
+        &[server.len() as u8],
         server,
         &[0],
         &variable(40),
@@ -167,11 +189,12 @@ pub fn zero_rtt(ids: &Ids) -> Vec<u8> {
 /// What Retry says (RFC 9000, section 17.2.5): the id that the server wants to be called by, and its token.
 pub fn retry(datagram: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (&first, rest) = datagram.split_first()?;
-    let rest = rest.get(4..)?;
+    let (version, rest) = rest.split_first_chunk()?;
+    let expected = first_byte(u32::from_be_bytes(*version), RETRY);
     let (&client_bytes, rest) = rest.split_first()?;
     let rest = rest.get(usize::from(client_bytes)..)?;
     let (&server_bytes, rest) = rest.split_first()?;
     let (server, rest) = rest.split_at_checked(usize::from(server_bytes))?;
     let token = rest.get(..rest.len().checked_sub(TAG_BYTES)?)?;
-    (first & 0xb0 == 0xb0).then(|| (server.to_vec(), token.to_vec()))
+    (first & KNOWN == expected).then(|| (server.to_vec(), token.to_vec()))
 }

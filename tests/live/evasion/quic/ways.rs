@@ -8,7 +8,7 @@ use crate::evasion::net::HOPS;
 use crate::evasion::wire::Outside;
 
 /// Bytes of a hello that one datagram has room for, whatever else is in it.
-const ROOM: usize = 1_000;
+pub const ROOM: usize = 1_000;
 const PING: u8 = 1;
 
 /// What a client says, and what it could say instead.
@@ -16,6 +16,8 @@ const PING: u8 = 1;
 pub struct Opening {
     pub what: &'static str,
     pub version: u32,
+    /// Another one that the server knows, too.
+    pub other_version: Option<u32>,
     pub bytes: Vec<u8>,
     /// Where the name begins, and its bytes.
     pub name_at: usize,
@@ -67,7 +69,7 @@ pub struct Way {
 /// Longer than --hello-timeout.
 const LATE: Step = Step::Pause(Duration::from_millis(1_500));
 
-fn packet(opening: &Opening, number: usize, frames: Vec<u8>) -> Packet {
+pub fn packet(opening: &Opening, number: usize, frames: Vec<u8>) -> Packet {
     Packet {
         version: opening.version,
         number: number as u16,
@@ -76,7 +78,7 @@ fn packet(opening: &Opening, number: usize, frames: Vec<u8>) -> Packet {
     }
 }
 
-fn datagram(packets: Vec<Packet>) -> Datagram {
+pub fn datagram(packets: Vec<Packet>) -> Datagram {
     Datagram {
         packets,
         rest: Rest::Nothing,
@@ -87,7 +89,7 @@ fn datagram(packets: Vec<Packet>) -> Datagram {
 
 /// Pieces of a hello as frames, each datagram filled before the next; pieces that are too long are cut.
 /// - number: of the first packet.
-fn spread(
+pub fn spread(
     opening: &Opening,
     bytes: &[u8],
     number: usize,
@@ -109,12 +111,12 @@ fn spread(
         .collect()
 }
 
-fn steps(datagrams: impl IntoIterator<Item = Datagram>) -> Option<Vec<Step>> {
+pub fn steps(datagrams: impl IntoIterator<Item = Datagram>) -> Option<Vec<Step>> {
     Some(datagrams.into_iter().map(Step::Send).collect())
 }
 
 /// The whole hello as it is.
-fn whole(o: &Opening) -> Vec<Datagram> {
+pub fn whole(o: &Opening) -> Vec<Datagram> {
     spread(o, &o.bytes, 0, &[(0, o.bytes.len())])
 }
 
@@ -141,7 +143,7 @@ fn in_name(o: &Opening) -> usize {
 }
 
 /// Both halves, cut in the name, each in datagrams of its own.
-fn halves(o: &Opening) -> [Vec<Datagram>; 2] {
+pub fn halves(o: &Opening) -> [Vec<Datagram>; 2] {
     let (at, end) = (in_name(o), o.bytes.len());
     [
         spread(o, &o.bytes, 0, &[(0, at)]),
@@ -157,13 +159,13 @@ fn decoy_first(o: &Opening, spoil: fn(&mut Datagram)) -> Option<Vec<Step>> {
 }
 
 /// The same packets with later numbers.
-fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
+pub fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
     packets.for_each(|packet| packet.number += more);
     datagrams
 }
 
-fn low_ttl(datagram: &mut Datagram) {
+pub fn low_ttl(datagram: &mut Datagram) {
     datagram.outside.ttl = HOPS - 1;
 }
 
@@ -182,14 +184,14 @@ fn in_one(o: &Opening, frames: &[Vec<u8>]) -> Option<Vec<Step>> {
 }
 
 /// Parts of a short hello, each in a packet of its own, all in one datagram.
-fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
+pub fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
     let packets = parts(o, count).into_iter().enumerate();
     let packets = packets.map(|(index, (from, to))| packet(o, index, crypto(&o.bytes, from, to)));
     (o.bytes.len() < ROOM / 2).then(|| steps([datagram(packets.collect())]))?
 }
 
 /// The whole hello, in datagrams that are changed.
-fn changed(o: &Opening, change: fn(&mut Datagram)) -> Option<Vec<Step>> {
+pub fn changed(o: &Opening, change: fn(&mut Datagram)) -> Option<Vec<Step>> {
     let mut datagrams = whole(o);
     datagrams.iter_mut().for_each(change);
     steps(datagrams)
@@ -200,7 +202,7 @@ fn joined(all: impl IntoIterator<Item = Option<Vec<Step>>>) -> Option<Vec<Step>>
     Some(all?.concat())
 }
 
-const fn honest(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) -> Way {
+pub const fn honest(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) -> Way {
     Way {
         name,
         honest: true,
@@ -209,7 +211,7 @@ const fn honest(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) ->
     }
 }
 
-const fn evasive(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) -> Way {
+pub const fn evasive(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>) -> Way {
     Way {
         honest: false,
         ..honest(name, steps)

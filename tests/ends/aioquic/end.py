@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ends of QUIC by aioquic, of versions 1 and 2.
+
+end.py serve PORT CERTIFICATE KEY [retry]   says `ready`, and of each client `hello PORT NAME` when its hello is whole and
+                                            `done PORT NAME` when the handshake is; PORT is the client's
+end.py ask                                  asks all at once what its lines say: WAY HOST PORT NAME SECONDS, WAY = a version,
+                                            1 or 2, or 1-2 to begin in version 1 and go on in 2 (RFC 9369, section 4);
+                                            says `NUMBER yes VERSION` of each, or `NUMBER no` if the handshake was not
+                                            complete in time, in any order
+"""
+
+import asyncio
+import ssl
+import sys
+
+from aioquic import tls
+from aioquic.asyncio import QuicConnectionProtocol, connect, serve
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import HandshakeCompleted
+from aioquic.quic.packet import QuicProtocolVersion
+
+VERSIONS = {"1": QuicProtocolVersion.VERSION_1, "2": QuicProtocolVersion.VERSION_2}
+# Of a client: the version that it begins in, and those that it takes, the best first.
+WAYS = {"1": "1", "2": "2", "1-2": "21"}
+# The first is that of the tests' clients, the other that of browsers.
+PROTOCOLS = ["spoken", "h3"]
+# Of a connection whose client has gone.
+IDLE_SECONDS = 5.0
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+class Served(QuicConnectionProtocol):
+    """The server's part of a connection."""
+
+    # The one whose datagram is being read.
+    reading = None
+
+    def datagram_received(self, data, address):
+        Served.reading = self
+        self.port = address[1]
+        super().datagram_received(data, address)
+
+    def quic_event_received(self, event):
+        if isinstance(event, HandshakeCompleted):
+            say("done", self.port, self.name)
+        super().quic_event_received(event)
+
+
+pull_client_hello = tls.pull_client_hello
+
+
+def pull_and_say(buffer):
+    """Reads a hello that is whole, as tls.pull_client_hello does."""
+    hello = pull_client_hello(buffer)
+    reading = Served.reading
+    reading.name = hello.server_name
+    say("hello", reading.port, reading.name)
+    return hello
+
+
+async def serve_all(port, certificate, key, *retry):
+    tls.pull_client_hello = pull_and_say
+    configuration = QuicConfiguration(
+        is_client=False,
+        alpn_protocols=PROTOCOLS,
+        idle_timeout=IDLE_SECONDS,
+        supported_versions=list(VERSIONS.values()),
+    )
+    configuration.load_cert_chain(certificate, key)
+    await serve("::", int(port), configuration=configuration, create_protocol=Served, retry=retry == ("retry",))
+    say("ready")
+    await asyncio.Event().wait()
+
+
+async def shake_hands(way, host, port, name):
+    """Gives the version that the connection goes on in."""
+    configuration = QuicConfiguration(
+        alpn_protocols=PROTOCOLS[:1],
+        server_name=name,
+        verify_mode=ssl.CERT_NONE,
+        original_version=VERSIONS[way[0]],
+        supported_versions=[VERSIONS[version] for version in WAYS[way]],
+    )
+    async with connect(host, int(port), configuration=configuration) as client:
+        # No public name tells it.
+        return client._quic._version
+
+
+async def ask(number, way, host, port, name, seconds):
+    try:
+        version = await asyncio.wait_for(shake_hands(way, host, port, name), float(seconds))
+    except asyncio.TimeoutError:
+        say(number, "no")
+        return
+    names = {known: digit for digit, known in VERSIONS.items()}
+    say(number, "yes", names[version])
+
+
+async def ask_all():
+    questions = [line.split() for line in sys.stdin]
+    await asyncio.gather(*(ask(number, *words) for number, words in enumerate(questions)))
+
+
+if sys.argv[1] == "serve":
+    asyncio.run(serve_all(*sys.argv[2:]))
+else:
+    asyncio.run(ask_all())

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Ends of TLS and QUIC that are programs of their own: those of tests/ends, and a browser.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::folder::Folder;
+use testbed::proc;
+use testbed::skip::skip;
+use testbed::twin::built;
+use testbed::wait::{wait_within, PATIENCE};
+
+use super::ends::Heard;
+use crate::evasion::net::Net;
+
+/// TLS by Go's crypto/tls, and by rustls with aws-lc-rs.
+pub const GO: &str = "go-tls";
+pub const AWS_LC: &str = "rustls-aws-lc";
+/// QUIC, versions 1 and 2.
+pub const AIOQUIC: &str = "aioquic";
+
+/// For a browser to end after it was told to.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The file of a program. Skips the case if there is none.
+pub fn file(program: &str) -> anyhow::Result<PathBuf> {
+    let file = built("ends").join(program);
+    match file.is_file() {
+        true => Ok(file),
+        false => Err(skip(format!(
+            "there is no build/ends/{program}: make ends says why"
+        ))),
+    }
+}
+
+/// A server, which ends with it.
+pub struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server.
+/// - more: arguments behind its port, its certificate and its key.
+/// - hear: gets each line that it says, on a thread of its own.
+fn serve(
+    net: &Net,
+    program: &str,
+    port: u16,
+    more: &[&str],
+    mut hear: impl FnMut(&str) + Send + 'static,
+) -> anyhow::Result<Server> {
+    let mut child = net
+        .server
+        .command(file(program)?)
+        .args(["serve", &port.to_string()])
+        .args([net.certificate(), net.key()])
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| program.to_owned())?;
+    let stdout = child.stdout.take().context("stdout is piped")?;
+    let server = Server(child);
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            match line.as_str() {
+                "ready" => drop(tell.send(())),
+                line => hear(line),
+            }
+        }
+    });
+    told.recv_timeout(PATIENCE)
+        .with_context(|| format!("{program} does not serve"))?;
+    Ok(server)
+}
+
+/// Serves TLS.
+pub fn serve_tls(net: &Net, program: &str, port: u16) -> anyhow::Result<Server> {
+    serve(net, program, port, &[], |_| {})
+}
+
+/// What a server of QUIC tells of its clients: names from the moment on when a hello is whole, and when a handshake is.
+#[derive(Clone, Default)]
+pub struct Told {
+    pub hellos: Heard,
+    pub done: Heard,
+}
+
+/// Serves QUIC by aioquic.
+/// - retry: each client must first show that it is where it says (RFC 9000, section 8.1.2).
+pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Result<Server> {
+    let told = told.clone();
+    let more: &[&str] = if retry { &["retry"] } else { &[] };
+    serve(net, AIOQUIC, port, more, move |line| {
+        let mut words = line.split(' ');
+        let list = match words.next() {
+            Some("hello") => &told.hellos,
+            Some("done") => &told.done,
+            _ => return,
+        };
+        let port = words.next().and_then(|word| word.parse().ok());
+        if let Some((port, name)) = port.zip(words.next()) {
+            list.lock().expect("no panic").push((port, name.to_owned()));
+        }
+    })
+}
+
+/// A handshake to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// In the program's words.
+    pub way: &'static str,
+    pub server: SocketAddr,
+    pub name: &'static str,
+    pub patience: Duration,
+}
+
+/// Has a program ask all at once; gives what it says of each, nothing where the handshake was not complete in time.
+pub fn ask(
+    net: &Net,
+    program: &str,
+    questions: &[Question],
+) -> anyhow::Result<Vec<Option<String>>> {
+    let lines = questions.iter().map(|question| {
+        let (host, port) = (question.server.ip(), question.server.port());
+        let seconds = question.patience.as_secs_f64();
+        format!(
+            "{} {host} {port} {} {seconds}\n",
+            question.way, question.name
+        )
+    });
+    let lines: Vec<_> = lines.collect();
+    let mut child = net
+        .client
+        .command(file(program)?)
+        .arg("ask")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| program.to_owned())?;
+    let mut stdin = child.stdin.take().context("stdin is piped")?;
+    stdin.write_all(lines.concat().as_bytes())?;
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program}: {}", words.trim());
+    let mut answers = vec![None; questions.len()];
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let (number, said) = line.split_once(' ').context("a number and an answer")?;
+        let answer = answers.get_mut(number.parse::<usize>()?);
+        let said = said.strip_prefix("yes ").map(str::to_owned);
+        *answer.context("an answer to a question")? = Some(said);
+    }
+    let answered = answers.into_iter().zip(questions);
+    answered
+        .map(|(answer, question)| {
+            answer.with_context(|| format!("{program} says nothing of {question:?}"))
+        })
+        .collect()
+}
+
+/// A browser that shows one page.
+pub struct Browser {
+    child: Child,
+    _folder: Folder,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Its own processes end with it if it ends by itself.
+        proc::signal(self.child.id(), libc::SIGTERM);
+        if wait_within(&mut self.child, GOODBYE).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The hash of nginx's key, as Chromium names those that it trusts whatever their certificate says.
+fn key_hash(net: &Net) -> anyhow::Result<String> {
+    let certificate = net.certificate();
+    let pipe = format!(
+        "openssl x509 -in {certificate} -noout -pubkey | openssl pkey -pubin -outform der | \
+         openssl dgst -sha256 -binary | base64"
+    );
+    let output = Command::new("sh").args(["-c", &pipe]).output()?;
+    ensure!(output.status.success(), "openssl says no hash of its key");
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Starts a browser with a page whose pictures are at some places of the server, whatever the names in them.
+/// - over_quic: hosts and ports that it is to speak QUIC with.
+pub fn browse(
+    net: &Net,
+    browser: &str,
+    pictures: &[String],
+    over_quic: &[String],
+) -> anyhow::Result<Browser> {
+    let folder = Folder::new()?;
+    let pictures = pictures
+        .iter()
+        .map(|place| format!("<img src=\"{place}\">\n"));
+    let page: Vec<_> = pictures.collect();
+    let page = folder.write("page.html", format!("<!DOCTYPE html>\n{}", page.concat()))?;
+    let child = net
+        .client
+        .command(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-breakpad",
+            "--no-first-run",
+        ])
+        .arg(format!("--user-data-dir={}", folder.file("profile")))
+        .arg(format!("--host-resolver-rules=MAP * {}", super::server()))
+        .arg(format!(
+            "--ignore-certificate-errors-spki-list={}",
+            key_hash(net)?
+        ))
+        .arg(format!("--origin-to-force-quic-on={}", over_quic.join(",")))
+        .arg(format!("file://{page}"))
+        .env("HOME", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| browser.to_owned())?;
+    Ok(Browser {
+        child,
+        _folder: folder,
+    })
+}
