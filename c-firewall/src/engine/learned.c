@@ -163,3 +163,26 @@ uint64_t learned_count(const struct learned *learned, uint64_t now_ns) {
             count += get(&learned->buckets[i].entries[j].end_ns) > now_ns;
     return count;
 }
+
+uint32_t learned_places(const struct learned *learned) {
+    return learned->bucket_count * BUCKET_ADDRESSES;
+}
+
+bool learned_at(const struct learned *learned, uint32_t place, uint64_t now_ns,
+                struct learned_address *found) {
+    const struct bucket *bucket = &learned->buckets[place / BUCKET_ADDRESSES];
+    const struct entry *entry = &bucket->entries[place % BUCKET_ADDRESSES];
+
+    *found = (struct learned_address){
+        .set = get(&entry->words[0]),
+        .address = (policy_value)get(&entry->words[1]) << 64 | get(&entry->words[2]),
+        .end_ns = get(&entry->end_ns),
+    };
+    return found->end_ns > now_ns;
+}
+
+void learned_forget_all(struct learned *learned) {
+    for (uint32_t i = 0; i < learned->bucket_count; i++)
+        for (int j = 0; j < BUCKET_ADDRESSES; j++)
+            put(&learned->buckets[i].entries[j].end_ns, 0);
+}

@@ -41,6 +41,15 @@ struct Bucket {
     entries: [Entry; BUCKET_ADDRESSES],
 }
 
+/// An address of a set, as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnedAddress {
+    pub set: u64,
+    pub address: u128,
+    /// When it is over.
+    pub end_ns: u64,
+}
+
 /// The addresses of all sets.
 #[derive(Debug)]
 pub struct Learned {
@@ -151,4 +160,30 @@ pub fn count(learned: &Learned, now_ns: u64) -> u64 {
     let entries = learned.buckets.iter().flat_map(|bucket| &bucket.entries);
     let are = entries.filter(|entry| entry.end_ns.load(Ordering::Relaxed) > now_ns);
     are.count() as u64
+}
+
+/// How many places for addresses there are.
+pub fn places(learned: &Learned) -> u32 {
+    (learned.buckets.len() * BUCKET_ADDRESSES) as u32
+}
+
+/// The address at a place that is not over, while nobody writes.
+pub fn at(learned: &Learned, place: u32, now_ns: u64) -> Option<LearnedAddress> {
+    let place = place as usize;
+    let bucket = learned.buckets.get(place / BUCKET_ADDRESSES)?;
+    let entry = bucket.entries.get(place % BUCKET_ADDRESSES)?;
+    let high = u128::from(entry.high.load(Ordering::Relaxed));
+    let found = LearnedAddress {
+        set: entry.set.load(Ordering::Relaxed),
+        address: high << 64 | u128::from(entry.low.load(Ordering::Relaxed)),
+        end_ns: entry.end_ns.load(Ordering::Relaxed),
+    };
+    Some(found).filter(|found| found.end_ns > now_ns)
+}
+
+/// Forgets all addresses, before anybody looks.
+pub fn forget_all(learned: &Learned) {
+    for entry in learned.buckets.iter().flat_map(|bucket| &bucket.entries) {
+        entry.end_ns.store(0, Ordering::Relaxed);
+    }
 }

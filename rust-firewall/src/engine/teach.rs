@@ -27,7 +27,7 @@ const TCP_LENGTH: usize = 12;
 const UDP_LENGTH: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that an address is known for at most: a day.
-const TTL_MAX: u32 = 86_400;
+pub const TTL_MAX: u32 = 86_400;
 
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
