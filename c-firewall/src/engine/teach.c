@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 
+#include "base/counts.h"
 #include "connection/checksum.h"
 #include "engine/hostnames.h"
 #include "engine/learned.h"
@@ -81,8 +82,9 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
         if (!(sets >> i & 1))
             continue;
         for (uint32_t j = 0; j < answer->count; j++)
-            learned_add(compiled->learned, compiled->learning[i].identity, answer->addresses[j],
-                        end_ns, now_ns);
+            if (learned_add(compiled->learned, compiled->learning[i].identity, answer->addresses[j],
+                            end_ns, now_ns))
+                counts_add(COUNT_LEARNED_EVICTED, 1);
     }
 }
 

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 
-#include "base/counts.h"
 #include "engine/learned.h"
 #include "engine/teach.h"
 #include "handover/record.h"
@@ -93,17 +92,18 @@ static const char *take_address(struct handover_reading *reading, const struct c
         return "address";
     if (learned_find(compiled->learned, identity, address, now_ns))
         return "address";
-    learned_add(compiled->learned, identity, address, now_ns + left_ns, now_ns);
-    taken->taken++;
+    if (learned_add(compiled->learned, identity, address, now_ns + left_ns, now_ns))
+        taken->left_out++;
+    else
+        taken->taken++;
     return NULL;
 }
 
 static const char *parse_all(const uint8_t *bytes, size_t length, const struct compiled *compiled,
                              uint64_t now_ns, struct handover_learned_taken *taken) {
-    const uint64_t before = counts_get(COUNT_LEARNED_EVICTED);
     struct handover_reading reading, end;
     const char *wrong = NULL;
-    uint64_t told, evicted;
+    uint64_t told;
 
     if (length < FORM_BYTES + COUNT_BYTES)
         return "length";
@@ -117,9 +117,6 @@ static const char *parse_all(const uint8_t *bytes, size_t length, const struct c
         return "count";
     for (uint64_t i = 0; !wrong && i < told; i++)
         wrong = take_address(&reading, compiled, now_ns, taken);
-    evicted = counts_get(COUNT_LEARNED_EVICTED) - before;
-    taken->taken -= evicted;
-    taken->left_out += evicted;
     return wrong;
 }
 
@@ -130,7 +127,9 @@ const char *handover_learned_parse(const uint8_t *bytes, size_t length,
 
     *taken = (struct handover_learned_taken){0};
     wrong = parse_all(bytes, length, compiled, now_ns, taken);
-    if (wrong)
+    if (wrong) {
+        *taken = (struct handover_learned_taken){0};
         learned_forget_all(compiled->learned);
+    }
     return wrong;
 }

@@ -346,6 +346,7 @@ static int take_learned(struct handover *taken, const struct compiled *compiled,
     if (result == 0)
         taken->unlearned = handover_learned_parse(bytes, sealed.size, compiled, wait_clock(),
                                                   &taken->learned);
+    counts_add(COUNT_LEARNED_EVICTED, taken->learned.left_out);
     handover_sealed_close(&sealed);
     free(bytes);
     return 0;

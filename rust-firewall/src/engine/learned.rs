@@ -16,7 +16,6 @@ use std::sync::Mutex;
 
 use siphasher::sip::SipHasher13;
 
-use crate::base::counts::{self, Count};
 use crate::base::lock;
 
 /// Addresses of a bucket.
@@ -134,25 +133,26 @@ fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     bucket.number.store(number + 2, Ordering::Release);
 }
 
-/// Has a set know an address until a time, or for longer if it does already.
-pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64) {
+/// Has a set know an address until a time, or for longer if it does already. Returns whether another one made room before
+/// its time.
+pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64) -> bool {
     let words = words_of(set, address);
     let _writer = lock::lock(&learned.writer);
     let Some(bucket) = bucket_of(learned, &words) else {
-        return;
+        return false;
     };
     if let Some(entry) = entry_of(bucket, &words) {
         let before = entry.end_ns.load(Ordering::Relaxed);
         entry.end_ns.store(end_ns.max(before), Ordering::Relaxed);
-        return;
+        return false;
     }
     let ends = |entry: &&Entry| entry.end_ns.load(Ordering::Relaxed);
-    if let Some(entry) = bucket.entries.iter().min_by_key(ends) {
-        if ends(&entry) > now_ns {
-            counts::add(Count::LearnedEvicted, 1);
-        }
-        exchange(bucket, entry, &words, end_ns);
-    }
+    let Some(entry) = bucket.entries.iter().min_by_key(ends) else {
+        return false;
+    };
+    let evicts = ends(&entry) > now_ns;
+    exchange(bucket, entry, &words, end_ns);
+    evicts
 }
 
 /// How many addresses there are.

@@ -6,6 +6,7 @@
 //! teach. A message is read where it lies whole in one packet.
 #![deny(clippy::indexing_slicing)]
 
+use crate::base::counts::{self, Count};
 use crate::connection::asked::{self, Asked};
 use crate::connection::checksum;
 use crate::connection::{ConnectionChecksum, ConnectionInput};
@@ -106,7 +107,9 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
             continue;
         }
         for address in answer.addresses.iter().take(answer.count as usize) {
-            learned::add(learned, learning.identity, *address, end_ns, now_ns);
+            if learned::add(learned, learning.identity, *address, end_ns, now_ns) {
+                counts::add(Count::LearnedEvicted, 1);
+            }
         }
     }
 }

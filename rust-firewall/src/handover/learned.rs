@@ -8,7 +8,6 @@
 
 use nix::errno::Errno;
 
-use crate::base::counts::{self, Count};
 use crate::engine::compiled::{CompileLearning, Compiled};
 use crate::engine::learned::{self, Learned, LearnedAddress};
 use crate::engine::teach;
@@ -113,8 +112,10 @@ fn take_address(
     if learned::find(learned, identity, address, now_ns) {
         return Err("address");
     }
-    learned::add(learned, identity, address, now_ns + left_ns, now_ns);
-    taken.taken += 1;
+    match learned::add(learned, identity, address, now_ns + left_ns, now_ns) {
+        true => taken.left_out += 1,
+        false => taken.taken += 1,
+    }
     Ok(())
 }
 
@@ -124,7 +125,6 @@ fn parse_all(
     learned: &Learned,
     now_ns: u64,
 ) -> Result<LearnedTaken, &'static str> {
-    let before = counts::get(Count::LearnedEvicted);
     let mut taken = LearnedTaken::default();
     let at = bytes.len().checked_sub(COUNT_BYTES).ok_or("length")?;
     let (bytes, end) = bytes.split_at_checked(at).ok_or("length")?;
@@ -142,9 +142,6 @@ fn parse_all(
     for _ in 0..told {
         take_address(reading, compiled, learned, now_ns, &mut taken)?;
     }
-    let evicted = counts::get(Count::LearnedEvicted) - before;
-    taken.taken -= evicted;
-    taken.left_out += evicted;
     Ok(taken)
 }
 

@@ -250,7 +250,10 @@ fn take_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure
         Err(_) => Err("memory"),
     };
     match learned {
-        Ok(learned) => taken.learned = learned,
+        Ok(learned) => {
+            counts::add(Count::LearnedEvicted, learned.left_out);
+            taken.learned = learned;
+        }
         Err(part) => taken.unlearned = Some(part),
     }
     Ok(())
