@@ -22,6 +22,7 @@ mod bounds;
 pub mod ends;
 pub mod judge;
 mod learn;
+mod queries;
 mod reject;
 
 use ends::{Heard, Hello, Identity, HELLOS};
@@ -61,7 +62,14 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let all = [ROWS, bounds::ROWS, learn::ROWS, reject::ROWS].concat();
+    let all = [
+        ROWS,
+        bounds::ROWS,
+        learn::ROWS,
+        queries::ROWS,
+        reject::ROWS,
+    ]
+    .concat();
     let judged = judge::cases();
     for_each_twin(&all).into_iter().chain(judged).collect()
 }

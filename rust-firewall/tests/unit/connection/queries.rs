@@ -91,7 +91,7 @@ fn is_query(connections: &Connections, followed: &Followed, number: usize) -> bo
     let host = format!("q{number:05}.example");
     names.state == NamesState::Known
         && names.protocol == NamesProtocol::Dns
-        && names.host[..names.host_length.into()] == *host.as_bytes()
+        && names.host[..usize::from(names.host_length)] == *host.as_bytes()
 }
 
 /// Sends so many queries in one packet, and checks that it is judged by as many as are read.
