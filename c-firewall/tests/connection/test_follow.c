@@ -397,7 +397,8 @@ static void send_step(struct play *play, bool from_client, char *words,
         char next[TEXT_BYTES];
 
         told(play, next);
-        snprintf(text + strlen(text), TEXT_BYTES - strlen(text), ", %s", next);
+        assert_true(strlen(text) + strlen(next) + 3 < TEXT_BYTES);
+        strcat(strcat(text, ", "), next);
     }
 }
 

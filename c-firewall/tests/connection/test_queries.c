@@ -42,7 +42,7 @@ static uint8_t *make_queries(uint32_t count) {
 
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *at = bytes + (size_t)i * QUERY_BYTES;
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "\6q%05u", i);
         memcpy(at, head, sizeof head);
