@@ -38,8 +38,8 @@ void learned_free(struct learned *learned);
 /// Whether a set has an address.
 bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns);
 
-/// Has a set know an address until a time, or for longer if it does already. Returns whether another
-/// one made room before its time.
+/// Has a set know an address until a time, or for longer if it does already. Returns whether
+/// another one made room before its time.
 bool learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
                  uint64_t now_ns);
 

@@ -216,9 +216,9 @@ static int walk_both(struct explain *explain, const struct decide_settings *sett
     return agree(explain, &explain->outcome, &walked) ? 0 : fail_disagreement(explain, failure);
 }
 
-/// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted. Keeps
-/// what its client has shown. named: NULL = the policy reads no names. Returns 0, or -errno with
-/// failure filled in.
+/// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted.
+/// Keeps what its client has shown. named: NULL = the policy reads no names. Returns 0, or -errno
+/// with failure filled in.
 static int ask_policy(struct explain *explain, const struct decide_settings *settings,
                       struct decide_input *input, struct named *named, struct failure *failure) {
     struct connections *connections = &explain->connections;

@@ -344,8 +344,8 @@ static int take_learned(struct handover *taken, const struct compiled *compiled,
     if (result == 0)
         result = handover_sealed_read(&sealed, &bytes);
     if (result == 0)
-        taken->unlearned = handover_learned_parse(bytes, sealed.size, compiled, wait_clock(),
-                                                  &taken->learned);
+        taken->unlearned =
+            handover_learned_parse(bytes, sealed.size, compiled, wait_clock(), &taken->learned);
     counts_add(COUNT_LEARNED_EVICTED, taken->learned.left_out);
     handover_sealed_close(&sealed);
     free(bytes);
@@ -432,9 +432,10 @@ static void tell_connections(const struct handover *taken) {
 /// Says what became of what the old one's sets have learnt.
 static void tell_learned(const struct handover *taken) {
     if (taken->unlearned)
-        log_warn("upgrade: the old firewall's learnt addresses have no good \"%s\": this one learns "
-                 "them anew",
-                 taken->unlearned);
+        log_warn(
+            "upgrade: the old firewall's learnt addresses have no good \"%s\": this one learns "
+            "them anew",
+            taken->unlearned);
     else
         log_info("upgrade: %" PRIu64 " learnt addresses go on, %" PRIu64 " had no room, %" PRIu64
                  " are of other sets",

@@ -236,8 +236,8 @@ static void count(struct stats *stats, const struct evaluation_source *source,
         stats_add(&stats->undecided, 1);
 }
 
-/// Lets the policy decide, or what holds without one. A packet with several queries of DNS is decided
-/// by each, until one is not accepted.
+/// Lets the policy decide, or what holds without one. A packet with several queries of DNS is
+/// decided by each, until one is not accepted.
 /// - named: NULL = the policy reads no names.
 static void ask_policy(struct evaluation *evaluation, struct decide_input *input,
                        struct named *named, struct decide_outcome *outcome) {

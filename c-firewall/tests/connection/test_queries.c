@@ -13,7 +13,7 @@ enum {
     HEADER_BYTES = 40,
     QUERY_BYTES = 34, // with its length
     QUERIES = 2000,
-    PART_BYTES = 100, // of a packet
+    PART_BYTES = 100,  // of a packet
     LATE_BYTES = 9000, // of these the server has not said yet that it has them
     PACKET_BYTES = HEADER_BYTES + (QUERIES_MAX + 1) * QUERY_BYTES,
     SECOND_NS = 1000000000,
@@ -102,8 +102,7 @@ static bool is_query(const struct connections *connections, const struct followe
 
     snprintf(host, sizeof host, "q%05u.example", number);
     return names->state == NAMES_KNOWN && names->protocol == NAMES_DNS &&
-           names->host_length == strlen(host) &&
-           memcmp(names->host, host, names->host_length) == 0;
+           names->host_length == strlen(host) && memcmp(names->host, host, names->host_length) == 0;
 }
 
 /// Sends so many queries in one packet, and checks that it is judged by as many as are read.
