@@ -147,11 +147,7 @@ fn parse_all(
 
 /// Has the sets of a policy, which have learnt nothing yet, know what was learnt. What does not fit makes room as it
 /// would when answers came. Fails with the name of the part that is not as it should be; then they know nothing.
-pub fn parse(
-    bytes: &[u8],
-    compiled: &Compiled,
-    now_ns: u64,
-) -> Result<LearnedTaken, &'static str> {
+pub fn parse(bytes: &[u8], compiled: &Compiled, now_ns: u64) -> Result<LearnedTaken, &'static str> {
     let Some(learned) = &compiled.learned else {
         return Ok(LearnedTaken::default()); // can't be: its policy learns
     };

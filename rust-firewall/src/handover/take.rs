@@ -279,7 +279,11 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
         Some(_) => ",\"connections\":true",
         None => "",
     };
-    let learned = if taken.learns { ",\"learned\":true" } else { "" };
+    let learned = if taken.learns {
+        ",\"learned\":true"
+    } else {
+        ""
+    };
     let commit = format!("{{\"command\":\"{COMMIT}\"{connections}{learned}}}\n");
     taken.committed_ns = wait::clock();
     let channel = channel_of(taken)?;

@@ -62,14 +62,7 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let all = [
-        ROWS,
-        bounds::ROWS,
-        learn::ROWS,
-        queries::ROWS,
-        reject::ROWS,
-    ]
-    .concat();
+    let all = [ROWS, bounds::ROWS, learn::ROWS, queries::ROWS, reject::ROWS].concat();
     let judged = judge::cases();
     for_each_twin(&all).into_iter().chain(judged).collect()
 }

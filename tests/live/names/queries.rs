@@ -115,7 +115,10 @@ fn ask_all(net: &Net) -> anyhow::Result<()> {
         asker.say(rest, 0)?;
         asker.say(&first, 0)?;
         let heard = asker.hears(1, QUIET)?;
-        ensure!(heard == 0, "cut at {at}: an answer from a denied connection");
+        ensure!(
+            heard == 0,
+            "cut at {at}: an answer from a denied connection"
+        );
     }
     Ok(())
 }

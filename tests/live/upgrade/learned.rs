@@ -59,7 +59,11 @@ impl Scene {
         for port in ["--dport", "--sport"] {
             let rule = ["-A", "OUTPUT", "-p", "udp", port, "53"];
             let queue = ["-j", "NFQUEUE", "--queue-num", "0"];
-            run(&setting.namespace, "iptables", &[&rule[..], &queue].concat())?;
+            run(
+                &setting.namespace,
+                "iptables",
+                &[&rule[..], &queue].concat(),
+            )?;
         }
         let policy = setting.policy("policy.nft", POLICY)?;
         Ok(Scene { setting, policy })
@@ -141,7 +145,9 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     let text = text.replace("@cdn", "@other");
     let lines: Vec<_> = text.lines().collect();
     let policy = scene.setting.policy("other.nft", &lines)?;
-    let (firewall, _) = scene.setting.upgrade(firewall, other, &["--policy", &policy])?;
+    let (firewall, _) = scene
+        .setting
+        .upgrade(firewall, other, &["--policy", &policy])?;
     ensure!(!scene.is_reached(KNOWN)?, "another set has it");
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }

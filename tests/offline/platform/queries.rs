@@ -115,10 +115,7 @@ fn counted_each() -> anyhow::Result<()> {
     let allowed = framed(&query(1, "allowed.example", 1));
     let denied = framed(&query(2, "denied.example", 1));
     let three = [&allowed.repeat(2)[..], &denied].concat();
-    let lines = run(&[
-        (0, &allowed, "accept"),
-        (allowed.len(), &three, "drop"),
-    ])?;
+    let lines = run(&[(0, &allowed, "accept"), (allowed.len(), &three, "drop")])?;
     ensure!(lines[2]["mark"] == 7, "{}", lines[2]);
     let counters = lines.iter().find_map(|line| line["counters"].as_array());
     let counters = counters.context("counters")?;

@@ -184,7 +184,8 @@ fn fuzz_learned(bytes: &[u8]) {
         let sealed = handover::memory::open(fd.expect("a descriptor"), u64::MAX).expect("memory");
         let written = handover::memory::read(&sealed).expect("bytes");
         learned::forget_all(learned);
-        let second = handover::learned::parse(&written, compiled, NOW_NS).expect("what was written");
+        let second =
+            handover::learned::parse(&written, compiled, NOW_NS).expect("what was written");
         let figures = (second.taken, second.left_out, second.other);
         assert_eq!(figures, (taken.taken, 0, 0));
     });
