@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What an old firewall tells in an upgrade: the first byte says what follows, a line of state, the
-// memory of rules, that of states or that of connections; the shape of states is in five more
-// bytes.
+// memory of rules, that of states, that of connections or that of learnt addresses; the shape of
+// states is in five more bytes.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,22 +9,28 @@
 
 #include "connection/follow.h"
 #include "connection/lifetime.h"
+#include "engine/compile.h"
+#include "engine/learned.h"
 #include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/handover.h"
+#include "handover/learned.h"
 #include "handover/rules.h"
 #include "handover/state.h"
+#include "policy/parse/parse.h"
 
 enum {
     LINE,
     RULES,
     STATES,
     CONNECTIONS,
+    LEARNED,
     SHAPE_BYTES = 5,
     PLACES_MAX = 4,
     LIMIT_SIZE = 1000,
     TABLE = 16, // connections
     STREAM_BYTES = 16384,
+    ADDRESSES = 64,
 };
 
 #define NOW_NS UINT64_C(1000000000000)
@@ -163,6 +169,60 @@ static void fuzz_connections(const uint8_t *data, size_t size) {
     free(second);
 }
 
+static uint32_t no_interface(const char *name, void *context) {
+    (void)name;
+    (void)context;
+    return 0;
+}
+
+/// The policy of the shared vectors, whose sets have learnt nothing.
+static struct compiled *make_learning(void) {
+    static const char text[] = "table inet t {\n"
+                               "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"
+                               "\tset cdn6 { type ipv6_addr; learn dns \"a.example\"; }\n"
+                               "}\n";
+    const struct compile_settings settings = {.interface_index = no_interface};
+    struct compiled *compiled;
+    struct failure failure;
+    struct policy policy;
+
+    must(parse_text("t", (const uint8_t *)text, strlen(text), &policy, &failure) == 0);
+    must(compile_policy(&policy, &settings, &compiled, &failure) == 0);
+    policy_free(&policy);
+    compiled->learned = learned_make(ADDRESSES);
+    must(compiled->learned != NULL);
+    return compiled;
+}
+
+/// What is taken is known, and what is written of it is taken again.
+static void fuzz_learned(const uint8_t *data, size_t size) {
+    static struct compiled *compiled;
+    static struct handover_memory memory;
+    struct handover_learned_taken taken, second;
+    struct handover_sealed sealed;
+    uint8_t *written = NULL;
+
+    if (!compiled)
+        compiled = make_learning();
+    learned_forget_all(compiled->learned);
+    if (handover_learned_parse(data, size, compiled, NOW_NS, &taken)) {
+        must(learned_count(compiled->learned, NOW_NS) == 0);
+        return;
+    }
+    must(learned_count(compiled->learned, NOW_NS) == taken.taken);
+    must(handover_memory_make(&memory) == 0);
+    must(handover_learned_write(&memory, compiled, NOW_NS) == 0);
+    must(handover_memory_seal(&memory) == 0);
+    must(handover_sealed_open(&sealed, dup(memory.fd), UINT64_MAX) == 0);
+    must(handover_sealed_read(&sealed, &written) == 0);
+    learned_forget_all(compiled->learned);
+    must(!handover_learned_parse(written, sealed.size, compiled, NOW_NS, &second));
+    must(second.taken == taken.taken && second.left_out == 0 && second.other == 0);
+    handover_sealed_close(&sealed);
+    handover_memory_close(&memory);
+    free(written);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -180,6 +240,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case CONNECTIONS:
         fuzz_connections(data + 1, size - 1);
+        break;
+    case LEARNED:
+        fuzz_learned(data + 1, size - 1);
         break;
     default:
         break;

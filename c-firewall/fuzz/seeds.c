@@ -146,6 +146,7 @@ int main(int argc, char **argv) {
     write_lines(argv[1], "handover.txt", "state ", 0);
     write_lines(argv[1], "handover-memory.txt", "rules ", 1);
     write_lines(argv[1], "handover-memory.txt", "connections ", 3);
+    write_lines(argv[1], "handover-memory.txt", "learned ", 4);
     write_comments(argv[1], "comments.txt");
     return EXIT_SUCCESS;
 }

@@ -8,6 +8,7 @@
 
 #include "connection/lifetime.h"
 #include "connection/pool.h"
+#include "connection/queries.h"
 #include "connection/table.h"
 #include "connection/tcp.h"
 #include "connection/udp.h"
@@ -58,6 +59,7 @@ static bool has_names(const struct packet *packet) {
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input) {
     connections->now_ns = input->now_ns;
+    connections->queries.slot = CONNECTION_SLOT_NONE;
     lifetime_expire(connections, input->now_ns);
     if (!has_names(packet))
         return (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
@@ -67,6 +69,10 @@ struct followed connection_follow(struct connections *connections, const struct 
         return lifetime_odd(connections, CONNECTION_CUT);
     return packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
                                            : connection_udp_follow(connections, packet, input);
+}
+
+bool connection_next(struct connections *connections) {
+    return queries_next(connections, connections->now_ns);
 }
 
 const struct names *connection_names(const struct connections *connections,

@@ -289,6 +289,11 @@ void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t de
     connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
 }
 
+void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    if (connection_table_at(&connections->table, slot)->list != CONNECTION_SHOWING)
+        connection_table_move_to(&connections->table, slot, CONNECTION_SHOWING, now_ns);
+}
+
 /// Frees memory of another connection than that of a slot: the oldest one that shows its names is
 /// evicted, else the oldest one that settles is let go. Returns whether there was one.
 static bool reclaim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
@@ -316,4 +321,16 @@ enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, ui
             return put;
     }
     return STREAM_POOL;
+}
+
+struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
+                                uint64_t now_ns) {
+    switch (put) {
+    case STREAM_CONFLICT:
+        return lifetime_evade(connections, slot, now_ns);
+    case STREAM_GAPS:
+        return lifetime_unreadable(connections, slot, CONNECTION_GAPS, now_ns);
+    default:
+        return lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+    }
 }

@@ -63,8 +63,15 @@ void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t gene
 void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
                      uint64_t now_ns);
 
+/// Notes that a client has begun to show its names: for so long at most.
+void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
 /// Keeps a piece of a client's bytes. Where the pool is empty, others give it room.
 enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *bytes, uint32_t length, uint64_t now_ns);
+
+/// Says what became of bytes that were not kept.
+struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
+                                uint64_t now_ns);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "connection/checksum.h"
 #include "connection/lifetime.h"
+#include "connection/queries.h"
 #include "connection/stream.h"
 #include "connection/table.h"
 #include "names/client.h"
-#include "names/dns.h"
 
 enum {
     FIN = 0x01,
@@ -80,19 +80,6 @@ static bool is_finished(struct connections *connections, uint32_t slot) {
            connection->stream.acked >= connection->stream.decided;
 }
 
-/// Says what became of bytes that were not kept.
-static struct followed refuse(struct connections *connections, uint32_t slot, enum stream_put put,
-                              uint64_t now_ns) {
-    switch (put) {
-    case STREAM_CONFLICT:
-        return lifetime_evade(connections, slot, now_ns);
-    case STREAM_GAPS:
-        return lifetime_unreadable(connections, slot, CONNECTION_GAPS, now_ns);
-    default:
-        return lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
-    }
-}
-
 /// Compares what comes again, or comes late, with what was decided on.
 static struct followed take_known(struct connections *connections, uint32_t slot,
                                   const struct segment *segment, uint32_t offset,
@@ -109,13 +96,7 @@ static struct followed take_known(struct connections *connections, uint32_t slot
         return lifetime_odd(connections, CONNECTION_CUT);
     put = lifetime_keep(connections, slot, offset, data, needed, segment->now_ns);
     return put == STREAM_KEPT ? lifetime_named(connections, slot)
-                              : refuse(connections, slot, put, segment->now_ns);
-}
-
-/// Notes that a client has begun to show its names: for so long at most.
-static void show(struct connections *connections, uint32_t slot, uint64_t now_ns) {
-    if (at(connections, slot)->list != CONNECTION_SHOWING)
-        connection_table_move_to(&connections->table, slot, CONNECTION_SHOWING, now_ns);
+                              : lifetime_refuse(connections, slot, put, segment->now_ns);
 }
 
 /// Reads what is there of a stream without a gap.
@@ -148,10 +129,10 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     if (captured < needed)
         return lifetime_odd(connections, CONNECTION_CUT);
     before = stream_prefix(&connection->stream);
-    show(connections, slot, segment->now_ns);
+    lifetime_show(connections, slot, segment->now_ns);
     put = lifetime_keep(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
-        return refuse(connections, slot, put, segment->now_ns);
+        return lifetime_refuse(connections, slot, put, segment->now_ns);
     after = stream_prefix(&connection->stream);
     if (after > before)
         state = read(connections, slot, offset, data, needed);
@@ -166,78 +147,6 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     return lifetime_named(connections, slot);
 }
 
-/// Lets the stream of a connection of DNS begin where the next query does, once the server has all
-/// before.
-static void rebase(struct connections *connections, uint32_t slot) {
-    struct stream *stream = &at(connections, slot)->stream;
-    const uint32_t decided = stream->decided;
-    uint32_t base, acked;
-
-    if (decided == 0 || stream->acked < decided || stream_has_more(stream))
-        return;
-    base = stream->base + decided;
-    acked = stream->acked - decided;
-    stream_release(stream, &connections->pool);
-    *stream = stream_make(base);
-    stream->acked = acked;
-}
-
-/// Reads the next query of a connection of DNS. More than one can't be judged by one packet.
-static struct followed read_query(struct connections *connections, uint32_t slot, uint64_t now_ns) {
-    struct connection *connection = at(connections, slot);
-    const uint32_t start = connection->stream.decided;
-    const uint32_t end = stream_prefix(&connection->stream);
-    const uint32_t length = end - start;
-    const uint8_t *bytes = connections->gathered;
-    enum connection_cause cause = CONNECTION_PARSE;
-    enum names_state state;
-    uint32_t taken, more;
-    bool is_read;
-
-    stream_gather(&connection->stream, &connections->pool, start, end, connections->gathered);
-    state = names_dns_framed(bytes, length, end >= STREAM_BYTES_MAX, &connection->names, &taken);
-    is_read = state != NAMES_UNREADABLE;
-    if (state == NAMES_KNOWN && taken < length) {
-        cause = CONNECTION_AMBIGUOUS;
-        is_read = names_dns_framed(bytes + taken, length - taken, false, &connections->alone,
-                                   &more) == NAMES_UNDECIDED;
-    }
-    if (!is_read) {
-        connection->names.state = NAMES_UNDECIDED;
-        return lifetime_unreadable(connections, slot, cause, now_ns);
-    }
-    if (state == NAMES_KNOWN) {
-        lifetime_decide(connections, slot, start + taken, now_ns);
-        return lifetime_named(connections, slot);
-    }
-    connection->cache = (struct connection_cache){0};
-    show(connections, slot, now_ns);
-    return lifetime_named(connections, slot);
-}
-
-/// Takes in what a client of DNS sends: a query after the other.
-static struct followed take_queries(struct connections *connections, uint32_t slot,
-                                    const struct segment *segment, uint32_t offset,
-                                    const uint8_t *data, uint32_t captured, uint32_t length) {
-    const struct stream *stream = &at(connections, slot)->stream;
-    const uint32_t before = stream_prefix(stream);
-    enum stream_put put;
-
-    if (stream->let_go)
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-    if (captured < length)
-        return lifetime_odd(connections, CONNECTION_CUT);
-    if (offset > STREAM_BYTES_MAX || length > STREAM_BYTES_MAX - offset)
-        return lifetime_odd(connections, CONNECTION_GAPS);
-    put = lifetime_keep(connections, slot, offset, data, length, segment->now_ns);
-    if (put != STREAM_KEPT)
-        return refuse(connections, slot, put, segment->now_ns);
-    if (stream_prefix(stream) > before)
-        return read_query(connections, slot, segment->now_ns);
-    show(connections, slot, segment->now_ns);
-    return lifetime_named(connections, slot);
-}
-
 /// Takes in a client's data. What lies before the stream's first byte is no part of it.
 static struct followed take(struct connections *connections, uint32_t slot,
                             const struct segment *segment, uint32_t sequence) {
@@ -246,7 +155,7 @@ static struct followed take(struct connections *connections, uint32_t slot,
     const uint8_t *data;
 
     if (connection->is_dns)
-        rebase(connections, slot);
+        queries_rebase(connections, slot, segment->now_ns);
     offset = sequence - connection->stream.base;
     skipped = offset > INT32_MAX ? min(0 - offset, segment->length) : 0;
     offset = offset > INT32_MAX ? 0 : offset;
@@ -256,7 +165,7 @@ static struct followed take(struct connections *connections, uint32_t slot,
     if (connection->names.state == NAMES_UNREADABLE || length == 0)
         return lifetime_named(connections, slot);
     if (connection->is_dns)
-        return take_queries(connections, slot, segment, offset, data, captured, length);
+        return queries_take(connections, slot, offset, data, captured, length, segment->now_ns);
     if (connection->names.state == NAMES_KNOWN)
         return take_known(connections, slot, segment, offset, data, captured, length);
     return take_undecided(connections, slot, segment, offset, data, captured, length);

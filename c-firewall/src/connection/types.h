@@ -72,7 +72,7 @@ enum connection_list {
 enum connection_cause {
     CONNECTION_MIDSTREAM, // a packet of a connection whose beginning was not seen
     CONNECTION_AMBIGUOUS, // the connection's ends may see another stream than we do
-    CONNECTION_GAPS,      // the bytes came with too many gaps, or beyond what is kept
+    CONNECTION_GAPS,      // the bytes came with too many gaps, or are more than is kept or read
     CONNECTION_POOL,      // there was no memory for the connection's bytes
     CONNECTION_TIMEOUT,   // the client did not show its names in time
     CONNECTION_CUT,       // a packet's bytes were not copied from the kernel
@@ -130,6 +130,7 @@ struct stream {
     uint32_t decided; // up to here it is decided on
     uint32_t acked;   // up to here the server has it
     bool let_go;      // what was kept is not kept any more
+    bool ahead;       // of DNS: a piece came before what stands before it
     uint8_t span_count;
     struct stream_span spans[CONNECTION_SPANS_MAX]; // that were kept: apart, in their order
     uint32_t blocks[CONNECTION_BLOCKS_MAX];
@@ -198,6 +199,16 @@ struct connection_table {
     struct connection spare; // what a slot that is none is
 };
 
+/// The queries of DNS over TCP that the packet at hand is judged by, in what is gathered.
+struct connection_queries {
+    uint32_t slot;    // their connection; CONNECTION_SLOT_NONE = none is left
+    uint32_t place;   // of the next one
+    uint32_t end;     // of what is gathered
+    uint32_t limit;   // what begins here or behind is not read
+    uint32_t counted; // what ends up to here was counted with another packet
+    uint32_t left;    // that may be read
+};
+
 /// All connections of a worker.
 struct connections {
     struct connection_settings settings;
@@ -211,6 +222,7 @@ struct connections {
     uint8_t *scratch;   // what the parsers put together; NAMES_HELLO_BYTES_MAX
     uint8_t *plain;     // the frames of an Initial packet; NAMES_HELLO_BYTES_MAX
     struct names alone; // of a packet that belongs to no connection
+    struct connection_queries queries;
 };
 
 #endif

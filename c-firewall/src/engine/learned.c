@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/counts.h"
 #include "base/siphash.h"
 
 enum {
@@ -131,11 +130,12 @@ static void exchange(struct bucket *bucket, struct entry *entry, const struct wo
     __atomic_store_n(&bucket->number, number + 2, __ATOMIC_RELEASE);
 }
 
-void learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
+bool learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
                  uint64_t now_ns) {
     const struct words words = words_of(set, address);
     struct bucket *bucket = bucket_of(learned, &words);
     struct entry *entry;
+    bool evicts;
 
     pthread_mutex_lock(&learned->writer);
     entry = entry_of(bucket, &words);
@@ -143,16 +143,16 @@ void learned_add(struct learned *learned, uint64_t set, policy_value address, ui
         if (end_ns > get(&entry->end_ns))
             put(&entry->end_ns, end_ns);
         pthread_mutex_unlock(&learned->writer);
-        return;
+        return false;
     }
     entry = &bucket->entries[0];
     for (int i = 1; i < BUCKET_ADDRESSES; i++)
         if (get(&bucket->entries[i].end_ns) < get(&entry->end_ns))
             entry = &bucket->entries[i];
-    if (get(&entry->end_ns) > now_ns)
-        counts_add(COUNT_LEARNED_EVICTED, 1);
+    evicts = get(&entry->end_ns) > now_ns;
     exchange(bucket, entry, &words, end_ns);
     pthread_mutex_unlock(&learned->writer);
+    return evicts;
 }
 
 uint64_t learned_count(const struct learned *learned, uint64_t now_ns) {
@@ -162,4 +162,27 @@ uint64_t learned_count(const struct learned *learned, uint64_t now_ns) {
         for (int j = 0; j < BUCKET_ADDRESSES; j++)
             count += get(&learned->buckets[i].entries[j].end_ns) > now_ns;
     return count;
+}
+
+uint32_t learned_places(const struct learned *learned) {
+    return learned->bucket_count * BUCKET_ADDRESSES;
+}
+
+bool learned_at(const struct learned *learned, uint32_t place, uint64_t now_ns,
+                struct learned_address *found) {
+    const struct bucket *bucket = &learned->buckets[place / BUCKET_ADDRESSES];
+    const struct entry *entry = &bucket->entries[place % BUCKET_ADDRESSES];
+
+    *found = (struct learned_address){
+        .set = get(&entry->words[0]),
+        .address = (policy_value)get(&entry->words[1]) << 64 | get(&entry->words[2]),
+        .end_ns = get(&entry->end_ns),
+    };
+    return found->end_ns > now_ns;
+}
+
+void learned_forget_all(struct learned *learned) {
+    for (uint32_t i = 0; i < learned->bucket_count; i++)
+        for (int j = 0; j < BUCKET_ADDRESSES; j++)
+            put(&learned->buckets[i].entries[j].end_ns, 0);
 }

@@ -19,6 +19,13 @@
 /// The addresses of all sets.
 struct learned;
 
+/// An address of a set.
+struct learned_address {
+    uint64_t set;
+    policy_value address;
+    uint64_t end_ns; // when it is over
+};
+
 /// Makes room for so many addresses, for one owner. NULL if there is no memory.
 struct learned *learned_make(uint32_t addresses);
 
@@ -31,11 +38,22 @@ void learned_free(struct learned *learned);
 /// Whether a set has an address.
 bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns);
 
-/// Has a set know an address until a time, or for longer if it does already.
-void learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
+/// Has a set know an address until a time, or for longer if it does already. Returns whether
+/// another one made room before its time.
+bool learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
                  uint64_t now_ns);
 
 /// How many addresses there are.
 uint64_t learned_count(const struct learned *learned, uint64_t now_ns);
+
+/// How many places for addresses there are.
+uint32_t learned_places(const struct learned *learned);
+
+/// The address at a place, while nobody writes. Returns whether there is one that is not over.
+bool learned_at(const struct learned *learned, uint32_t place, uint64_t now_ns,
+                struct learned_address *found);
+
+/// Forgets all addresses, before anybody looks.
+void learned_forget_all(struct learned *learned);
 
 #endif

@@ -5,13 +5,13 @@
 
 const struct policy_reject named_rst = {.kind = POLICY_REJECT_TCP_RESET};
 
-struct named named_follow(struct connections *connections, const struct compiled *compiled,
-                          const struct packet *packet, const struct connection_input *how) {
-    const struct followed followed = connection_follow(connections, packet, how);
+/// What the names of a connection are to the policy.
+static struct named resolve(struct connections *connections, const struct compiled *compiled,
+                            struct followed followed, uint64_t generation) {
     struct connection_cache *cache = connection_cache(connections, &followed);
     struct named named = {
         .followed = followed,
-        .is_new = !cache || cache->generation != how->generation,
+        .is_new = !cache || cache->generation != generation,
     };
 
     if (!named.is_new) {
@@ -22,10 +22,25 @@ struct named named_follow(struct connections *connections, const struct compiled
     hostnames_resolve(&compiled->hosts, connection_names(connections, &followed),
                       &named.host_number, &named.alpn_bits);
     if (cache)
-        *cache = (struct connection_cache){.generation = how->generation,
+        *cache = (struct connection_cache){.generation = generation,
                                            .host_number = named.host_number,
                                            .alpn_bits = named.alpn_bits};
     return named;
+}
+
+struct named named_follow(struct connections *connections, const struct compiled *compiled,
+                          const struct packet *packet, const struct connection_input *how) {
+    const struct followed followed = connection_follow(connections, packet, how);
+
+    return resolve(connections, compiled, followed, how->generation);
+}
+
+bool named_next(struct connections *connections, const struct compiled *compiled,
+                uint64_t generation, struct named *named) {
+    if (!connection_next(connections))
+        return false;
+    *named = resolve(connections, compiled, named->followed, generation);
+    return true;
 }
 
 void named_tell(const struct named *named, const struct names *names, struct decide_input *input) {

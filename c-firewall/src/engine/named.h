@@ -33,6 +33,12 @@ struct named {
 struct named named_follow(struct connections *connections, const struct compiled *compiled,
                           const struct packet *packet, const struct connection_input *how);
 
+/// Goes on with a packet that the policy accepts by its names so far, to those of the next query of
+/// DNS in it. Returns whether there is one: then the policy is asked again.
+/// - generation: of the policy.
+bool named_next(struct connections *connections, const struct compiled *compiled,
+                uint64_t generation, struct named *named);
+
 /// Tells the policy of a packet's names. names: what its client has shown.
 void named_tell(const struct named *named, const struct names *names, struct decide_input *input);
 

@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 
+#include "base/counts.h"
 #include "connection/checksum.h"
 #include "engine/hostnames.h"
 #include "engine/learned.h"
@@ -15,7 +16,6 @@ enum {
     LENGTH_BYTES = 2, // of a message over TCP: its length
     TCP_LENGTH = 12,  // where a header of TCP has its length
     UDP_LENGTH = 4,   // and one of UDP that of all
-    TTL_MAX = 86400,  // seconds that an address is known for at most: a day
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -74,16 +74,17 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
 
     if (!compiled->learned)
         return;
-    if (answer->ttl > TTL_MAX)
-        end_ns = now_ns + TTL_MAX * SECOND_NS;
+    if (answer->ttl > TEACH_TTL_MAX)
+        end_ns = now_ns + TEACH_TTL_MAX * SECOND_NS;
     else if (answer->ttl > 0)
         end_ns = now_ns + answer->ttl * SECOND_NS;
     for (uint32_t i = 0; i < compiled->learning_count; i++) {
         if (!(sets >> i & 1))
             continue;
         for (uint32_t j = 0; j < answer->count; j++)
-            learned_add(compiled->learned, compiled->learning[i].identity, answer->addresses[j],
-                        end_ns, now_ns);
+            if (learned_add(compiled->learned, compiled->learning[i].identity, answer->addresses[j],
+                            end_ns, now_ns))
+                counts_add(COUNT_LEARNED_EVICTED, 1);
     }
 }
 

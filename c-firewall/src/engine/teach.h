@@ -14,6 +14,10 @@
 #include "engine/compiled.h"
 #include "packet/packet.h"
 
+enum {
+    TEACH_TTL_MAX = 86400, // seconds that an address is known for at most: a day
+};
+
 /// What became of an answer.
 enum teach_result {
     TEACH_LEARNED,    // addresses were learnt

@@ -176,8 +176,7 @@ static struct connection_input connection_input(const struct explain *explain) {
                                      .now_ns = explain->now_ns};
 }
 
-/// Takes a packet into its connection and keeps what its client has shown. Returns whether the
-/// policy reads names.
+/// Takes a packet into its connection. Returns whether the policy reads names.
 static bool follow_names(struct explain *explain, const struct packet *parsed,
                          struct named *named) {
     const struct connection_input how = connection_input(explain);
@@ -185,7 +184,6 @@ static bool follow_names(struct explain *explain, const struct packet *parsed,
     if (!explain->has_connections)
         return false;
     *named = named_follow(&explain->connections, explain->daemon.compiled, parsed, &how);
-    explain->shown = *connection_names(&explain->connections, &named->followed);
     return true;
 }
 
@@ -197,6 +195,44 @@ static void learn(struct explain *explain, const struct packet *parsed) {
     if (!explain->asked)
         return;
     teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, results);
+}
+
+/// Walks the policy both ways. Returns 0, or -errno with failure filled in.
+static int walk_both(struct explain *explain, const struct decide_settings *settings,
+                     const struct decide_input *input, struct failure *failure) {
+    const struct decide_recorder recorder = trace_recorder(&explain->trace);
+    struct explain_engine *daemon = &explain->daemon, *linear = &explain->linear;
+    struct decide_outcome walked;
+
+    trace_clear(&explain->trace);
+    decide_packet(settings, daemon->compiled, &daemon->flow, &daemon->counters, input,
+                  &explain->outcome);
+    decide_trace(settings, linear->compiled, &linear->flow, &linear->counters, input, &walked,
+                 &recorder);
+    if (explain->trace.failed) {
+        failure_set_start(failure, "realloc", ENOMEM);
+        return -ENOMEM;
+    }
+    return agree(explain, &explain->outcome, &walked) ? 0 : fail_disagreement(explain, failure);
+}
+
+/// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted.
+/// Keeps what its client has shown. named: NULL = the policy reads no names. Returns 0, or -errno
+/// with failure filled in.
+static int ask_policy(struct explain *explain, const struct decide_settings *settings,
+                      struct decide_input *input, struct named *named, struct failure *failure) {
+    struct connections *connections = &explain->connections;
+    int result;
+
+    do {
+        if (named) {
+            explain->shown = *connection_names(connections, &named->followed);
+            named_tell(named, &explain->shown, input);
+        }
+        result = walk_both(explain, settings, input, failure);
+    } while (result == 0 && named && explain->outcome.verdict == VERDICT_ACCEPT &&
+             named_next(connections, explain->daemon.compiled, GENERATION, named));
+    return result;
 }
 
 /// Decides a packet both ways. Returns 0, or -errno with failure filled in.
@@ -211,32 +247,20 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
         .undecided_verdict = options->undecided_verdict,
         .unknown_open = options->fail_open[OPTIONS_UNKNOWN],
     };
-    const struct decide_recorder recorder = trace_recorder(&explain->trace);
-    struct explain_engine *daemon = &explain->daemon, *linear = &explain->linear;
     struct packet parsed;
-    struct decide_outcome walked;
     struct decide_input input;
     struct named named;
     uint32_t expected;
     bool has_names;
+    int result;
 
     packet_parse(packet->bytes, packet->captured, packet->original, &explain->packet);
     input = input_of(explain, packet, &parsed);
     has_names = follow_names(explain, &parsed, &named);
-    if (has_names)
-        named_tell(&named, &explain->shown, &input);
     explain->status = input.status;
-    trace_clear(&explain->trace);
-    decide_packet(&settings, daemon->compiled, &daemon->flow, &daemon->counters, &input,
-                  &explain->outcome);
-    decide_trace(&settings, linear->compiled, &linear->flow, &linear->counters, &input, &walked,
-                 &recorder);
-    if (explain->trace.failed) {
-        failure_set_start(failure, "realloc", ENOMEM);
-        return -ENOMEM;
-    }
-    if (!agree(explain, &explain->outcome, &walked))
-        return fail_disagreement(explain, failure);
+    result = ask_policy(explain, &settings, &input, has_names ? &named : NULL, failure);
+    if (result < 0)
+        return result;
     if (has_names)
         named_reset(&explain->connections, &named, &parsed, &explain->outcome, &expected);
     if (has_names && named_refuses(&named, &explain->outcome))

@@ -11,6 +11,7 @@
 
 #include "handover/connections.h"
 #include "handover/counted.h"
+#include "handover/learned.h"
 #include "handover/rules.h"
 #include "handover/state.h"
 #include "worker/wait.h"
@@ -23,6 +24,9 @@ enum {
 static bool wants_connections(const char *line) {
     return handover_says(line, HANDOVER_CONNECTIONS, NULL);
 }
+
+/// Whether such a line asks for what sets have learnt.
+static bool wants_learned(const char *line) { return handover_says(line, HANDOVER_LEARNED, NULL); }
 
 /// Fills in why memory could not be had. error: -errno. Returns it.
 static int fail_memory(int error, struct failure *failure) {
@@ -64,6 +68,7 @@ static int describe(const struct state *state, struct handover *described) {
     described->pid = getpid();
     described->generation = state->loaded->generation;
     described->connections = requirement && requirement->names;
+    described->learns = requirement && requirement->learns;
     described->followed_most = most_followed(workers);
     described->options[HANDOVER_CONTROL] = (char *)state->options->control;
     described->options[HANDOVER_METRICS] = (char *)state->options->metrics;
@@ -204,6 +209,7 @@ int handover_give_go_on(const struct state *state, struct handover_giving *givin
     if (*ready && !handover_says(line, "command", HANDOVER_COMMIT))
         return handover_fail_line("new", failure);
     giving->connections = *ready && wants_connections(line);
+    giving->learned = *ready && wants_learned(line);
     return result;
 }
 
@@ -282,6 +288,25 @@ static int pass_connections(struct state *state, struct handover_giving *giving,
     return result;
 }
 
+/// Passes on what sets have learnt, if the new one wants to know. Returns 0, or -errno with failure
+/// filled in.
+static int pass_learned(const struct state *state, struct handover_giving *giving,
+                        struct failure *failure) {
+    const struct compiled *compiled = state->loaded->compiled;
+    struct handover_memory memory;
+    int result;
+
+    if (!giving->learned || !compiled)
+        return 0;
+    result = handover_memory_make(&memory);
+    if (result < 0)
+        return fail_memory(result, failure);
+    result = pass_on(&giving->channel, HANDOVER_LEARNED, &memory,
+                     handover_learned_write(&memory, compiled, wait_clock()), failure);
+    handover_memory_close(&memory);
+    return result;
+}
+
 /// Passes on what was counted, and waits until the new one has taken it. Returns 0, or -errno with
 /// failure filled in.
 static int hand_over(struct state *state, struct handover_giving *giving, struct failure *failure) {
@@ -294,6 +319,8 @@ static int hand_over(struct state *state, struct handover_giving *giving, struct
                     handover_counted_write_states(&giving->states, state, wait_clock()), failure);
     if (result == 0)
         result = pass_connections(state, giving, failure);
+    if (result == 0)
+        result = pass_learned(state, giving, failure);
     // By now the new one starts its workers.
     if (result == 0)
         result = pass_on(&giving->channel, HANDOVER_SUMS, &giving->sums,

@@ -20,6 +20,7 @@ struct handover_giving {
     bool told; // whether all has been told that can be told before anything stops
     struct handover_memory states, sums; // room for what will be written
     bool connections;                    // the new one wants to know the connections of the workers
+    bool learned;                        // and what sets have learnt
 };
 
 /// Begins to hand over to a new process. The policy must stay until handover_give_commit or

@@ -9,9 +9,10 @@
 // rights. Then it says "commit". The old one stops its workers between two batches: from now on
 // packets wait in the sockets. It passes on the states, how full limits are and what quotas have
 // used, in numbers whose places both know by now, and, if both policies read names, what each
-// worker knows of its connections; the new one takes them over and starts its workers: here the
-// pause ends. Meanwhile the old one passes on the sums, what counters counted; the new one adds
-// them and says "taken"; the old one says that it heard, and ends without unbinding anything.
+// worker knows of its connections, and what sets have learnt, if both have such; the new one takes
+// them over and starts its workers: here the pause ends. Meanwhile the old one passes on the sums,
+// what counters counted; the new one adds them and says "taken"; the old one says that it heard,
+// and ends without unbinding anything.
 //
 // It is the old one that decides: until it has heard "taken" it goes on by itself if anything is
 // wrong with the new one (it ends, is silent, is no firewall), and a new one that is not told that
@@ -27,6 +28,7 @@
 #include "base/log.h"
 #include "handover/channel.h"
 #include "handover/connections.h"
+#include "handover/learned.h"
 #include "ruleset/migration.h"
 #include "worker/worker.h"
 
@@ -43,6 +45,7 @@ enum {
 #define HANDOVER_RULES "rules"
 #define HANDOVER_STATES "states"
 #define HANDOVER_CONNECTIONS "connections"
+#define HANDOVER_LEARNED "learned"
 #define HANDOVER_SUMS "sums"
 
 /// Descriptors beside those of queues, called as the options are that they come from.
@@ -72,9 +75,13 @@ struct handover {
     struct handover_connections_taken followed; // what became of them
     // Why they were not taken: the part that is not as it should be; NULL = they were.
     const char *refused;
-    struct migration_side side;     // the rules of its policy
-    struct migration migration;     // what became of them in our policy, if we have one
-    struct migration_states states; // of its policy
+    // Its policy has sets that learn; then, that ours has, too.
+    bool learns;
+    struct handover_learned_taken learned; // what became of what they have learnt
+    const char *unlearned;                 // why it was not taken, as refused
+    struct migration_side side;            // the rules of its policy
+    struct migration migration;            // what became of them in our policy, if we have one
+    struct migration_states states;        // of its policy
     // What the options of these names say at the old one; NULL = nothing.
     char *options[HANDOVER_FD_COUNT];
     int fds[HANDOVER_FD_COUNT];      // -1 = none, or of no use, as our option says something else

@@ -32,9 +32,10 @@ enum {
     PENDING_LOW = 1 << 6,
     LET_GO = 1 << 7,
     ECH = 1 << 8,
-    FLAGS = (1 << 9) - 1,
+    AHEAD = 1 << 9,
+    FLAGS = (1 << 10) - 1,
     // Those that a connection of UDP has not.
-    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW,
+    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD,
 };
 
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length) {
@@ -63,7 +64,8 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->closed ? CLOSED : 0U) | (connection->evasion ? EVASION : 0U) |
            (connection->is_dns ? DNS : 0U) | (connection->pending ? PENDING : 0U) |
            (connection->pending_low ? PENDING_LOW : 0U) |
-           (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U);
+           (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U) |
+           (connection->stream.ahead ? AHEAD : 0U);
 }
 
 /// What only one of TCP and UDP has.
@@ -222,6 +224,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->pending_low = flags & PENDING_LOW;
     connection->stream.let_go = flags & LET_GO;
     connection->names.ech = flags & ECH;
+    connection->stream.ahead = flags & AHEAD;
 }
 
 /// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
@@ -390,7 +393,8 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     age_ns = handover_record_number(reading, 8);
     if (reading->cut || !take_list(reading, list, age_ns, is_udp))
         return "list";
-    if ((flags & ~(uint64_t)FLAGS) != 0 || (is_udp && (flags & TCP_FLAGS) != 0))
+    if ((flags & ~(uint64_t)FLAGS) != 0 || (is_udp && (flags & TCP_FLAGS) != 0) ||
+        (flags & (DNS | AHEAD)) == AHEAD)
         return "flags";
     slot = lifetime_take_over(connections, &key, (enum connection_list)list,
                               now_ns > age_ns ? now_ns - age_ns : 0, now_ns);

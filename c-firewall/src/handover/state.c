@@ -138,6 +138,7 @@ char *handover_state_print(const struct handover *state) {
                    string_or_null(state->options[i]));
     object_put(object, "connections",
                state->connections ? json_integer(state->followed_most) : json_null());
+    object_put(object, "learned", json_boolean(state->learns));
     object_put(object, "counts", counts);
     object_put(object, "stats", stats);
     object_put(object, "queues", queues);
@@ -292,6 +293,7 @@ static int parse_object(const json_t *object, struct handover *state, struct fai
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
         state->options[i] = text_of(object, handover_state_fd_name((enum handover_fd)i));
     parse_connections(json_object_get(object, "connections"), state);
+    state->learns = json_is_true(json_object_get(object, "learned"));
     result = parse_names(object, "counts", count_name, COUNT_COUNT, &state->count_places, failure);
     if (result == 0)
         result = parse_names(object, "stats", stats_word_name, STATS_WORDS, &state->stat_places,

@@ -16,6 +16,7 @@
 #include "control/request.h"
 #include "handover/connections.h"
 #include "handover/counted.h"
+#include "handover/learned.h"
 #include "handover/memory.h"
 #include "handover/proof.h"
 #include "handover/rules.h"
@@ -327,6 +328,30 @@ static int take_connections(struct handover *taken, struct workers *workers,
     return 0;
 }
 
+/// Has the sets of our policy know what those of the old one have learnt. If any of it is not as it
+/// should be they know nothing, and learn anew. Returns 0, or -errno with failure filled in.
+static int take_learned(struct handover *taken, const struct compiled *compiled,
+                        struct failure *failure) {
+    struct handover_sealed sealed;
+    uint8_t *bytes = NULL;
+    int fd;
+    int result = receive_named(&taken->channel, HANDOVER_LEARNED, &fd, failure);
+
+    if (result < 0)
+        return result;
+    taken->unlearned = "memory";
+    result = handover_sealed_open(&sealed, fd, HANDOVER_LEARNED_BYTES_MAX);
+    if (result == 0)
+        result = handover_sealed_read(&sealed, &bytes);
+    if (result == 0)
+        taken->unlearned =
+            handover_learned_parse(bytes, sealed.size, compiled, wait_clock(), &taken->learned);
+    counts_add(COUNT_LEARNED_EVICTED, taken->learned.left_out);
+    handover_sealed_close(&sealed);
+    free(bytes);
+    return 0;
+}
+
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure) {
     const struct requirement *requirement = load_requirement(state->loaded);
     const uint64_t bytes = handover_counted_states_bytes(taken);
@@ -336,10 +361,12 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
     int result, length;
 
     taken->connections = taken->connections && requirement && requirement->names;
+    taken->learns = taken->learns && requirement && requirement->learns;
     if (taken->connections)
         warm(&state->workers, taken->followed_most);
-    length = snprintf(commit, sizeof commit, "{\"command\":\"" HANDOVER_COMMIT "\"%s}\n",
-                      taken->connections ? ",\"connections\":true" : "");
+    length = snprintf(commit, sizeof commit, "{\"command\":\"" HANDOVER_COMMIT "\"%s%s}\n",
+                      taken->connections ? ",\"connections\":true" : "",
+                      taken->learns ? ",\"learned\":true" : "");
     taken->committed_ns = wait_clock();
     // Longer than the old one waits: it may have to wait for another that hangs.
     handover_channel_extend(&taken->channel, 2 * HANDOVER_PAUSE_MS);
@@ -353,6 +380,8 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
         result = handover_state_fail_part(part, failure);
     if (result == 0 && taken->connections)
         result = take_connections(taken, &state->workers, failure);
+    if (result == 0 && taken->learns)
+        result = take_learned(taken, state->loaded->compiled, failure);
     if (result < 0)
         return result;
     for (uint32_t i = 0; i < taken->queue_count; i++)
@@ -400,6 +429,19 @@ static void tell_connections(const struct handover *taken) {
                  taken->followed.taken, taken->followed.left_out);
 }
 
+/// Says what became of what the old one's sets have learnt.
+static void tell_learned(const struct handover *taken) {
+    if (taken->unlearned)
+        log_warn(
+            "upgrade: the old firewall's learnt addresses have no good \"%s\": this one learns "
+            "them anew",
+            taken->unlearned);
+    else
+        log_info("upgrade: %" PRIu64 " learnt addresses go on, %" PRIu64 " had no room, %" PRIu64
+                 " are of other sets",
+                 taken->learned.taken, taken->learned.left_out, taken->learned.other);
+}
+
 int handover_taken(struct handover *taken, struct failure *failure) {
     static const char said[] = "{\"command\":\"" HANDOVER_TAKEN "\"}\n";
     char *line;
@@ -419,5 +461,7 @@ int handover_taken(struct handover *taken, struct failure *failure) {
              taken->pid, taken->waited_ns / NS_PER_US);
     if (taken->connections)
         tell_connections(taken);
+    if (taken->learns)
+        tell_learned(taken);
     return 0;
 }

@@ -154,7 +154,7 @@ struct event_http {
     struct event_string http_method;
 };
 
-/// `dns`.
+/// `dns`, of a packet with several queries over TCP the one that decided, else the last.
 struct event_dns {
     struct event_string type;
     struct event_string rrname;

@@ -236,21 +236,36 @@ static void count(struct stats *stats, const struct evaluation_source *source,
         stats_add(&stats->undecided, 1);
 }
 
+/// Lets the policy decide, or what holds without one. A packet with several queries of DNS is
+/// decided by each, until one is not accepted.
+/// - named: NULL = the policy reads no names.
+static void ask_policy(struct evaluation *evaluation, struct decide_input *input,
+                       struct named *named, struct decide_outcome *outcome) {
+    struct evaluation_source *source = evaluation->source;
+    struct loaded *loaded = source->loaded;
+    struct connections *connections = evaluation->connections;
+
+    do {
+        if (named)
+            named_tell(named, connection_names(connections, &named->followed), input);
+        decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters,
+                      input, outcome);
+    } while (named && outcome->verdict == VERDICT_ACCEPT &&
+             named_next(connections, loaded->compiled, loaded->generation, named));
+}
+
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome) {
     struct evaluation_source *source = evaluation->source;
-    struct loaded *loaded = source->loaded;
+    const struct loaded *loaded = source->loaded;
     struct decide_input input = input_of(evaluation, packet, parsed, status);
     struct named named;
     const bool has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
     bool is_expected = false;
     uint32_t expected;
 
-    if (has_names)
-        named_tell(&named, connection_names(evaluation->connections, &named.followed), &input);
-    decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters, &input,
-                  outcome);
+    ask_policy(evaluation, &input, has_names ? &named : NULL, outcome);
     count(stats, source, &input, outcome);
     if (has_names)
         is_expected = named_reset(evaluation->connections, &named, parsed, outcome, &expected);

@@ -393,6 +393,13 @@ static void send_step(struct play *play, bool from_client, char *words,
         connection_expected(&play->connections, &play->last, &packet, &play->expected);
     free(captured);
     told(play, text);
+    while (connection_next(&play->connections)) {
+        char next[TEXT_BYTES];
+
+        told(play, next);
+        assert_true(strlen(text) + strlen(next) + 3 < TEXT_BYTES);
+        strcat(strcat(text, ", "), next);
+    }
 }
 
 /// Plays a line. Returns whether there is something to compare: text with *expected.

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#include "base/counts.h"
 #include "test.h"
 
 enum {
@@ -41,26 +40,47 @@ static void an_address_is_known_until_its_end(void **state) {
 
 static void who_ends_first_makes_room(void **state) {
     struct learned *learned = learned_make(8);
-    const uint64_t before = counts_get(COUNT_LEARNED_EVICTED);
 
     (void)state;
     for (uint32_t address = 0; address < 8; address++)
-        learned_add(learned, 1, address, 100 + address, 0);
+        assert_false(learned_add(learned, 1, address, 100 + address, 0));
     assert_int_equal(learned_count(learned, 0), 8);
-    learned_add(learned, 1, 8, 500, 0);
+    assert_true(learned_add(learned, 1, 8, 500, 0));
     assert_false(learned_find(learned, 1, 0, 0));
     for (uint32_t address = 1; address < 9; address++)
         assert_true(learned_find(learned, 1, address, 0));
-    assert_int_equal(counts_get(COUNT_LEARNED_EVICTED), before + 1);
-    // What is over makes room without being counted.
-    learned_add(learned, 1, 9, 500, 101);
+    // What is over makes room, too.
+    assert_false(learned_add(learned, 1, 9, 500, 101));
     assert_false(learned_find(learned, 1, 1, 0));
-    assert_int_equal(counts_get(COUNT_LEARNED_EVICTED), before + 1);
     for (uint32_t address = 0; address < MORE; address++) {
         learned_add(learned, 1, address, 1000, 0);
         assert_true(learned_find(learned, 1, address, 0));
     }
     assert_int_equal(learned_count(learned, 0), 8);
+    learned_free(learned);
+}
+
+static void what_is_known_is_told_by_places(void **state) {
+    struct learned *learned = learned_make(ROOM);
+    struct learned_address found;
+    uint32_t count = 0;
+
+    (void)state;
+    learned_add(learned, 3, of(5, 7), 100, 0);
+    learned_add(learned, 4, 7, 50, 0);
+    assert_true(learned_places(learned) >= ROOM);
+    for (uint32_t place = 0; place < learned_places(learned); place++) {
+        if (!learned_at(learned, place, 50, &found))
+            continue;
+        count++;
+        assert_true(found.set == 3 && found.address == of(5, 7) && found.end_ns == 100);
+    }
+    assert_int_equal(count, 1);
+    learned_forget_all(learned);
+    assert_int_equal(learned_count(learned, 0), 0);
+    assert_false(learned_find(learned, 3, of(5, 7), 0));
+    learned_add(learned, 3, of(5, 7), 100, 0);
+    assert_true(learned_find(learned, 3, of(5, 7), 99));
     learned_free(learned);
 }
 
@@ -99,6 +119,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_is_known_until_its_end),
         cmocka_unit_test(who_ends_first_makes_room),
+        cmocka_unit_test(what_is_known_is_told_by_places),
         cmocka_unit_test(who_looks_sees_what_is_there),
     };
 

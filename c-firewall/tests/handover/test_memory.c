@@ -12,9 +12,12 @@
 
 #include "connection/follow.h"
 #include "connections.h"
+#include "engine.h"
+#include "engine/learned.h"
 #include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/handover.h"
+#include "handover/learned.h"
 #include "handover/rules.h"
 #include "test.h"
 #include "vectors.h"
@@ -23,6 +26,7 @@ enum {
     FOUND_BYTES = 128,
     MUCH = 200000, // bytes: more than is written at a time
     LIMITS_MAX = 8,
+    LEARNED_MAX = 8, // addresses that the sets know at once
 };
 
 #define NOW_NS UINT64_C(1000000000000)
@@ -91,6 +95,52 @@ static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     free(again);
 }
 
+/// What is written of what sets have learnt, to be freed.
+static uint8_t *learned_written(const struct compiled *compiled, size_t *length) {
+    static struct handover_memory memory;
+    struct handover_sealed sealed;
+    uint8_t *bytes;
+
+    assert_int_equal(handover_memory_make(&memory), 0);
+    assert_int_equal(handover_learned_write(&memory, compiled, NOW_NS), 0);
+    assert_int_equal(handover_memory_seal(&memory), 0);
+    assert_int_equal(handover_sealed_open(&sealed, dup(memory.fd), UINT64_MAX), 0);
+    assert_int_equal(handover_sealed_read(&sealed, &bytes), 0);
+    *length = sealed.size;
+    handover_sealed_close(&sealed);
+    handover_memory_close(&memory);
+    return bytes;
+}
+
+/// How many are taken, how many have no room, how many are of other sets, and whether the same is
+/// written again; or what is not as it should be.
+static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
+    static const char text[] = "table inet t {\n"
+                               "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"
+                               "\tset cdn6 { type ipv6_addr; learn dns \"a.example\"; }\n"
+                               "}\n";
+    struct engine engine = engine_make(text, false);
+    struct handover_learned_taken taken;
+    size_t length, length_again;
+    uint8_t *bytes = unhex(hex, &length), *again;
+    const char *part;
+    bool same;
+
+    engine.compiled->learned = learned_make(LEARNED_MAX);
+    part = handover_learned_parse(bytes, length, engine.compiled, NOW_NS, &taken);
+    again = learned_written(engine.compiled, &length_again);
+    same = length == length_again && memcmp(bytes, again, length) == 0;
+    if (part)
+        snprintf(found, FOUND_BYTES, "%s", part);
+    else
+        snprintf(found, FOUND_BYTES, "%" PRIu64 " %" PRIu64 " %" PRIu64 "%s", taken.taken,
+                 taken.left_out, taken.other, same ? " same" : "");
+    assert_int_equal(learned_count(engine.compiled->learned, NOW_NS), part ? 0 : taken.taken);
+    engine_free(&engine);
+    free(bytes);
+    free(again);
+}
+
 /// Places of numbers that all are ours.
 static void make_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count + 1U, sizeof *places->of);
@@ -151,7 +201,7 @@ static void judge_states(const char *line, char found[static FOUND_BYTES]) {
 
 static void memory_is_taken_as_the_vectors_say(void **state) {
     static const char rules[] = "rules ", states[] = "states ", expect[] = "expect ";
-    static const char connections[] = "connections ";
+    static const char connections[] = "connections ", learned[] = "learned ";
     FILE *file = vectors_open("handover-memory.txt");
     char found[FOUND_BYTES] = "", *line = NULL;
     size_t room = 0;
@@ -166,6 +216,8 @@ static void memory_is_taken_as_the_vectors_say(void **state) {
             judge_states(line + sizeof states - 1, found);
         } else if (strncmp(line, connections, sizeof connections - 1) == 0) {
             judge_connections(line + sizeof connections - 1, found);
+        } else if (strncmp(line, learned, sizeof learned - 1) == 0) {
+            judge_learned(line + sizeof learned - 1, found);
         } else if (strncmp(line, expect, sizeof expect - 1) == 0) {
             assert_string_equal(found, line + sizeof expect - 1);
             vectors++;

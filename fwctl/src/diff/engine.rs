@@ -243,6 +243,44 @@ impl Engine {
         Some(named::follow(connections, &self.compiled, parsed, &how))
     }
 
+    /// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted. Says, too, whether a rule
+    /// that depends on packets before and on the time was met.
+    /// - named: None: the policy reads no names.
+    fn ask_policy(
+        &mut self,
+        input: &DecideInput,
+        named: &mut Option<Named>,
+    ) -> (DecideOutcome, bool) {
+        let policy = DecidePolicy {
+            compiled: &self.compiled,
+            flow: &self.flow,
+            counters: &self.counters,
+        };
+        let mut watch = Watch {
+            policy: &self.policy,
+            met: false,
+        };
+        loop {
+            let mut told = *input;
+            if let (Some(named), Some(connections)) = (&named, &self.connections) {
+                let names = follow::names(connections, &named.followed);
+                named::tell(named, names, &mut told);
+            }
+            let outcome = match self.has_limits {
+                true => decide::trace(&self.settings, Some(&policy), &told, &mut watch),
+                false => decide::packet(&self.settings, Some(&policy), &told),
+            };
+            let (Some(connections), Some(named)) = (&mut self.connections, named.as_mut()) else {
+                return (outcome, watch.met);
+            };
+            if outcome.verdict != Verdict::Accept
+                || !named::next(connections, &self.compiled, GENERATION, named)
+            {
+                return (outcome, watch.met);
+            }
+        }
+    }
+
     /// Decides on a packet, as much of it as the firewall would copy. Says, too, whether that depends
     /// on packets before and on the time.
     pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
@@ -250,7 +288,7 @@ impl Engine {
         let bytes = facts.bytes.get(..self.copied).unwrap_or(&facts.bytes);
         let mut parsed = Packet::default();
         let status = packet::parse(bytes, facts.original, &mut parsed);
-        let mut input = DecideInput {
+        let input = DecideInput {
             packet: &parsed,
             status,
             truncated: facts.truncated,
@@ -272,24 +310,8 @@ impl Engine {
             refused: false,
             now_ns: self.now_ns,
         };
-        let named = self.follow_names(&parsed);
-        if let (Some(named), Some(connections)) = (&named, &self.connections) {
-            let names = follow::names(connections, &named.followed);
-            named::tell(named, names, &mut input);
-        }
-        let policy = DecidePolicy {
-            compiled: &self.compiled,
-            flow: &self.flow,
-            counters: &self.counters,
-        };
-        let mut watch = Watch {
-            policy: &self.policy,
-            met: false,
-        };
-        let mut outcome = match self.has_limits {
-            true => decide::trace(&self.settings, Some(&policy), &input, &mut watch),
-            false => decide::packet(&self.settings, Some(&policy), &input),
-        };
+        let mut named = self.follow_names(&parsed);
+        let (mut outcome, met) = self.ask_policy(&input, &mut named);
         if let (Some(named), Some(connections)) = (&named, &mut self.connections) {
             named::reset(connections, named, &parsed, &mut outcome);
             if named::refuses(named, &outcome) {
@@ -297,7 +319,6 @@ impl Engine {
                 follow::deny(connections, &named.followed, GENERATION, tells);
             }
         }
-        let met = watch.met;
         if outcome.verdict == Verdict::Accept {
             self.learn(&parsed);
         }

@@ -3,10 +3,10 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
-    ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionSettings,
-    Connections, Followed, FollowedKind, SLOT_NONE,
+    ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionQueries,
+    ConnectionSettings, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{lifetime, pool, table, tcp, udp};
+use crate::connection::{lifetime, pool, queries, table, tcp, udp};
 use crate::names::{hello, quic, Names};
 use crate::packet::Packet;
 
@@ -31,6 +31,7 @@ pub fn make(settings: &ConnectionSettings) -> Connections {
         scratch: Box::new([0; hello::BYTES_MAX]),
         plain: vec![0; hello::BYTES_MAX],
         alone: Names::default(),
+        queries: ConnectionQueries::default(),
     }
 }
 
@@ -46,6 +47,7 @@ fn has_names(packet: &Packet) -> bool {
 /// Takes a packet in, in the order in which its queue gives them. Those of both directions must come.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     connections.now_ns = input.now_ns;
+    connections.queries.slot = SLOT_NONE;
     lifetime::expire(connections, input.now_ns);
     if !has_names(packet) {
         return Followed {
@@ -63,6 +65,13 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         TCP => tcp::follow(connections, packet, input),
         _ => udp::follow(connections, packet, input),
     }
+}
+
+/// Goes on with a packet that was just followed, of DNS over TCP, and is accepted by its names so far: to those of the next query
+/// that it is judged by. Returns whether there is one.
+pub fn next(connections: &mut Connections) -> bool {
+    let now_ns = connections.now_ns;
+    queries::next(connections, now_ns)
 }
 
 /// The names of a packet that was just followed, of kind Names.

@@ -355,6 +355,14 @@ pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u6
     );
 }
 
+/// Notes that a client has begun to show its names: for so long at most.
+pub fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
+    let list = ConnectionList::Showing;
+    if table::at(&mut connections.table, slot).list != list {
+        table::move_to(&mut connections.table, slot, list, now_ns);
+    }
+}
+
 /// Frees memory of another connection than that of a slot: the oldest one that shows its names is
 /// evicted, else the oldest one that settles is let go. Returns whether there was one.
 fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
@@ -387,4 +395,13 @@ pub fn keep(
         }
     }
     StreamPut::Pool
+}
+
+/// Says what became of bytes that were not kept.
+pub fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: u64) -> Followed {
+    match put {
+        StreamPut::Conflict => evade(connections, slot, now_ns),
+        StreamPut::Gaps => unreadable(connections, slot, ConnectionCause::Gaps, now_ns),
+        _ => unreadable(connections, slot, ConnectionCause::Pool, now_ns),
+    }
 }

@@ -7,6 +7,7 @@ pub mod follow;
 pub mod lifetime;
 pub mod listing;
 pub mod pool;
+pub mod queries;
 pub mod stream;
 pub mod table;
 pub mod tcp;

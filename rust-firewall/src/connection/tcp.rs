@@ -14,8 +14,8 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey,
     ConnectionList, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{checksum, lifetime, stream, table};
-use crate::names::{client, dns, Names, NamesState};
+use crate::connection::{checksum, lifetime, queries, stream, table};
+use crate::names::{client, Names, NamesState};
 use crate::packet::{Packet, TCP_HEADER_BYTES};
 
 const FIN: u8 = 0x01;
@@ -79,15 +79,6 @@ fn is_finished(connections: &mut Connections, slot: u32) -> bool {
     connection.names.state == NamesState::Known && stream.acked >= stream.decided
 }
 
-/// Says what became of bytes that were not kept.
-fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: u64) -> Followed {
-    match put {
-        StreamPut::Conflict => lifetime::evade(connections, slot, now_ns),
-        StreamPut::Gaps => lifetime::unreadable(connections, slot, ConnectionCause::Gaps, now_ns),
-        _ => lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns),
-    }
-}
-
 /// Compares what comes again, or comes late, with what was decided on.
 fn take_known(
     connections: &mut Connections,
@@ -110,15 +101,7 @@ fn take_known(
     };
     match lifetime::keep(connections, slot, offset, data, segment.now_ns) {
         StreamPut::Kept => lifetime::named(connections, slot),
-        put => refuse(connections, slot, put, segment.now_ns),
-    }
-}
-
-/// Notes that a client has begun to show its names: for so long at most.
-fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
-    let list = ConnectionList::Showing;
-    if table::at(&mut connections.table, slot).list != list {
-        table::move_to(&mut connections.table, slot, list, now_ns);
+        put => lifetime::refuse(connections, slot, put, segment.now_ns),
     }
 }
 
@@ -162,10 +145,10 @@ fn take_undecided(
     };
     let connection = table::at(&mut connections.table, slot);
     let before = stream::prefix(&connection.stream);
-    show(connections, slot, segment.now_ns);
+    lifetime::show(connections, slot, segment.now_ns);
     let put = lifetime::keep(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
-        return refuse(connections, slot, put, segment.now_ns);
+        return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
     let after = stream::prefix(&table::at(&mut connections.table, slot).stream);
     let state = match after > before {
@@ -187,98 +170,11 @@ fn take_undecided(
     lifetime::named(connections, slot)
 }
 
-/// Lets the stream of a connection of DNS begin where the next query does, once the server has all
-/// before.
-fn rebase(connections: &mut Connections, slot: u32) {
-    let connection = table::at(&mut connections.table, slot);
-    let decided = connection.stream.decided;
-    let has_more = stream::has_more(&connection.stream);
-    if decided == 0 || connection.stream.acked < decided || has_more {
-        return;
-    }
-    let stream = &mut connection.stream;
-    let (base, acked) = (stream.base.wrapping_add(decided), stream.acked - decided);
-    stream::release(stream, &mut connections.pool);
-    *stream = stream::make(base);
-    stream.acked = acked;
-}
-
-/// Reads the next query of a connection of DNS. More than one can't be judged by one packet.
-fn read_query(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
-    let connection = table::at(&mut connections.table, slot);
-    let (start, end) = (
-        connection.stream.decided,
-        stream::prefix(&connection.stream),
-    );
-    let gathered = &mut connections.gathered;
-    stream::gather(
-        &connection.stream,
-        &mut connections.pool,
-        start,
-        end,
-        &mut gathered[..],
-    );
-    let whole = end >= BYTES_MAX;
-    let bytes = gathered.get(..end.saturating_sub(start) as usize);
-    let bytes = bytes.unwrap_or_default();
-    let (state, taken) = dns::framed(bytes, whole, &mut connection.names);
-    let rest = bytes.get(taken..).unwrap_or_default();
-    let mut cause = ConnectionCause::Parse;
-    let mut is_read = state != NamesState::Unreadable;
-    if state == NamesState::Known && !rest.is_empty() {
-        cause = ConnectionCause::Ambiguous;
-        is_read = dns::framed(rest, false, &mut connections.alone).0 == NamesState::Undecided;
-    }
-    if !is_read {
-        connection.names.state = NamesState::Undecided;
-        return lifetime::unreadable(connections, slot, cause, now_ns);
-    }
-    if state == NamesState::Known {
-        lifetime::decide(connections, slot, start + taken as u32, now_ns);
-        return lifetime::named(connections, slot);
-    }
-    connection.cache = ConnectionCache::default();
-    show(connections, slot, now_ns);
-    lifetime::named(connections, slot)
-}
-
-/// Takes in what a client of DNS sends: a query after the other.
-fn take_queries(
-    connections: &mut Connections,
-    slot: u32,
-    segment: &Segment,
-    offset: u32,
-    data: &[u8],
-    length: u32,
-) -> Followed {
-    let now_ns = segment.now_ns;
-    let connection = table::at(&mut connections.table, slot);
-    if connection.stream.let_go {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
-    }
-    let Some(data) = data.get(..length as usize) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
-    };
-    if offset.saturating_add(length) > BYTES_MAX {
-        return lifetime::odd(connections, ConnectionCause::Gaps);
-    }
-    let before = stream::prefix(&connection.stream);
-    let put = lifetime::keep(connections, slot, offset, data, now_ns);
-    if put != StreamPut::Kept {
-        return refuse(connections, slot, put, now_ns);
-    }
-    if stream::prefix(&table::at(&mut connections.table, slot).stream) > before {
-        return read_query(connections, slot, now_ns);
-    }
-    show(connections, slot, now_ns);
-    lifetime::named(connections, slot)
-}
-
 /// Takes in a client's data. What lies before the stream's first byte is no part of it.
 fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u32) -> Followed {
     let is_dns = table::at(&mut connections.table, slot).is_dns;
     if is_dns {
-        rebase(connections, slot);
+        queries::rebase(connections, slot, segment.now_ns);
     }
     let connection = table::at(&mut connections.table, slot);
     let distance = sequence.wrapping_sub(connection.stream.base) as i32;
@@ -289,7 +185,7 @@ fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u
     match connection.names.state {
         NamesState::Unreadable => lifetime::named(connections, slot),
         _ if length == 0 => lifetime::named(connections, slot),
-        _ if is_dns => take_queries(connections, slot, segment, offset, data, length),
+        _ if is_dns => queries::take(connections, slot, offset, data, length, segment.now_ns),
         NamesState::Known => take_known(connections, slot, segment, offset, data, length),
         _ => take_undecided(connections, slot, segment, offset, data, length),
     }

@@ -104,7 +104,7 @@ pub enum ConnectionCause {
     Midstream,
     /// The connection's ends may see another stream than we do.
     Ambiguous,
-    /// The connection's bytes came with too many gaps, or beyond what is kept.
+    /// The connection's bytes came with too many gaps, or are more than is kept or read.
     Gaps,
     /// There was no memory for the connection's bytes.
     Pool,
@@ -184,6 +184,8 @@ pub struct Stream {
     pub acked: u32,
     /// What was kept is not kept any more.
     pub let_go: bool,
+    /// Of DNS: a piece came before what stands before it.
+    pub ahead: bool,
     pub span_count: u8,
     /// Those that were kept: apart from each other, in their order.
     pub spans: [StreamSpan; SPANS_MAX],
@@ -279,6 +281,23 @@ pub struct Table {
     pub spare: Connection,
 }
 
+/// The queries of DNS over TCP that the packet at hand is judged by, in what is gathered.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionQueries {
+    /// Their connection; SLOT_NONE: none is left.
+    pub slot: u32,
+    /// Of the next one.
+    pub place: u32,
+    /// Of what is gathered.
+    pub end: u32,
+    /// What begins here or behind is not read.
+    pub limit: u32,
+    /// What ends up to here was counted with another packet.
+    pub counted: u32,
+    /// That may be read.
+    pub left: u32,
+}
+
 /// All connections of a worker.
 #[derive(Debug)]
 pub struct Connections {
@@ -299,6 +318,7 @@ pub struct Connections {
     pub plain: Vec<u8>,
     /// Of a packet that belongs to no connection.
     pub alone: Names,
+    pub queries: ConnectionQueries,
 }
 
 impl Default for Stream {
@@ -308,9 +328,23 @@ impl Default for Stream {
             decided: 0,
             acked: 0,
             let_go: false,
+            ahead: false,
             span_count: 0,
             spans: [StreamSpan::default(); SPANS_MAX],
             blocks: [BLOCK_NONE; BLOCKS_MAX],
+        }
+    }
+}
+
+impl Default for ConnectionQueries {
+    fn default() -> Self {
+        ConnectionQueries {
+            slot: SLOT_NONE,
+            place: 0,
+            end: 0,
+            limit: 0,
+            counted: 0,
+            left: 0,
         }
     }
 }

@@ -16,7 +16,6 @@ use std::sync::Mutex;
 
 use siphasher::sip::SipHasher13;
 
-use crate::base::counts::{self, Count};
 use crate::base::lock;
 
 /// Addresses of a bucket.
@@ -39,6 +38,15 @@ struct Entry {
 struct Bucket {
     number: AtomicU64,
     entries: [Entry; BUCKET_ADDRESSES],
+}
+
+/// An address of a set, as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnedAddress {
+    pub set: u64,
+    pub address: u128,
+    /// When it is over.
+    pub end_ns: u64,
 }
 
 /// The addresses of all sets.
@@ -125,25 +133,26 @@ fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     bucket.number.store(number + 2, Ordering::Release);
 }
 
-/// Has a set know an address until a time, or for longer if it does already.
-pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64) {
+/// Has a set know an address until a time, or for longer if it does already. Returns whether another one made room before
+/// its time.
+pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64) -> bool {
     let words = words_of(set, address);
     let _writer = lock::lock(&learned.writer);
     let Some(bucket) = bucket_of(learned, &words) else {
-        return;
+        return false;
     };
     if let Some(entry) = entry_of(bucket, &words) {
         let before = entry.end_ns.load(Ordering::Relaxed);
         entry.end_ns.store(end_ns.max(before), Ordering::Relaxed);
-        return;
+        return false;
     }
     let ends = |entry: &&Entry| entry.end_ns.load(Ordering::Relaxed);
-    if let Some(entry) = bucket.entries.iter().min_by_key(ends) {
-        if ends(&entry) > now_ns {
-            counts::add(Count::LearnedEvicted, 1);
-        }
-        exchange(bucket, entry, &words, end_ns);
-    }
+    let Some(entry) = bucket.entries.iter().min_by_key(ends) else {
+        return false;
+    };
+    let evicts = ends(&entry) > now_ns;
+    exchange(bucket, entry, &words, end_ns);
+    evicts
 }
 
 /// How many addresses there are.
@@ -151,4 +160,30 @@ pub fn count(learned: &Learned, now_ns: u64) -> u64 {
     let entries = learned.buckets.iter().flat_map(|bucket| &bucket.entries);
     let are = entries.filter(|entry| entry.end_ns.load(Ordering::Relaxed) > now_ns);
     are.count() as u64
+}
+
+/// How many places for addresses there are.
+pub fn places(learned: &Learned) -> u32 {
+    (learned.buckets.len() * BUCKET_ADDRESSES) as u32
+}
+
+/// The address at a place that is not over, while nobody writes.
+pub fn at(learned: &Learned, place: u32, now_ns: u64) -> Option<LearnedAddress> {
+    let place = place as usize;
+    let bucket = learned.buckets.get(place / BUCKET_ADDRESSES)?;
+    let entry = bucket.entries.get(place % BUCKET_ADDRESSES)?;
+    let high = u128::from(entry.high.load(Ordering::Relaxed));
+    let found = LearnedAddress {
+        set: entry.set.load(Ordering::Relaxed),
+        address: high << 64 | u128::from(entry.low.load(Ordering::Relaxed)),
+        end_ns: entry.end_ns.load(Ordering::Relaxed),
+    };
+    Some(found).filter(|found| found.end_ns > now_ns)
+}
+
+/// Forgets all addresses, before anybody looks.
+pub fn forget_all(learned: &Learned) {
+    for entry in learned.buckets.iter().flat_map(|bucket| &bucket.entries) {
+        entry.end_ns.store(0, Ordering::Relaxed);
+    }
 }

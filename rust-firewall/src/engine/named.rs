@@ -30,23 +30,21 @@ pub struct Named {
     pub is_new: bool,
 }
 
-/// Takes a packet into its connection and gives what the connection's names are to the policy.
-/// how.generation: of the policy.
-pub fn follow(
+/// What the names of a connection are to the policy.
+fn resolve(
     connections: &mut Connections,
     compiled: &Compiled,
-    packet: &Packet,
-    how: &ConnectionInput,
+    followed: Followed,
+    generation: u64,
 ) -> Named {
-    let followed = follow::follow(connections, packet, how);
     let kept = follow::cache(connections, &followed).copied();
-    let kept = kept.filter(|cache| cache.generation == how.generation);
+    let kept = kept.filter(|cache| cache.generation == generation);
     let (host_number, alpn_bits) = match kept {
         Some(cache) => (cache.host_number, cache.alpn_bits),
         None => hostnames::resolve(&compiled.hosts, follow::names(connections, &followed)),
     };
     if let Some(cache) = follow::cache(connections, &followed).filter(|_| kept.is_none()) {
-        cache.generation = how.generation;
+        cache.generation = generation;
         cache.host_number = host_number;
         cache.alpn_bits = alpn_bits;
     }
@@ -56,6 +54,34 @@ pub fn follow(
         alpn_bits,
         is_new: kept.is_none(),
     }
+}
+
+/// Takes a packet into its connection and gives what the connection's names are to the policy.
+/// how.generation: of the policy.
+pub fn follow(
+    connections: &mut Connections,
+    compiled: &Compiled,
+    packet: &Packet,
+    how: &ConnectionInput,
+) -> Named {
+    let followed = follow::follow(connections, packet, how);
+    resolve(connections, compiled, followed, how.generation)
+}
+
+/// Goes on with a packet that the policy accepts by its names so far, to those of the next query of
+/// DNS in it. Returns whether there is one: then the policy is asked again.
+/// - generation: of the policy.
+pub fn next(
+    connections: &mut Connections,
+    compiled: &Compiled,
+    generation: u64,
+    named: &mut Named,
+) -> bool {
+    if !follow::next(connections) {
+        return false;
+    }
+    *named = resolve(connections, compiled, named.followed, generation);
+    true
 }
 
 /// Tells the policy of a packet's names. names: what its client has shown.

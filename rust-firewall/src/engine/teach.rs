@@ -6,6 +6,7 @@
 //! teach. A message is read where it lies whole in one packet.
 #![deny(clippy::indexing_slicing)]
 
+use crate::base::counts::{self, Count};
 use crate::connection::asked::{self, Asked};
 use crate::connection::checksum;
 use crate::connection::{ConnectionChecksum, ConnectionInput};
@@ -27,7 +28,7 @@ const TCP_LENGTH: usize = 12;
 const UDP_LENGTH: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that an address is known for at most: a day.
-const TTL_MAX: u32 = 86_400;
+pub const TTL_MAX: u32 = 86_400;
 
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,9 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
             continue;
         }
         for address in answer.addresses.iter().take(answer.count as usize) {
-            learned::add(learned, learning.identity, *address, end_ns, now_ns);
+            if learned::add(learned, learning.identity, *address, end_ns, now_ns) {
+                counts::add(Count::LearnedEvicted, 1);
+            }
         }
     }
 }

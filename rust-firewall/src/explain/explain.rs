@@ -203,13 +203,12 @@ fn connection_input(explain: &Explain) -> ConnectionInput {
     }
 }
 
-/// Takes a packet into its connection, if the policy reads names, and keeps what its client has shown.
+/// Takes a packet into its connection, if the policy reads names.
 fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
     let how = connection_input(explain);
     let connections = explain.connections.as_mut()?;
-    let named = named::follow(connections, &explain.daemon.compiled, parsed, &how);
-    explain.shown = *follow::names(connections, &named.followed);
-    Some(named)
+    let compiled = &explain.daemon.compiled;
+    Some(named::follow(connections, compiled, parsed, &how))
 }
 
 /// Learns from a packet that is accepted, if the policy does. Both engines have the same addresses.
@@ -220,6 +219,55 @@ fn learn(explain: &mut Explain, parsed: &Packet) {
     };
     let mut results = TeachResults::default();
     teach::packet(asked, &explain.daemon.compiled, parsed, &how, &mut results);
+}
+
+/// Walks the policy both ways. number: of the packet.
+fn walk_both(
+    explain: &mut Explain,
+    settings: &DecideSettings,
+    input: &DecideInput,
+    number: u64,
+) -> Result<DecideOutcome, Failure> {
+    trace::clear(&mut explain.trace);
+    let outcome = decide::packet(settings, Some(&policy(&explain.daemon)), input);
+    let linear = policy(&explain.linear);
+    let walked = decide::trace(settings, Some(&linear), input, &mut explain.trace);
+    match agree(explain, &outcome, &walked) {
+        true => Ok(outcome),
+        false => Err(fail_disagreement(number)),
+    }
+}
+
+/// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted. Keeps what its client has
+/// shown.
+/// - named: None: the policy reads no names.
+/// - number: of the packet.
+fn ask_policy(
+    explain: &mut Explain,
+    settings: &DecideSettings,
+    input: &DecideInput,
+    named: &mut Option<Named>,
+    number: u64,
+) -> Result<DecideOutcome, Failure> {
+    loop {
+        let mut told = *input;
+        let mut names = explain.shown;
+        if let (Some(named), Some(connections)) = (&named, &explain.connections) {
+            names = *follow::names(connections, &named.followed);
+            named::tell(named, &names, &mut told);
+        }
+        explain.shown = names;
+        let outcome = walk_both(explain, settings, &told, number)?;
+        let (Some(connections), Some(named)) = (&mut explain.connections, named.as_mut()) else {
+            return Ok(outcome);
+        };
+        let compiled = &explain.daemon.compiled;
+        if outcome.verdict != Verdict::Accept
+            || !named::next(connections, compiled, GENERATION, named)
+        {
+            return Ok(outcome);
+        }
+    }
 }
 
 /// Decides a packet both ways.
@@ -239,25 +287,9 @@ fn decide_both<'a>(
     let (mut whole, mut parsed) = (Packet::default(), Packet::default());
     packet::parse(packet.bytes, packet.original, &mut whole);
     let status = inspect(explain, packet, &mut parsed);
-    let mut input = input_of(explain, packet, &parsed, status);
-    let named = follow_names(explain, &parsed);
-    let names = explain.shown;
-    if let Some(named) = &named {
-        named::tell(named, &names, &mut input);
-    }
-    let mut trace = std::mem::take(&mut explain.trace);
-    trace::clear(&mut trace);
-    let mut outcome = decide::packet(&settings, Some(&policy(&explain.daemon)), &input);
-    let walked = decide::trace(
-        &settings,
-        Some(&policy(&explain.linear)),
-        &input,
-        &mut trace,
-    );
-    explain.trace = trace;
-    if !agree(explain, &outcome, &walked) {
-        return Err(fail_disagreement(packet.number));
-    }
+    let input = input_of(explain, packet, &parsed, status);
+    let mut named = follow_names(explain, &parsed);
+    let mut outcome = ask_policy(explain, &settings, &input, &mut named, packet.number)?;
     if let (Some(named), Some(connections)) = (&named, &mut explain.connections) {
         named::reset(connections, named, &parsed, &mut outcome);
         if named::refuses(named, &outcome) {

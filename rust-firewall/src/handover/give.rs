@@ -21,8 +21,8 @@ use crate::handover::channel::HandoverChannel;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::rules::HandoverRules;
 use crate::handover::{
-    fail_classic, fail_line, Handover, COMMIT, CONNECTIONS, FD_COUNT, HEARD, PAUSE_MS, PREPARE_MS,
-    RULES, STATES, SUMS, TAKEN,
+    fail_classic, fail_line, Handover, COMMIT, CONNECTIONS, FD_COUNT, HEARD, LEARNED, PAUSE_MS,
+    PREPARE_MS, RULES, STATES, SUMS, TAKEN,
 };
 use crate::queue;
 use crate::queue::QueueKind;
@@ -44,6 +44,8 @@ pub struct HandoverGiving {
     sums: HandoverMemory,
     /// The new one wants to know the connections of the workers.
     connections: bool,
+    /// And what sets have learnt.
+    learned: bool,
 }
 
 /// Whether a line says a command.
@@ -56,6 +58,12 @@ fn says(line: &[u8], command: &str) -> bool {
 fn wants_connections(line: &[u8]) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get(CONNECTIONS) == Some(&Value::Bool(true)))
+}
+
+/// Whether such a line asks for what sets have learnt.
+fn wants_learned(line: &[u8]) -> bool {
+    let object = serde_json::from_slice::<Value>(line);
+    object.is_ok_and(|object| object.get(LEARNED) == Some(&Value::Bool(true)))
 }
 
 fn fail_memory(error: Errno) -> Failure {
@@ -104,6 +112,7 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
         described.generation = loaded.generation;
         let names = load::requirement(loaded).names;
         described.connections = names.then(|| most_followed(&inner.workers));
+        described.learns = load::requirement(loaded).learns;
         described.side.totals = count_totals(loaded);
     }
     described
@@ -183,6 +192,7 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
         states,
         sums,
         connections: false,
+        learned: false,
     })
 }
 
@@ -218,6 +228,7 @@ pub fn go_on(
     match handover::channel::line_if_any(&mut giving.channel)? {
         Some(line) if says(line, COMMIT) => {
             giving.connections = wants_connections(line);
+            giving.learned = wants_learned(line);
             Ok(true)
         }
         Some(_) => Err(fail_line("new")),
@@ -288,6 +299,16 @@ fn pass_connections(inner: &mut StateInner, giving: &HandoverGiving) -> Result<(
     Ok(())
 }
 
+/// Passes on what sets have learnt, if the new one wants to know.
+fn pass_learned(inner: &StateInner, giving: &HandoverGiving) -> Result<(), Failure> {
+    let Some(loaded) = inner.loaded.as_ref().filter(|_| giving.learned) else {
+        return Ok(());
+    };
+    let mut memory = handover::memory::make().map_err(fail_memory)?;
+    let written = handover::learned::write(&mut memory, &loaded.compiled, wait::clock());
+    pass_on(&giving.channel, LEARNED, &mut memory, written)
+}
+
 /// Passes on what was counted, and waits until the new one has taken it.
 fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), Failure> {
     pause_workers(&mut inner.workers)?;
@@ -295,6 +316,7 @@ fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), 
     let written = handover::counted::write_states(states, inner, wait::clock());
     pass_on(&giving.channel, STATES, states, written)?;
     pass_connections(inner, giving)?;
+    pass_learned(inner, giving)?;
     // By now the new one starts its workers.
     let sums = &mut giving.sums;
     let written = handover::counted::write_sums(sums, inner);

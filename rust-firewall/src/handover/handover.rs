@@ -8,10 +8,10 @@
 //! its own among them, adopts the sockets, and gives up its rights. Then it says "commit". The old one
 //! stops its workers between two batches: from now on packets wait in the sockets. It passes on the
 //! states, how full limits are and what quotas have used, in numbers whose places both know by now, and,
-//! if both policies read names, what each worker knows of its connections; the new one takes them over
-//! and starts its workers: here the pause ends. Meanwhile the old one passes on
-//! the sums, what counters counted; the new one adds them and says "taken"; the old one says that it
-//! heard, and ends without unbinding anything.
+//! if both policies read names, what each worker knows of its connections, and what sets have learnt, if
+//! both have such; the new one takes them over and starts its workers: here the pause ends. Meanwhile the
+//! old one passes on the sums, what counters counted; the new one adds them and says "taken"; the old one
+//! says that it heard, and ends without unbinding anything.
 //!
 //! It is the old one that decides: until it has heard "taken" it goes on by itself if anything is wrong
 //! with the new one (it ends, is silent, is no firewall), and a new one that is not told that it was
@@ -24,6 +24,7 @@ use crate::base::counts;
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::handover::channel::HandoverChannel;
 use crate::handover::connections::ConnectionsTaken;
+use crate::handover::learned::LearnedTaken;
 use crate::ruleset::migration::{Migration, MigrationSide, MigrationStates};
 use crate::worker::WorkerHandover;
 
@@ -40,6 +41,7 @@ pub const HEARD: &str = "{\"ok\":true}\n";
 pub const RULES: &str = "rules";
 pub const STATES: &str = "states";
 pub const CONNECTIONS: &str = "connections";
+pub const LEARNED: &str = "learned";
 pub const SUMS: &str = "sums";
 
 /// Descriptors beside those of queues, called as the options are that they come from.
@@ -71,6 +73,12 @@ pub struct Handover {
     pub followed: ConnectionsTaken,
     /// Why they were not taken: the part that is not as it should be.
     pub refused: Option<&'static str>,
+    /// Its policy has sets that learn; then, that ours has, too.
+    pub learns: bool,
+    /// What became of what they have learnt.
+    pub learned: LearnedTaken,
+    /// Why it was not taken, as refused.
+    pub unlearned: Option<&'static str>,
     /// The rules of its policy.
     pub side: MigrationSide,
     /// What became of them in our policy, if we have one.

@@ -13,6 +13,8 @@ pub mod give;
 #[allow(clippy::module_inception)]
 mod handover;
 #[cfg(feature = "daemon")]
+pub mod learned;
+#[cfg(feature = "daemon")]
 pub mod memory;
 #[cfg(feature = "daemon")]
 pub mod proof;

@@ -59,9 +59,10 @@ const PENDING: u64 = 1 << 5;
 const PENDING_LOW: u64 = 1 << 6;
 const LET_GO: u64 = 1 << 7;
 const ECH: u64 = 1 << 8;
-const FLAGS: u64 = (1 << 9) - 1;
+const AHEAD: u64 = 1 << 9;
+const FLAGS: u64 = (1 << 10) - 1;
 /// Those that a connection of UDP has not.
-const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW;
+const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD;
 
 /// What is being read.
 pub struct RecordReading<'a> {
@@ -115,6 +116,7 @@ fn flags_of(connection: &Connection) -> u64 {
         (connection.pending_low, PENDING_LOW),
         (connection.stream.let_go, LET_GO),
         (connection.names.ech, ECH),
+        (connection.stream.ahead, AHEAD),
     ];
     let set = flags.iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, flag)| flag).sum()
@@ -264,6 +266,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.pending_low = flags & PENDING_LOW != 0;
     connection.stream.let_go = flags & LET_GO != 0;
     connection.names.ech = flags & ECH != 0;
+    connection.stream.ahead = flags & AHEAD != 0;
 }
 
 /// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
@@ -425,7 +428,8 @@ pub fn take(
     if reading.cut || !take_list(reading, list, age_ns, is_udp) {
         return Err("list");
     }
-    if flags & !FLAGS != 0 || is_udp && flags & TCP_FLAGS != 0 {
+    let is_odd = flags & !FLAGS != 0 || flags & (DNS | AHEAD) == AHEAD;
+    if is_odd || is_udp && flags & TCP_FLAGS != 0 {
         return Err("flags");
     }
     let list = ORDER.get(reading.list).copied().unwrap_or_default();

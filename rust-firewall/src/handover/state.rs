@@ -80,6 +80,7 @@ struct StateObject<'a> {
     metrics: Option<&'a str>,
     events: Option<&'a str>,
     connections: Option<u32>,
+    learned: bool,
     counts: Vec<&'a str>,
     stats: Vec<String>,
     queues: Vec<QueueObject>,
@@ -120,6 +121,7 @@ pub fn print(state: &Handover) -> String {
         metrics: metrics.as_deref(),
         events: events.as_deref(),
         connections: state.connections,
+        learned: state.learns,
         counts: counts::ALL.iter().map(|(_, name)| *name).collect(),
         stats: stats_names().collect(),
         queues: state.queues.iter().map(queue_object).collect(),
@@ -228,6 +230,7 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
         *option = text_of(object, name);
     }
     parse_connections(object.get("connections"), state);
+    state.learns = object.get("learned") == Some(&Value::Bool(true));
     let counts = counts::ALL.map(|(_, name)| name.to_owned());
     state.count_places = parse_names(object, "counts", &counts)?;
     let stats: Vec<_> = stats_names().collect();

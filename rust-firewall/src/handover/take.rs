@@ -13,12 +13,13 @@ use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set, Failure, LogExit};
 use crate::connection::{lifetime, table};
 use crate::control::request::VERSION;
+use crate::engine::compiled::Compiled;
 use crate::handover;
 use crate::handover::channel::HandoverChannel;
 use crate::handover::connections::ConnectionsTaken;
 use crate::handover::{
-    fail_classic, fail_line, Handover, COMMIT, CONNECTIONS, PAUSE_MS, PREPARE_MS, RULES, STATES,
-    SUMS, TAKEN,
+    fail_classic, fail_line, Handover, COMMIT, CONNECTIONS, LEARNED, PAUSE_MS, PREPARE_MS, RULES,
+    STATES, SUMS, TAKEN,
 };
 use crate::options::{self, Options};
 use crate::queue;
@@ -238,6 +239,26 @@ fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), 
     Ok(())
 }
 
+/// Has the sets of our policy know what those of the old one have learnt. If any of it is not as it should be they know
+/// nothing, and learn anew.
+fn take_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure> {
+    let fd = receive_named(channel_of(taken)?, LEARNED)?;
+    let read = handover::memory::open(fd, handover::learned::BYTES_MAX)
+        .and_then(|sealed| handover::memory::read(&sealed));
+    let learned = match read {
+        Ok(bytes) => handover::learned::parse(&bytes, compiled, wait::clock()),
+        Err(_) => Err("memory"),
+    };
+    match learned {
+        Ok(learned) => {
+            counts::add(Count::LearnedEvicted, learned.left_out);
+            taken.learned = learned;
+        }
+        Err(part) => taken.unlearned = Some(part),
+    }
+    Ok(())
+}
+
 fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
     taken.channel.as_mut().ok_or_else(|| fail_line("old")) // can't be: take made it
 }
@@ -250,14 +271,20 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let loaded = inner.loaded.as_deref().map(load::requirement);
     let reads_names = loaded.is_some_and(|requirement| requirement.names);
     taken.connections = taken.connections.filter(|_| reads_names);
+    taken.learns = taken.learns && loaded.is_some_and(|requirement| requirement.learns);
     if let Some(most) = taken.connections {
         warm(&mut inner, most);
     }
-    let more = match taken.connections {
+    let connections = match taken.connections {
         Some(_) => ",\"connections\":true",
         None => "",
     };
-    let commit = format!("{{\"command\":\"{COMMIT}\"{more}}}\n");
+    let learned = if taken.learns {
+        ",\"learned\":true"
+    } else {
+        ""
+    };
+    let commit = format!("{{\"command\":\"{COMMIT}\"{connections}{learned}}}\n");
     taken.committed_ns = wait::clock();
     let channel = channel_of(taken)?;
     // Longer than the old one waits: it may have to wait for another that hangs.
@@ -267,6 +294,9 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     handover::counted::parse_states(&read, taken).map_err(handover::state::fail_part)?;
     if taken.connections.is_some() {
         take_connections(taken, &mut inner)?;
+    }
+    if let Some(loaded) = inner.loaded.as_ref().filter(|_| taken.learns) {
+        take_learned(taken, &loaded.compiled)?;
     }
     for (worker, queue) in inner.workers.all.iter().zip(&taken.queues) {
         worker::go_on(&worker.shared, &queue.stats, queue.stalled);
@@ -310,6 +340,19 @@ fn tell_connections(taken: &Handover) {
     }
 }
 
+/// Says what became of what the old one's sets have learnt.
+fn tell_learned(taken: &Handover) {
+    match taken.unlearned {
+        Some(part) => log::warn(format_args!(
+            "upgrade: the old firewall's learnt addresses have no good \"{part}\": this one learns them anew"
+        )),
+        None => log::info(format_args!(
+            "upgrade: {} learnt addresses go on, {} had no room, {} are of other sets",
+            taken.learned.taken, taken.learned.left_out, taken.learned.other
+        )),
+    }
+}
+
 /// Tells the old process that the workers run, and waits until it lets go. Fails if the old process
 /// goes on, so that this one has to end.
 pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
@@ -330,6 +373,9 @@ pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
     ));
     if taken.connections.is_some() {
         tell_connections(taken);
+    }
+    if taken.learns {
+        tell_learned(taken);
     }
     Ok(())
 }

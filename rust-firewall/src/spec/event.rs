@@ -247,7 +247,7 @@ pub struct EventHttp {
     pub http_method: Cow<'static, str>,
 }
 
-/// `dns`.
+/// `dns`, of a packet with several queries over TCP the one that decided, else the last.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventDns {
     pub r#type: Cow<'static, str>,

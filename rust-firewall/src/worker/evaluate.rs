@@ -292,6 +292,52 @@ fn count(
     }
 }
 
+/// What the policy is told of a packet, with its names if it reads any.
+fn told<'a>(
+    input: &DecideInput<'a>,
+    named: Option<&Named>,
+    connections: Option<&'a Connections>,
+) -> DecideInput<'a> {
+    let mut told = *input;
+    if let (Some(named), Some(connections)) = (named, connections) {
+        let names = follow::names(connections, &named.followed);
+        named::tell(named, names, &mut told);
+    }
+    told
+}
+
+/// Lets the policy decide, or what holds without one. A packet with several queries of DNS is decided
+/// by each, until one is not accepted.
+/// - named: None: the policy reads no names.
+fn ask_policy(
+    evaluation: &mut Evaluation,
+    input: &DecideInput,
+    named: &mut Option<Named>,
+) -> DecideOutcome {
+    let source = evaluation.source.as_deref();
+    let policy = source.map(|source| DecidePolicy {
+        compiled: &source.loaded.compiled,
+        flow: &source.loaded.flow,
+        counters: &source.counters,
+    });
+    loop {
+        let told = told(input, named.as_ref(), evaluation.connections.as_deref());
+        let outcome = decide::packet(&evaluation.decide, policy.as_ref(), &told);
+        let (Some(source), Some(connections), Some(named)) =
+            (source, &mut evaluation.connections, named.as_mut())
+        else {
+            return outcome;
+        };
+        let generation = source.loaded.generation.into();
+        let compiled = &source.loaded.compiled;
+        if outcome.verdict != Verdict::Accept
+            || !named::next(connections, compiled, generation, named)
+        {
+            return outcome;
+        }
+    }
+}
+
 /// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what came
 /// of it, and notes it if somebody wants to know.
 pub fn packet(
@@ -301,20 +347,14 @@ pub fn packet(
     parsed: &Packet,
     status: PacketStatus,
 ) -> DecideOutcome {
-    let mut input = input_of(evaluation, packet, parsed, status);
+    let input = input_of(evaluation, packet, parsed, status);
     let source = evaluation.source.as_deref();
     let connections = evaluation.connections.as_mut();
-    let named = follow_names(connections, source, packet, parsed, input.now_ns);
-    if let (Some(named), Some(connections)) = (&named, &evaluation.connections) {
-        let names = follow::names(connections, &named.followed);
-        named::tell(named, names, &mut input);
-    }
-    let policy = source.map(|source| DecidePolicy {
-        compiled: &source.loaded.compiled,
-        flow: &source.loaded.flow,
-        counters: &source.counters,
-    });
-    let mut outcome = decide::packet(&evaluation.decide, policy.as_ref(), &input);
+    let mut named = follow_names(connections, source, packet, parsed, input.now_ns);
+    let mut outcome = ask_policy(evaluation, &input, &mut named);
+    let source = evaluation.source.as_deref();
+    let connections = evaluation.connections.as_deref();
+    let input = told(&input, named.as_ref(), connections);
     count(stats, source, &input, &outcome);
     let generation = source.map_or(0, |source| source.loaded.generation);
     let mut expected = None;

@@ -21,6 +21,7 @@ mod client;
 mod hello;
 pub mod net;
 mod over_ipv6;
+pub mod queries;
 pub mod quic;
 mod strategies;
 mod wire;
@@ -94,6 +95,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])
+        .chain(queries::cases())
         .chain(quic::cases())
         .collect()
 }

@@ -25,6 +25,7 @@ pub mod judge;
 mod learn;
 mod others;
 pub mod programs;
+mod queries;
 mod reject;
 
 use ends::{Heard, Hello, Identity, HELLOS};
@@ -64,7 +65,7 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let all = [ROWS, bounds::ROWS, learn::ROWS, others::ROWS, reject::ROWS].concat();
+    let all = [ROWS, bounds::ROWS, learn::ROWS, others::ROWS, queries::ROWS, reject::ROWS].concat();
     let judged = judge::cases();
     for_each_twin(&all).into_iter().chain(judged).collect()
 }

@@ -290,7 +290,8 @@ fn wrong_connections(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, &expected)
 }
 
-fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
+/// Checks that a firewall ended as by SIGTERM, and what it said.
+pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
     ensure!(
         ended.code == Some(0) && ended.stderr == expected,
         "exit code {:?}, stderr: {}, expected: {expected}",

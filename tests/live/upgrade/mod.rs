@@ -7,6 +7,7 @@ use twinwall_tests::case::{for_each_twin, Case};
 mod chain;
 mod connections;
 mod give;
+mod learned;
 mod many;
 mod peer;
 mod setting;
@@ -14,7 +15,7 @@ mod take;
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [give::ROWS, take::ROWS, connections::ROWS].concat();
+    let rows = [give::ROWS, take::ROWS, connections::ROWS, learned::ROWS].concat();
     let chains = chain::ROWS.iter().chain(many::ROWS);
     let mut cases: Vec<Case> = chains
         .map(|(name, limit_s, body)| Case::new(*name, *limit_s, body))

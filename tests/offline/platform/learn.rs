@@ -58,7 +58,7 @@ fn bytes_of(address: &str) -> Vec<u8> {
     }
 }
 
-fn packet(from: &str, to: &str, protocol: u8, layer4: &[u8]) -> Vec<u8> {
+pub fn packet(from: &str, to: &str, protocol: u8, layer4: &[u8]) -> Vec<u8> {
     let ends = [bytes_of(from), bytes_of(to)].concat();
     let length = layer4.len() as u16;
     let head = match ends.len() {
@@ -87,7 +87,7 @@ fn tcp(from: u16, to: u16, data: &[u8]) -> Vec<u8> {
 }
 
 /// A message behind its length.
-fn framed(message: &[u8]) -> Vec<u8> {
+pub fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
@@ -118,12 +118,12 @@ fn answer(id: u16, asked: &str, ttl: u32, address: &str) -> Vec<u8> {
     message(id, 0x8180, asked, kind, &[record(asked, kind, ttl, &data)])
 }
 
-fn query(id: u16, asked: &str, kind: u16) -> Vec<u8> {
+pub fn query(id: u16, asked: &str, kind: u16) -> Vec<u8> {
     message(id, 0x0100, asked, kind, &[])
 }
 
 /// A pcap file of IP packets, each with its second.
-fn capture(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
+pub fn capture(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     const RAW: u32 = 101;
     let head = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65535, RAW];
     let mut file = head.map(u32::to_le_bytes).concat();

@@ -17,6 +17,7 @@ mod layers;
 mod learn;
 mod lengths;
 mod parameters;
+mod queries;
 mod runner;
 
 /// All cases of the part.
@@ -31,6 +32,7 @@ pub fn cases() -> Vec<Case> {
         command_line::cases(),
         explain::cases(),
         learn::cases(),
+        queries::cases(),
         comments::cases(),
         runner::cases(),
     ];

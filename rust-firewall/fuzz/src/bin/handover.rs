@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What an old firewall tells in an upgrade.
 //!
-//! Input: a byte that says what follows, a line of state, the memory of rules, that of states or that of
-//! connections; the shape of states is in five more bytes.
+//! Input: a byte that says what follows, a line of state, the memory of rules, that of states, that of
+//! connections or that of learnt addresses; the shape of states is in five more bytes.
 #![no_main]
+
+use std::sync::Arc;
 
 use libfuzzer_sys::{fuzz_target, Corpus};
 use rust_firewall::connection::{follow, ConnectionSettings};
-use rust_firewall::engine::compiled::LIMIT_SIZE_MAX;
+use rust_firewall::engine::compile::{self, CompileSettings};
+use rust_firewall::engine::compiled::{Compiled, LIMIT_SIZE_MAX};
+use rust_firewall::engine::learned;
 use rust_firewall::handover;
 use rust_firewall::handover::Handover;
+use rust_firewall::policy::parse;
 use rust_firewall::ruleset::migration::{self, MigrationKind};
 use rust_firewall::worker::WorkerHandover;
 
@@ -17,6 +22,7 @@ const LINE: u8 = 0;
 const RULES: u8 = 1;
 const STATES: u8 = 2;
 const CONNECTIONS: u8 = 3;
+const LEARNED: u8 = 4;
 const PLACES_MAX: u8 = 4;
 const LIMIT_SIZE: i64 = 1000;
 const SETTINGS: ConnectionSettings = ConnectionSettings {
@@ -32,6 +38,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
         Some((&RULES, rest)) => fuzz_rules(rest),
         Some((&STATES, rest)) => fuzz_states(rest),
         Some((&CONNECTIONS, rest)) => fuzz_connections(rest),
+        Some((&LEARNED, rest)) => fuzz_learned(rest),
         _ => return Corpus::Reject,
     }
     Corpus::Keep
@@ -133,4 +140,53 @@ fn fuzz_connections(bytes: &[u8]) {
     if let Some(first) = again(bytes) {
         assert_eq!(again(&first), Some(first));
     }
+}
+
+const ADDRESSES: u32 = 64;
+const LEARNING: &str = "table inet t {
+	set cdn { type ipv4_addr; learn dns \"a.example\"; }
+	set cdn6 { type ipv6_addr; learn dns \"a.example\"; }
+}
+";
+
+/// The policy of the shared vectors, whose sets have learnt nothing.
+fn make_learning() -> Compiled {
+    let policy = parse::text("t", LEARNING.as_bytes());
+    let policy = policy.unwrap_or_else(|failure| panic!("{}", failure.text));
+    let settings = CompileSettings {
+        linear: false,
+        interface_index: &|_| 0,
+        interfaces_must_exist: false,
+    };
+    let compiled = compile::policy(&policy, &settings);
+    let mut compiled = compiled.unwrap_or_else(|failure| panic!("{}", failure.text));
+    compiled.learned = Some(Arc::new(learned::make(ADDRESSES)));
+    compiled
+}
+
+/// What is taken is known, and what is written of it is taken again.
+fn fuzz_learned(bytes: &[u8]) {
+    thread_local! {
+        static COMPILED: Compiled = make_learning();
+    }
+    COMPILED.with(|compiled| {
+        let learned = compiled.learned.as_ref().expect("room");
+        learned::forget_all(learned);
+        let Ok(taken) = handover::learned::parse(bytes, compiled, NOW_NS) else {
+            assert_eq!(learned::count(learned, NOW_NS), 0);
+            return;
+        };
+        assert_eq!(learned::count(learned, NOW_NS), taken.taken);
+        let mut memory = handover::memory::make().expect("memory");
+        handover::learned::write(&mut memory, compiled, NOW_NS).expect("room");
+        handover::memory::seal(&mut memory).expect("a seal");
+        let fd = handover::memory::fd(&memory).try_clone_to_owned();
+        let sealed = handover::memory::open(fd.expect("a descriptor"), u64::MAX).expect("memory");
+        let written = handover::memory::read(&sealed).expect("bytes");
+        learned::forget_all(learned);
+        let second =
+            handover::learned::parse(&written, compiled, NOW_NS).expect("what was written");
+        let figures = (second.taken, second.left_out, second.other);
+        assert_eq!(figures, (taken.taken, 0, 0));
+    });
 }

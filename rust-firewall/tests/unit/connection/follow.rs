@@ -380,7 +380,11 @@ impl Play {
         }
         let connections = self.connections();
         let followed = follow::follow(connections, &packet, &input);
-        let text = told(connections, &followed);
+        let mut text = told(connections, &followed);
+        while follow::next(connections) {
+            text += ", ";
+            text += &told(connections, &followed);
+        }
         self.expected = follow::expected(connections, &followed, &packet);
         self.last = followed;
         text

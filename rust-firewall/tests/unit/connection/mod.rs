@@ -3,5 +3,6 @@
 mod asked;
 mod follow;
 mod many;
+mod queries;
 mod stream;
 mod table;

@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rust_firewall::base::counts::{self, Count};
-use rust_firewall::engine::learned;
+use rust_firewall::engine::learned::{self, LearnedAddress};
 
 const ROOM: u32 = 64;
 const MORE: u128 = 1000;
@@ -36,23 +35,46 @@ fn an_address_is_known_until_its_end() {
 #[test]
 fn who_ends_first_makes_room() {
     let learned = learned::make(8);
-    let before = counts::get(Count::LearnedEvicted);
     for address in 0..8 {
-        learned::add(&learned, 1, address, 100 + address as u64, 0);
+        assert!(!learned::add(&learned, 1, address, 100 + address as u64, 0));
     }
     assert_eq!(learned::count(&learned, 0), 8);
-    learned::add(&learned, 1, 8, 500, 0);
+    assert!(learned::add(&learned, 1, 8, 500, 0));
     assert!(!learned::find(&learned, 1, 0, 0));
     assert!((1..9).all(|address| learned::find(&learned, 1, address, 0)));
-    assert!(counts::get(Count::LearnedEvicted) > before);
-    // What is over makes room without being counted.
-    learned::add(&learned, 1, 9, 500, 101);
+    // What is over makes room, too.
+    assert!(!learned::add(&learned, 1, 9, 500, 101));
     assert!(!learned::find(&learned, 1, 1, 0));
     for address in 0..MORE {
         learned::add(&learned, 1, address, 1000, 0);
         assert!(learned::find(&learned, 1, address, 0));
     }
     assert_eq!(learned::count(&learned, 0), 8);
+}
+
+#[test]
+fn what_is_known_is_told_by_places() {
+    let learned = learned::make(ROOM);
+    let address = 5 << 64 | 7;
+    learned::add(&learned, 3, address, 100, 0);
+    learned::add(&learned, 4, 7, 50, 0);
+    let places = learned::places(&learned);
+    assert!(places >= ROOM);
+    let found: Vec<_> = (0..places)
+        .filter_map(|place| learned::at(&learned, place, 50))
+        .collect();
+    let expected = LearnedAddress {
+        set: 3,
+        address,
+        end_ns: 100,
+    };
+    assert_eq!(found, [expected]);
+    assert_eq!(learned::at(&learned, places, 50), None);
+    learned::forget_all(&learned);
+    assert_eq!(learned::count(&learned, 0), 0);
+    assert!(!learned::find(&learned, 3, address, 0));
+    learned::add(&learned, 3, address, 100, 0);
+    assert!(learned::find(&learned, 3, address, 99));
 }
 
 /// An address that is known stays known while others come and go in its bucket, and no address is known that nobody learnt.

@@ -5,9 +5,12 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use rust_firewall::connection::{follow, ConnectionSettings};
+use rust_firewall::engine::compiled::Compiled;
+use rust_firewall::engine::learned;
 use rust_firewall::handover;
 use rust_firewall::handover::counted::{parse_states, states_bytes};
 use rust_firewall::handover::memory::HandoverMemory;
@@ -16,6 +19,7 @@ use rust_firewall::handover::Handover;
 use rust_firewall::worker::WorkerHandover;
 
 use crate::support::connections::written;
+use crate::support::engine::engine;
 
 fn vectors() -> Vec<(String, String)> {
     let path =
@@ -75,6 +79,43 @@ fn judge_connections(hex: &str) -> String {
     }
 }
 
+const LEARNING: &str = "table inet t {
+	set cdn { type ipv4_addr; learn dns \"a.example\"; }
+	set cdn6 { type ipv6_addr; learn dns \"a.example\"; }
+}
+";
+
+/// What is written of what sets have learnt.
+fn learned_written(compiled: &Compiled) -> Vec<u8> {
+    let mut made = handover::memory::make().expect("memory");
+    handover::learned::write(&mut made, compiled, NOW_NS).expect("room");
+    handover::memory::seal(&mut made).expect("a seal");
+    let sealed = handover::memory::open(second(&made), u64::MAX).expect("sealed memory");
+    handover::memory::read(&sealed).expect("bytes")
+}
+
+/// How many are taken, how many have no room, how many are of other sets, and whether the same is written again; or what
+/// is not as it should be.
+fn judge_learned(hex: &str) -> String {
+    let bytes = unhex(hex);
+    let learned = Arc::new(learned::make(8));
+    let mut compiled = engine(LEARNING, false).compiled;
+    compiled.learned = Some(Arc::clone(&learned));
+    let known = || learned::count(&learned, NOW_NS);
+    match handover::learned::parse(&bytes, &compiled, NOW_NS) {
+        Err(part) => {
+            assert_eq!(known(), 0);
+            part.to_owned()
+        }
+        Ok(taken) => {
+            assert_eq!(known(), taken.taken);
+            let again = learned_written(&compiled);
+            let same = if again == bytes { " same" } else { "" };
+            format!("{} {} {}{same}", taken.taken, taken.left_out, taken.other)
+        }
+    }
+}
+
 fn judge_states(line: &str) -> String {
     let (shape, words) = line.split_once(": ").expect("a shape");
     let shape: Vec<_> = shape.split(' ').collect();
@@ -108,6 +149,7 @@ fn memory_is_taken_as_the_vectors_say() {
         let found = match kind {
             "rules" => judge_rules(rest),
             "connections" => judge_connections(rest),
+            "learned" => judge_learned(rest),
             _ => judge_states(rest),
         };
         assert_eq!(found, expect, "{line}");

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/queries.h"
+
+#include <stddef.h>
+
+#include "connection/lifetime.h"
+#include "connection/stream.h"
+#include "connection/table.h"
+#include "names/dns.h"
+
+enum {
+    LENGTH_BYTES = 2,                  // of a message: its length
+    TRIM_BYTES = STREAM_BYTES_MAX / 2, // from so many that are kept on, what the server has is not
+};
+
+static struct connection *at(struct connections *connections, uint32_t slot) {
+    return connection_table_at(&connections->table, slot);
+}
+
+/// The bytes of the message with its length that stands at a place; 0 if it is not whole.
+/// - end: of the bytes that there are.
+static uint32_t whole_at(const uint8_t *bytes, uint32_t place, uint32_t end) {
+    uint32_t length;
+
+    if (end - place < LENGTH_BYTES)
+        return 0;
+    length = LENGTH_BYTES + ((uint32_t)bytes[place] << 8 | bytes[place + 1]);
+    return length <= end - place ? length : 0;
+}
+
+/// Gathers what is there of a stream without a gap. Returns its bytes.
+static uint32_t gather(struct connections *connections, uint32_t slot) {
+    const struct stream *stream = &at(connections, slot)->stream;
+    const uint32_t end = stream_prefix(stream);
+
+    stream_gather(stream, &connections->pool, 0, end, connections->gathered);
+    return end;
+}
+
+/// The end of the last message that ends up to a place.
+/// - end: of what is gathered.
+static uint32_t border(const struct connections *connections, uint32_t place, uint32_t end) {
+    uint32_t last = 0, bytes;
+
+    while ((bytes = whole_at(connections->gathered, last, end)) > 0 && last + bytes <= place)
+        last += bytes;
+    return last;
+}
+
+/// Forgets the queries that the server has acknowledged, of a stream without gaps. What is left
+/// needs no more memory than before.
+static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct stream *stream = &at(connections, slot)->stream;
+    const struct stream before = *stream;
+    uint32_t end, first;
+
+    if (before.span_count != 1)
+        return;
+    end = gather(connections, slot);
+    first = border(connections, before.acked, end);
+    if (first == 0)
+        return;
+    stream_release(stream, &connections->pool);
+    *stream = stream_make(before.base + first);
+    stream->acked = before.acked - first;
+    stream->decided = before.decided > first ? before.decided - first : 0;
+    stream->ahead = before.ahead;
+    if (stream_put(stream, &connections->pool, 0, connections->gathered + first, end - first) !=
+        STREAM_KEPT)
+        lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+}
+
+void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct stream *stream = &at(connections, slot)->stream;
+    const uint32_t decided = stream->decided;
+    uint32_t base, acked;
+
+    if (decided == 0 || stream->acked < decided || stream_has_more(stream)) {
+        if (stream_prefix(stream) > TRIM_BYTES)
+            trim(connections, slot, now_ns);
+        return;
+    }
+    base = stream->base + decided;
+    acked = stream->acked - decided;
+    stream_release(stream, &connections->pool);
+    *stream = stream_make(base);
+    stream->acked = acked;
+}
+
+/// Says that the packet at hand can't be judged: its connection is unreadable.
+static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
+    struct connection_queries *queries = &connections->queries;
+
+    at(connections, queries->slot)->names.state = NAMES_UNDECIDED;
+    lifetime_unreadable(connections, queries->slot, cause, now_ns);
+    queries->slot = CONNECTION_SLOT_NONE;
+    return true;
+}
+
+bool queries_next(struct connections *connections, uint64_t now_ns) {
+    struct connection_queries *queries = &connections->queries;
+    const uint8_t *bytes = connections->gathered;
+    struct connection *connection;
+    uint32_t taken;
+
+    if (queries->slot == CONNECTION_SLOT_NONE)
+        return false;
+    if (queries->place >= queries->limit || whole_at(bytes, queries->place, queries->end) == 0) {
+        queries->slot = CONNECTION_SLOT_NONE;
+        return false;
+    }
+    if (queries->left == 0)
+        return give_up(connections, CONNECTION_GAPS, now_ns);
+    queries->left--;
+    connection = at(connections, queries->slot);
+    if (names_dns_framed(bytes + queries->place, queries->end - queries->place, false,
+                         &connection->names, &taken) != NAMES_KNOWN)
+        return give_up(connections, CONNECTION_PARSE, now_ns);
+    connection->cache = (struct connection_cache){0};
+    queries->place += taken;
+    if (queries->place > queries->counted)
+        connections->counts.decided[connection->names.protocol]++;
+    return true;
+}
+
+/// Notes that what ends up to a place is decided on with the packet at hand.
+static void decide_to(struct connections *connections, uint32_t slot, uint32_t place,
+                      uint64_t now_ns) {
+    struct stream *stream = &at(connections, slot)->stream;
+
+    if (place <= stream->decided)
+        return;
+    stream->decided = place;
+    connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
+}
+
+/// Notes that a packet is judged by no query. grown: more of the stream is there without a gap.
+static void note_part(struct connections *connections, uint32_t slot, bool grown, uint64_t now_ns) {
+    struct connection *connection = at(connections, slot);
+    const uint32_t decided = connection->stream.decided;
+    const uint32_t end = stream_prefix(&connection->stream);
+    // Where it does not begin the stream, there is room when the server has what stands before it.
+    const bool whole = decided == 0 && end >= STREAM_BYTES_MAX;
+    uint32_t taken;
+
+    if (grown && names_dns_framed(connections->gathered + decided, end - decided, whole,
+                                  &connection->names, &taken) == NAMES_UNREADABLE) {
+        connection->names.state = NAMES_UNDECIDED;
+        lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+        return;
+    }
+    if (grown)
+        connection->cache = (struct connection_cache){0};
+    if (stream_has_more(&connection->stream))
+        lifetime_show(connections, slot, now_ns);
+}
+
+struct followed queries_take(struct connections *connections, uint32_t slot, uint32_t offset,
+                             const uint8_t *data, uint32_t captured, uint32_t length,
+                             uint64_t now_ns) {
+    struct stream *stream = &at(connections, slot)->stream;
+    const uint32_t before = stream_prefix(stream);
+    enum stream_put put;
+    uint32_t end;
+
+    if (stream->let_go)
+        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    if (captured < length)
+        return lifetime_odd(connections, CONNECTION_CUT);
+    if (offset > STREAM_BYTES_MAX || length > STREAM_BYTES_MAX - offset)
+        return lifetime_odd(connections, CONNECTION_GAPS);
+    put = lifetime_keep(connections, slot, offset, data, length, now_ns);
+    if (put != STREAM_KEPT)
+        return lifetime_refuse(connections, slot, put, now_ns);
+    if (offset > before)
+        stream->ahead = true;
+    end = gather(connections, slot);
+    connections->queries = (struct connection_queries){
+        .slot = slot,
+        .place = border(connections, offset, end),
+        .end = end,
+        .limit = stream->ahead ? end : offset + length,
+        .counted = stream->decided,
+        .left = QUERIES_MAX,
+    };
+    decide_to(connections, slot, border(connections, end, end), now_ns);
+    if (!queries_next(connections, now_ns))
+        note_part(connections, slot, end > before, now_ns);
+    return lifetime_named(connections, slot);
+}

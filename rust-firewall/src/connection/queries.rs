@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The queries of a connection of DNS over TCP, one after the other (RFC 7766, section 6.2.1).
+//!
+//! Theory of operation: queries have no borders that segments keep to. So a packet is judged by
+//! every query of which it has a byte, as soon as that query is whole, each time that the packet
+//! comes by. A packet that fills a gap makes queries whole of which it has nothing; once pieces have
+//! come before what stands before them, packets are judged by what stands behind them, too. What is
+//! not whole is undecided: the packet that completes it is judged by it.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::stream::{StreamPut, BYTES_MAX};
+use crate::connection::types::{
+    ConnectionCache, ConnectionCause, ConnectionList, ConnectionQueries, Connections, Followed,
+    SLOT_NONE,
+};
+use crate::connection::{lifetime, stream, table};
+use crate::names::{dns, NamesState};
+
+/// That a packet is judged by; a connection with more in one is unreadable.
+pub const QUERIES_MAX: u32 = 128;
+
+/// Of a message: its length.
+const LENGTH_BYTES: u32 = 2;
+/// From so many that are kept on, what the server has is not.
+const TRIM_BYTES: u32 = BYTES_MAX / 2;
+
+/// The bytes of the message with its length that stands at a place; 0 if it is not whole.
+/// - end: of the bytes that there are.
+fn whole_at(bytes: &[u8], place: u32, end: u32) -> u32 {
+    let bytes = bytes.get(place as usize..end as usize).unwrap_or_default();
+    let Some(length) = bytes.first_chunk() else {
+        return 0;
+    };
+    let length = LENGTH_BYTES + u32::from(u16::from_be_bytes(*length));
+    match length as usize <= bytes.len() {
+        true => length,
+        false => 0,
+    }
+}
+
+/// Gathers what is there of a stream without a gap. Returns its bytes.
+fn gather(connections: &mut Connections, slot: u32) -> u32 {
+    let stream = &table::at(&mut connections.table, slot).stream;
+    let end = stream::prefix(stream);
+    let gathered = &mut connections.gathered[..];
+    stream::gather(stream, &mut connections.pool, 0, end, gathered);
+    end
+}
+
+/// The end of the last message that ends up to a place.
+/// - end: of what is gathered.
+fn border(connections: &Connections, place: u32, end: u32) -> u32 {
+    let mut last = 0;
+    loop {
+        let bytes = whole_at(&connections.gathered[..], last, end);
+        if bytes == 0 || last + bytes > place {
+            return last;
+        }
+        last += bytes;
+    }
+}
+
+/// Forgets the queries that the server has acknowledged, of a stream without gaps. What is left
+/// needs no more memory than before.
+fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
+    let before = table::at(&mut connections.table, slot).stream;
+    if before.span_count != 1 {
+        return;
+    }
+    let end = gather(connections, slot);
+    let first = border(connections, before.acked, end);
+    if first == 0 {
+        return;
+    }
+    let stream = &mut table::at(&mut connections.table, slot).stream;
+    stream::release(stream, &mut connections.pool);
+    *stream = stream::make(before.base.wrapping_add(first));
+    stream.acked = before.acked - first;
+    stream.decided = before.decided.saturating_sub(first);
+    stream.ahead = before.ahead;
+    let left = connections.gathered.get(first as usize..end as usize);
+    let put = stream::put(stream, &mut connections.pool, 0, left.unwrap_or_default());
+    if put != StreamPut::Kept {
+        lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns);
+    }
+}
+
+/// Lets the stream begin behind queries that the server has: behind all of them, or, where much is
+/// kept, behind those that it has acknowledged.
+pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
+    let stream = &mut table::at(&mut connections.table, slot).stream;
+    let decided = stream.decided;
+    if decided == 0 || stream.acked < decided || stream::has_more(stream) {
+        if stream::prefix(stream) > TRIM_BYTES {
+            trim(connections, slot, now_ns);
+        }
+        return;
+    }
+    let (base, acked) = (stream.base.wrapping_add(decided), stream.acked - decided);
+    stream::release(stream, &mut connections.pool);
+    *stream = stream::make(base);
+    stream.acked = acked;
+}
+
+/// Says that the packet at hand can't be judged: its connection is unreadable.
+fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
+    let slot = connections.queries.slot;
+    table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
+    lifetime::unreadable(connections, slot, cause, now_ns);
+    connections.queries.slot = SLOT_NONE;
+    true
+}
+
+/// Goes to the next query that the packet at hand is judged by: the names of its connection are
+/// those of this query then. Returns whether there is one.
+pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
+    let queries = &mut connections.queries;
+    let gathered = &connections.gathered[..];
+    if queries.slot == SLOT_NONE {
+        return false;
+    }
+    if queries.place >= queries.limit || whole_at(gathered, queries.place, queries.end) == 0 {
+        queries.slot = SLOT_NONE;
+        return false;
+    }
+    if queries.left == 0 {
+        return give_up(connections, ConnectionCause::Gaps, now_ns);
+    }
+    queries.left -= 1;
+    let bytes = gathered.get(queries.place as usize..queries.end as usize);
+    let connection = table::at(&mut connections.table, queries.slot);
+    let (state, taken) = dns::framed(bytes.unwrap_or_default(), false, &mut connection.names);
+    if state != NamesState::Known {
+        return give_up(connections, ConnectionCause::Parse, now_ns);
+    }
+    connection.cache = ConnectionCache::default();
+    queries.place += taken as u32;
+    let protocol = connection.names.protocol as usize;
+    let decided = connections.counts.decided.get_mut(protocol);
+    if let Some(decided) = decided.filter(|_| queries.place > queries.counted) {
+        *decided += 1;
+    }
+    true
+}
+
+/// Notes that what ends up to a place is decided on with the packet at hand.
+fn decide_to(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) {
+    let stream = &mut table::at(&mut connections.table, slot).stream;
+    if place <= stream.decided {
+        return;
+    }
+    stream.decided = place;
+    let list = ConnectionList::Settling;
+    table::move_to(&mut connections.table, slot, list, now_ns);
+}
+
+/// Notes that a packet is judged by no query. grown: more of the stream is there without a gap.
+fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64) {
+    let connection = table::at(&mut connections.table, slot);
+    let decided = connection.stream.decided;
+    let end = stream::prefix(&connection.stream);
+    if grown {
+        // Where it does not begin the stream, there is room when the server has what stands before it.
+        let whole = decided == 0 && end >= BYTES_MAX;
+        let part = connections.gathered.get(decided as usize..end as usize);
+        let part = part.unwrap_or_default();
+        if dns::framed(part, whole, &mut connection.names).0 == NamesState::Unreadable {
+            connection.names.state = NamesState::Undecided;
+            lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
+            return;
+        }
+        connection.cache = ConnectionCache::default();
+    }
+    if stream::has_more(&connection.stream) {
+        lifetime::show(connections, slot, now_ns);
+    }
+}
+
+/// Takes in what a client of DNS sends, and goes to the first query that the packet is judged by.
+/// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
+pub fn take(
+    connections: &mut Connections,
+    slot: u32,
+    offset: u32,
+    data: &[u8],
+    length: u32,
+    now_ns: u64,
+) -> Followed {
+    let stream = &table::at(&mut connections.table, slot).stream;
+    let before = stream::prefix(stream);
+    if stream.let_go {
+        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+    }
+    let Some(data) = data.get(..length as usize) else {
+        return lifetime::odd(connections, ConnectionCause::Cut);
+    };
+    if offset.saturating_add(length) > BYTES_MAX {
+        return lifetime::odd(connections, ConnectionCause::Gaps);
+    }
+    let put = lifetime::keep(connections, slot, offset, data, now_ns);
+    if put != StreamPut::Kept {
+        return lifetime::refuse(connections, slot, put, now_ns);
+    }
+    let stream = &mut table::at(&mut connections.table, slot).stream;
+    stream.ahead |= offset > before;
+    let (ahead, counted) = (stream.ahead, stream.decided);
+    let end = gather(connections, slot);
+    connections.queries = ConnectionQueries {
+        slot,
+        place: border(connections, offset, end),
+        end,
+        limit: if ahead { end } else { offset + length },
+        counted,
+        left: QUERIES_MAX,
+    };
+    decide_to(connections, slot, border(connections, end, end), now_ns);
+    if !next(connections, now_ns) {
+        note_part(connections, slot, end > before, now_ns);
+    }
+    lifetime::named(connections, slot)
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the sets of a policy have learnt, for the firewall that takes over.
+//!
+//! Form, in little-endian numbers: the form's own (32 bits); of each address the number that its set is known by (64),
+//! the address (128; one of IPv4 is less than 2^32), and for how many nanoseconds more it is known (64), a day at most;
+//! how many addresses there are (32). A set is known by what it says, as after a reload: what is of another set than
+//! those of the new policy is left out.
+
+use nix::errno::Errno;
+
+use crate::engine::compiled::{CompileLearning, Compiled};
+use crate::engine::learned::{self, Learned, LearnedAddress};
+use crate::engine::teach;
+use crate::handover;
+use crate::handover::memory::HandoverMemory;
+use crate::handover::record::{self, RecordReading};
+
+/// Bytes of all addresses: more than as many as --learned allows.
+pub const BYTES_MAX: u64 = 64 << 20;
+
+const FORM: u64 = 1;
+const FORM_BYTES: usize = 4;
+const WORD_BYTES: usize = 8;
+/// Of an address with all that is told of it.
+const ADDRESS_BYTES: usize = 4 * WORD_BYTES;
+/// Of the number that stands behind all.
+const COUNT_BYTES: usize = 4;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How many addresses were handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LearnedTaken {
+    pub taken: u64,
+    /// There was no room for them.
+    pub left_out: u64,
+    /// Our policy has no such set.
+    pub other: u64,
+}
+
+/// The set of a policy that is known by a number.
+fn set_of(compiled: &Compiled, identity: u64) -> Option<&CompileLearning> {
+    let mut sets = compiled.learning.iter();
+    sets.find(|set| set.identity == identity)
+}
+
+fn put_address(bytes: &mut Vec<u8>, address: &LearnedAddress, now_ns: u64) {
+    record::put_number(bytes, address.set, WORD_BYTES);
+    record::put_number(bytes, address.address as u64, WORD_BYTES);
+    record::put_number(bytes, (address.address >> 64) as u64, WORD_BYTES);
+    record::put_number(bytes, address.end_ns - now_ns, WORD_BYTES);
+}
+
+/// Writes the addresses of the sets that a policy has. count: gets how many.
+fn write_addresses(
+    memory: &mut HandoverMemory,
+    compiled: &Compiled,
+    now_ns: u64,
+    count: &mut u32,
+) -> Result<(), Errno> {
+    let Some(learned) = &compiled.learned else {
+        return Ok(());
+    };
+    let mut bytes = Vec::with_capacity(ADDRESS_BYTES);
+    for place in 0..learned::places(learned) {
+        let found = learned::at(learned, place, now_ns);
+        let Some(address) = found.filter(|found| set_of(compiled, found.set).is_some()) else {
+            continue;
+        };
+        bytes.clear();
+        put_address(&mut bytes, &address, now_ns);
+        handover::memory::put(memory, &bytes)?;
+        *count += 1;
+    }
+    Ok(())
+}
+
+/// Writes what the sets of a policy have learnt, once the workers have stopped.
+pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> Result<(), Errno> {
+    let mut bytes = Vec::new();
+    let mut count = 0;
+    record::put_number(&mut bytes, FORM, FORM_BYTES);
+    handover::memory::put(memory, &bytes)?;
+    write_addresses(memory, compiled, now_ns, &mut count)?;
+    bytes.clear();
+    record::put_number(&mut bytes, count.into(), COUNT_BYTES);
+    handover::memory::put(memory, &bytes)
+}
+
+/// Takes an address, and has its set know it. Fails with the part that is not as it should be.
+fn take_address(
+    reading: &mut RecordReading,
+    compiled: &Compiled,
+    learned: &Learned,
+    now_ns: u64,
+    taken: &mut LearnedTaken,
+) -> Result<(), &'static str> {
+    let identity = record::number(reading, WORD_BYTES);
+    let low = record::number(reading, WORD_BYTES);
+    let high = record::number(reading, WORD_BYTES);
+    let left_ns = record::number(reading, WORD_BYTES);
+    let address = u128::from(high) << 64 | u128::from(low);
+    if left_ns == 0 || left_ns > u64::from(teach::TTL_MAX) * SECOND_NS {
+        return Err("time");
+    }
+    let Some(set) = set_of(compiled, identity) else {
+        taken.other += 1;
+        return Ok(());
+    };
+    if !set.is_ipv6 && address > u128::from(u32::MAX) {
+        return Err("address");
+    }
+    if learned::find(learned, identity, address, now_ns) {
+        return Err("address");
+    }
+    match learned::add(learned, identity, address, now_ns + left_ns, now_ns) {
+        true => taken.left_out += 1,
+        false => taken.taken += 1,
+    }
+    Ok(())
+}
+
+fn parse_all(
+    bytes: &[u8],
+    compiled: &Compiled,
+    learned: &Learned,
+    now_ns: u64,
+) -> Result<LearnedTaken, &'static str> {
+    let mut taken = LearnedTaken::default();
+    let at = bytes.len().checked_sub(COUNT_BYTES).ok_or("length")?;
+    let (bytes, end) = bytes.split_at_checked(at).ok_or("length")?;
+    if bytes.len() < FORM_BYTES {
+        return Err("length");
+    }
+    let told = record::number(&mut record::begin(end), COUNT_BYTES);
+    let reading = &mut record::begin(bytes);
+    if record::number(reading, FORM_BYTES) != FORM {
+        return Err("form");
+    }
+    if reading.left.len() as u64 != told * ADDRESS_BYTES as u64 {
+        return Err("count");
+    }
+    for _ in 0..told {
+        take_address(reading, compiled, learned, now_ns, &mut taken)?;
+    }
+    Ok(taken)
+}
+
+/// Has the sets of a policy, which have learnt nothing yet, know what was learnt. What does not fit makes room as it
+/// would when answers came. Fails with the name of the part that is not as it should be; then they know nothing.
+pub fn parse(bytes: &[u8], compiled: &Compiled, now_ns: u64) -> Result<LearnedTaken, &'static str> {
+    let Some(learned) = &compiled.learned else {
+        return Ok(LearnedTaken::default()); // can't be: its policy learns
+    };
+    let result = parse_all(bytes, compiled, learned, now_ns);
+    if result.is_err() {
+        learned::forget_all(learned);
+    }
+    result
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients of DNS over TCP that hide a denied question behind an allowed one on the same connection, before a server that
+//! tells what it was asked, and by whom. It must never be asked for the denied name.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::twin::Twin;
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+use super::client::{Client, Script, Segment, QUIET};
+use super::hello::Opening;
+use super::net::{Net, Sees, SERVER};
+use super::strategies::{cut, steps, STRATEGIES};
+use super::wire::Version;
+use super::{next_port, start, ALLOWED, ANSWERED, CLIENTS, DENIED, TRIES};
+use crate::names::ends::Heard;
+
+const PORT: u16 = 53;
+/// Of a message: its header.
+const HEADER_BYTES: usize = 12;
+/// Allowed questions that are asked in one segment before the denied one.
+const MANY: usize = 30;
+/// Between two looks at what the server has heard.
+const LOOK: Duration = Duration::from_millis(5);
+
+const BLOCK_LIST: &str = r#"
+table inet filter {
+	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		th dport 53 dns name @denied drop
+	}
+}
+"#;
+
+const ALLOW_LIST: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		th dport 53 dns name != "*.amused.example" drop
+		th dport 53 dns name missing drop
+	}
+}
+"#;
+
+const ROWS: &[Row] = &[
+    ("queries-block-list", 120, |twin| hold(twin, BLOCK_LIST)),
+    ("queries-allow-list", 120, |twin| hold(twin, ALLOW_LIST)),
+    ("queries-honest", 120, honest),
+];
+
+pub fn cases() -> Vec<Case> {
+    let calibration = Case::new("queries-nobody-looks-on", 120, nobody);
+    for_each_twin(ROWS)
+        .into_iter()
+        .chain([calibration])
+        .collect()
+}
+
+/// A question for a name, behind its length.
+pub fn question(host: &str) -> Vec<u8> {
+    let labels = host.split('.').flat_map(|label| {
+        let length = [label.len() as u8];
+        [&length[..], label.as_bytes()].concat()
+    });
+    let labels: Vec<u8> = labels.collect();
+    let head = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    let message = [&head[..], &labels, &[0, 0, 1, 0, 1]].concat();
+    [&(message.len() as u16).to_be_bytes()[..], &message].concat()
+}
+
+/// An allowed question, and behind it that for a host.
+fn opening(host: &str) -> Opening {
+    let first = question(ALLOWED);
+    Opening {
+        name_at: first.len() + 2 + HEADER_BYTES + 1,
+        bytes: [first, question(host)].concat(),
+        padding: 0,
+        port: PORT,
+        answer: b"",
+    }
+}
+
+/// A way to ask.
+struct Way {
+    name: String,
+    /// A plain client may do the same, if its network does.
+    honest: bool,
+    script: Script,
+}
+
+/// Ways to cut both questions in two.
+fn cuts(opening: &Opening) -> Vec<Way> {
+    let way = |at: usize, is_reversed: bool| {
+        let mut halves = cut(&opening.bytes, &[at]);
+        if is_reversed {
+            halves.reverse();
+        }
+        Some(Way {
+            name: format!("cut at byte {at}, second half first: {is_reversed}"),
+            honest: true,
+            script: steps(halves)?,
+        })
+    };
+    let places = 1..opening.bytes.len();
+    let both = places.flat_map(|at| [way(at, false), way(at, true)]);
+    both.flatten().collect()
+}
+
+/// Ways in which questions stand in another order, or others beside them.
+fn orders(host: &str) -> Vec<Way> {
+    let (allowed, asked) = (question(ALLOWED), question(host));
+    let bytes = allowed.len();
+    let many = allowed.repeat(MANY);
+    let ways: [(&str, Vec<Segment>); 7] = [
+        (
+            "the other one in front",
+            cut(&[&asked[..], &allowed].concat(), &[]),
+        ),
+        (
+            "between two others",
+            cut(&[&allowed[..], &asked, &allowed].concat(), &[]),
+        ),
+        (
+            "behind many others",
+            cut(&[&many[..], &asked].concat(), &[]),
+        ),
+        (
+            "before what stands in front",
+            vec![Segment::data(bytes, &asked), Segment::data(0, &allowed)],
+        ),
+        (
+            "before what stands in front, which comes twice",
+            vec![
+                Segment::data(bytes, &asked),
+                Segment::data(0, &allowed),
+                Segment::data(0, &allowed),
+            ],
+        ),
+        (
+            "the last of three, between two others",
+            vec![
+                Segment::data(0, &allowed),
+                Segment::data(2 * bytes, &allowed),
+                Segment::data(bytes, &asked),
+            ],
+        ),
+        (
+            "a part of the one in front comes again with it",
+            vec![
+                Segment::data(0, &allowed),
+                Segment::data(bytes - 5, &[&allowed[bytes - 5..], &asked].concat()),
+            ],
+        ),
+    ];
+    let way = |(name, segments): (&str, Vec<Segment>)| {
+        Some(Way {
+            name: name.to_owned(),
+            honest: true,
+            script: steps(segments)?,
+        })
+    };
+    ways.into_iter().filter_map(way).collect()
+}
+
+/// All ways to ask for a host. other: whom decoys ask for.
+fn ways(host: &str, other: &str) -> Vec<Way> {
+    let (asked, decoy) = (opening(host), opening(other));
+    let known = STRATEGIES.iter().filter_map(|strategy| {
+        Some(Way {
+            name: strategy.name.to_owned(),
+            honest: strategy.honest,
+            script: (strategy.script)(&asked, &decoy)?,
+        })
+    });
+    known.chain(cuts(&asked)).chain(orders(host)).collect()
+}
+
+/// The name that a message asks for.
+fn name_of(message: &[u8]) -> Option<String> {
+    let mut left = message.get(HEADER_BYTES..)?;
+    let mut labels = Vec::new();
+    loop {
+        let (length, rest) = left.split_first()?;
+        if *length == 0 {
+            return Some(labels.join(".").to_lowercase());
+        }
+        let (label, rest) = rest.split_at_checked((*length).into())?;
+        labels.push(String::from_utf8_lossy(label).into_owned());
+        left = rest;
+    }
+}
+
+/// Reads a client's questions, one after the other, and answers each.
+fn answer(mut stream: TcpStream, heard: &Heard) -> io::Result<()> {
+    let port = stream.peer_addr()?.port();
+    loop {
+        let mut length = [0; 2];
+        stream.read_exact(&mut length)?;
+        let mut message = vec![0; u16::from_be_bytes(length).into()];
+        stream.read_exact(&mut message)?;
+        if let Some(name) = name_of(&message) {
+            heard.lock().expect("no panic").push((port, name));
+        }
+        if let Some(flags) = message.get_mut(2) {
+            *flags |= 0x80;
+        }
+        stream.write_all(&[&length[..], &message].concat())?;
+    }
+}
+
+/// The net with the server.
+struct Scene {
+    net: Net,
+    heard: Heard,
+}
+
+impl Scene {
+    fn new() -> anyhow::Result<Scene> {
+        let net = Net::new(Sees::Both)?;
+        let heard = Heard::default();
+        let address = SocketAddr::from((SERVER, PORT));
+        let listener = net.server.enter(|| TcpListener::bind(address))?;
+        let told = Arc::clone(&heard);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let told = Arc::clone(&told);
+                // That a client ends is no fault.
+                thread::spawn(move || answer(stream, &told));
+            }
+        });
+        Ok(Scene { net, heard })
+    }
+
+    /// Whether the server was asked for a name from a port.
+    fn has_heard(&self, port: u16, host: &str) -> bool {
+        let heard = self.heard.lock().expect("no panic");
+        heard.iter().any(|one| one.0 == port && one.1 == host)
+    }
+}
+
+/// What came of a way, and the ports of its tries.
+struct Tried {
+    name: String,
+    ports: Vec<u16>,
+    completed: bool,
+}
+
+/// Runs a script; gives whether the server has heard of a host soon afterwards.
+fn run(client: &Client, scene: &Scene, script: &Script, host: &str) -> anyhow::Result<bool> {
+    client.run(script)?;
+    let deadline = Instant::now() + client.patience;
+    while Instant::now() < deadline {
+        if scene.has_heard(client.ports.0, host) {
+            return Ok(true);
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(false)
+}
+
+/// Runs every wanted way. answered: the server hears of the host, if not at once, then when another client tries.
+fn try_all(
+    scene: &Scene,
+    (host, other): (&str, &str),
+    answered: bool,
+    wanted: fn(&Way) -> bool,
+) -> anyhow::Result<Vec<Tried>> {
+    let jobs: Vec<_> = ways(host, other).into_iter().filter(wanted).collect();
+    let next = AtomicUsize::new(0);
+    let (tries, patience) = if answered {
+        (TRIES, ANSWERED)
+    } else {
+        (1, QUIET)
+    };
+    let work = || -> anyhow::Result<Vec<Tried>> {
+        let link = scene.net.link()?;
+        let mut done = Vec::new();
+        while let Some(way) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut tried = Tried {
+                name: way.name.clone(),
+                ports: Vec::new(),
+                completed: false,
+            };
+            while !tried.completed && tried.ports.len() < tries {
+                let client = Client {
+                    net: &scene.net,
+                    link: &link,
+                    version: Version::V4,
+                    ports: (next_port(), PORT),
+                    patience,
+                };
+                tried.ports.push(client.ports.0);
+                let completed = run(&client, scene, &way.script, host);
+                tried.completed = completed.with_context(|| way.name.clone())?;
+            }
+            done.push(tried);
+        }
+        Ok(done)
+    };
+    let mut all = thread::scope(|scope| -> anyhow::Result<Vec<Tried>> {
+        let workers: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.join().expect("no panic")?);
+        }
+        Ok(all)
+    })?;
+    // What the server heard of late counts, too.
+    for tried in &mut all {
+        let late = tried.ports.iter().any(|port| scene.has_heard(*port, host));
+        tried.completed |= late;
+    }
+    Ok(all)
+}
+
+fn names(tried: &[Tried], completed: bool) -> Vec<&str> {
+    let some = tried.iter().filter(|one| one.completed == completed);
+    some.map(|one| one.name.as_str()).collect()
+}
+
+fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
+    let failed = names(tried, false);
+    ensure!(
+        failed.is_empty(),
+        "{} of {} did not complete: {failed:#?}",
+        failed.len(),
+        tried.len()
+    );
+    Ok(())
+}
+
+/// No way leads past the firewall.
+fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
+    let passed = names(&tried, true);
+    ensure!(
+        passed.is_empty(),
+        "{} of {} completed: {passed:#?}",
+        passed.len(),
+        tried.len()
+    );
+    println!("{} ways: none completed", tried.len());
+    firewall.finish()?;
+    Ok(())
+}
+
+/// Another name than those of the first question, so that it is told apart.
+const OTHER: &str = "xyz.amused.example";
+
+/// Who asks for allowed names only comes through.
+fn honest(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    for text in [BLOCK_LIST, ALLOW_LIST] {
+        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        all_completed(&try_all(&scene, (OTHER, DENIED), true, |way| way.honest)?)?;
+        firewall.finish()?;
+    }
+    Ok(())
+}
+
+/// Without a firewall the ways that claim to be honest lead to the server, and so do most of the others.
+fn nobody() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let tried = try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?;
+    all_completed(&tried)?;
+    let evasive = try_all(&scene, (DENIED, ALLOWED), false, |way| !way.honest)?;
+    let completed = names(&evasive, true).len();
+    ensure!(
+        2 * completed > evasive.len(),
+        "not even half of the evasions reach the server: {:#?}",
+        names(&evasive, false)
+    );
+    println!(
+        "{} honest ways, and {completed} of {} evasions, reach the server: all but {:?}",
+        tried.len(),
+        evasive.len(),
+        names(&evasive, false)
+    );
+    Ok(())
+}

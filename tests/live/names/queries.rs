@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Several questions on one connection of DNS over TCP, before dnsmasq: dig asks one after the other, and a plain client as
+//! segments come, several in one, or one in several.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::twin::Twin;
+use testbed::wait::PATIENCE;
+use twinwall_tests::case::Row;
+
+use super::{server, start_resolver, words, ALLOWED, BACKENDS, DENIED, EVERY_NAME, POLICY};
+use crate::evasion::net::{Net, Sees, SERVER};
+use crate::evasion::queries::question;
+
+pub const ROWS: &[Row] = &[("several-questions", 120, several)];
+
+/// What dnsmasq answers to every question.
+const ADDRESS: &str = "192.0.2.77";
+/// For an answer that should not come.
+const QUIET: Duration = Duration::from_millis(500);
+/// Between two parts, so that they come in segments of their own.
+const APART: Duration = Duration::from_millis(20);
+
+/// A connection to dnsmasq.
+struct Asker(TcpStream);
+
+impl Asker {
+    fn start(net: &Net) -> anyhow::Result<Asker> {
+        let address = SocketAddr::from((SERVER, 53));
+        let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+        let stream = net.client.enter(connect)?;
+        stream.set_nodelay(true)?;
+        Ok(Asker(stream))
+    }
+
+    /// Sends bytes, parted at a place if it is one within.
+    fn say(&mut self, bytes: &[u8], at: usize) -> anyhow::Result<()> {
+        let (first, second) = bytes.split_at(at);
+        self.0.write_all(first)?;
+        if !first.is_empty() {
+            thread::sleep(APART);
+        }
+        Ok(self.0.write_all(second)?)
+    }
+
+    /// How many answers come in time, so many at most.
+    fn hears(&mut self, most: usize, patience: Duration) -> anyhow::Result<usize> {
+        let deadline = Instant::now() + patience;
+        let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+        self.0.set_read_timeout(Some(Duration::from_millis(50)))?;
+        while count(&bytes) < most && Instant::now() < deadline {
+            match self.0.read(&mut part) {
+                Ok(0) => break,
+                Ok(read) => bytes.extend(&part[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(count(&bytes))
+    }
+}
+
+/// How many whole messages there are.
+fn count(mut bytes: &[u8]) -> usize {
+    let mut messages = 0;
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let Some(rest) = rest.get(u16::from_be_bytes(*length).into()..) else {
+            break;
+        };
+        messages += 1;
+        bytes = rest;
+    }
+    messages
+}
+
+/// How many names dig gets an address of, on one connection.
+fn dig(net: &Net, names: &[&str]) -> anyhow::Result<usize> {
+    let at = format!("@{}", server());
+    let options = ["+tcp", "+keepopen", "+time=2", "+tries=1", "+short"];
+    let arguments = words(&[&[at.as_str()], &options[..], names].concat());
+    let output = net.client.command("dig").args(arguments).output();
+    let output = output.context("dig could not be started: run make deps")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text.lines().filter(|line| *line == ADDRESS).count())
+}
+
+/// Allowed questions are answered wherever they are cut; with a denied one among them, none that comes with it or later is.
+fn ask_all(net: &Net) -> anyhow::Result<()> {
+    let questions = ALLOWED.map(question).concat();
+    for at in (1..=questions.len()).step_by(7) {
+        let mut asker = Asker::start(net)?;
+        for _ in 0..2 {
+            asker.say(&questions, at)?;
+            let heard = asker.hears(ALLOWED.len(), PATIENCE)?;
+            ensure!(heard == ALLOWED.len(), "cut at {at}: {heard} answers");
+        }
+    }
+    let first = question(ALLOWED[0]);
+    let pair = [&first[..], &question(DENIED[0])].concat();
+    for at in [0, first.len(), first.len() + 20, pair.len() - 1] {
+        let mut asker = Asker::start(net)?;
+        let (before, rest) = pair.split_at(at);
+        asker.say(before, 0)?;
+        // What comes before the denied question is whole is answered.
+        let most = usize::from(at > 0);
+        let heard = asker.hears(most, PATIENCE)?;
+        ensure!(heard == most, "cut at {at}: {heard} answers");
+        asker.say(rest, 0)?;
+        asker.say(&first, 0)?;
+        let heard = asker.hears(1, QUIET)?;
+        ensure!(
+            heard == 0,
+            "cut at {at}: an answer from a denied connection"
+        );
+    }
+    Ok(())
+}
+
+fn several(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    for backend in BACKENDS {
+        let arguments = ["--policy", &policy, "--backend", backend];
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        ask_all(&net).context(backend)?;
+        let heard = dig(&net, &ALLOWED)?;
+        ensure!(heard == ALLOWED.len(), "{backend}: dig gets {heard}");
+        let heard = dig(&net, &[ALLOWED[0], DENIED[0]])?;
+        ensure!(heard == 1, "{backend}: dig gets {heard}, with a denied one");
+        firewall.finish()?;
+    }
+    Ok(())
+}

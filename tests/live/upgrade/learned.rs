@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What sets have learnt goes on over upgrades, from each twin to each, for as long as it would have without; and a new
+//! firewall takes none that is not as it should be.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use nix::fcntl::SealFlag;
+use testbed::firewall::Firewall;
+use testbed::place::run;
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::connections::check_said;
+use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
+use super::setting::Setting;
+
+pub const ROWS: &[Row] = &[
+    ("learnt-addresses-go-on", 120, go_on),
+    ("learnt-addresses-that-are-none", 120, wrong_addresses),
+];
+
+/// Who asks, and the resolver; both here.
+const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 1), 4000);
+const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 53), 53);
+/// What is learnt, and what is not.
+const KNOWN: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
+const STRANGE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
+/// Seconds that the answer holds for, in the case that waits for its end, and in the others.
+const SHORT: u32 = 20;
+const LONG: u32 = 3600;
+/// For a datagram that should not come.
+const QUIET: Duration = Duration::from_millis(300);
+
+const POLICY: &[&str] = &[
+    "table inet filter {",
+    "  set cdn { type ipv4_addr; learn dns \"*.cdn.example\"; }",
+    "  chain output {",
+    "    type filter hook output priority 0; policy accept;",
+    "    udp dport 9999 ip daddr != @cdn drop",
+    "  }",
+    "}",
+];
+
+/// A namespace whose questions, answers and datagrams to port 9999 go through the firewall.
+struct Scene {
+    setting: Setting,
+    policy: String,
+}
+
+impl Scene {
+    fn new() -> anyhow::Result<Scene> {
+        let setting = Setting::new("--queue-num 0")?;
+        for port in ["--dport", "--sport"] {
+            let rule = ["-A", "OUTPUT", "-p", "udp", port, "53"];
+            let queue = ["-j", "NFQUEUE", "--queue-num", "0"];
+            run(
+                &setting.namespace,
+                "iptables",
+                &[&rule[..], &queue].concat(),
+            )?;
+        }
+        let policy = setting.policy("policy.nft", POLICY)?;
+        Ok(Scene { setting, policy })
+    }
+
+    fn bind(&self, at: (Ipv4Addr, u16)) -> anyhow::Result<UdpSocket> {
+        let socket = self.setting.namespace.enter(|| UdpSocket::bind(at))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok(socket)
+    }
+
+    /// Has the client ask for a name of the set, and the resolver answer.
+    fn teach(&self, ttl: u32) -> anyhow::Result<()> {
+        let (client, resolver) = (self.bind(CLIENT)?, self.bind(RESOLVER)?);
+        let question = b"\x01a\x03cdn\x07example\0\0\x01\0\x01";
+        let head = |flags, answers| [0, 7, flags, 0, 0, 1, 0, answers, 0, 0, 0, 0];
+        let record = [
+            &[0xc0, 12, 0, 1, 0, 1][..],
+            &ttl.to_be_bytes(),
+            &[0, 4],
+            &KNOWN.octets(),
+        ]
+        .concat();
+        client.send_to(&[&head(1, 0)[..], question].concat(), RESOLVER)?;
+        resolver.recv(&mut [0; 512]).context("the question")?;
+        let answer = [&head(0x81, 1)[..], question, &record].concat();
+        resolver.send_to(&answer, CLIENT)?;
+        client.recv(&mut [0; 512]).context("the answer")?;
+        Ok(())
+    }
+
+    /// Whether a datagram comes to an address.
+    fn is_reached(&self, address: Ipv4Addr) -> anyhow::Result<bool> {
+        let to = SocketAddr::from((address, 9999));
+        let server = self.bind((address, 9999))?;
+        server.set_read_timeout(Some(QUIET))?;
+        let client = self.bind((CLIENT.0, 0))?;
+        // A packet that is dropped on its way out may be told of.
+        let _ = client.send_to(b"here", to);
+        Ok(server.recv(&mut [0; 8]).is_ok())
+    }
+
+    fn check_reached(&self, when: &str) -> anyhow::Result<()> {
+        ensure!(self.is_reached(KNOWN)?, "not reached {when}");
+        ensure!(!self.is_reached(STRANGE)?, "reached without a name {when}");
+        Ok(())
+    }
+}
+
+/// Over four upgrades, to the other twin, to itself and back; then the time is over as if there had been none.
+fn go_on(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let other = match twin {
+        Twin::Rust => Twin::C,
+        Twin::C => Twin::Rust,
+    };
+    let arguments = ["--policy", scene.policy.as_str()];
+    let mut firewall = scene.setting.start(twin, &arguments)?;
+    ensure!(!scene.is_reached(KNOWN)?, "reached before anybody asked");
+    let since = Instant::now();
+    scene.teach(SHORT)?;
+    scene.check_reached("before the first upgrade")?;
+    for next in [other, other, twin, twin] {
+        let (new, _) = scene.setting.upgrade(firewall, next, &arguments)?;
+        firewall = new;
+        scene.check_reached("after an upgrade")?;
+    }
+    let patience = PATIENCE + Duration::from_secs(SHORT.into());
+    until("the address is forgotten", patience, || {
+        Ok(!scene.is_reached(KNOWN)?)
+    })?;
+    let took = since.elapsed();
+    let limits = Duration::from_secs(SHORT.into())..Duration::from_secs((SHORT + 10).into());
+    ensure!(limits.contains(&took), "forgotten after {took:?}");
+    scene.teach(LONG)?;
+    scene.check_reached("when learnt again")?;
+    // A set of another name is another set.
+    let text = POLICY.join("\n").replace("cdn {", "other {");
+    let text = text.replace("@cdn", "@other");
+    let lines: Vec<_> = text.lines().collect();
+    let policy = scene.setting.policy("other.nft", &lines)?;
+    let (firewall, _) = scene
+        .setting
+        .upgrade(firewall, other, &["--policy", &policy])?;
+    ensure!(!scene.is_reached(KNOWN)?, "another set has it");
+    check_said(&firewall.end_by(libc::SIGTERM)?, "")
+}
+
+/// Bytes of a memory with one address: where its parts are.
+const SET: usize = 4;
+const HIGH: usize = SET + 16;
+const TIME: usize = HIGH + 8;
+const COUNT: usize = TIME + 8;
+
+type Change = fn(&mut Vec<u8>);
+
+/// The part that is no good, whether the memory is sealed, and what makes it so.
+const CHANGES: [(&str, bool, Change); 8] = [
+    ("memory", false, |_| {}),
+    ("length", true, |bytes| bytes.truncate(7)),
+    ("form", true, |bytes| bytes[0] += 1),
+    ("count", true, |bytes| bytes[COUNT] += 1),
+    ("count", true, |bytes| bytes.push(0)),
+    ("address", true, |bytes| bytes[HIGH] = 1),
+    ("time", true, |bytes| bytes[TIME..COUNT].fill(0)),
+    ("time", true, |bytes| bytes[TIME + 7] = 1),
+];
+
+/// Stands between an old firewall and a new one, and spoils what the one tells the other of addresses.
+fn spoil(
+    stream: &UnixStream,
+    mut old: UnixStream,
+    prepared: &Said,
+    is_sealed: bool,
+    change: Change,
+) -> anyhow::Result<()> {
+    pass_on(stream, prepared)?;
+    let ready = next_line(stream)?;
+    let (lines, mut fds) = commit(&old, &ready)?;
+    ensure!(lines.len() == 3, "{ready} is followed by {lines:?}");
+    let mut bytes = Vec::new();
+    File::from(fds[1].try_clone()?).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() == COUNT + 4, "{} bytes", bytes.len());
+    change(&mut bytes);
+    fds[1] = match is_sealed {
+        true => sealed(&bytes)?,
+        false => memory(&bytes, SealFlag::empty())?,
+    };
+    pass_on(stream, &(lines, fds))?;
+    old.write_all(next_line(stream)?.as_bytes())?;
+    let heard = next_line(&old)?;
+    let mut stream = stream;
+    Ok(stream.write_all(heard.as_bytes())?)
+}
+
+/// What is wrong is refused whole, and learnt anew; the upgrade goes on.
+fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let setting = &scene.setting;
+    let arguments = ["--policy", scene.policy.as_str()];
+    let mut firewall: Firewall = setting.start(twin, &arguments)?;
+    let mut expected = String::new();
+    for (new, (part, is_sealed, change)) in TWINS.into_iter().cycle().zip(CHANGES) {
+        scene.teach(LONG)?;
+        scene.check_reached(part)?;
+        let (old, prepared) = prepare(setting)?;
+        let between = setting.path("between");
+        let spoiler = listen_to_proof(setting, &between, move |stream| {
+            spoil(&stream, old, &prepared, is_sealed, change)
+        })?;
+        let arguments = [&arguments[..], &["--take-over", &between]].concat();
+        let next = setting.start(new, &arguments);
+        let spoilt = spoiler.join().expect("the one between does not panic")??;
+        spoilt.with_context(|| format!("{part}, between"))?;
+        std::fs::remove_file(&between)?;
+        let old = std::mem::replace(&mut firewall, next.context(part)?).wait()?;
+        check_said(&old, &expected)?;
+        expected = format!(
+            "warning: upgrade: the old firewall's learnt addresses have no good \"{part}\": this one learns them anew\n"
+        );
+        ensure!(!scene.is_reached(KNOWN)?, "{part}: it is known");
+    }
+    check_said(&firewall.end_by(libc::SIGTERM)?, &expected)
+}
