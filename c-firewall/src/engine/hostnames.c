@@ -23,20 +23,19 @@ static uint32_t labels_of(const uint8_t *name, size_t length) {
 /// The nearest wildcard above a name, or HOSTNAME_NONE.
 static uint32_t above(const struct hostnames *hostnames, unsigned __int128 depths,
                       const uint8_t *name, size_t length) {
-    uint32_t labels = labels_of(name, length);
-    const uint8_t *end = name + length;
+    uint8_t starts[LABELS_MAX]; // of the names above it that may be wildcards
+    uint32_t count = 0, labels = 1, id = HOSTNAME_NONE;
 
-    for (const uint8_t *dot; (dot = memchr(name, '.', (size_t)(end - name)));) {
-        name = dot + 1;
-        labels--;
-        if (depths >> (labels & 127) & 1) {
-            const uint32_t id = hostname_find(hostnames, name, (size_t)(end - name), true);
-
-            if (id != HOSTNAME_NONE)
-                return id;
-        }
+    for (size_t at = length; at-- > 0 && labels < LABELS_MAX;) {
+        if (name[at] != '.')
+            continue;
+        if (depths >> labels & 1)
+            starts[count++] = (uint8_t)(at + 1);
+        labels++;
     }
-    return HOSTNAME_NONE;
+    while (id == HOSTNAME_NONE && count-- > 0)
+        id = hostname_find(hostnames, name + starts[count], length - starts[count], true);
+    return id;
 }
 
 /// Sorts the names by how many labels they have.

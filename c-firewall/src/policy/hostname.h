@@ -6,6 +6,12 @@
 // names (a block list from elsewhere) or asks for them (a client) must not choose how long a search
 // takes: the table is that of engine/lookup_hash, with a key of its own and a bound on what a
 // search looks at.
+//
+// A table of a million names is larger than what a processor keeps near, and a search waits for
+// each place that it reads. So there are few: a slot says where the name's record is, which has all
+// that is asked for. A name that is not there, as most that clients ask for, is told by less: a
+// filter (Bloom's, of one word a name) of which a byte stands for a name. Only one such name in
+// thirty looks at a slot.
 #ifndef POLICY_HOSTNAME_H
 #define POLICY_HOSTNAME_H
 
@@ -26,21 +32,19 @@ struct hostname {
     uint8_t bytes[NAMES_HOST_BYTES];
 };
 
-struct hostname_slot {
-    uint32_t tag; // the upper half of the hash
-    uint32_t id;  // the name's number; HOSTNAME_NONE = empty
-};
-
 /// Names, numbered from 0 in the order in which they came.
 struct hostnames {
     uint32_t owners; // who share it
     uint32_t count;
-    uint8_t *bytes; // of all names, one behind the other
-    size_t bytes_room;
-    uint32_t *ends; // where a name ends in bytes, twice, and 1 more for a wildcard
+    // Of each name its bytes and a word: the name's number above its form. One behind the other.
+    uint8_t *records;
+    size_t records_room;
+    uint32_t *ends; // where a name's record ends
     struct siphash_key key;
     size_t slot_count; // a power of 2, at least twice as many as there are names; or none
-    struct hostname_slot *slots;
+    // Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty.
+    // Then the filter.
+    uint8_t *table;
 };
 
 /// Reads a name. Returns NULL, or why it is none, for lexer_wrong.

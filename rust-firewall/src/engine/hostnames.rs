@@ -47,18 +47,24 @@ fn labels_of(name: &[u8]) -> usize {
 
 /// The nearest wildcard above a name.
 fn above(hostnames: &Hostnames, depths: u128, name: &[u8]) -> Option<u32> {
-    let mut rest = name;
-    let mut labels = labels_of(name);
-    while let Some(dot) = rest.iter().position(|byte| *byte == b'.') {
-        rest = rest.get(dot + 1..)?;
-        labels -= 1;
-        if depths >> (labels & 127) & 1 != 0 {
-            if let Some(id) = hostname::find(hostnames, rest, true) {
-                return Some(id);
-            }
+    // Of the names above it that may be wildcards.
+    let mut starts = [0; LABELS_MAX];
+    let (mut count, mut labels) = (0, 1);
+    for (at, byte) in name.iter().enumerate().rev() {
+        if *byte != b'.' {
+            continue;
         }
+        if labels == LABELS_MAX {
+            break;
+        }
+        if depths >> labels & 1 != 0 {
+            *starts.get_mut(count)? = (at + 1) as u8;
+            count += 1;
+        }
+        labels += 1;
     }
-    None
+    let mut starts = starts.get(..count)?.iter().rev();
+    starts.find_map(|start| hostname::find(hostnames, name.get(usize::from(*start)..)?, true))
 }
 
 /// The names in the order of how many labels they have.

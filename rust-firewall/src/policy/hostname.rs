@@ -6,22 +6,29 @@
 //! A-labels (RFC 5890), without a dot at its end. `*.x` is kept as x and a mark. Who writes the names (a
 //! block list from elsewhere) or asks for them (a client) must not choose how long a search takes: the
 //! table is that of `engine/lookup_hash`, with a key of its own and a bound on what a search looks at.
+//!
+//! A table of a million names is larger than what a processor keeps near, and a search waits for each place that it reads.
+//! So there are few: a slot says where the name's record is, which has all that is asked for. A name that
+//! is not there, as most that clients ask for, is told by less: a filter (Bloom's, of one word a name) of which a
+//! byte stands for a name. Only one such name in thirty looks at a slot.
 
 use std::hash::Hasher;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use siphasher::sip::SipHasher13;
 
+use crate::base::pages::{self, Pages};
 use crate::names::HOST_BYTES;
 
 /// Bytes of a label (RFC 1035, section 2.3.4).
 const LABEL_BYTES: usize = 63;
 /// Slots that a search looks at, at most.
 const PROBES_MAX: usize = 128;
-/// In a slot: it is empty.
-const NONE: u32 = u32::MAX;
 /// Slots of the first table.
-const SLOTS_MIN: usize = 16;
+const SLOTS_MIN: usize = 256;
+/// Slots for which there is a word of the filter.
+const FILTER_SLOTS: usize = 16;
+const WORD_BYTES: usize = 8;
 
 /// A name that was read.
 #[derive(Clone, Copy)]
@@ -33,25 +40,19 @@ pub struct Hostname {
     pub bytes: [u8; HOST_BYTES],
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The upper half of the hash.
-    tag: u32,
-    /// The name's number; NONE = empty.
-    id: u32,
-}
-
 /// Names, numbered from 0 in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub struct Hostnames {
-    /// Of all names, one behind the other.
-    bytes: Vec<u8>,
-    /// Where a name ends in bytes, twice, and 1 more for a wildcard.
+    /// Of each name its bytes and a word: the name's number above its form. One behind the other.
+    records: Pages,
+    /// Where a name's record ends.
     ends: Vec<u32>,
     /// With its key, and nothing hashed.
     hasher: SipHasher13,
     /// A power of 2, at least twice as many as there are names; or none.
-    slots: Vec<Slot>,
+    slot_count: usize,
+    /// Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty. Then the filter.
+    table: Pages,
 }
 
 /// What a search ended at.
@@ -140,18 +141,34 @@ pub fn read(text: &str) -> Result<Hostname, &'static str> {
     Ok(name)
 }
 
+/// Bytes of a table of so many slots, with its filter.
+fn table_bytes(slot_count: usize) -> usize {
+    WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS)
+}
+
 /// How many there are.
 pub fn count(hostnames: &Hostnames) -> u32 {
     hostnames.ends.len() as u32
 }
 
+/// Twice a name's length, and 1 more for a wildcard.
+fn form(length: usize, wildcard: bool) -> u32 {
+    2 * length as u32 + u32::from(wildcard)
+}
+
+/// The word of the record that ends there.
+fn last_word(hostnames: &Hostnames, end: usize) -> u64 {
+    pages::word(&hostnames.records, end.saturating_sub(WORD_BYTES))
+}
+
 /// The bytes of a name, and whether it is a wildcard.
 pub fn get(hostnames: &Hostnames, id: u32) -> (&[u8], bool) {
-    let end_of = |id: u32| hostnames.ends.get(id as usize).copied().unwrap_or_default();
-    let start = id.checked_sub(1).map_or(0, end_of) / 2;
-    let end = end_of(id);
-    let bytes = hostnames.bytes.get(start as usize..(end / 2) as usize);
-    (bytes.unwrap_or_default(), end % 2 == 1)
+    let end = hostnames.ends.get(id as usize).copied().unwrap_or_default() as usize;
+    let form = last_word(hostnames, end) as u32;
+    let length = (form / 2) as usize;
+    let rest = hostnames.records.get(end.saturating_sub(WORD_BYTES + length)..);
+    let bytes = rest.and_then(|rest| rest.get(..length));
+    (bytes.unwrap_or_default(), form % 2 == 1)
 }
 
 /// A name as it is written, without quotes.
@@ -168,19 +185,35 @@ fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
     hasher.finish()
 }
 
-fn is_name(hostnames: &Hostnames, id: u32, name: &[u8], wildcard: bool) -> bool {
-    get(hostnames, id) == (name, wildcard)
+/// Whether the record that ends there is that of a name.
+fn is_name(hostnames: &Hostnames, end: usize, name: &[u8], wildcard: bool) -> bool {
+    let start = end.saturating_sub(WORD_BYTES + name.len());
+    let bytes = hostnames.records.get(start..start + name.len());
+    last_word(hostnames, end) as u32 == form(name.len(), wildcard) && bytes == Some(name)
+}
+
+/// Where in the table the filter has the word of a hash.
+fn filter_at(hostnames: &Hostnames, hashed: u64) -> usize {
+    let word = hashed as usize & (hostnames.slot_count / FILTER_SLOTS - 1);
+    WORD_BYTES * (hostnames.slot_count + word)
+}
+
+/// The bits of a hash in its word of the filter.
+fn filter_bits(hashed: u64) -> u64 {
+    1 << (hashed >> 32 & 63) | 1 << (hashed >> 38 & 63) | 1 << (hashed >> 44 & 63)
 }
 
 /// Searches a table that is not empty.
 fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Probe {
-    let mask = hostnames.slots.len() - 1;
+    let mask = hostnames.slot_count - 1;
     let mut slot = hashed as usize & mask;
     let mut passed = 0;
     loop {
-        let Slot { tag, id } = hostnames.slots[slot];
-        if id == NONE || tag == (hashed >> 32) as u32 && is_name(hostnames, id, name, wildcard) {
-            let id = (id != NONE).then_some(id);
+        let word = pages::word(&hostnames.table, WORD_BYTES * slot);
+        let end = word as u32 as usize;
+        let has_tag = word >> 32 == hashed >> 32;
+        if end == 0 || has_tag && is_name(hostnames, end, name, wildcard) {
+            let id = (end > 0).then(|| (last_word(hostnames, end) >> 32) as u32);
             return Probe { slot, id, passed };
         }
         slot = (slot + 1) & mask;
@@ -190,10 +223,24 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
 
 /// The number of a name.
 pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
-    if hostnames.slots.is_empty() {
+    if hostnames.ends.is_empty() {
         return None;
     }
-    probe(hostnames, name, wildcard, hash(hostnames, name, wildcard)).id
+    let hashed = hash(hostnames, name, wildcard);
+    let bits = filter_bits(hashed);
+    if pages::word(&hostnames.table, filter_at(hostnames, hashed)) & bits != bits {
+        return None;
+    }
+    probe(hostnames, name, wildcard, hashed).id
+}
+
+/// Puts a name into an empty slot and into the filter.
+fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, end: u32) {
+    let word = hashed >> 32 << 32 | u64::from(end);
+    pages::set_word(&mut hostnames.table, WORD_BYTES * slot, word);
+    let at = filter_at(hostnames, hashed);
+    let bits = pages::word(&hostnames.table, at) | filter_bits(hashed);
+    pages::set_word(&mut hostnames.table, at, bits);
 }
 
 /// Puts all names into empty slots. Whether no search is too long then.
@@ -205,8 +252,7 @@ fn fill(hostnames: &mut Hostnames) -> bool {
         if found.passed >= PROBES_MAX {
             return false;
         }
-        let tag = (hashed >> 32) as u32;
-        hostnames.slots[found.slot] = Slot { tag, id };
+        enter(hostnames, found.slot, hashed, hostnames.ends[id as usize]);
     }
     true
 }
@@ -214,20 +260,38 @@ fn fill(hostnames: &mut Hostnames) -> bool {
 /// Makes a table of twice as many slots, with another key.
 fn grow(hostnames: &mut Hostnames) {
     loop {
-        let slots = (2 * hostnames.slots.len()).max(SLOTS_MIN);
+        let slots = (2 * hostnames.slot_count).max(SLOTS_MIN);
         let mut key = [0; 16];
         getrandom::fill(&mut key).expect("the kernel gives random bytes");
         hostnames.hasher = SipHasher13::new_with_key(&key);
-        hostnames.slots = vec![Slot { tag: 0, id: NONE }; slots];
+        hostnames.slot_count = slots;
+        hostnames.table = pages::make(table_bytes(slots));
         if fill(hostnames) {
             return;
         }
     }
 }
 
+/// Puts a name behind all others. Returns where its record ends.
+fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
+    let start = hostnames.ends.last().copied().unwrap_or_default() as usize;
+    let last = start + name.len();
+    let end = last + WORD_BYTES;
+    let word = u64::from(count(hostnames)) << 32 | u64::from(form(name.len(), wildcard));
+    if end > hostnames.records.len() {
+        let mut records = pages::make(2 * end);
+        records[..start].copy_from_slice(&hostnames.records[..start]);
+        hostnames.records = records;
+    }
+    hostnames.records[start..last].copy_from_slice(name);
+    pages::set_word(&mut hostnames.records, last, word);
+    hostnames.ends.push(end as u32);
+    end as u32
+}
+
 /// The number of a name, which is added if it is new.
 pub fn add(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
-    if 2 * (hostnames.ends.len() + 1) > hostnames.slots.len() {
+    if 2 * (hostnames.ends.len() + 1) > hostnames.slot_count {
         grow(hostnames);
     }
     loop {
@@ -238,11 +302,8 @@ pub fn add(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
         }
         if found.passed < PROBES_MAX {
             let id = count(hostnames);
-            let tag = (hashed >> 32) as u32;
-            hostnames.slots[found.slot] = Slot { tag, id };
-            hostnames.bytes.extend_from_slice(name);
-            let end = 2 * hostnames.bytes.len() + usize::from(wildcard);
-            hostnames.ends.push(end as u32);
+            let end = append(hostnames, name, wildcard);
+            enter(hostnames, found.slot, hashed, end);
             return id;
         }
         grow(hostnames);
