@@ -14,12 +14,13 @@ enum {
     SLOTS_MIN = 256,   // of the first table
     FILTER_SLOTS = 16, // for which there is a word of the filter
     WORD_BYTES = 8,
+    TAIL_BYTES = 2 * WORD_BYTES, // of a record behind the name's bytes
 };
 
 /// What a search ended at.
 struct probe {
     size_t slot;
-    uint32_t id;     // the name's number, if it is there
+    uint32_t place;  // where the name's record ends; 0 = it is not there
     uint32_t passed; // slots that were looked at before
 };
 
@@ -152,19 +153,45 @@ uint32_t hostname_count(const struct hostnames *hostnames) {
 /// Twice a name's length, and 1 more for a wildcard.
 static uint32_t form(size_t length, bool wildcard) { return (uint32_t)(2 * length + wildcard); }
 
-/// The word of the record that ends there.
-static uint64_t last_word(const struct hostnames *hostnames, size_t end) {
-    return pages_word(hostnames->records, end - WORD_BYTES);
+/// The last word of the record that ends at a place.
+static uint64_t last_word(const struct hostnames *hostnames, uint32_t place) {
+    return pages_word(hostnames->records, place - WORD_BYTES);
+}
+
+uint32_t hostname_id_at(const struct hostnames *hostnames, uint32_t place) {
+    return (uint32_t)(last_word(hostnames, place) >> 32);
+}
+
+struct host_interval hostname_interval_at(const struct hostnames *hostnames, uint32_t place) {
+    const uint64_t word = pages_word(hostnames->records, place - TAIL_BYTES);
+
+    return (struct host_interval){(uint32_t)word, (uint32_t)(word >> 32)};
+}
+
+/// Where the record of a name ends.
+static uint32_t place_of(const struct hostnames *hostnames, uint32_t id) {
+    return hostnames->ends[id];
+}
+
+struct host_interval hostname_interval(const struct hostnames *hostnames, uint32_t id) {
+    return hostname_interval_at(hostnames, place_of(hostnames, id));
+}
+
+void hostname_set_interval(struct hostnames *hostnames, uint32_t id,
+                           struct host_interval interval) {
+    const uint64_t word = (uint64_t)interval.last << 32 | interval.own;
+
+    pages_set_word(hostnames->records, place_of(hostnames, id) - TAIL_BYTES, word);
 }
 
 const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
                             bool *wildcard) {
-    const size_t end = hostnames->ends[id];
-    const uint32_t kept = (uint32_t)last_word(hostnames, end);
+    const uint32_t place = place_of(hostnames, id);
+    const uint32_t kept = (uint32_t)last_word(hostnames, place);
 
     *length = kept / 2;
     *wildcard = kept % 2 == 1;
-    return &hostnames->records[end - WORD_BYTES - *length];
+    return &hostnames->records[place - TAIL_BYTES - *length];
 }
 
 void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id) {
@@ -181,11 +208,11 @@ static uint64_t hash(const struct hostnames *hostnames, const uint8_t *name, siz
     return siphash_bytes(&hostnames->key, name, length, wildcard);
 }
 
-/// Whether the record that ends there is that of a name.
-static bool is_name(const struct hostnames *hostnames, size_t end, const uint8_t *name,
+/// Whether the record that ends at a place is that of a name.
+static bool is_name(const struct hostnames *hostnames, uint32_t place, const uint8_t *name,
                     size_t length, bool wildcard) {
-    return (uint32_t)last_word(hostnames, end) == form(length, wildcard) &&
-           memcmp(&hostnames->records[end - WORD_BYTES - length], name, length) == 0;
+    return (uint32_t)last_word(hostnames, place) == form(length, wildcard) &&
+           memcmp(&hostnames->records[place - TAIL_BYTES - length], name, length) == 0;
 }
 
 /// Where in the table the filter has the word of a hash.
@@ -209,35 +236,41 @@ static struct probe probe(const struct hostnames *hostnames, const uint8_t *name
 
     for (uint32_t passed = 0;; passed++) {
         const uint64_t word = pages_word(hostnames->table, WORD_BYTES * slot);
-        const uint32_t end = (uint32_t)word;
+        const uint32_t place = (uint32_t)word;
+        const bool has_tag = word >> 32 == hashed >> 32;
 
-        if (end == 0)
-            return (struct probe){slot, HOSTNAME_NONE, passed};
-        if (word >> 32 == hashed >> 32 && is_name(hostnames, end, name, length, wildcard))
-            return (struct probe){slot, (uint32_t)(last_word(hostnames, end) >> 32), passed};
+        if (place == 0 || (has_tag && is_name(hostnames, place, name, length, wildcard)))
+            return (struct probe){slot, place, passed};
         slot = (slot + 1) & mask;
     }
 }
 
-uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,
-                       bool wildcard) {
+uint32_t hostname_search(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                         bool wildcard) {
     uint64_t hashed, bits;
 
     if (hostname_count(hostnames) == 0)
-        return HOSTNAME_NONE;
+        return 0;
     hashed = hash(hostnames, name, length, wildcard);
     bits = filter_bits(hashed);
     if ((pages_word(hostnames->table, filter_at(hostnames, hashed)) & bits) != bits)
-        return HOSTNAME_NONE;
-    return probe(hostnames, name, length, wildcard, hashed).id;
+        return 0;
+    return probe(hostnames, name, length, wildcard, hashed).place;
+}
+
+uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                       bool wildcard) {
+    const uint32_t place = hostname_search(hostnames, name, length, wildcard);
+
+    return place > 0 ? hostname_id_at(hostnames, place) : HOSTNAME_NONE;
 }
 
 /// Puts a name into an empty slot and into the filter.
-static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uint32_t end) {
+static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uint32_t place) {
     const size_t at = filter_at(hostnames, hashed);
     const uint64_t bits = pages_word(hostnames->table, at) | filter_bits(hashed);
 
-    pages_set_word(hostnames->table, WORD_BYTES * slot, hashed >> 32 << 32 | end);
+    pages_set_word(hostnames->table, WORD_BYTES * slot, hashed >> 32 << 32 | place);
     pages_set_word(hostnames->table, at, bits);
 }
 
@@ -252,7 +285,7 @@ static bool fill(struct hostnames *hostnames) {
 
         if (found.passed >= PROBES_MAX)
             return false;
-        enter(hostnames, found.slot, hashed, hostnames->ends[id]);
+        enter(hostnames, found.slot, hashed, place_of(hostnames, id));
     }
     return true;
 }
@@ -305,11 +338,11 @@ static int append(struct hostnames *hostnames, const uint8_t *name, size_t lengt
     const size_t start = count > 0 ? hostnames->ends[count - 1] : 0, last = start + length;
     const uint64_t word = (uint64_t)count << 32 | form(length, wildcard);
 
-    if (make_room(hostnames, last + WORD_BYTES) < 0)
+    if (make_room(hostnames, last + TAIL_BYTES) < 0)
         return -ENOMEM;
     memcpy(&hostnames->records[start], name, length);
-    pages_set_word(hostnames->records, last, word);
-    hostnames->ends[count] = (uint32_t)(last + WORD_BYTES);
+    pages_set_word(hostnames->records, last + WORD_BYTES, word);
+    hostnames->ends[count] = (uint32_t)(last + TAIL_BYTES);
     hostnames->count++;
     return 0;
 }
@@ -325,9 +358,10 @@ int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length
     for (;;) {
         hashed = hash(hostnames, name, length, wildcard);
         found = probe(hostnames, name, length, wildcard, hashed);
-        *id = found.id;
-        if (found.id != HOSTNAME_NONE)
+        if (found.place > 0) {
+            *id = hostname_id_at(hostnames, found.place);
             return 0;
+        }
         if (found.passed < PROBES_MAX)
             break;
         if (grow(hostnames) < 0)
@@ -336,6 +370,6 @@ int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length
     if (append(hostnames, name, length, wildcard) < 0)
         return -ENOMEM;
     *id = count;
-    enter(hostnames, found.slot, hashed, hostnames->ends[count]);
+    enter(hostnames, found.slot, hashed, place_of(hostnames, count));
     return 0;
 }

@@ -29,6 +29,8 @@ const SLOTS_MIN: usize = 256;
 /// Slots for which there is a word of the filter.
 const FILTER_SLOTS: usize = 16;
 const WORD_BYTES: usize = 8;
+/// Of a record behind the name's bytes.
+const TAIL_BYTES: usize = 2 * WORD_BYTES;
 
 /// A name that was read.
 #[derive(Clone, Copy)]
@@ -43,7 +45,7 @@ pub struct Hostname {
 /// Names, numbered from 0 in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub struct Hostnames {
-    /// Of each name its bytes and a word: the name's number above its form. One behind the other.
+    /// One behind the other: a name's bytes, a word with its interval, and a word with its number above its form.
     records: Pages,
     /// Where a name's record ends.
     ends: Vec<u32>,
@@ -53,13 +55,22 @@ pub struct Hostnames {
     slot_count: usize,
     /// Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty. Then the filter.
     table: Pages,
+    /// Bit n: there is a wildcard of n labels. As policy/forest says.
+    pub depths: u128,
+}
+
+/// The number that a name has in the forest (policy/forest), and the last one of what lies in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostInterval {
+    pub own: u32,
+    pub last: u32,
 }
 
 /// What a search ended at.
 struct Probe {
     slot: usize,
-    /// The name's number, if it is there.
-    id: Option<u32>,
+    /// Where the name's record ends, if it is there.
+    place: Option<u32>,
     /// Slots that were looked at before.
     passed: usize,
 }
@@ -156,17 +167,49 @@ fn form(length: usize, wildcard: bool) -> u32 {
     2 * length as u32 + u32::from(wildcard)
 }
 
-/// The word of the record that ends there.
-fn last_word(hostnames: &Hostnames, end: usize) -> u64 {
-    pages::word(&hostnames.records, end.saturating_sub(WORD_BYTES))
+/// The last word of the record that ends at a place.
+fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
+    pages::word(&hostnames.records, (place as usize).saturating_sub(WORD_BYTES))
+}
+
+/// The number of the name whose record ends at a place.
+pub fn id_at(hostnames: &Hostnames, place: u32) -> u32 {
+    (last_word(hostnames, place) >> 32) as u32
+}
+
+/// The interval of the name whose record ends at a place.
+pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
+    let word = pages::word(&hostnames.records, (place as usize).saturating_sub(TAIL_BYTES));
+    HostInterval {
+        own: word as u32,
+        last: (word >> 32) as u32,
+    }
+}
+
+/// Where the record of a name ends.
+fn place_of(hostnames: &Hostnames, id: u32) -> u32 {
+    hostnames.ends.get(id as usize).copied().unwrap_or_default()
+}
+
+/// The interval of a name.
+pub fn interval(hostnames: &Hostnames, id: u32) -> HostInterval {
+    interval_at(hostnames, place_of(hostnames, id))
+}
+
+/// Gives a name its interval.
+pub fn set_interval(hostnames: &mut Hostnames, id: u32, interval: HostInterval) {
+    let at = (place_of(hostnames, id) as usize).saturating_sub(TAIL_BYTES);
+    let word = u64::from(interval.last) << 32 | u64::from(interval.own);
+    pages::set_word(&mut hostnames.records, at, word);
 }
 
 /// The bytes of a name, and whether it is a wildcard.
 pub fn get(hostnames: &Hostnames, id: u32) -> (&[u8], bool) {
-    let end = hostnames.ends.get(id as usize).copied().unwrap_or_default() as usize;
-    let form = last_word(hostnames, end) as u32;
+    let place = place_of(hostnames, id);
+    let form = last_word(hostnames, place) as u32;
     let length = (form / 2) as usize;
-    let rest = hostnames.records.get(end.saturating_sub(WORD_BYTES + length)..);
+    let start = (place as usize).saturating_sub(TAIL_BYTES + length);
+    let rest = hostnames.records.get(start..);
     let bytes = rest.and_then(|rest| rest.get(..length));
     (bytes.unwrap_or_default(), form % 2 == 1)
 }
@@ -185,11 +228,11 @@ fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
     hasher.finish()
 }
 
-/// Whether the record that ends there is that of a name.
-fn is_name(hostnames: &Hostnames, end: usize, name: &[u8], wildcard: bool) -> bool {
-    let start = end.saturating_sub(WORD_BYTES + name.len());
+/// Whether the record that ends at a place is that of a name.
+fn is_name(hostnames: &Hostnames, place: u32, name: &[u8], wildcard: bool) -> bool {
+    let start = (place as usize).saturating_sub(TAIL_BYTES + name.len());
     let bytes = hostnames.records.get(start..start + name.len());
-    last_word(hostnames, end) as u32 == form(name.len(), wildcard) && bytes == Some(name)
+    last_word(hostnames, place) as u32 == form(name.len(), wildcard) && bytes == Some(name)
 }
 
 /// Where in the table the filter has the word of a hash.
@@ -210,19 +253,19 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
     let mut passed = 0;
     loop {
         let word = pages::word(&hostnames.table, WORD_BYTES * slot);
-        let end = word as u32 as usize;
+        let place = word as u32;
         let has_tag = word >> 32 == hashed >> 32;
-        if end == 0 || has_tag && is_name(hostnames, end, name, wildcard) {
-            let id = (end > 0).then(|| (last_word(hostnames, end) >> 32) as u32);
-            return Probe { slot, id, passed };
+        if place == 0 || has_tag && is_name(hostnames, place, name, wildcard) {
+            let place = (place > 0).then_some(place);
+            return Probe { slot, place, passed };
         }
         slot = (slot + 1) & mask;
         passed += 1;
     }
 }
 
-/// The number of a name.
-pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
+/// Where the record of a name ends.
+pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     if hostnames.ends.is_empty() {
         return None;
     }
@@ -231,12 +274,17 @@ pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     if pages::word(&hostnames.table, filter_at(hostnames, hashed)) & bits != bits {
         return None;
     }
-    probe(hostnames, name, wildcard, hashed).id
+    probe(hostnames, name, wildcard, hashed).place
+}
+
+/// The number of a name.
+pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
+    search(hostnames, name, wildcard).map(|place| id_at(hostnames, place))
 }
 
 /// Puts a name into an empty slot and into the filter.
-fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, end: u32) {
-    let word = hashed >> 32 << 32 | u64::from(end);
+fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, place: u32) {
+    let word = hashed >> 32 << 32 | u64::from(place);
     pages::set_word(&mut hostnames.table, WORD_BYTES * slot, word);
     let at = filter_at(hostnames, hashed);
     let bits = pages::word(&hostnames.table, at) | filter_bits(hashed);
@@ -252,7 +300,7 @@ fn fill(hostnames: &mut Hostnames) -> bool {
         if found.passed >= PROBES_MAX {
             return false;
         }
-        enter(hostnames, found.slot, hashed, hostnames.ends[id as usize]);
+        enter(hostnames, found.slot, hashed, place_of(hostnames, id));
     }
     true
 }
@@ -276,7 +324,7 @@ fn grow(hostnames: &mut Hostnames) {
 fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     let start = hostnames.ends.last().copied().unwrap_or_default() as usize;
     let last = start + name.len();
-    let end = last + WORD_BYTES;
+    let end = last + TAIL_BYTES;
     let word = u64::from(count(hostnames)) << 32 | u64::from(form(name.len(), wildcard));
     if end > hostnames.records.len() {
         let mut records = pages::make(2 * end);
@@ -284,7 +332,7 @@ fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
         hostnames.records = records;
     }
     hostnames.records[start..last].copy_from_slice(name);
-    pages::set_word(&mut hostnames.records, last, word);
+    pages::set_word(&mut hostnames.records, last + WORD_BYTES, word);
     hostnames.ends.push(end as u32);
     end as u32
 }
@@ -297,13 +345,13 @@ pub fn add(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     loop {
         let hashed = hash(hostnames, name, wildcard);
         let found = probe(hostnames, name, wildcard, hashed);
-        if let Some(id) = found.id {
-            return id;
+        if let Some(place) = found.place {
+            return id_at(hostnames, place);
         }
         if found.passed < PROBES_MAX {
             let id = count(hostnames);
-            let end = append(hostnames, name, wildcard);
-            enter(hostnames, found.slot, hashed, end);
+            let place = append(hostnames, name, wildcard);
+            enter(hostnames, found.slot, hashed, place);
             return id;
         }
         grow(hostnames);

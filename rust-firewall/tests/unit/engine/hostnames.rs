@@ -13,6 +13,7 @@ use rust_firewall::engine::types::{DecideBy, DecideOutcome, DecideSettings};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{self, Packet};
+use rust_firewall::policy::forest;
 use rust_firewall::policy::hostname::{self, Hostnames};
 
 const LABELS: [&str; 4] = ["a", "b", "c", "dd"];
@@ -46,6 +47,7 @@ fn make(patterns: &[String]) -> (Arc<Hostnames>, HostNumbers) {
         let (name, wildcard) = split(pattern);
         hostname::add(&mut all, name.as_bytes(), wildcard);
     }
+    forest::make(&mut all);
     let all = Arc::new(all);
     let numbers = hostnames::make(&all);
     (all, numbers)
