@@ -36,8 +36,8 @@ struct hostname {
 struct hostnames {
     uint32_t owners; // who share it
     uint32_t count;
-    // One behind the other: a name's bytes, a word with its interval, and a word with its number above
-    // its form.
+    // One behind the other: a name's bytes, a word with its interval, and a word with its number
+    // above its form.
     uint8_t *records;
     size_t records_room;
     uint32_t *ends; // where a name's record ends

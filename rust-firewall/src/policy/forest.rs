@@ -117,7 +117,9 @@ fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
     }
     let parent = |id| above(hostnames, hostname::get(hostnames, id).0);
     let id_at = |place| hostname::id_at(hostnames, place);
-    (0..count).map(|id| parent(id).map_or(NONE, id_at)).collect()
+    (0..count)
+        .map(|id| parent(id).map_or(NONE, id_at))
+        .collect()
 }
 
 /// Numbers all names. No more come then.

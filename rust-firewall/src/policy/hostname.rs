@@ -169,7 +169,10 @@ fn form(length: usize, wildcard: bool) -> u32 {
 
 /// The last word of the record that ends at a place.
 fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
-    pages::word(&hostnames.records, (place as usize).saturating_sub(WORD_BYTES))
+    pages::word(
+        &hostnames.records,
+        (place as usize).saturating_sub(WORD_BYTES),
+    )
 }
 
 /// The number of the name whose record ends at a place.
@@ -179,7 +182,10 @@ pub fn id_at(hostnames: &Hostnames, place: u32) -> u32 {
 
 /// The interval of the name whose record ends at a place.
 pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
-    let word = pages::word(&hostnames.records, (place as usize).saturating_sub(TAIL_BYTES));
+    let word = pages::word(
+        &hostnames.records,
+        (place as usize).saturating_sub(TAIL_BYTES),
+    );
     HostInterval {
         own: word as u32,
         last: (word >> 32) as u32,
@@ -257,7 +263,11 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
         let has_tag = word >> 32 == hashed >> 32;
         if place == 0 || has_tag && is_name(hostnames, place, name, wildcard) {
             let place = (place > 0).then_some(place);
-            return Probe { slot, place, passed };
+            return Probe {
+                slot,
+                place,
+                passed,
+            };
         }
         slot = (slot + 1) & mask;
         passed += 1;

@@ -130,6 +130,22 @@ fn random_names_are_found_as_one_by_one() {
 }
 
 #[test]
+fn names_have_as_many_labels_as_fit() {
+    let (longest, above) = (["a"; 127].join("."), ["a"; 126].join("."));
+    let patterns = [format!("*.{above}"), "*.a".to_owned()];
+    let (all, numbers) = make(&patterns);
+    let found = |name: &str| {
+        let number = hostnames::find(&numbers, name.as_bytes());
+        pattern_of(&all, &numbers, number)
+    };
+    assert_eq!(found(&longest), patterns[0]);
+    assert_eq!(found(&above), patterns[1]);
+    // What is no name, but may be asked for.
+    assert_eq!(found(&".".repeat(253)), "-");
+    assert_eq!(found(&format!("{}a", ".".repeat(252))), patterns[1]);
+}
+
+#[test]
 fn what_lies_inside_is_kept() {
     let range = |low, high, value| LookupRange { low, high, value };
     let mut ranges = vec![
