@@ -8,8 +8,10 @@
 static void whole_pages_are_made(void **state) {
     (void)state;
     assert_int_equal(pages_round(1), 4096);
+    assert_int_equal(pages_round(4096), 4096);
     assert_int_equal(pages_round(4097), 2 * 4096);
     assert_int_equal(pages_round(HUGE_BYTES - 1), HUGE_BYTES);
+    assert_int_equal(pages_round(HUGE_BYTES), HUGE_BYTES);
     assert_int_equal(pages_round(HUGE_BYTES + 1), 2 * HUGE_BYTES);
 }
 

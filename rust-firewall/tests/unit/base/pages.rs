@@ -7,8 +7,10 @@ const HUGE_BYTES: usize = 2 << 20;
 #[test]
 fn whole_pages_are_made() {
     assert_eq!(pages::round(1), 4096);
+    assert_eq!(pages::round(4096), 4096);
     assert_eq!(pages::round(4097), 2 * 4096);
     assert_eq!(pages::round(HUGE_BYTES - 1), HUGE_BYTES);
+    assert_eq!(pages::round(HUGE_BYTES), HUGE_BYTES);
     assert_eq!(pages::round(HUGE_BYTES + 1), 2 * HUGE_BYTES);
 }
 
