@@ -8,6 +8,7 @@
 
 #include "cases.h"
 #include "engine/hostnames.h"
+#include "policy/forest.h"
 
 enum {
     NAMES = 1000000,
@@ -77,8 +78,9 @@ struct lookups *lookups_make(void) {
         if (hostname_add(hostnames, (const uint8_t *)text, strlen(text), wildcard, &id) < 0)
             abort();
     }
-    if (hostnames_make(&lookups->numbers, hostnames) < 0)
+    if (forest_make(hostnames) < 0)
         abort();
+    hostnames_make(&lookups->numbers, hostnames);
     hostname_free(hostnames);
     for (uint32_t i = 0; i < ASKED; i++) {
         put_asked(i, text);

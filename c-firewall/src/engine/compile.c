@@ -514,8 +514,10 @@ int compile_policy(const struct policy *policy, const struct compile_settings *s
         .failure = failure,
         .out = calloc(1, sizeof *build.out),
     };
-    int result = build.out ? hostnames_make(&build.out->hosts, policy->hostnames) : -ENOMEM;
+    int result = build.out ? 0 : -ENOMEM;
 
+    if (result == 0)
+        hostnames_make(&build.out->hosts, policy->hostnames);
     for (uint32_t i = 0; result == 0 && i < policy->table_count; i++)
         result = compile_table(&build, i);
     if (result == 0)

@@ -3,151 +3,32 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "policy/forest.h"
 #include "policy/value.h"
 
 enum {
-    PROTOCOLS_MAX = 32,                    // of ALPN in a policy, each of which has a bit
-    LABELS_MAX = NAMES_HOST_BYTES / 2 + 2, // of a name, and one more
+    PROTOCOLS_MAX = 32, // of ALPN in a policy, each of which has a bit
 };
 
-static uint32_t labels_of(const uint8_t *name, size_t length) {
-    uint32_t labels = 1;
-
-    for (size_t i = 0; i < length; i++)
-        labels += name[i] == '.';
-    return labels;
-}
-
-/// The nearest wildcard above a name, or HOSTNAME_NONE.
-static uint32_t above(const struct hostnames *hostnames, unsigned __int128 depths,
-                      const uint8_t *name, size_t length) {
-    uint32_t labels = labels_of(name, length);
-    const uint8_t *end = name + length;
-
-    for (const uint8_t *dot; (dot = memchr(name, '.', (size_t)(end - name)));) {
-        name = dot + 1;
-        labels--;
-        if (depths >> (labels & 127) & 1) {
-            const uint32_t id = hostname_find(hostnames, name, (size_t)(end - name), true);
-
-            if (id != HOSTNAME_NONE)
-                return id;
-        }
-    }
-    return HOSTNAME_NONE;
-}
-
-/// Sorts the names by how many labels they have.
-static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
-    uint32_t starts[LABELS_MAX + 2] = {0};
-    size_t length;
-    bool wildcard;
-
-    for (uint32_t id = 0; id < hostname_count(hostnames); id++) {
-        const uint8_t *name = hostname_get(hostnames, id, &length, &wildcard);
-
-        starts[labels_of(name, length) + 1]++;
-    }
-    for (uint32_t i = 1; i < LABELS_MAX + 2; i++)
-        starts[i] += starts[i - 1];
-    for (uint32_t id = 0; id < hostname_count(hostnames); id++) {
-        const uint8_t *name = hostname_get(hostnames, id, &length, &wildcard);
-
-        sorted[starts[labels_of(name, length)]++] = id;
-    }
-}
-
-/// Counts what lies in each name, and the name: at first in `last`.
-static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
-                      struct host_interval *intervals) {
-    for (uint32_t i = count; i-- > 0;) {
-        const uint32_t id = sorted[i], parent = parents[id];
-        const uint32_t size = ++intervals[id].last;
-
-        if (parent != HOSTNAME_NONE)
-            intervals[parent].last += size;
-    }
-}
-
-/// Gives each name its interval. What has more labels comes later, so a name's parent has its own
-/// already.
-/// - room: for the next number that is free in each.
-static void number(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
-                   struct host_interval *intervals, uint32_t *room) {
-    uint32_t next = 1;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t id = sorted[i], parent = parents[id];
-        const uint32_t size = intervals[id].last;
-        uint32_t *place = parent != HOSTNAME_NONE ? &room[parent] : &next;
-        const uint32_t own = *place;
-
-        *place += size;
-        intervals[id] = (struct host_interval){own, own + size - 1};
-        room[id] = own + 1;
-    }
-}
-
-/// Finds the wildcards that there are, and the one above each name.
-static void find_parents(struct host_numbers *numbers, uint32_t *parents) {
-    const uint32_t count = hostname_count(numbers->hostnames);
-    size_t length;
-    bool wildcard;
-
-    for (uint32_t id = 0; id < count; id++) {
-        const uint8_t *name = hostname_get(numbers->hostnames, id, &length, &wildcard);
-
-        numbers->depths |= (unsigned __int128)wildcard << (labels_of(name, length) & 127);
-    }
-    for (uint32_t id = 0; id < count; id++) {
-        const uint8_t *name = hostname_get(numbers->hostnames, id, &length, &wildcard);
-
-        parents[id] = above(numbers->hostnames, numbers->depths, name, length);
-    }
-}
-
-int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
-    const uint32_t count = hostname_count(hostnames);
-    uint32_t *sorted = malloc((3ULL * count + 1) * sizeof *sorted);
-
-    *numbers = (struct host_numbers){
-        .hostnames = hostname_share(hostnames),
-        .intervals = calloc(count + 1ULL, sizeof *numbers->intervals),
-    };
-    if (!sorted || !numbers->intervals) {
-        free(sorted);
-        hostnames_free(numbers);
-        return -ENOMEM;
-    }
-    find_parents(numbers, &sorted[count]);
-    by_labels(hostnames, sorted);
-    add_sizes(sorted, count, &sorted[count], numbers->intervals);
-    number(sorted, count, &sorted[count], numbers->intervals, &sorted[2 * (size_t)count]);
-    free(sorted);
-    return 0;
+void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
+    *numbers = (struct host_numbers){.hostnames = hostname_share(hostnames)};
 }
 
 void hostnames_free(struct host_numbers *numbers) {
     hostname_free(numbers->hostnames);
-    free(numbers->intervals);
     free(numbers->protocols);
     *numbers = (struct host_numbers){0};
 }
 
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id) {
-    const struct host_interval *interval = &numbers->intervals[id];
+    const struct host_interval interval = hostname_interval(numbers->hostnames, id);
 
-    return (struct policy_range){interval->own, interval->last};
+    return (struct policy_range){interval.own, interval.last};
 }
 
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length) {
-    uint32_t id = hostname_find(numbers->hostnames, name, length, false);
-
-    if (id == HOSTNAME_NONE)
-        id = above(numbers->hostnames, numbers->depths, name, length);
-    return id == HOSTNAME_NONE ? 0 : numbers->intervals[id].own;
+    return forest_find(numbers->hostnames, name, length);
 }
 
 int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask) {

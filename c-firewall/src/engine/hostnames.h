@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Numbers for the names of hosts, so that sets, maps and rules find them as they find other
-// numbers.
-//
-// Theory of operation: a name of the policy lies in the nearest wildcard above it, so the names are
-// a forest. They are numbered from 1 so that a wildcard's number comes before those of all that lie
-// in it, which follow it without a gap: a wildcard is an interval of numbers, and what is below it
-// an interval or a number within. A client's name has the number of the policy's name that it is,
-// else that of the nearest wildcard above it, else 0.
+// What a compiled policy makes of the names that clients show, so that sets, maps and rules find
+// them as they find other numbers.
 #ifndef ENGINE_HOSTNAMES_H
 #define ENGINE_HOSTNAMES_H
 
@@ -18,28 +12,21 @@
 #include "policy/hostname.h"
 #include "policy/policy.h"
 
-struct host_interval {
-    uint32_t own, last;
-};
-
 /// The names of a policy as the engine has them.
 struct host_numbers {
-    struct hostnames *hostnames;     // NULL = none
-    struct host_interval *intervals; // by the number in hostnames: the numbers here
-    unsigned __int128 depths;        // bit n: there is a wildcard of n labels
+    struct hostnames *hostnames; // NULL = none
     uint32_t protocol_count;
     policy_value *protocols; // of ALPN, as POLICY_ALPN; the n-th has bit n
 };
 
-/// Numbers the names of a policy, which are shared. Returns 0, or -ENOMEM with *numbers zeroed.
-int hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
+/// Takes the names of a policy, which are shared.
+void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
 void hostnames_free(struct host_numbers *numbers);
 
 /// The numbers of a name of the policy, and of all that lies in it.
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
 
-/// The number of a client's name; 0 = the policy has neither it nor a wildcard above it.
-/// - name: in lower case (ASCII), without a dot at its end.
+/// The number of a client's name, as forest_find.
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
 
 /// Adds the bit of a protocol of ALPN, which is added if it is new, to a mask. Returns 0, -ENOSPC

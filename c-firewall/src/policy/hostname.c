@@ -6,17 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
+
 enum {
-    LABEL_BYTES = 63, // of a label (RFC 1035, section 2.3.4)
-    PROBES_MAX = 128, // slots that a search looks at
-    SLOTS_MIN = 16,   // of the first table
-    EMPTY_BYTE = 0xff,
+    LABEL_BYTES = 63,  // of a label (RFC 1035, section 2.3.4)
+    PROBES_MAX = 128,  // slots that a search looks at
+    SLOTS_MIN = 256,   // of the first table
+    FILTER_SLOTS = 16, // for which there is a word of the filter
+    WORD_BYTES = 8,
+    TAIL_BYTES = 2 * WORD_BYTES, // of a record behind the name's bytes
 };
 
 /// What a search ended at.
 struct probe {
-    struct hostname_slot *slot;
-    uint32_t id;     // the name's number, if it is there
+    size_t slot;
+    uint32_t place;  // where the name's record ends; 0 = it is not there
     uint32_t passed; // slots that were looked at before
 };
 
@@ -128,12 +132,17 @@ struct hostnames *hostname_share(struct hostnames *hostnames) {
     return hostnames;
 }
 
+/// Bytes of a table of so many slots, with its filter.
+static size_t table_bytes(size_t slot_count) {
+    return WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS);
+}
+
 void hostname_free(struct hostnames *hostnames) {
     if (!hostnames || __atomic_sub_fetch(&hostnames->owners, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    free(hostnames->bytes);
+    pages_free(hostnames->records, hostnames->records_room);
     free(hostnames->ends);
-    free(hostnames->slots);
+    pages_free(hostnames->table, table_bytes(hostnames->slot_count));
     free(hostnames);
 }
 
@@ -141,13 +150,48 @@ uint32_t hostname_count(const struct hostnames *hostnames) {
     return hostnames ? hostnames->count : 0;
 }
 
+/// Twice a name's length, and 1 more for a wildcard.
+static uint32_t form(size_t length, bool wildcard) { return (uint32_t)(2 * length + wildcard); }
+
+/// The last word of the record that ends at a place.
+static uint64_t last_word(const struct hostnames *hostnames, uint32_t place) {
+    return pages_word(hostnames->records, place - WORD_BYTES);
+}
+
+uint32_t hostname_id_at(const struct hostnames *hostnames, uint32_t place) {
+    return (uint32_t)(last_word(hostnames, place) >> 32);
+}
+
+struct host_interval hostname_interval_at(const struct hostnames *hostnames, uint32_t place) {
+    const uint64_t word = pages_word(hostnames->records, place - TAIL_BYTES);
+
+    return (struct host_interval){(uint32_t)word, (uint32_t)(word >> 32)};
+}
+
+/// Where the record of a name ends.
+static uint32_t place_of(const struct hostnames *hostnames, uint32_t id) {
+    return hostnames->ends[id];
+}
+
+struct host_interval hostname_interval(const struct hostnames *hostnames, uint32_t id) {
+    return hostname_interval_at(hostnames, place_of(hostnames, id));
+}
+
+void hostname_set_interval(struct hostnames *hostnames, uint32_t id,
+                           struct host_interval interval) {
+    const uint64_t word = (uint64_t)interval.last << 32 | interval.own;
+
+    pages_set_word(hostnames->records, place_of(hostnames, id) - TAIL_BYTES, word);
+}
+
 const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
                             bool *wildcard) {
-    const uint32_t start = id > 0 ? hostnames->ends[id - 1] / 2 : 0, end = hostnames->ends[id];
+    const uint32_t place = place_of(hostnames, id);
+    const uint32_t kept = (uint32_t)last_word(hostnames, place);
 
-    *length = end / 2 - start;
-    *wildcard = end % 2 == 1;
-    return &hostnames->bytes[start];
+    *length = kept / 2;
+    *wildcard = kept % 2 == 1;
+    return &hostnames->records[place - TAIL_BYTES - *length];
 }
 
 void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id) {
@@ -164,13 +208,24 @@ static uint64_t hash(const struct hostnames *hostnames, const uint8_t *name, siz
     return siphash_bytes(&hostnames->key, name, length, wildcard);
 }
 
-static bool is_name(const struct hostnames *hostnames, uint32_t id, const uint8_t *name,
+/// Whether the record that ends at a place is that of a name.
+static bool is_name(const struct hostnames *hostnames, uint32_t place, const uint8_t *name,
                     size_t length, bool wildcard) {
-    size_t own_length;
-    bool own_wildcard;
-    const uint8_t *own = hostname_get(hostnames, id, &own_length, &own_wildcard);
+    return (uint32_t)last_word(hostnames, place) == form(length, wildcard) &&
+           memcmp(&hostnames->records[place - TAIL_BYTES - length], name, length) == 0;
+}
 
-    return own_length == length && own_wildcard == wildcard && memcmp(own, name, length) == 0;
+/// Where in the table the filter has the word of a hash.
+static size_t filter_at(const struct hostnames *hostnames, uint64_t hashed) {
+    const size_t word = (size_t)hashed & (hostnames->slot_count / FILTER_SLOTS - 1);
+
+    return WORD_BYTES * (hostnames->slot_count + word);
+}
+
+/// The bits of a hash in its word of the filter.
+static uint64_t filter_bits(uint64_t hashed) {
+    return UINT64_C(1) << (hashed >> 32 & 63) | UINT64_C(1) << (hashed >> 38 & 63) |
+           UINT64_C(1) << (hashed >> 44 & 63);
 }
 
 /// Searches a table that is not empty.
@@ -180,20 +235,43 @@ static struct probe probe(const struct hostnames *hostnames, const uint8_t *name
     size_t slot = (size_t)hashed & mask;
 
     for (uint32_t passed = 0;; passed++) {
-        struct hostname_slot *at = &hostnames->slots[slot];
+        const uint64_t word = pages_word(hostnames->table, WORD_BYTES * slot);
+        const uint32_t place = (uint32_t)word;
+        const bool has_tag = word >> 32 == hashed >> 32;
 
-        if (at->id == HOSTNAME_NONE || (at->tag == (uint32_t)(hashed >> 32) &&
-                                        is_name(hostnames, at->id, name, length, wildcard)))
-            return (struct probe){at, at->id, passed};
+        if (place == 0 || (has_tag && is_name(hostnames, place, name, length, wildcard)))
+            return (struct probe){slot, place, passed};
         slot = (slot + 1) & mask;
     }
 }
 
+uint32_t hostname_search(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                         bool wildcard) {
+    uint64_t hashed, bits;
+
+    if (hostname_count(hostnames) == 0)
+        return 0;
+    hashed = hash(hostnames, name, length, wildcard);
+    bits = filter_bits(hashed);
+    if ((pages_word(hostnames->table, filter_at(hostnames, hashed)) & bits) != bits)
+        return 0;
+    return probe(hostnames, name, length, wildcard, hashed).place;
+}
+
 uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,
                        bool wildcard) {
-    if (hostname_count(hostnames) == 0)
-        return HOSTNAME_NONE;
-    return probe(hostnames, name, length, wildcard, hash(hostnames, name, length, wildcard)).id;
+    const uint32_t place = hostname_search(hostnames, name, length, wildcard);
+
+    return place > 0 ? hostname_id_at(hostnames, place) : HOSTNAME_NONE;
+}
+
+/// Puts a name into an empty slot and into the filter.
+static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uint32_t place) {
+    const size_t at = filter_at(hostnames, hashed);
+    const uint64_t bits = pages_word(hostnames->table, at) | filter_bits(hashed);
+
+    pages_set_word(hostnames->table, WORD_BYTES * slot, hashed >> 32 << 32 | place);
+    pages_set_word(hostnames->table, at, bits);
 }
 
 /// Puts all names into empty slots. Whether no search is too long then.
@@ -207,7 +285,7 @@ static bool fill(struct hostnames *hostnames) {
 
         if (found.passed >= PROBES_MAX)
             return false;
-        *found.slot = (struct hostname_slot){(uint32_t)(hashed >> 32), id};
+        enter(hostnames, found.slot, hashed, place_of(hostnames, id));
     }
     return true;
 }
@@ -216,13 +294,12 @@ static bool fill(struct hostnames *hostnames) {
 static int grow(struct hostnames *hostnames) {
     do {
         const size_t count = hostnames->slot_count > 0 ? 2 * hostnames->slot_count : SLOTS_MIN;
-        struct hostname_slot *slots = malloc(count * sizeof *slots);
+        uint8_t *table = pages_make(table_bytes(count));
 
-        if (!slots)
+        if (!table)
             return -ENOMEM;
-        memset(slots, EMPTY_BYTE, count * sizeof *slots);
-        free(hostnames->slots);
-        hostnames->slots = slots;
+        pages_free(hostnames->table, table_bytes(hostnames->slot_count));
+        hostnames->table = table;
         hostnames->slot_count = count;
         hostnames->key = siphash_draw();
     } while (!fill(hostnames));
@@ -240,21 +317,39 @@ static int make_room(struct hostnames *hostnames, size_t end) {
             return -ENOMEM;
         hostnames->ends = ends;
     }
-    if (end > hostnames->bytes_room) {
-        uint8_t *bytes = realloc(hostnames->bytes, 2 * end);
+    if (end > hostnames->records_room) {
+        const size_t room = pages_round(2 * end);
+        uint8_t *records = pages_make(room);
 
-        if (!bytes)
+        if (!records)
             return -ENOMEM;
-        hostnames->bytes = bytes;
-        hostnames->bytes_room = 2 * end;
+        if (count > 0)
+            memcpy(records, hostnames->records, hostnames->ends[count - 1]);
+        pages_free(hostnames->records, hostnames->records_room);
+        hostnames->records = records;
+        hostnames->records_room = room;
     }
+    return 0;
+}
+
+/// Puts a name behind all others. Returns 0 or -ENOMEM.
+static int append(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard) {
+    const uint32_t count = hostnames->count;
+    const size_t start = count > 0 ? hostnames->ends[count - 1] : 0, last = start + length;
+    const uint64_t word = (uint64_t)count << 32 | form(length, wildcard);
+
+    if (make_room(hostnames, last + TAIL_BYTES) < 0)
+        return -ENOMEM;
+    memcpy(&hostnames->records[start], name, length);
+    pages_set_word(hostnames->records, last + WORD_BYTES, word);
+    hostnames->ends[count] = (uint32_t)(last + TAIL_BYTES);
+    hostnames->count++;
     return 0;
 }
 
 int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard,
                  uint32_t *id) {
     const uint32_t count = hostnames->count;
-    const size_t start = count > 0 ? hostnames->ends[count - 1] / 2 : 0;
     struct probe found;
     uint64_t hashed;
 
@@ -263,20 +358,18 @@ int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length
     for (;;) {
         hashed = hash(hostnames, name, length, wildcard);
         found = probe(hostnames, name, length, wildcard, hashed);
-        *id = found.id;
-        if (found.id != HOSTNAME_NONE)
+        if (found.place > 0) {
+            *id = hostname_id_at(hostnames, found.place);
             return 0;
+        }
         if (found.passed < PROBES_MAX)
             break;
         if (grow(hostnames) < 0)
             return -ENOMEM;
     }
-    if (make_room(hostnames, start + length) < 0)
+    if (append(hostnames, name, length, wildcard) < 0)
         return -ENOMEM;
     *id = count;
-    *found.slot = (struct hostname_slot){(uint32_t)(hashed >> 32), count};
-    memcpy(&hostnames->bytes[start], name, length);
-    hostnames->ends[count] = (uint32_t)(2 * (start + length) + wildcard);
-    hostnames->count++;
+    enter(hostnames, found.slot, hashed, place_of(hostnames, count));
     return 0;
 }

@@ -6,6 +6,12 @@
 // names (a block list from elsewhere) or asks for them (a client) must not choose how long a search
 // takes: the table is that of engine/lookup_hash, with a key of its own and a bound on what a
 // search looks at.
+//
+// A table of a million names is larger than what a processor keeps near, and a search waits for
+// each place that it reads. So there are few: a slot says where the name's record is, which has all
+// that is asked for. A name that is not there, as most that clients ask for, is told by less: a
+// filter (Bloom's, of one word a name) of which a byte stands for a name. Only one such name in
+// thirty looks at a slot.
 #ifndef POLICY_HOSTNAME_H
 #define POLICY_HOSTNAME_H
 
@@ -26,21 +32,26 @@ struct hostname {
     uint8_t bytes[NAMES_HOST_BYTES];
 };
 
-struct hostname_slot {
-    uint32_t tag; // the upper half of the hash
-    uint32_t id;  // the name's number; HOSTNAME_NONE = empty
-};
-
 /// Names, numbered from 0 in the order in which they came.
 struct hostnames {
     uint32_t owners; // who share it
     uint32_t count;
-    uint8_t *bytes; // of all names, one behind the other
-    size_t bytes_room;
-    uint32_t *ends; // where a name ends in bytes, twice, and 1 more for a wildcard
+    // One behind the other: a name's bytes, a word with its interval, and a word with its number
+    // above its form.
+    uint8_t *records;
+    size_t records_room;
+    uint32_t *ends; // where a name's record ends
     struct siphash_key key;
     size_t slot_count; // a power of 2, at least twice as many as there are names; or none
-    struct hostname_slot *slots;
+    // Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty.
+    // Then the filter.
+    uint8_t *table;
+    unsigned __int128 depths; // bit n: there is a wildcard of n labels; as policy/forest says
+};
+
+/// The number that a name has in the forest (policy/forest), and the last one of what lies in it.
+struct host_interval {
+    uint32_t own, last;
 };
 
 /// Reads a name. Returns NULL, or why it is none, for lexer_wrong.
@@ -60,12 +71,28 @@ void hostname_free(struct hostnames *hostnames);
 /// How many there are.
 uint32_t hostname_count(const struct hostnames *hostnames);
 
+/// The number of the name whose record ends at a place.
+uint32_t hostname_id_at(const struct hostnames *hostnames, uint32_t place);
+
+/// The interval of the name whose record ends at a place.
+struct host_interval hostname_interval_at(const struct hostnames *hostnames, uint32_t place);
+
+/// The interval of a name.
+struct host_interval hostname_interval(const struct hostnames *hostnames, uint32_t id);
+
+/// Gives a name its interval.
+void hostname_set_interval(struct hostnames *hostnames, uint32_t id, struct host_interval interval);
+
 /// The bytes of a name (not ended by a NUL), and whether it is a wildcard.
 const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
                             bool *wildcard);
 
 /// Prints a name as it is written, without quotes.
 void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id);
+
+/// Where the record of a name ends; 0 = there is none.
+uint32_t hostname_search(const struct hostnames *hostnames, const uint8_t *name, size_t length,
+                         bool wildcard);
 
 /// The number of a name, or HOSTNAME_NONE.
 uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,

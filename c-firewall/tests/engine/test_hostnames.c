@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "engine/decide.h"
 #include "lines.h"
+#include "policy/forest.h"
 #include "random.h"
 #include "test.h"
 #include "vectors.h"
@@ -63,7 +64,8 @@ static void make(struct host_numbers *numbers, char *patterns) {
 
     for (char *pattern = strtok(patterns, " "); pattern; pattern = strtok(NULL, " "))
         add(all, pattern);
-    assert_int_equal(hostnames_make(numbers, all), 0);
+    assert_int_equal(forest_make(all), 0);
+    hostnames_make(numbers, all);
     hostname_free(all);
 }
 
@@ -162,12 +164,44 @@ static void random_names_are_found_as_one_by_one(void **state) {
             random_name(&random, patterns[i] + (wildcard ? 2 : 0));
             add(all, patterns[i]);
         }
-        assert_int_equal(hostnames_make(&numbers, all), 0);
+        assert_int_equal(forest_make(all), 0);
+        hostnames_make(&numbers, all);
         for (int i = 0; i < 40; i++)
             check_random(&random, patterns, count, &numbers);
         hostnames_free(&numbers);
         hostname_free(all);
     }
+}
+
+/// Writes so many labels of a byte.
+static void put_labels(uint32_t count, char *text) {
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(&text[2 * i], "a.", 2);
+    text[2 * count - 1] = '\0';
+}
+
+static void names_have_as_many_labels_as_fit(void **state) {
+    char longest[NAMES_HOST_BYTES + 2], above[NAMES_HOST_BYTES + 2] = "*.";
+    char dots[NAMES_HOST_BYTES + 1] = "";
+    struct hostnames *all = hostname_make();
+    struct host_numbers numbers;
+
+    (void)state;
+    put_labels(127, longest);
+    put_labels(126, above + 2);
+    add(all, above);
+    add(all, "*.a");
+    assert_int_equal(forest_make(all), 0);
+    hostnames_make(&numbers, all);
+    assert_true(is_found(&numbers, longest, above));
+    assert_true(is_found(&numbers, above + 2, "*.a"));
+    // What is no name, but may be asked for.
+    memset(dots, '.', NAMES_HOST_BYTES);
+    assert_true(is_found(&numbers, dots, "-"));
+    dots[NAMES_HOST_BYTES - 1] = 'a';
+    assert_true(is_found(&numbers, dots, "*.a"));
+    hostnames_free(&numbers);
+    hostname_free(all);
 }
 
 static void what_lies_inside_is_kept(void **state) {
@@ -394,6 +428,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_found_as_in_the_vectors),
         cmocka_unit_test(random_names_are_found_as_one_by_one),
+        cmocka_unit_test(names_have_as_many_labels_as_fit),
         cmocka_unit_test(what_lies_inside_is_kept),
         cmocka_unit_test(packets_are_decided_as_in_the_vectors),
         cmocka_unit_test(the_stricter_holds_if_bytes_are_missing_too),

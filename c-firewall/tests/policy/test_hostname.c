@@ -10,7 +10,7 @@
 #include "vectors.h"
 
 enum {
-    NAMES = 5000, // of a table that grows a few times
+    NAMES = 100000, // of a table that grows often, at last to huge pages
     TEXT_BYTES = 300,
 };
 
@@ -107,11 +107,33 @@ static void each_name_is_there_once(void **state) {
     hostname_free(all);
 }
 
+static uint32_t find(const struct hostnames *all, char first, uint32_t n, bool wildcard) {
+    char text[32];
+    const int length = snprintf(text, sizeof text, "%c%u.example", first, n);
+
+    return hostname_find(all, (uint8_t *)text, (size_t)length, wildcard);
+}
+
+static void of_many_names_each_is_found_and_no_other(void **state) {
+    struct hostnames *all = hostname_make();
+
+    (void)state;
+    for (uint32_t n = 0; n < NAMES; n++)
+        assert_int_equal(add(all, n, n % 2), n);
+    for (uint32_t n = 0; n < NAMES; n++) {
+        assert_int_equal(find(all, 'n', n, n % 2), n);
+        assert_int_equal(find(all, 'n', n, !(n % 2)), HOSTNAME_NONE);
+        assert_int_equal(find(all, 'm', n, n % 2), HOSTNAME_NONE);
+    }
+    hostname_free(all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_of_the_vectors),
         cmocka_unit_test(a_name_of_253_bytes_is_the_longest),
         cmocka_unit_test(each_name_is_there_once),
+        cmocka_unit_test(of_many_names_each_is_found_and_no_other),
     };
 
     return cmocka_run_group_tests_name("hostname", tests, NULL, NULL);

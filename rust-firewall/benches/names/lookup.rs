@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use rust_firewall::engine::hostnames::{self, HostNumbers};
+use rust_firewall::policy::forest;
 use rust_firewall::policy::hostname::{self, Hostnames};
 
 use crate::cases::{PACKETS, STRIDE};
@@ -53,6 +54,7 @@ pub fn make() -> Lookups {
         let (name, wildcard) = listed(index);
         hostname::add(&mut names, name.as_bytes(), wildcard);
     }
+    forest::make(&mut names);
     Lookups {
         numbers: hostnames::make(&Arc::new(names)),
         asked: (0..ASKED).map(asked).collect(),

@@ -7,3 +7,4 @@ pub mod lock;
 pub mod log;
 pub mod object;
 pub mod output;
+pub mod pages;

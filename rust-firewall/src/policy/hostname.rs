@@ -6,22 +6,31 @@
 //! A-labels (RFC 5890), without a dot at its end. `*.x` is kept as x and a mark. Who writes the names (a
 //! block list from elsewhere) or asks for them (a client) must not choose how long a search takes: the
 //! table is that of `engine/lookup_hash`, with a key of its own and a bound on what a search looks at.
+//!
+//! A table of a million names is larger than what a processor keeps near, and a search waits for each place that it reads.
+//! So there are few: a slot says where the name's record is, which has all that is asked for. A name that
+//! is not there, as most that clients ask for, is told by less: a filter (Bloom's, of one word a name) of which a
+//! byte stands for a name. Only one such name in thirty looks at a slot.
 
 use std::hash::Hasher;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use siphasher::sip::SipHasher13;
 
+use crate::base::pages::{self, Pages};
 use crate::names::HOST_BYTES;
 
 /// Bytes of a label (RFC 1035, section 2.3.4).
 const LABEL_BYTES: usize = 63;
 /// Slots that a search looks at, at most.
 const PROBES_MAX: usize = 128;
-/// In a slot: it is empty.
-const NONE: u32 = u32::MAX;
 /// Slots of the first table.
-const SLOTS_MIN: usize = 16;
+const SLOTS_MIN: usize = 256;
+/// Slots for which there is a word of the filter.
+const FILTER_SLOTS: usize = 16;
+const WORD_BYTES: usize = 8;
+/// Of a record behind the name's bytes.
+const TAIL_BYTES: usize = 2 * WORD_BYTES;
 
 /// A name that was read.
 #[derive(Clone, Copy)]
@@ -33,32 +42,35 @@ pub struct Hostname {
     pub bytes: [u8; HOST_BYTES],
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The upper half of the hash.
-    tag: u32,
-    /// The name's number; NONE = empty.
-    id: u32,
-}
-
 /// Names, numbered from 0 in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub struct Hostnames {
-    /// Of all names, one behind the other.
-    bytes: Vec<u8>,
-    /// Where a name ends in bytes, twice, and 1 more for a wildcard.
+    /// One behind the other: a name's bytes, a word with its interval, and a word with its number above its form.
+    records: Pages,
+    /// Where a name's record ends.
     ends: Vec<u32>,
     /// With its key, and nothing hashed.
     hasher: SipHasher13,
     /// A power of 2, at least twice as many as there are names; or none.
-    slots: Vec<Slot>,
+    slot_count: usize,
+    /// Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty. Then the filter.
+    table: Pages,
+    /// Bit n: there is a wildcard of n labels. As policy/forest says.
+    pub depths: u128,
+}
+
+/// The number that a name has in the forest (policy/forest), and the last one of what lies in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostInterval {
+    pub own: u32,
+    pub last: u32,
 }
 
 /// What a search ended at.
 struct Probe {
     slot: usize,
-    /// The name's number, if it is there.
-    id: Option<u32>,
+    /// Where the name's record ends, if it is there.
+    place: Option<u32>,
     /// Slots that were looked at before.
     passed: usize,
 }
@@ -140,18 +152,72 @@ pub fn read(text: &str) -> Result<Hostname, &'static str> {
     Ok(name)
 }
 
+/// Bytes of a table of so many slots, with its filter.
+fn table_bytes(slot_count: usize) -> usize {
+    WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS)
+}
+
 /// How many there are.
 pub fn count(hostnames: &Hostnames) -> u32 {
     hostnames.ends.len() as u32
 }
 
+/// Twice a name's length, and 1 more for a wildcard.
+fn form(length: usize, wildcard: bool) -> u32 {
+    2 * length as u32 + u32::from(wildcard)
+}
+
+/// The last word of the record that ends at a place.
+fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
+    pages::word(
+        &hostnames.records,
+        (place as usize).saturating_sub(WORD_BYTES),
+    )
+}
+
+/// The number of the name whose record ends at a place.
+pub fn id_at(hostnames: &Hostnames, place: u32) -> u32 {
+    (last_word(hostnames, place) >> 32) as u32
+}
+
+/// The interval of the name whose record ends at a place.
+pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
+    let word = pages::word(
+        &hostnames.records,
+        (place as usize).saturating_sub(TAIL_BYTES),
+    );
+    HostInterval {
+        own: word as u32,
+        last: (word >> 32) as u32,
+    }
+}
+
+/// Where the record of a name ends.
+fn place_of(hostnames: &Hostnames, id: u32) -> u32 {
+    hostnames.ends.get(id as usize).copied().unwrap_or_default()
+}
+
+/// The interval of a name.
+pub fn interval(hostnames: &Hostnames, id: u32) -> HostInterval {
+    interval_at(hostnames, place_of(hostnames, id))
+}
+
+/// Gives a name its interval.
+pub fn set_interval(hostnames: &mut Hostnames, id: u32, interval: HostInterval) {
+    let at = (place_of(hostnames, id) as usize).saturating_sub(TAIL_BYTES);
+    let word = u64::from(interval.last) << 32 | u64::from(interval.own);
+    pages::set_word(&mut hostnames.records, at, word);
+}
+
 /// The bytes of a name, and whether it is a wildcard.
 pub fn get(hostnames: &Hostnames, id: u32) -> (&[u8], bool) {
-    let end_of = |id: u32| hostnames.ends.get(id as usize).copied().unwrap_or_default();
-    let start = id.checked_sub(1).map_or(0, end_of) / 2;
-    let end = end_of(id);
-    let bytes = hostnames.bytes.get(start as usize..(end / 2) as usize);
-    (bytes.unwrap_or_default(), end % 2 == 1)
+    let place = place_of(hostnames, id);
+    let form = last_word(hostnames, place) as u32;
+    let length = (form / 2) as usize;
+    let start = (place as usize).saturating_sub(TAIL_BYTES + length);
+    let rest = hostnames.records.get(start..);
+    let bytes = rest.and_then(|rest| rest.get(..length));
+    (bytes.unwrap_or_default(), form % 2 == 1)
 }
 
 /// A name as it is written, without quotes.
@@ -168,32 +234,71 @@ fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
     hasher.finish()
 }
 
-fn is_name(hostnames: &Hostnames, id: u32, name: &[u8], wildcard: bool) -> bool {
-    get(hostnames, id) == (name, wildcard)
+/// Whether the record that ends at a place is that of a name.
+fn is_name(hostnames: &Hostnames, place: u32, name: &[u8], wildcard: bool) -> bool {
+    let start = (place as usize).saturating_sub(TAIL_BYTES + name.len());
+    let bytes = hostnames.records.get(start..start + name.len());
+    last_word(hostnames, place) as u32 == form(name.len(), wildcard) && bytes == Some(name)
+}
+
+/// Where in the table the filter has the word of a hash.
+fn filter_at(hostnames: &Hostnames, hashed: u64) -> usize {
+    let word = hashed as usize & (hostnames.slot_count / FILTER_SLOTS - 1);
+    WORD_BYTES * (hostnames.slot_count + word)
+}
+
+/// The bits of a hash in its word of the filter.
+fn filter_bits(hashed: u64) -> u64 {
+    1 << (hashed >> 32 & 63) | 1 << (hashed >> 38 & 63) | 1 << (hashed >> 44 & 63)
 }
 
 /// Searches a table that is not empty.
 fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Probe {
-    let mask = hostnames.slots.len() - 1;
+    let mask = hostnames.slot_count - 1;
     let mut slot = hashed as usize & mask;
     let mut passed = 0;
     loop {
-        let Slot { tag, id } = hostnames.slots[slot];
-        if id == NONE || tag == (hashed >> 32) as u32 && is_name(hostnames, id, name, wildcard) {
-            let id = (id != NONE).then_some(id);
-            return Probe { slot, id, passed };
+        let word = pages::word(&hostnames.table, WORD_BYTES * slot);
+        let place = word as u32;
+        let has_tag = word >> 32 == hashed >> 32;
+        if place == 0 || has_tag && is_name(hostnames, place, name, wildcard) {
+            let place = (place > 0).then_some(place);
+            return Probe {
+                slot,
+                place,
+                passed,
+            };
         }
         slot = (slot + 1) & mask;
         passed += 1;
     }
 }
 
-/// The number of a name.
-pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
-    if hostnames.slots.is_empty() {
+/// Where the record of a name ends.
+pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
+    if hostnames.ends.is_empty() {
         return None;
     }
-    probe(hostnames, name, wildcard, hash(hostnames, name, wildcard)).id
+    let hashed = hash(hostnames, name, wildcard);
+    let bits = filter_bits(hashed);
+    if pages::word(&hostnames.table, filter_at(hostnames, hashed)) & bits != bits {
+        return None;
+    }
+    probe(hostnames, name, wildcard, hashed).place
+}
+
+/// The number of a name.
+pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
+    search(hostnames, name, wildcard).map(|place| id_at(hostnames, place))
+}
+
+/// Puts a name into an empty slot and into the filter.
+fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, place: u32) {
+    let word = hashed >> 32 << 32 | u64::from(place);
+    pages::set_word(&mut hostnames.table, WORD_BYTES * slot, word);
+    let at = filter_at(hostnames, hashed);
+    let bits = pages::word(&hostnames.table, at) | filter_bits(hashed);
+    pages::set_word(&mut hostnames.table, at, bits);
 }
 
 /// Puts all names into empty slots. Whether no search is too long then.
@@ -205,8 +310,7 @@ fn fill(hostnames: &mut Hostnames) -> bool {
         if found.passed >= PROBES_MAX {
             return false;
         }
-        let tag = (hashed >> 32) as u32;
-        hostnames.slots[found.slot] = Slot { tag, id };
+        enter(hostnames, found.slot, hashed, place_of(hostnames, id));
     }
     true
 }
@@ -214,35 +318,50 @@ fn fill(hostnames: &mut Hostnames) -> bool {
 /// Makes a table of twice as many slots, with another key.
 fn grow(hostnames: &mut Hostnames) {
     loop {
-        let slots = (2 * hostnames.slots.len()).max(SLOTS_MIN);
+        let slots = (2 * hostnames.slot_count).max(SLOTS_MIN);
         let mut key = [0; 16];
         getrandom::fill(&mut key).expect("the kernel gives random bytes");
         hostnames.hasher = SipHasher13::new_with_key(&key);
-        hostnames.slots = vec![Slot { tag: 0, id: NONE }; slots];
+        hostnames.slot_count = slots;
+        hostnames.table = pages::make(table_bytes(slots));
         if fill(hostnames) {
             return;
         }
     }
 }
 
+/// Puts a name behind all others. Returns where its record ends.
+fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
+    let start = hostnames.ends.last().copied().unwrap_or_default() as usize;
+    let last = start + name.len();
+    let end = last + TAIL_BYTES;
+    let word = u64::from(count(hostnames)) << 32 | u64::from(form(name.len(), wildcard));
+    if end > hostnames.records.len() {
+        let mut records = pages::make(2 * end);
+        records[..start].copy_from_slice(&hostnames.records[..start]);
+        hostnames.records = records;
+    }
+    hostnames.records[start..last].copy_from_slice(name);
+    pages::set_word(&mut hostnames.records, last + WORD_BYTES, word);
+    hostnames.ends.push(end as u32);
+    end as u32
+}
+
 /// The number of a name, which is added if it is new.
 pub fn add(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
-    if 2 * (hostnames.ends.len() + 1) > hostnames.slots.len() {
+    if 2 * (hostnames.ends.len() + 1) > hostnames.slot_count {
         grow(hostnames);
     }
     loop {
         let hashed = hash(hostnames, name, wildcard);
         let found = probe(hostnames, name, wildcard, hashed);
-        if let Some(id) = found.id {
-            return id;
+        if let Some(place) = found.place {
+            return id_at(hostnames, place);
         }
         if found.passed < PROBES_MAX {
             let id = count(hostnames);
-            let tag = (hashed >> 32) as u32;
-            hostnames.slots[found.slot] = Slot { tag, id };
-            hostnames.bytes.extend_from_slice(name);
-            let end = 2 * hostnames.bytes.len() + usize::from(wildcard);
-            hostnames.ends.push(end as u32);
+            let place = append(hostnames, name, wildcard);
+            enter(hostnames, found.slot, hashed, place);
             return id;
         }
         grow(hostnames);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/forest.h"
 #include "policy/parse/chain.h"
 #include "policy/parse/lexer.h"
 #include "policy/parse/refuse.h"
@@ -229,6 +230,8 @@ static int read_policy(struct parser *parser, struct policy *policy) {
     }
     if (status == 0)
         status = resolve_policy(parser);
+    if (status == 0 && forest_make(parser->policy.hostnames) < 0)
+        status = parse_no_memory(parser);
     if (status == 0) {
         lexer_take_names(&parser->lexer, &parser->policy);
         *policy = parser->policy;

@@ -7,7 +7,10 @@
 //! protocols that exclude each other, literal sets. What needs the whole text (names of sets and
 //! chains, ways through chains, elements of named sets) is left to `resolve`.
 
+use std::sync::Arc;
+
 use crate::base::log::Failure;
+use crate::policy::forest;
 use crate::policy::parse::chain;
 use crate::policy::parse::lexer::Lexer;
 use crate::policy::parse::refuse::{unexpected, Where};
@@ -205,6 +208,7 @@ fn read_policy(lexer: Lexer) -> Result<Policy, Failure> {
         }
     }
     resolve::policy(&mut parser)?;
+    forest::make(Arc::make_mut(&mut parser.policy.hostnames));
     parser.policy.files = parser.lexer.take_names();
     Ok(parser.policy)
 }

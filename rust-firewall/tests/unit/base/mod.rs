@@ -4,3 +4,4 @@ mod clock;
 mod counts;
 mod log;
 mod object;
+mod pages;

@@ -13,6 +13,7 @@ use rust_firewall::engine::types::{DecideBy, DecideOutcome, DecideSettings};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{self, Packet};
+use rust_firewall::policy::forest;
 use rust_firewall::policy::hostname::{self, Hostnames};
 
 const LABELS: [&str; 4] = ["a", "b", "c", "dd"];
@@ -46,6 +47,7 @@ fn make(patterns: &[String]) -> (Arc<Hostnames>, HostNumbers) {
         let (name, wildcard) = split(pattern);
         hostname::add(&mut all, name.as_bytes(), wildcard);
     }
+    forest::make(&mut all);
     let all = Arc::new(all);
     let numbers = hostnames::make(&all);
     (all, numbers)
@@ -125,6 +127,22 @@ fn random_names_are_found_as_one_by_one() {
             }
         }
     }
+}
+
+#[test]
+fn names_have_as_many_labels_as_fit() {
+    let (longest, above) = (["a"; 127].join("."), ["a"; 126].join("."));
+    let patterns = [format!("*.{above}"), "*.a".to_owned()];
+    let (all, numbers) = make(&patterns);
+    let found = |name: &str| {
+        let number = hostnames::find(&numbers, name.as_bytes());
+        pattern_of(&all, &numbers, number)
+    };
+    assert_eq!(found(&longest), patterns[0]);
+    assert_eq!(found(&above), patterns[1]);
+    // What is no name, but may be asked for.
+    assert_eq!(found(&".".repeat(253)), "-");
+    assert_eq!(found(&format!("{}a", ".".repeat(252))), patterns[1]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use crate::support::lines::{lines, unescape};
 use rust_firewall::policy::hostname::{self, Hostnames};
 
-/// Names of a table that grows a few times.
-const NAMES: u32 = 5000;
+/// Names of a table that grows often, at last to huge pages.
+const NAMES: u32 = 100_000;
 
 fn read(text: &str) -> Result<String, &'static str> {
     let name = hostname::read(text)?;
@@ -66,4 +66,20 @@ fn each_name_is_there_once() {
     assert_eq!(hostname::get(&all, 15), (&b"n7.example"[..], true));
     assert_eq!(hostname::text(&all, 15), "*.n7.example");
     assert_eq!(hostname::text(&all, 0), "n0.example");
+}
+
+#[test]
+fn of_many_names_each_is_found_and_no_other() {
+    let mut all = Hostnames::default();
+    for n in 0..NAMES {
+        let id = hostname::add(&mut all, format!("n{n}.example").as_bytes(), n % 2 == 1);
+        assert_eq!(id, n);
+    }
+    for n in 0..NAMES {
+        let find = |name: String, wildcard| hostname::find(&all, name.as_bytes(), wildcard);
+        let wildcard = n % 2 == 1;
+        assert_eq!(find(format!("n{n}.example"), wildcard), Some(n));
+        assert_eq!(find(format!("n{n}.example"), !wildcard), None);
+        assert_eq!(find(format!("m{n}.example"), wildcard), None);
+    }
 }

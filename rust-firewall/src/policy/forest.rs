@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Numbers for the names of a policy by which one lies in another.
+//!
+//! Theory of operation: a name of the policy lies in the nearest wildcard above it, so the names are a
+//! forest. They are numbered from 1 so that a wildcard's number comes before those of all that lie in
+//! it, which follow it without a gap: a wildcard is an interval of numbers, and what is below it an
+//! interval or a number within. A client's name has the number of the policy's name that it is, else
+//! that of the nearest wildcard above it, else 0.
+#![deny(clippy::indexing_slicing)]
+
+use crate::names;
+use crate::policy::hostname::{self, HostInterval, Hostnames};
+
+/// Labels of a name, and one more.
+const LABELS_MAX: usize = names::HOST_BYTES / 2 + 2;
+/// A name that lies in no wildcard.
+const NONE: u32 = u32::MAX;
+
+fn labels_of(name: &[u8]) -> usize {
+    1 + name.iter().filter(|byte| **byte == b'.').count()
+}
+
+/// Where the record of the nearest wildcard above a name ends.
+fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
+    // Of the names above it that may be wildcards.
+    let mut starts = [0; LABELS_MAX];
+    let (mut count, mut labels) = (0, 1);
+    for (at, byte) in name.iter().enumerate().rev() {
+        if *byte != b'.' {
+            continue;
+        }
+        if labels == LABELS_MAX {
+            break;
+        }
+        if hostnames.depths >> labels & 1 != 0 {
+            *starts.get_mut(count)? = (at + 1) as u8;
+            count += 1;
+        }
+        labels += 1;
+    }
+    let mut starts = starts.get(..count)?.iter().rev();
+    starts.find_map(|start| hostname::search(hostnames, name.get(usize::from(*start)..)?, true))
+}
+
+/// The names in the order of how many labels they have.
+fn by_labels(hostnames: &Hostnames) -> Vec<u32> {
+    let count = hostname::count(hostnames);
+    let labels = |id: u32| labels_of(hostname::get(hostnames, id).0);
+    let mut starts = vec![0; LABELS_MAX + 1];
+    for id in 0..count {
+        if let Some(start) = starts.get_mut(labels(id) + 1) {
+            *start += 1;
+        }
+    }
+    let mut total = 0;
+    for start in &mut starts {
+        total += *start;
+        *start = total;
+    }
+    let mut sorted = vec![0; count as usize];
+    for id in 0..count {
+        let Some(start) = starts.get_mut(labels(id)) else {
+            continue;
+        };
+        if let Some(place) = sorted.get_mut(*start) {
+            *place = id;
+        }
+        *start += 1;
+    }
+    sorted
+}
+
+/// Counts what lies in each name, and the name: at first in `last`.
+fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval]) {
+    for &id in sorted.iter().rev() {
+        let Some(interval) = intervals.get_mut(id as usize) else {
+            continue;
+        };
+        interval.last += 1;
+        let size = interval.last;
+        let parent = parents.get(id as usize).copied().unwrap_or(NONE);
+        if let Some(parent) = intervals.get_mut(parent as usize) {
+            parent.last += size;
+        }
+    }
+}
+
+/// Gives each name its interval. What has more labels comes later, so a name's parent has its own already.
+/// - free: room for the next number that is free in each.
+fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free: &mut [u32]) {
+    let mut next = 1;
+    for &id in sorted {
+        let size = intervals
+            .get(id as usize)
+            .map_or(0, |interval| interval.last);
+        let parent = parents.get(id as usize).copied().unwrap_or(NONE);
+        let place = free.get_mut(parent as usize).unwrap_or(&mut next);
+        let own = *place;
+        *place += size;
+        if let (Some(interval), Some(free)) =
+            (intervals.get_mut(id as usize), free.get_mut(id as usize))
+        {
+            let last = own + size - 1;
+            *interval = HostInterval { own, last };
+            *free = own + 1;
+        }
+    }
+}
+
+/// Finds the wildcards that there are, and the one above each name.
+fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
+    let count = hostname::count(hostnames);
+    for id in 0..count {
+        let (name, wildcard) = hostname::get(hostnames, id);
+        let bit = u128::from(wildcard) << (labels_of(name) & 127);
+        hostnames.depths |= bit;
+    }
+    let parent = |id| above(hostnames, hostname::get(hostnames, id).0);
+    let id_at = |place| hostname::id_at(hostnames, place);
+    (0..count)
+        .map(|id| parent(id).map_or(NONE, id_at))
+        .collect()
+}
+
+/// Numbers all names. No more come then.
+pub fn make(hostnames: &mut Hostnames) {
+    let count = hostname::count(hostnames) as usize;
+    let parents = find_parents(hostnames);
+    let sorted = by_labels(hostnames);
+    let mut intervals = vec![HostInterval::default(); count];
+    add_sizes(&sorted, &parents, &mut intervals);
+    let mut free = vec![0; count];
+    number(&sorted, &parents, &mut intervals, &mut free);
+    for (id, interval) in (0..).zip(intervals) {
+        hostname::set_interval(hostnames, id, interval);
+    }
+}
+
+/// The number of a client's name; 0 = the policy has neither it nor a wildcard above it.
+/// - name: in lower case (ASCII), without a dot at its end.
+pub fn find(hostnames: &Hostnames, name: &[u8]) -> u32 {
+    let place = hostname::search(hostnames, name, false).or_else(|| above(hostnames, name));
+    place.map_or(0, |place| hostname::interval_at(hostnames, place).own)
+}
