@@ -169,7 +169,10 @@ fn lost_by_the_kernel(server: &Namespace) -> u64 {
         let dropped = line.split(' ').nth(1).unwrap();
         u64::from_str_radix(dropped, 16).unwrap()
     });
-    no_room.map(|(_, value)| value.parse::<u64>().unwrap()).sum::<u64>() + backlog.sum::<u64>()
+    no_room
+        .map(|(_, value)| value.parse::<u64>().unwrap())
+        .sum::<u64>()
+        + backlog.sum::<u64>()
 }
 
 /// Runs a load, and again if connections were not accepted since the kernel has lost their packets.

@@ -65,7 +65,15 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let all = [ROWS, bounds::ROWS, learn::ROWS, others::ROWS, queries::ROWS, reject::ROWS].concat();
+    let all = [
+        ROWS,
+        bounds::ROWS,
+        learn::ROWS,
+        others::ROWS,
+        queries::ROWS,
+        reject::ROWS,
+    ]
+    .concat();
     let judged = judge::cases();
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
