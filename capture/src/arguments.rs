@@ -11,7 +11,8 @@ use crate::size::{self, Rotation};
 use crate::twinring;
 
 /// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went. `capture
-/// pages` says in which pages a ring lies, `capture bench` reads as a published experiment did; both have a --help.
+/// pages` says in which pages a ring lies, `capture cost` what a packet costs, `capture bench` reads as a published experiment
+/// did; each has a --help.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::backend::{Backend, Kind};
 use crate::census;
 use crate::failure::{Failure, Result};
-use crate::pages::{HUGE, SMALL};
+use crate::misses::{Counted, Misses};
 use crate::reader::Opening;
 use crate::socket::Statistics;
 use crate::source::{Ready, Source};
@@ -39,15 +39,21 @@ pub struct Job {
 }
 
 impl Job {
-    pub fn new(given: &BenchArguments, opening: &Opening, ring: &Backend) -> Result<Job> {
+    /// misses: whether those of the TLB are counted. If they are wanted and are not, a model speaks of them.
+    pub fn new(
+        given: &BenchArguments,
+        opening: &Opening,
+        ring: &Backend,
+        misses: bool,
+    ) -> Result<Job> {
         let memory = ring.memory();
         let bytes = memory.as_ref().map_or(0, |memory| memory.bytes);
-        let model = match (given.model, &memory) {
+        let wanted = given.model || given.tlb && !misses;
+        let model = match (wanted, &memory) {
             (true, Some(memory)) => {
                 let failed = |error| Failure::system("the census", &error);
                 let entries = census::program(memory.start, memory.bytes).map_err(failed)?;
-                let is_huge = entries.huge > 0 && entries.small == 0;
-                Some(if is_huge { HUGE } else { SMALL })
+                Some(entries.least_bytes())
             }
             _ => None,
         };
@@ -67,7 +73,7 @@ impl Job {
 }
 
 /// Eight bytes at a time, each multiplication waiting for the one before.
-fn hash(bytes: &[u8]) -> u64 {
+pub fn hash(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(ODD);
     let eights = bytes.chunks_exact(8);
@@ -139,8 +145,22 @@ fn drain(ring: &mut Backend) -> io::Result<Statistics> {
     ring.statistics()
 }
 
-fn measure(job: &Job, ring: &mut Backend, delay: u32) -> io::Result<Row> {
+/// What was counted since the last call; nothing where nothing is counted.
+fn missed(misses: &mut Option<Misses>) -> io::Result<Vec<Counted>> {
+    match misses {
+        Some(misses) => misses.since(),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn measure(
+    job: &Job,
+    ring: &mut Backend,
+    misses: &mut Option<Misses>,
+    delay: u32,
+) -> io::Result<(Row, Vec<Counted>)> {
     drain(ring)?;
+    missed(misses)?;
     let mut row = Row {
         delay,
         ..Row::default()
@@ -166,18 +186,28 @@ fn measure(job: &Job, ring: &mut Backend, delay: u32) -> io::Result<Row> {
         row.work_ns += at_work.elapsed().as_nanos() as f64 - (row.delays_ns - delays_before);
     }
     let counted = ring.statistics()?;
+    let missed = missed(misses)?;
     row.seconds = begun.elapsed().as_secs_f64();
     (row.kernel, row.drops) = (counted.packets, counted.drops);
-    Ok(row)
+    Ok((row, missed))
 }
 
-fn tell(job: &Job, row: &Row) {
+/// As JSON has it; null where nothing is counted.
+fn missed_json(missed: &[Counted]) -> String {
+    let all: Vec<String> = missed.iter().map(Counted::json).collect();
+    match all.is_empty() {
+        true => "null".to_owned(),
+        false => format!("[{}]", all.join(",")),
+    }
+}
+
+fn tell(job: &Job, row: &Row, missed: &[Counted]) {
     let foretold = row.foretold(job.every, job.block_bytes);
     if job.json {
         let foretold = foretold.map_or("null".to_owned(), |lost| format!("{lost:.5}"));
         println!(
             "{{\"delay\":{},\"every\":{},\"seconds\":{:.3},\"kernel\":{},\"drops\":{},\"taken\":{},\"bytes\":{},\
-             \"lost\":{:.5},\"foretold\":{foretold},\"hash_ns\":{:.1},\"delay_ns\":{:.1}}}",
+             \"lost\":{:.5},\"foretold\":{foretold},\"hash_ns\":{:.1},\"delay_ns\":{:.1},\"tlb_misses\":{}}}",
             row.delay,
             job.every,
             row.seconds,
@@ -187,7 +217,8 @@ fn tell(job: &Job, row: &Row) {
             row.bytes,
             row.lost(),
             row.hash_ns(),
-            row.delay_ns()
+            row.delay_ns(),
+            missed_json(missed)
         );
         return;
     }
@@ -203,6 +234,9 @@ fn tell(job: &Job, row: &Row) {
         row.hash_ns(),
         row.delay_ns() / 1e3
     );
+    for one in missed {
+        println!("{}", one.text(row.taken));
+    }
 }
 
 /// What a model of the TLB says of the addresses that packets come to.
@@ -240,7 +274,7 @@ fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
 }
 
 /// Measures all factors, one after the other, with one ring.
-pub fn run(job: &Job, mut ring: Backend) -> Result<()> {
+pub fn run(job: &Job, mut ring: Backend, mut misses: Option<Misses>) -> Result<()> {
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::ENETDOWN) => Failure::failed(format!(
             "-i {}: it is down, or gone: ip link",
@@ -249,8 +283,9 @@ pub fn run(job: &Job, mut ring: Backend) -> Result<()> {
         _ => Failure::system(&format!("-i {}", job.interface), &error),
     };
     for delay in &job.delays {
-        let row = measure(job, &mut ring, *delay).map_err(failed)?;
-        tell(job, &row);
+        let measured = measure(job, &mut ring, &mut misses, *delay);
+        let (row, missed) = measured.map_err(failed)?;
+        tell(job, &row, &missed);
     }
     match job.model {
         Some(page_bytes) => model(job, &mut ring, page_bytes).map_err(failed),

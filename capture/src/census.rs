@@ -8,7 +8,8 @@ use std::io;
 use std::ops::Range;
 
 use crate::backend::Kind;
-use crate::pages::{thousands, Entries, HUGE, SMALL};
+use crate::pages::{thousands, Area, Entries, HUGE, SMALL};
+use crate::source::Source;
 
 /// How the kernel reaches the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,49 @@ pub enum Kernel {
     /// It copies to the program's addresses.
     Program,
     Unknown(&'static str),
+}
+
+impl Kernel {
+    /// Its entries under so many bytes, as far as they can be told. Nobody tells which pages the direct map has there: they are
+    /// taken to have 2 MiB, as most of it.
+    pub fn entries(&self, bytes: usize, program: Entries) -> Option<Entries> {
+        match self {
+            Kernel::Counted(entries) | Kernel::Vmalloc(entries) => Some(*entries),
+            Kernel::Direct(_) => Some(Entries {
+                huge: (bytes as u64).div_ceil(HUGE),
+                ..Entries::default()
+            }),
+            Kernel::Program => Some(program),
+            Kernel::Unknown(_) => None,
+        }
+    }
+}
+
+/// The entries under a ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sides {
+    pub program: Entries,
+    pub kernel: Kernel,
+}
+
+/// Of a ring whose memory is mapped everywhere. before: what `vmalloc` said before it was opened.
+pub fn sides(
+    ring: &impl Source,
+    memory: Area,
+    kind: Kind,
+    before: Option<u64>,
+) -> io::Result<Sides> {
+    let Some(counted) = ring.census() else {
+        return Ok(Sides {
+            program: program(memory.start, memory.bytes)?,
+            kernel: kernel(kind, before, vmalloc(kind)),
+        });
+    };
+    let (kernel, program) = counted?;
+    Ok(Sides {
+        program,
+        kernel: Kernel::Counted(kernel),
+    })
 }
 
 impl fmt::Display for Kernel {
@@ -192,11 +236,19 @@ AnonHugePages:         0 kB
         assert_eq!(vmalloc_of(text, Kind::Afxdp), 2 << 20);
         let side = kernel(Kind::Tpacket3, Some(0), Some(2 << 20));
         assert_eq!(side.to_string(), "512 x 4K (vmalloc)");
+        assert_eq!(
+            side.entries(2 << 20, Entries::default())
+                .map(|all| all.small),
+            Some(512)
+        );
     }
 
     #[test]
     fn the_direct_map_is_told_by_its_pages() {
         let text = "MemTotal: 1 kB\nDirectMap4k:      44032 kB\nDirectMap2M:     8343552 kB\n";
         assert_eq!(direct_map(text), "8,148 MiB in 2M, 43 MiB in 4K");
+        let side = Kernel::Direct(direct_map(text));
+        let entries = side.entries(32 << 20, Entries::default());
+        assert_eq!(entries.map(|all| all.to_string()), Some("16 x 2M".into()));
     }
 }

@@ -17,9 +17,33 @@ pub struct Entries {
     pub giant: u64,
 }
 
+impl Entries {
+    pub fn count(&self) -> u64 {
+        self.small + self.huge + self.giant
+    }
+
+    /// The bytes of the smallest pages among them.
+    pub fn least_bytes(&self) -> u64 {
+        match self {
+            Entries {
+                small: 0,
+                huge: 0,
+                giant: 1..,
+            } => GIANT,
+            Entries {
+                small: 0,
+                huge: 1..,
+                ..
+            } => HUGE,
+            _ => SMALL,
+        }
+    }
+}
+
 pub const SMALL: u64 = 4 << 10;
 /// That of the huge pages that are asked for.
 pub const HUGE: u64 = 2 << 20;
+const GIANT: u64 = 1 << 30;
 
 /// A number with commas.
 pub fn thousands(number: u64) -> String {
@@ -164,5 +188,18 @@ mod tests {
     fn numbers_have_commas() {
         let told = [0, 16, 512, 8192, 12_345_678].map(thousands);
         assert_eq!(told, ["0", "16", "512", "8,192", "12,345,678"]);
+    }
+
+    #[test]
+    fn the_smallest_pages_count() {
+        let of = |small, huge, giant| {
+            let entries = Entries { small, huge, giant };
+            (entries.count(), entries.least_bytes())
+        };
+        assert_eq!(of(8192, 0, 0), (8192, SMALL));
+        assert_eq!(of(512, 15, 0), (527, SMALL));
+        assert_eq!(of(0, 16, 1), (17, HUGE));
+        assert_eq!(of(0, 0, 1), (1, GIANT));
+        assert_eq!(of(0, 0, 0), (0, SMALL));
     }
 }

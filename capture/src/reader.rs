@@ -23,7 +23,7 @@ use crate::recvmmsg::Recvmmsg;
 use crate::ring::{Ring, Shape};
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
-use crate::twinring::{Twinring, Wanted};
+use crate::twinring::{Policy, Twinring, Wanted};
 use crate::uring::Uring;
 
 /// The kernel's counters have 32 bits: they are read this often, in batches, so that they never overflow.
@@ -39,6 +39,8 @@ pub struct Opening {
     pub snap_bytes: u32,
     pub backend: Kind,
     pub pages: Pages,
+    /// Of `Kind::Twinring`, in place of that of the pages.
+    pub policy: Option<Policy>,
     /// The bytes of a ring, or the most that may wait in a socket.
     pub ring_bytes: u64,
     /// How many rings share the interface.
@@ -117,7 +119,7 @@ impl Opening {
                     filter: &self.filter,
                     ring_bytes: bytes,
                     snap_bytes: snap,
-                    pages: self.pages,
+                    policy: self.policy.unwrap_or(Policy::of(self.pages)),
                 })
                 .map(Backend::Twinring);
             }

@@ -60,17 +60,38 @@ impl Socket {
         if interface.is_loopback {
             self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         }
-        // SAFETY: sockaddr_ll is plain data for which all zeros is valid.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = interface.index as i32;
-        let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: bind(2) reads the address by its length.
-        checked(unsafe { libc::bind(self.as_raw_fd(), (&raw const address).cast(), len) })?;
+        self.bind_for(interface.index, libc::ETH_P_ALL as u16)?;
         match promiscuous && interface.index != 0 {
             true => self.listen_to_all(interface.index),
             false => Ok(()),
+        }
+    }
+
+    /// Sends by an interface from now on, and hears nothing.
+    pub fn bind_to_send(&self, interface: u32) -> io::Result<()> {
+        self.bind_for(interface, 0)
+    }
+
+    /// protocol: what is heard; 0: nothing.
+    fn bind_for(&self, interface: u32, protocol: u16) -> io::Result<()> {
+        // SAFETY: sockaddr_ll is plain data for which all zeros is valid.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol.to_be();
+        address.sll_ifindex = interface as i32;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: bind(2) reads the address by its length.
+        checked(unsafe { libc::bind(self.as_raw_fd(), (&raw const address).cast(), len) })
+            .map(|_| ())
+    }
+
+    /// Sends a whole frame.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: write(2) reads the frame by its length.
+        let sent = unsafe { libc::write(self.as_raw_fd(), frame.as_ptr().cast(), frame.len()) };
+        match sent {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 

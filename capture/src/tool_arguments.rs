@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command lines of `capture pages` and `capture bench`.
+//! The command lines of `capture pages`, `capture bench` and `capture cost`.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{value_parser, Args, Parser};
@@ -7,6 +7,7 @@ use clap::{value_parser, Args, Parser};
 use crate::arguments;
 use crate::backend::Kind;
 use crate::pages::Pages;
+use crate::twinring::Policy;
 
 /// A ring that nothing is recorded of.
 #[derive(Args, Debug)]
@@ -22,6 +23,10 @@ pub struct RingArguments {
     /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
     #[arg(long, value_name = "KIND", default_value = "4k")]
     pub pages: Pages,
+
+    /// With --backend twinring, in place of --pages: the policy of its pages (kernel/README.md)
+    #[arg(long, value_name = "NAME", conflicts_with = "pages")]
+    pub policy: Option<Policy>,
 
     /// Memory of the ring
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = arguments::ring)]
@@ -68,11 +73,44 @@ pub struct BenchArguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..=3600))]
     pub seconds: u32,
 
+    /// Count misses of the data TLB on each processor, of programs and kernel apart; where that can't be done, say why and show --model
+    #[arg(long)]
+    pub tlb: bool,
+
     /// In the end, say what a model of this processor's TLB misses (a model: nothing is measured by it)
     #[arg(long)]
     pub model: bool,
 
     /// Print an object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Says what a packet costs the kernel and a reader that hashes every byte, beside the page-table entries under the ring and
+/// what a model of the TLB says of them. The packets are sent by the other end of a pair of interfaces.
+#[derive(Debug, Parser)]
+#[command(name = "capture cost", max_term_width = 100)]
+pub struct CostArguments {
+    /// What to read from
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub interface: String,
+
+    /// The other end, where packets go out
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub from: String,
+
+    #[command(flatten)]
+    pub ring: RingArguments,
+
+    /// How many are measured; three times as many are sent
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=10_000_000))]
+    pub packets: u32,
+
+    /// Bytes of each
+    #[arg(long, value_name = "N", default_value_t = 1100, value_parser = value_parser!(u32).range(60..=1514))]
+    pub bytes: u32,
+
+    /// Print an object
     #[arg(long)]
     pub json: bool,
 }
@@ -110,6 +148,7 @@ mod tests {
     fn the_definitions_are_sound() {
         PagesArguments::command().debug_assert();
         BenchArguments::command().debug_assert();
+        CostArguments::command().debug_assert();
     }
 
     #[test]

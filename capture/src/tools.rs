@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the program does beside recording: `capture pages` and `capture bench`.
+//! What the program does beside recording: `capture pages`, `capture bench` and `capture cost`.
 
 use std::ffi::OsString;
 
 use clap::Parser;
 
 use crate::arguments::Arguments;
-use crate::backend::Backend;
+use crate::backend::{Backend, Kind};
 use crate::bench;
-use crate::census::{self, Kernel};
+use crate::census::{self, Sides};
 use crate::command;
+use crate::cost::{self, Measured, Sender};
 use crate::failure::{Failure, Result};
+use crate::misses::Misses;
+use crate::pages::{Area, Pages};
 use crate::privilege;
 use crate::reader::Opening;
 use crate::sandbox::{self, Needs};
 use crate::source::Source;
-use crate::tool_arguments::{BenchArguments, PagesArguments, RingArguments};
+use crate::tool_arguments::{BenchArguments, CostArguments, PagesArguments, RingArguments};
 
 /// The tool that a command line names by its first word, and how it ended.
 pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::Error>> {
@@ -24,6 +27,7 @@ pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::E
     match tool {
         "pages" => Some(PagesArguments::try_parse_from(rest()).map(|given| pages(&given))),
         "bench" => Some(BenchArguments::try_parse_from(rest()).map(|given| bench(&given))),
+        "cost" => Some(CostArguments::try_parse_from(rest()).map(|given| cost(&given))),
         _ => None,
     }
 }
@@ -33,9 +37,18 @@ fn opening(interface: &str, ring: &RingArguments) -> Result<Opening> {
     let mut all = Arguments::parse_from(["capture", "-i", interface, "-w", "-"]);
     (all.backend, all.take, all.pages) = (ring.backend, ring.take, ring.pages);
     (all.ring, all.snaplen) = (ring.ring, ring.snaplen);
+    if ring.policy.is_some() && ring.backend != Kind::Twinring {
+        return Err(Failure::usage("--policy: only the rings of twinring have one: say --backend twinring, too, or leave --policy out"));
+    }
+    if ring.policy.is_some_and(|policy| policy.is_lent()) {
+        all.pages = Pages::Hugetlb;
+    }
     all.check()?;
     let opening = command::openings(&all)?.pop();
-    opening.ok_or_else(|| Failure::usage("there is no interface: name one by -i"))
+    let mut opening =
+        opening.ok_or_else(|| Failure::usage("there is no interface: name one by -i"))?;
+    opening.policy = ring.policy;
+    Ok(opening)
 }
 
 fn open(opening: &Opening) -> Result<Backend> {
@@ -43,46 +56,71 @@ fn open(opening: &Opening) -> Result<Backend> {
     ring.map_err(|error| command::refused(opening, &error))
 }
 
-fn pages(given: &PagesArguments) -> Result<()> {
-    let opening = opening(&given.interface, &given.ring)?;
+/// A ring, and the entries of both sides.
+fn looked_at(opening: &Opening) -> Result<(Backend, Area, Sides)> {
     let kind = opening.backend;
     let before = census::vmalloc(kind);
-    let ring = open(&opening)?;
+    let ring = open(opening)?;
     let memory = ring
         .memory()
         .ok_or_else(|| Failure::usage(format!("--backend {} has no ring", kind.name())))?;
-    // SAFETY: the ring stays until the end.
+    // SAFETY: the ring is there.
     unsafe { memory.touch() };
-    let failed = |error| Failure::system("the census", &error);
-    let (program, kernel) = match ring.census() {
-        Some(counted) => {
-            let (kernel, program) = counted.map_err(failed)?;
-            (program, Kernel::Counted(kernel))
-        }
-        None => (
-            census::program(memory.start, memory.bytes).map_err(failed)?,
-            census::kernel(kind, before, census::vmalloc(kind)),
-        ),
-    };
-    println!("{}: {} MiB", kind.name(), memory.bytes >> 20);
-    println!("  program's side: {program}");
-    println!("  kernel's side:  {kernel}");
-    Ok(())
+    let sides = census::sides(&ring, memory, kind, before)
+        .map_err(|error| Failure::system("the census", &error))?;
+    Ok((ring, memory, sides))
 }
 
-fn bench(given: &BenchArguments) -> Result<()> {
-    let opening = opening(&given.interface, &given.ring)?;
+/// Leaves what a tool needs once its ring is open.
+fn give_up(opening: &Opening) -> Result<()> {
     let who = privilege::choose(None)?;
-    let ring = open(&opening)?;
-    let job = bench::Job::new(given, &opening, &ring)?;
     privilege::drop(who.as_ref(), false)?;
     privilege::confine(None)?;
     sandbox::enter(Needs {
         backend: opening.backend,
         follow: false,
         rotate: false,
-    })?;
-    bench::run(&job, ring)
+    })
+}
+
+fn pages(given: &PagesArguments) -> Result<()> {
+    let opening = opening(&given.interface, &given.ring)?;
+    let (_ring, memory, sides) = looked_at(&opening)?;
+    println!("{}: {} MiB", opening.backend.name(), memory.bytes >> 20);
+    println!("  program's side: {}", sides.program);
+    println!("  kernel's side:  {}", sides.kernel);
+    Ok(())
+}
+
+fn bench(given: &BenchArguments) -> Result<()> {
+    let opening = opening(&given.interface, &given.ring)?;
+    let ring = open(&opening)?;
+    let misses = match given.tlb.then(Misses::start) {
+        Some(Ok(misses)) => Some(misses),
+        Some(Err(why)) => {
+            eprintln!("note: misses of the TLB are not counted, a model follows: {why}");
+            None
+        }
+        None => None,
+    };
+    let job = bench::Job::new(given, &opening, &ring, misses.is_some())?;
+    give_up(&opening)?;
+    bench::run(&job, ring, misses)
+}
+
+fn cost(given: &CostArguments) -> Result<()> {
+    let opening = opening(&given.interface, &given.ring)?;
+    let sender = Sender::new(given)?;
+    let (ring, memory, sides) = looked_at(&opening)?;
+    let mut measured = Measured {
+        ring,
+        kind: opening.backend,
+        memory,
+        ring_bytes: opening.ring_bytes,
+        sides,
+    };
+    give_up(&opening)?;
+    cost::run(given, &sender, &mut measured)
 }
 
 #[cfg(test)]
@@ -95,5 +133,6 @@ mod tests {
         assert!(run(&words("capture")).is_none());
         assert!(run(&words("capture -i bench -w pages")).is_none());
         assert!(matches!(run(&words("capture bench")), Some(Err(_))));
+        assert!(matches!(run(&words("capture cost -i lo")), Some(Err(_))));
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
+use clap::ValueEnum;
 use libc::sock_filter;
 
 use crate::blocks::Blocks;
@@ -23,6 +24,22 @@ const SETUP: u64 = 1 << 30 | (size_of::<Setup>() as u64) << 16 | 0xd601;
 pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 | 0xd602;
 const CENSUS: u64 = 3 << 30 | (size_of::<Census>() as u64) << 16 | 0xd603;
 pub(crate) const STOP: u64 = 0xd604;
+
+/// enum twinwall_ring_policy, by its numbers: where the memory of a ring comes from
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Policy {
+    // As AF_PACKET does.
+    RxRing,
+    Gfpnoretry,
+    Vzalloc,
+    Gfpretry,
+    Transhuge,
+    Hugetlb,
+    // Beyond the published ones.
+    Both,
+    Dax,
+    VmallocHuge,
+}
 
 /// struct twinwall_ring_setup
 #[repr(C)]
@@ -82,7 +99,7 @@ pub struct Wanted<'a> {
     pub filter: &'a [sock_filter],
     pub ring_bytes: usize,
     pub snap_bytes: usize,
-    pub pages: Pages,
+    pub policy: Policy,
 }
 
 enum Held {
@@ -107,14 +124,19 @@ pub fn blocks(ring_bytes: usize) -> usize {
     (ring_bytes / BLOCK_BYTES).clamp(2, BLOCKS_MOST)
 }
 
-impl Pages {
-    /// Its policy in the module: AF_PACKET's own, DAX, or BOTH.
-    fn policy(self) -> u32 {
-        match self {
-            Pages::Base => 0,
-            Pages::Thp => 7,
-            Pages::Hugetlb => 6,
+impl Policy {
+    /// That of the pages that are asked for.
+    pub fn of(pages: Pages) -> Policy {
+        match pages {
+            Pages::Base => Policy::RxRing,
+            Pages::Thp => Policy::Dax,
+            Pages::Hugetlb => Policy::Both,
         }
+    }
+
+    /// Whether the memory is the program's own.
+    pub fn is_lent(self) -> bool {
+        matches!(self, Policy::Hugetlb | Policy::Both)
     }
 }
 
@@ -124,16 +146,16 @@ impl Twinring {
         let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
         let (fd, count) = (device.as_raw_fd(), blocks(wanted.ring_bytes));
         let bytes = count * BLOCK_BYTES;
-        let lent = match wanted.pages {
-            Pages::Hugetlb => Some(Memory::new(bytes, Pages::Hugetlb)?),
-            Pages::Base | Pages::Thp => None,
+        let lent = match wanted.policy.is_lent() {
+            true => Some(Memory::new(bytes, Pages::Hugetlb)?),
+            false => None,
         };
         let aside = Socket::new(Link::Ethernet)?;
         if wanted.promiscuous {
             aside.listen_to_all(wanted.interface)?;
         }
         let setup = Setup {
-            policy: wanted.pages.policy(),
+            policy: wanted.policy as u32,
             blocks: count as u32,
             interface: wanted.interface,
             snap_bytes: wanted.snap_bytes as u32,
@@ -248,5 +270,32 @@ impl Drop for Twinring {
             // SAFETY: the mapping of `new`, which nobody uses any more.
             unsafe { libc::munmap(self.blocks.start().cast(), self.blocks.bytes()) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_numbered_as_in_the_module() {
+        let header = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../kernel/twinring/twinwall_ring.h"
+        );
+        let text = std::fs::read_to_string(header).unwrap();
+        let (_, list) = text.split_once("enum twinwall_ring_policy {").unwrap();
+        let (list, _) = list.split_once("};").unwrap();
+        let names = list.lines().filter_map(|line| {
+            let name = line.trim().strip_prefix("TWINWALL_RING_")?;
+            Some(name.split(',').next()?.to_lowercase().replace('_', "-"))
+        });
+        let names: Vec<String> = names.filter(|name| name != "policies").collect();
+        let ours = Policy::value_variants().iter().map(|policy| {
+            let value = policy.to_possible_value().unwrap();
+            (*policy as usize, value.get_name().to_owned())
+        });
+        let ours: Vec<(usize, String)> = ours.collect();
+        assert_eq!(ours, names.into_iter().enumerate().collect::<Vec<_>>());
     }
 }

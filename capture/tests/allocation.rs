@@ -33,6 +33,7 @@ fn a_reader_allocates_nothing_once_started() {
             snap_bytes: 65_535,
             backend: Kind::Tpacket3,
             pages: Pages::Base,
+            policy: None,
             ring_bytes: 16 << 20,
             threads: 1,
             promiscuous: false,

@@ -13,7 +13,7 @@ use anyhow::{bail, ensure, Context, Result};
 use serde::Deserialize;
 
 use crate::interrupt;
-use crate::load::{self, FramesArguments};
+use crate::load::{self, FramesArguments, Sent};
 use crate::runner::{Metric, Outcome, Place, Workload};
 use crate::schedule::Cell;
 use crate::subject::Subject;
@@ -39,9 +39,22 @@ struct Row {
     foretold: Option<f64>,
     hash_ns: f64,
     delay_ns: f64,
+    /// None: they can't be counted here.
+    tlb_misses: Option<Vec<Misses>>,
 }
 
-/// The last line, of the model.
+/// What one processor counted of misses of its TLB; some count no stores.
+#[derive(Debug, Deserialize)]
+struct Misses {
+    user_loads: u64,
+    #[serde(default)]
+    user_stores: u64,
+    kernel_loads: u64,
+    #[serde(default)]
+    kernel_stores: u64,
+}
+
+/// The last line, of the model, if that was asked for.
 #[derive(Debug, Deserialize)]
 struct Modelled {
     misses_a_packet: f64,
@@ -65,6 +78,11 @@ pub fn frames(cell: &Cell) -> FramesArguments {
     }
 }
 
+/// Whether it asks for pages: then misses of the TLB are counted, where that can be, and modelled.
+fn asks_for_pages(workload: Workload) -> bool {
+    matches!(workload, Workload::Frames | Workload::FramesNeighbour)
+}
+
 /// The reader's command line.
 pub fn words(bin_dir: &Path, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Vec<String>> {
     let program = subject.program(bin_dir).context("a program")?;
@@ -79,9 +97,12 @@ pub fn words(bin_dir: &Path, subject: &Subject, cell: &Cell, seconds: u32) -> Re
     let mut words = vec![program.display().to_string()];
     words.extend(["bench", "-i", "veth"].map(str::to_string));
     words.extend(subject.ring_words());
-    let rest = format!(
-        "--ring {ring}M --delay {delay} --every {EVERY} --seconds {seconds} --model --json"
-    );
+    let tlb = match asks_for_pages(cell.workload) {
+        true => "--tlb --model ",
+        false => "",
+    };
+    let rest =
+        format!("--ring {ring}M --delay {delay} --every {EVERY} --seconds {seconds} {tlb}--json");
     words.extend(rest.split(' ').map(str::to_string));
     Ok(words)
 }
@@ -92,6 +113,34 @@ pub fn sender_words(cell: &Cell, seconds: u32) -> String {
     let (least, most) = (asked.sizes.start(), asked.sizes.end());
     let rate = asked.rate;
     format!("build/harness load frames --interface veth --rate {rate} --sizes {least}-{most} --seconds {seconds}")
+}
+
+/// Does work on a thread of its own, whose binding to a CPU ends with it.
+fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let ended = thread::scope(|scope| scope.spawn(work).join());
+    ended.unwrap_or_else(|_| bail!("a thread panicked"))
+}
+
+/// Does work on the reader's CPU. Programs that it starts have that CPU, too, and end with it.
+pub fn at_reader<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    apart(|| {
+        load::bind_server()?;
+        work()
+    })
+}
+
+/// Sends from the place's client, on the sender's CPU, until it is over.
+pub fn send(
+    place: &Place,
+    asked: &FramesArguments,
+    over: &(dyn Fn() -> bool + Sync),
+) -> Result<Sent> {
+    apart(|| {
+        place.client.enter(|| {
+            load::bind_sender()?;
+            load::send(asked, over)
+        })
+    })
 }
 
 /// Runs the reader while frames come, from the place's client.
@@ -115,24 +164,14 @@ pub fn measure(
             alone.wait();
             beside
         });
-        let sending = scope.spawn(|| {
-            place.client.enter(|| {
-                load::bind_sender()?;
-                load::send(&asked, &|| ended.load(Ordering::Relaxed))
-            })
-        });
-        // What a thread starts has its CPU.
-        let reading = scope.spawn(|| {
-            load::bind_server()?;
-            command.output().context("capture")
-        });
-        let output = reading.join();
+        let sending = scope.spawn(|| send(place, &asked, &|| ended.load(Ordering::Relaxed)));
+        let output = at_reader(|| command.output().context("capture"));
         ended.store(true, Ordering::Relaxed);
         let beside = beside.map(ScopedJoinHandle::join).transpose();
         (output, sending.join(), beside)
     });
     interrupt::check()?;
-    let (Ok(output), Ok(sent), Ok(beside)) = (output, sent, beside) else {
+    let (Ok(sent), Ok(beside)) = (sent, beside) else {
         bail!("a thread panicked");
     };
     let (output, sent) = (output?, sent?);
@@ -156,22 +195,22 @@ pub fn measure(
             .push(metric("touch_alone", "ns", touches.alone_ns));
     }
     outcome.raw.push(("bench.jsonl".into(), text));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    outcome
+        .raw
+        .extend((!said.is_empty()).then(|| ("bench.txt".into(), said)));
     Ok(outcome)
 }
 
 fn outcome(text: &str) -> Result<Outcome> {
     let mut lines = text.lines();
     let row: Row = serde_json::from_str(lines.next().context("it printed nothing")?)?;
-    let model: Modelled = serde_json::from_str(lines.next().context("it printed no model")?)?;
     ensure!(row.taken > 0, "no packet was read");
+    let taken = row.taken as f64;
     let percent = |part: f64| 100.0 * part;
     let mut metrics = vec![
         metric("lost_percent", "%", percent(row.lost)),
-        metric(
-            "delivered_rate",
-            "kpps",
-            row.taken as f64 / row.seconds / 1e3,
-        ),
+        metric("delivered_rate", "kpps", taken / row.seconds / 1e3),
         metric(
             "offered_rate",
             "kpps",
@@ -179,8 +218,28 @@ fn outcome(text: &str) -> Result<Outcome> {
         ),
         metric("cost", "ns", row.hash_ns),
         metric("delay", "us", row.delay_ns / 1e3),
-        metric("model_tlb_misses", "a packet", model.misses_a_packet),
     ];
+    if let Some(line) = lines.next() {
+        let model: Modelled = serde_json::from_str(line)?;
+        metrics.push(metric(
+            "model_tlb_misses",
+            "a packet",
+            model.misses_a_packet,
+        ));
+    }
+    if let Some(all) = &row.tlb_misses {
+        let user: u64 = all.iter().map(|one| one.user_loads + one.user_stores).sum();
+        let kernel: u64 = all
+            .iter()
+            .map(|one| one.kernel_loads + one.kernel_stores)
+            .sum();
+        metrics.push(metric("tlb_misses_user", "a packet", user as f64 / taken));
+        metrics.push(metric(
+            "tlb_misses_kernel",
+            "a packet",
+            kernel as f64 / taken,
+        ));
+    }
     if let Some(foretold) = row.foretold {
         metrics.push(metric("foretold", "%", percent(foretold)));
     }
@@ -217,5 +276,20 @@ mod tests {
         assert_eq!(value("delay"), Some(19.0));
         assert_eq!(value("model_tlb_misses"), Some(0.3));
         assert_eq!(value("foretold"), None);
+        assert_eq!(value("tlb_misses_user"), None);
+    }
+
+    #[test]
+    fn misses_are_those_of_all_processors() {
+        let text = r#"{"seconds":1.0,"kernel":100,"taken":100,"lost":0.0,"foretold":0.0,"hash_ns":1.0,"delay_ns":0.0,"tlb_misses":
+[{"cpu":0,"user_loads":1,"user_stores":2,"kernel_loads":30,"kernel_stores":40},{"cpu":1,"user_loads":50,"kernel_loads":0}]}"#;
+        let outcome = outcome(&text.replace('\n', "")).unwrap();
+        let value = |name| {
+            let mut metrics = outcome.metrics.iter();
+            metrics.find(|m| m.name == name).map(|m| m.value)
+        };
+        assert_eq!(value("tlb_misses_user"), Some(0.53));
+        assert_eq!(value("tlb_misses_kernel"), Some(0.7));
+        assert_eq!(value("model_tlb_misses"), None);
     }
 }

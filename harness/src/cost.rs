@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_micros(100);
 const WATCHED: Duration = Duration::from_millis(200);
 /// A process that runs for more of that time burns CPU when idle.
 const BURNS: f64 = 0.05;
+/// How long a process that was just started must do no more than that, and within which time.
+const LULL: Duration = Duration::from_millis(50);
+const SETTLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel brings the figure of a
 /// running thread up to date at each tick only: read it when they sleep or are stopped.
@@ -39,6 +42,23 @@ pub fn cpu_nanoseconds(pid: u32) -> Result<u64> {
         );
     }
     Ok(sum)
+}
+
+/// Waits until a process that was just started sleeps and does next to nothing, and reads what that has cost.
+pub fn settled(pid: u32) -> Result<u64> {
+    let start = Instant::now();
+    let mut before = cpu_nanoseconds(pid)?;
+    while start.elapsed() < SETTLED_WITHIN {
+        thread::sleep(LULL);
+        let now = cpu_nanoseconds(pid)?;
+        let ran = now.saturating_sub(before) as f64;
+        let sleeps = tasks(pid)?.iter().all(|task| is_in(task, b"SDI"));
+        if sleeps && ran < BURNS * LULL.as_nanos() as f64 {
+            return Ok(now);
+        }
+        before = now;
+    }
+    bail!("process {pid} does not come to rest")
 }
 
 fn tasks(pid: u32) -> Result<Vec<std::path::PathBuf>> {
@@ -165,6 +185,19 @@ mod tests {
         thread::sleep(Duration::from_millis(200));
         let ran = rest.begin(pid).unwrap() - before;
         assert!(ran > 5_000_000, "{ran}");
+    }
+
+    #[test]
+    fn what_a_start_costs_is_over_when_it_settles() {
+        let shell =
+            Shell::new("i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; exec sleep 60");
+        let pid = shell.0.id();
+        let start = settled(pid).unwrap();
+        assert!(start > 20_000_000, "{start}");
+        let later = cpu_nanoseconds(pid).unwrap();
+        assert!(later - start < 5_000_000, "{start} {later}");
+        let burning = Shell::new("while :; do :; done");
+        assert!(settled(burning.0.id()).is_err());
     }
 
     #[test]

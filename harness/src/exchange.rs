@@ -33,9 +33,50 @@ const PATIENCE: u32 = 20;
 struct Printed {
     count: u64,
     wall_ns: u64,
-    cpu_ns: u64,
+    /// Not of rings, of which nothing but instructions is looked at.
+    cpu_ns: Option<u64>,
     #[serde(default)]
     percentiles_ns: Vec<(f64, f64)>,
+    ring: Option<Ring>,
+}
+
+/// What `capture cost` tells of a ring beside what its packets cost.
+#[derive(Clone, Debug, Deserialize)]
+struct Ring {
+    kernel_ns: u64,
+    reader_ns: u64,
+    /// None: the kernel does not tell.
+    kernel: Option<Side>,
+    program: Side,
+}
+
+/// A side of a ring: its page-table entries, and what a model of the TLB misses a packet.
+#[derive(Clone, Debug, Deserialize)]
+struct Side {
+    entries: u64,
+    model_tlb_misses: f64,
+}
+
+impl Ring {
+    fn metrics(&self, packets: u64) -> Vec<Metric> {
+        let each = |ns: u64| ns as f64 / packets as f64;
+        let Side {
+            entries,
+            model_tlb_misses,
+        } = self.program;
+        let mut metrics = vec![
+            metric("kernel_part", "instructions", each(self.kernel_ns)),
+            metric("reader_part", "instructions", each(self.reader_ns)),
+            metric("program_entries", "entries", entries as f64),
+            metric("model_tlb_misses", "a packet", model_tlb_misses),
+        ];
+        if let Some(kernel) = &self.kernel {
+            let misses = kernel.model_tlb_misses;
+            metrics.push(metric("kernel_entries", "entries", kernel.entries as f64));
+            metrics.push(metric("model_kernel_tlb_misses", "a packet", misses));
+        }
+        metrics
+    }
 }
 
 /// The exchanges of a round in the virtual machine that were not handed out yet.
@@ -102,8 +143,9 @@ impl Exchanges {
                 .map(|row| row.1)
         };
         let exchanges = printed.count as f64;
+        let cpu_ns = printed.cpu_ns.context("it printed no cpu_ns")?;
         let mut metrics = vec![
-            metric("cost", "us", us(printed.cpu_ns as f64 / exchanges)),
+            metric("cost", "us", us(cpu_ns as f64 / exchanges)),
             metric("mean", "us", us(printed.wall_ns as f64 / exchanges)),
         ];
         for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
@@ -128,8 +170,11 @@ impl Exchanges {
             }
         };
         let instructions = printed.wall_ns as f64 / printed.count as f64;
+        let mut metrics = vec![metric("cost", "instructions", instructions)];
+        let ring = printed.ring.iter();
+        metrics.extend(ring.flat_map(|ring| ring.metrics(printed.count)));
         Ok(Outcome {
-            metrics: vec![metric("cost", "instructions", instructions)],
+            metrics,
             ..Outcome::default()
         })
     }
@@ -289,9 +334,37 @@ mod tests {
         let printed: Printed = serde_json::from_str(text).unwrap();
         assert_eq!(
             (printed.count, printed.wall_ns, printed.cpu_ns),
-            (10, 1000, 900)
+            (10, 1000, Some(900))
         );
         assert_eq!(printed.percentiles_ns, [(50.0, 90.0)]);
+    }
+
+    #[test]
+    fn a_ring_is_told_by_its_sides() {
+        const SIDE: &str = r#"{"entries": 16, "model_tlb_misses": 0.0006}"#;
+        let text = format!(
+            r#"{{"operation": "packet", "bytes": 1100, "count": 10, "wall_ns": 50000,
+            "ring": {{"kernel_ns": 30000, "reader_ns": 20000, "kernel": {SIDE},
+            "program": {{"entries": 8192, "model_tlb_misses": 0.29}}}}}}"#
+        );
+        let values = |text: &str| -> Vec<(&'static str, f64)> {
+            let printed: Printed = serde_json::from_str(text).unwrap();
+            let metrics = printed.ring.unwrap().metrics(printed.count);
+            metrics.iter().map(|m| (m.name, m.value)).collect()
+        };
+        let all = values(&text);
+        assert_eq!(
+            all,
+            [
+                ("kernel_part", 3000.0),
+                ("reader_part", 2000.0),
+                ("program_entries", 8192.0),
+                ("model_tlb_misses", 0.29),
+                ("kernel_entries", 16.0),
+                ("model_kernel_tlb_misses", 0.0006),
+            ]
+        );
+        assert_eq!(values(&text.replace(SIDE, "null")), all[..4]);
     }
 
     #[test]

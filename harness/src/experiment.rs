@@ -255,6 +255,7 @@ impl fmt::Display for Workload {
             Workload::Ping => "ping",
             Workload::Calculator => "calculator",
             Workload::Timer => "timer",
+            Workload::Packet => "packet",
             Workload::Frames => "frames",
             Workload::FramesDelayed => "frames-delayed",
             Workload::FramesRing => "frames-ring",

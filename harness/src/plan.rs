@@ -18,7 +18,7 @@ use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Sourc
 use crate::recording;
 use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
-use crate::subject::{Kind, Subject};
+use crate::subject::{Kind, Subject, CAPTURE};
 use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
 /// What the command line asks for.
@@ -323,6 +323,13 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
         let file = in_path(&program).with_context(missing)?;
         let bytes = fs::read(&file).ok().with_context(missing)?;
         hashes.insert(subject.name(), hash(&bytes));
+    }
+    // Who reads rings stands beside their programs.
+    if subjects.iter().any(Subject::is_ring) {
+        let file = bin_dir.join(CAPTURE);
+        let missing = || format!("there is no program {}: make build", file.display());
+        let bytes = fs::read(&file).ok().with_context(missing)?;
+        hashes.insert(CAPTURE.into(), hash(&bytes));
     }
     Ok(hashes)
 }

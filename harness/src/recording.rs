@@ -4,19 +4,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
-use nix::sys::resource::{getrusage, UsageWho};
-use nix::sys::time::TimeValLike;
 use testbed::folder::Folder;
 use testbed::{proc, wait};
 
-use crate::capturing::{frames, metric};
+use crate::capturing::{at_reader, frames, metric, send};
+use crate::cost::{self, Rest};
 use crate::interrupt;
-use crate::load::{self, FramesArguments, Sent};
+use crate::load::FramesArguments;
 use crate::runner::{Outcome, Place};
 use crate::schedule::Cell;
 use crate::subject::{Kind, Subject};
@@ -40,12 +39,6 @@ pub fn words(bin_dir: &Path, subject: &Subject, file: &str) -> Result<Vec<String
     words.extend(rest.split(' ').map(str::to_string));
     words.push(file.into());
     Ok(words)
-}
-
-/// CPU time of all children that have ended.
-fn children_us() -> Result<i64> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
-    Ok(usage.user_time().num_microseconds() + usage.system_time().num_microseconds())
 }
 
 /// Packets that have come to the server's end. To be called in its namespace.
@@ -87,29 +80,43 @@ fn packets(file: &str) -> Result<u64> {
         })
 }
 
-/// Runs the recorder while frames come, from the place's client. What a thread starts has its CPU, and ends with it.
+/// What a recorder did while frames came.
+struct Recorded {
+    /// On stderr.
+    said: String,
+    /// How long frames were sent.
+    seconds: f64,
+    cpu_ns: u64,
+}
+
+/// Runs the recorder, and sends once it hears. What it costs before and after that does not count.
 fn record(
     mut command: Command,
     place: &Place,
     asked: &FramesArguments,
     seconds: u32,
-) -> Result<(Output, Sent)> {
-    load::bind_server()?;
+) -> Result<Recorded> {
     let child = command.spawn().context("the recorder")?;
+    let pid = child.id();
     wait::until("a packet socket", wait::PATIENCE, || {
         place.server.enter(is_heard)
     })?;
-    let sent = place.client.enter(|| {
-        load::bind_sender()?;
-        let end = Instant::now() + Duration::from_secs(seconds.into());
-        load::send(asked, &|| {
-            Instant::now() >= end || interrupt::check().is_err()
-        })
+    let before = cost::settled(pid)?;
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    let sent = send(place, asked, &|| {
+        Instant::now() >= end || interrupt::check().is_err()
     });
     thread::sleep(SETTLING);
-    proc::signal(child.id(), libc::SIGINT);
+    let after = Rest::Sleeps.begin(pid);
+    proc::signal(pid, libc::SIGINT);
     let output = child.wait_with_output().context("the recorder")?;
-    Ok((output, sent?))
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{}", said.trim());
+    Ok(Recorded {
+        said,
+        seconds: sent?.seconds,
+        cpu_ns: after?.saturating_sub(before),
+    })
 }
 
 /// Measures a recorder. The file goes away.
@@ -127,35 +134,27 @@ pub fn measure(
     command.args(&words[1..]).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let asked = frames(cell);
-    let (before, before_us) = (place.server.enter(arrived)?, children_us()?);
-    // The thread's binding ends with it.
-    let recorded = thread::scope(|scope| {
-        let recording = scope.spawn(|| record(command, place, &asked, seconds));
-        recording.join()
-    });
+    let before = place.server.enter(arrived)?;
+    let recorded = at_reader(|| record(command, place, &asked, seconds));
     interrupt::check()?;
-    let Ok(recorded) = recorded else {
-        bail!("a thread panicked");
-    };
-    let (output, sent) = recorded?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{subject}: {}", said.trim());
-    let spent_us = children_us()? - before_us;
+    let recorded = recorded.with_context(|| subject.to_string())?;
     let came = place.server.enter(arrived)? - before;
-    let mut outcome = outcome(came, packets(&file)?, spent_us, sent.seconds)?;
-    outcome.raw.push(("recorder.txt".into(), said));
+    let mut outcome = outcome(came, packets(&file)?, &recorded)?;
+    outcome.raw.push(("recorder.txt".into(), recorded.said));
     Ok(outcome)
 }
 
-fn outcome(came: u64, written: u64, spent_us: i64, seconds: f64) -> Result<Outcome> {
+fn outcome(came: u64, written: u64, recorded: &Recorded) -> Result<Outcome> {
     ensure!(written > 0, "no packet was recorded");
     let lost = came.saturating_sub(written) as f64 / came as f64;
+    let cost_us = recorded.cpu_ns as f64 / 1e3 / written as f64;
+    let kpps = |packets: u64| packets as f64 / recorded.seconds / 1e3;
     Ok(Outcome {
         metrics: vec![
-            metric("cost", "us", spent_us as f64 / written as f64),
+            metric("cost", "us", cost_us),
             metric("lost_percent", "%", 100.0 * lost),
-            metric("delivered_rate", "kpps", written as f64 / seconds / 1e3),
-            metric("offered_rate", "kpps", came as f64 / seconds / 1e3),
+            metric("delivered_rate", "kpps", kpps(written)),
+            metric("offered_rate", "kpps", kpps(came)),
         ],
         ..Outcome::default()
     })
@@ -167,7 +166,12 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_file_is_lost() {
-        let outcome = outcome(1000, 900, 450, 2.0).unwrap();
+        let recorded = Recorded {
+            said: String::new(),
+            seconds: 2.0,
+            cpu_ns: 450_000,
+        };
+        let outcome = outcome(1000, 900, &recorded).unwrap();
         let values: Vec<f64> = outcome.metrics.iter().map(|m| m.value).collect();
         assert_eq!(values, [0.5, 10.0, 0.45, 0.5]);
     }

@@ -19,7 +19,7 @@ pub const BUILD_PLACE: &str = "{build}";
 const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy; \
-     of exchanges: genl-NAME or ipc-NAME, a program of kernel/userland; \
+     of exchanges: genl-NAME, ipc-NAME or ring-NAME, a program of kernel/userland; \
      of captures: capture-tpacket3-4k, or capture-{recvmmsg,iouring,afxdp}-{4k,thp,hugetlb}; \
      of recorders: record-{capture,tcpdump,dumpcap,netsniff-ng}";
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
@@ -27,9 +27,11 @@ const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
 /// Where the programs that exchange messages lie, below the folder of programs, and how their names begin.
 const EXCHANGES: &str = "kernel/bin";
-const EXCHANGE_NAMES: [&str; 2] = ["genl", "ipc"];
+const EXCHANGE_NAMES: [&str; 3] = ["genl", "ipc", RING];
+/// Of these capture is the reader.
+const RING: &str = "ring";
 /// The program whose rings are subjects, how their names begin, and what else they have.
-const CAPTURE: &str = "capture";
+pub const CAPTURE: &str = "capture";
 const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
 const RING_PAGES: [&str; 3] = ["4k", "thp", "hugetlb"];
 
@@ -181,6 +183,12 @@ impl Subject {
     /// Whether its system calls can be counted.
     pub fn is_program(&self) -> bool {
         self.has_firewall() || self.kind == Kind::Exchange
+    }
+
+    /// Whether it is a ring of packets, in the virtual machine that counts instructions.
+    pub fn is_ring(&self) -> bool {
+        let family = self.base.split_once('-').map(|name| name.0);
+        self.kind == Kind::Exchange && family == Some(RING)
     }
 
     /// Whether packets pass through a program.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `capture pages` and `capture bench`: pages under rings, and a reader that works longer than packets leave it time.
+//! `capture pages`, `capture bench` and `capture cost`: pages under rings, a reader that works longer than packets leave it
+//! time, and what a packet costs.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,6 +84,20 @@ fn what_is_wrong_is_one_line() {
         ),
         ("bench -i lo --every 0", 2, "--every"),
         ("bench -i lo -w x", 2, "'-w'"),
+        ("pages --policy dax", 2, "only the rings of twinring"),
+        ("pages --backend twinring --policy x", 2, "vmalloc-huge"),
+        (
+            "pages --backend twinring --policy dax --pages thp",
+            2,
+            "cannot be used with",
+        ),
+        ("cost -i lo", 2, "not provided: --from <NAME>"),
+        (
+            "cost -i lo --from nope0",
+            2,
+            "--from nope0: no such interface",
+        ),
+        ("cost -i lo --from lo --bytes 20", 2, "--bytes"),
     ] {
         let output = Command::new(program())
             .args(words.split(' '))
@@ -181,4 +196,90 @@ fn a_delay_that_is_too_long_loses_packets() {
     );
     let foretold = number(&said, "foretold");
     assert!((0.0..1.0).contains(&foretold), "{said}");
+}
+
+/// Misses are counted by each processor, or one line says why not, and the model speaks.
+#[test]
+fn misses_are_counted_or_modelled() {
+    let place = Place::new();
+    let mut command = place.here.command(program());
+    command.args(["bench", "-i", "veth", "--seconds", "1", "--json", "--tlb"]);
+    let output = command.output().unwrap();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{error}{out}");
+    let lines: Vec<&str> = out.lines().collect();
+    match lines[0].contains("\"tlb_misses\":null") {
+        true => {
+            let note = "note: misses of the TLB are not counted, a model follows: ";
+            assert!(
+                error.starts_with(note) && error.lines().count() == 1,
+                "{error}"
+            );
+            assert!(lines[1].starts_with("{\"model\":\"tlb\","), "{out}");
+        }
+        false => {
+            assert!(lines[0].contains("\"tlb_misses\":[{\"cpu\":0,\"user_loads\":"));
+            assert!(lines.len() == 1 && error.is_empty(), "{error}{out}");
+        }
+    }
+}
+
+/// A place with a pair of interfaces of its own, and what `cost` says of one that leads to the other.
+fn cost(words: &str) -> (Option<i32>, String, String) {
+    let place = Place::new();
+    place.ip("link add left type veth peer name right");
+    place.ip("link add other type veth peer name another");
+    for name in ["left", "right", "other", "another"] {
+        // No stack sends anything of its own accord.
+        let file = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+        place.here.enter(|| std::fs::write(file, "1")).unwrap();
+        place.ip(&format!("link set {name} up"));
+    }
+    let mut command = place.here.command(program());
+    command.args(["cost", "-i", "left"]);
+    let output = command.args(words.split_whitespace()).output().unwrap();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    (output.status.code(), out, error)
+}
+
+#[test]
+fn a_packet_costs_kernel_and_reader() {
+    for backend in BACKENDS {
+        let words = format!(
+            "--from right --ring 8M --packets 4000 --json {}",
+            backend.join(" ")
+        );
+        let (code, out, error) = cost(&words);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+        let out = out.replace(": ", ":");
+        assert_eq!(number(&out, "count"), 4000.0, "{out}");
+        assert!(number(&out, "reader_ns") > 0.0, "{out}");
+        let parts = number(&out, "kernel_ns") + number(&out, "reader_ns");
+        assert_eq!(number(&out, "wall_ns"), parts, "{out}");
+        let (_, program) = out.split_once("\"program\":").unwrap();
+        let misses = number(program, "model_tlb_misses");
+        // Each packet has at most a place of its own.
+        assert!(misses > 0.0 && misses <= 1.0, "{out}");
+        if backend.contains(&"tpacket3") {
+            assert_eq!(number(program, "entries"), 2048.0, "{out}");
+            // So many small pages lie under 4,000 packets of 1,100 bytes and their headers.
+            assert!((0.27..0.31).contains(&misses), "{out}");
+        }
+    }
+    let (_, out, _) = cost("--from right --packets 500");
+    assert!(
+        out.starts_with("tpacket3: 500 packets of 1100 bytes: kernel "),
+        "{out}"
+    );
+    assert_eq!(out.matches("model, not measured").count(), 2, "{out}");
+}
+
+#[test]
+fn packets_that_do_not_come_are_told() {
+    let (code, out, error) = cost("--from other --packets 1");
+    assert_eq!(code, Some(1), "{out}{error}");
+    assert!(
+        error.contains("not all that --from other sent has come: are they a pair"),
+        "{error}"
+    );
 }

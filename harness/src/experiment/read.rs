@@ -255,7 +255,17 @@ impl Experiment {
             );
             return refuse(workload.span(), words);
         }
-        let stranger = |subject: &&Subject| matches!(subject.kind, Kind::Exchange) != exchange;
+        let packet = plan.name == Workload::Packet;
+        if packet && plan.path != [Route::Vm] {
+            let words = format!(
+                "{} over {}: its rings are those of a module, over vm",
+                plan.name, plan.path[0]
+            );
+            return refuse(workload.span(), words);
+        }
+        let stranger = |subject: &&Subject| {
+            matches!(subject.kind, Kind::Exchange) != exchange || subject.is_ring() != packet
+        };
         let capture = self.kind == ExperimentKind::Capture;
         if plan.name.is_frames() != capture || capture && plan.path != [Route::Veth] {
             let words = format!(
@@ -391,6 +401,7 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         Workload::UdpFlood => (1..=LARGEST_DATAGRAM_BYTES, "1 to 65507"),
         // Its connections are left as soon as they are there.
         Workload::TcpProbe => (0..=0, "0"),
+        Workload::Packet => (60..=1514, "60 to 1514"),
         name if name.is_exchange() => (0..=1 << 20, "0 to 1048576"),
         Workload::Frames => (700..=1500, "700 to 1500"),
         Workload::FramesDelayed => (0..=10_000, "0 to 10000"),

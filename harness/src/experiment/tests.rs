@@ -210,7 +210,7 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert!(!files.is_empty());
+    assert_eq!(files.len(), 20);
     for file in files {
         Experiment::read(&file).unwrap();
     }
@@ -229,14 +229,19 @@ fn exchanges_and_traffic_do_not_mix() {
     let parse = |text: &str| Experiment::parse("x", text).map_err(|refusal| refusal.words);
     assert!(parse(&exchanges("call", "vm", "ipc-pipe")).is_ok());
     assert!(parse(&exchanges("call", "host", "ipc-pipe")).is_ok());
+    assert!(parse(&exchanges("packet", "vm", "ring-dax")).is_ok());
     for (workload, path, subject) in [
         ("call", "loopback", "ipc-pipe"),
         ("udp-flood", "host", "ipc-pipe"),
+        ("packet", "vm", "ipc-pipe"),
+        ("call", "vm", "ring-dax"),
         ("call", "vm", "rust-raw-fast"),
     ] {
         let words = parse(&exchanges(workload, path, subject)).unwrap_err();
         assert!(words.contains("kind"), "{words}");
     }
+    let words = parse(&exchanges("packet", "host", "ring-dax")).unwrap_err();
+    assert!(words.contains("over vm"), "{words}");
     let traffic = exchanges("udp-flood", "loopback", "none").replace("kind = \"exchange\"\n", "");
     let traffic = traffic.replace("path =", "runner = [\"iperf3\"]\npath =");
     assert!(parse(&traffic).is_ok());

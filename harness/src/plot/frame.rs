@@ -238,6 +238,13 @@ pub fn metric_title(metric: &str) -> &str {
         "syscalls_per_packet" => "system calls of the firewall",
         "touch" => "CPU time of a neighbour's random touch",
         "model_tlb_misses" => "TLB misses, modelled",
+        "model_kernel_tlb_misses" => "TLB misses of the kernel, modelled",
+        "tlb_misses_user" => "TLB misses of programs",
+        "tlb_misses_kernel" => "TLB misses of the kernel",
+        "program_entries" => "page-table entries of the program",
+        "kernel_entries" => "page-table entries of the kernel",
+        "kernel_part" => "the kernel's part",
+        "reader_part" => "the reader's part",
         other => other,
     }
 }

@@ -254,7 +254,7 @@ fn size_label(workload: &str) -> &'static str {
     match workload {
         "udp-flood" | "tcp-stream" => "payload of a datagram or write (bytes)",
         "dump" | "dump-slow" | "dump-gone" | "dump-interrupted" => "parts of an answer",
-        "verdict" | "verdicts" => "bytes of a packet",
+        "verdict" | "verdicts" | "packet" => "bytes of a packet",
         _ => "bytes of a message",
     }
 }

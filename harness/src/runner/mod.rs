@@ -58,6 +58,8 @@ pub enum Workload {
     Ping,
     Calculator,
     Timer,
+    /// A packet of the size through a ring of the kernel's, to a reader that hashes every byte.
+    Packet,
     /// Frames of 700 bytes up to the size, as fast as the sender goes, to a ring of capture.
     Frames,
     /// Frames of 700 to 1500 bytes at a pace; the size is the factor of the delays behind each tenth.
@@ -107,7 +109,7 @@ impl Workload {
     pub fn is_exchange(self) -> bool {
         use Workload::{
             Calculator, Call, Dump, DumpGone, DumpInterrupted, DumpSlow, Echo, EchoConnect, Family,
-            FamilyConnect, Ping, Refuse, Timer, Verdict, Verdicts,
+            FamilyConnect, Packet, Ping, Refuse, Timer, Verdict, Verdicts,
         };
         let exchanges = [
             Family,
@@ -125,6 +127,7 @@ impl Workload {
             Ping,
             Calculator,
             Timer,
+            Packet,
         ];
         exchanges.contains(&self)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! capture beside the firewalls: what it recorded on both sides of one says what the firewall did.
 
+mod costs;
 mod twinring;
 
 use std::collections::BTreeSet;
@@ -45,6 +46,7 @@ pub fn cases() -> Vec<Case> {
         ("explained-as-it-comes", 60, explained_as_it_comes),
     ]);
     cases.push(Case::new("twinring", 280, twinring::every_program_records));
+    cases.push(Case::new("ring-costs", 280, costs::each_side_is_told));
     cases
 }
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a packet through a ring costs in the machine that counts instructions, and what is told of the ring's two sides.
+
+use std::process::Command;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::folder::Folder;
+use testbed::skip::skip;
+use testbed::twin::root;
+
+use crate::kernel::machine::{make, CANNOT_RUN};
+
+/// Rings of 32 MiB, and the entries under them: the program's, the kernel's. No other policy has another pair.
+const RINGS: [(&str, u64, u64); 4] = [
+    ("ring-tpacket3", 8192, 16),
+    ("ring-vzalloc", 8192, 8192),
+    ("ring-hugetlb", 16, 8192),
+    ("ring-both", 16, 16),
+];
+
+/// Of 10,000 packets of 1,100 bytes and their headers, by the pages that they lie in.
+fn is_modelled(entries: u64, misses: f64) -> bool {
+    match entries {
+        16 => misses > 0.0 && misses < 0.001,
+        _ => (0.27..0.31).contains(&misses),
+    }
+}
+
+pub fn each_side_is_told() -> anyhow::Result<()> {
+    let targets: Vec<String> = RINGS.iter().map(|ring| format!("bin/{}", ring.0)).collect();
+    make(&targets)?;
+    let folder = Folder::new()?;
+    let lines = RINGS.iter().map(|ring| format!("{} packet 1100\n", ring.0));
+    let list = folder.write("list", lines.collect::<String>())?;
+    let output = Command::new(root().join("kernel/lab")).arg(list).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(CANNOT_RUN) {
+        return Err(skip(errors));
+    }
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "{text}{errors}");
+    ensure!(text.lines().count() == RINGS.len(), "{text}{errors}");
+    for ((name, program, kernel), line) in RINGS.into_iter().zip(text.lines()) {
+        let object = line
+            .strip_prefix(&format!("{name} "))
+            .context(line.to_owned())?;
+        let told: Value = serde_json::from_str(object).context(line.to_owned())?;
+        ensure!(
+            told["operation"] == "packet" && told["count"] == 10_000,
+            "{line}"
+        );
+        let ring = &told["ring"];
+        for (side, entries) in [("program", program), ("kernel", kernel)] {
+            let misses = ring[side]["model_tlb_misses"].as_f64().unwrap_or(f64::NAN);
+            ensure!(
+                ring[side]["entries"] == entries && is_modelled(entries, misses),
+                "{side}: {line}"
+            );
+        }
+        let part = |name: &str| ring[name].as_u64().unwrap_or_default();
+        let parts = [part("kernel_ns"), part("reader_ns")];
+        // Each of them copies or hashes 137 words a packet, at least.
+        ensure!(parts.iter().all(|part| *part > 1_370_000), "{line}");
+        ensure!(told["wall_ns"] == parts[0] + parts[1], "{line}");
+    }
+    Ok(())
+}
