@@ -494,14 +494,12 @@ static int compile_bases(struct build *build) {
 }
 
 static int compile_requirements(struct build *build) {
-    struct compiled *out = build->out;
-
     for (int family = 0; family < COMPILE_FAMILIES; family++) {
         struct requirement requirement;
 
         if (requirement_of(build->policy, family == 1, &requirement) < 0)
             return -ENOMEM;
-        requirement_join(&out->requirement, &requirement);
+        requirement_join(&build->out->requirement, &requirement);
     }
     return 0;
 }
@@ -526,12 +524,11 @@ int compile_policy(const struct policy *policy, const struct compile_settings *s
         result = compile_requirements(&build);
     if (result == -ENOMEM)
         failure_set_start(failure, "malloc", ENOMEM);
-    if (result < 0) {
+    if (result < 0)
         compile_free(build.out);
-        return result;
-    }
-    *compiled = build.out;
-    return 0;
+    else
+        *compiled = build.out;
+    return result;
 }
 
 void compile_free(struct compiled *compiled) {
