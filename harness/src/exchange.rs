@@ -2,14 +2,18 @@
 //! Experiments of kind `exchange`: a subject is a program that exchanges messages, with the kernel or with another process.
 //! It takes an operation, a size and a count, and prints one JSON object (kernel/README.md).
 //!
-//! On this machine time and CPU are measured. In a virtual machine that counts instructions (kernel/lab), all subjects
-//! under all loads run one after another in one boot, once a round; loads with rounds of their own have a boot of their own.
+//! On this machine time and CPU are measured, with all processes of a subject on one processor: where the scheduler puts two
+//! that talk changes what an exchange costs by a factor of ten, and it changes its mind.
+//!
+//! In a virtual machine that counts instructions (kernel/lab), all subjects under all loads run one after another in one
+//! boot, once a round; loads with rounds of their own have a boot of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
@@ -17,6 +21,7 @@ use serde::Deserialize;
 
 use crate::experiment::Route;
 use crate::interrupt;
+use crate::load::bind_sender;
 use crate::runner::{Metric, Outcome, Workload};
 use crate::schedule::Cell;
 use crate::subject::Subject;
@@ -302,7 +307,7 @@ fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
     Metric { name, unit, value }
 }
 
-/// Runs a program to its end, under timeout(1): what it starts ends with it.
+/// Runs a program to its end on the first processor, under timeout(1): what it starts stays there, and ends with it.
 fn run_within(command: Command, limit: Duration) -> Result<Output> {
     let mut timed = Command::new("timeout");
     timed
@@ -310,7 +315,12 @@ fn run_within(command: Command, limit: Duration) -> Result<Output> {
         .arg(command.get_program())
         .args(command.get_args())
         .stdin(Stdio::null());
-    let output = timed.output().context("timeout")?;
+    // A process has the processors of the thread that starts it.
+    let run = || {
+        bind_sender()?;
+        timed.output().context("timeout")
+    };
+    let output = thread::scope(|scope| scope.spawn(run).join()).expect("no panic")?;
     interrupt::check()?;
     Ok(output)
 }

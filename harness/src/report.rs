@@ -149,7 +149,7 @@ impl Report {
         let metadata = &self.results.metadata;
         let place = match metadata.kind {
             ExperimentKind::Exchange => {
-                "this machine (time) and in a virtual one that counts instructions"
+                "this machine (time, on one processor) and in a virtual one that counts instructions"
             }
             ExperimentKind::Capture => {
                 "network namespaces, the sender on the first CPU, the reader on the last; what a TLB would miss is \
