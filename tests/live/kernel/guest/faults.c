@@ -1,58 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Both modules when memory is refused to them, or user memory can't be read: each allocation and
-// copy of a request fails once, by /proc/thread-self/fail-nth. Kernels without it have nothing to
-// test here.
+// What the modules do when memory is refused to them, or user memory can't be read.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "guest.h"
+#include "inject.h"
 #include "message.h"
 #include "netlink.h"
 #include "twinwall_lab.h"
 
-#define FAULTS_MOST 500
 #define LARGE 200000
 
 static uint8_t bytes[LARGE], room[LARGE];
-
-/// Lets the nth of this task fail from now on; 0 ends it. False if this kernel can't.
-static bool arm(int fd, int nth) {
-    char text[16];
-    int length = snprintf(text, sizeof(text), "%d", nth);
-
-    /* The fault that is to be taken back may be met by this very write. */
-    for (int i = 0; i < 10; i++)
-        if (write(fd, text, length) == length)
-            return true;
-    return false;
-}
-
-/// Does something once for each fault that it can meet, and once without any.
-static void with_faults(void (*run)(void), void (*check)(void)) {
-    int fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
-
-    if (fd < 0)
-        return;
-    for (int nth = 1; nth < FAULTS_MOST; nth++) {
-        char left[16] = "";
-
-        CHECK(arm(fd, nth));
-        run();
-        /* 0: it was met. Reading this may meet it, too. */
-        bool met = pread(fd, left, sizeof(left) - 1, 0) <= 0 || atoi(left) == 0;
-        CHECK(arm(fd, 0));
-        check();
-        if (!met)
-            return;
-    }
-    guest_fail(__FILE__, __LINE__, "more than %d faults", FAULTS_MOST);
-}
 
 static int netlink, family;
 

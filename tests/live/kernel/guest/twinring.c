@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "guest.h"
+#include "inject.h"
 #include "twinwall_ring.h"
 
 #define BLOCKS 16
@@ -80,9 +81,9 @@ static void pool(unsigned int count) {
     CHECK_EQUAL(fclose(file), 0);
 }
 
-static void *huge_memory(void) {
-    pool(BLOCKS);
-    void *memory = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE,
+static void *huge_memory(size_t blocks) {
+    pool(blocks);
+    void *memory = mmap(NULL, blocks * TWINWALL_RING_BLOCK, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE, -1, 0);
     CHECK(memory != MAP_FAILED);
     return memory;
@@ -93,7 +94,7 @@ static struct ring ring_open(unsigned int policy) {
     struct twinwall_ring_setup setup = good_setup(policy);
 
     if (is_users(policy)) {
-        ring.memory = huge_memory();
+        ring.memory = huge_memory(BLOCKS);
         setup.address = (uintptr_t)ring.memory;
     }
     if (ioctl(ring.fd, TWINWALL_RING_SETUP, &setup) != 0)
@@ -446,6 +447,51 @@ static void twinring_keeps_no_memory(void) {
                 proc_value("/proc/vmstat", "nr_foll_pin_released "));
 }
 
+// A ring of two blocks is enough for that.
+static struct twinwall_ring_setup small_setup;
+
+// Makes a ring and maps it. Returns 0 or the errno.
+static int make_small_ring(void) {
+    size_t bytes = small_setup.blocks * (size_t)TWINWALL_RING_BLOCK;
+    int fd = open(TWINWALL_RING_PATH, O_RDWR | O_CLOEXEC), error = 0;
+
+    if (fd < 0)
+        return ENOMEM;
+    if (ioctl(fd, TWINWALL_RING_SETUP, &small_setup) != 0) {
+        error = errno;
+    } else if (!is_users(small_setup.policy)) {
+        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (memory == MAP_FAILED)
+            error = errno;
+        else
+            munmap(memory, bytes);
+    }
+    close(fd);
+    return error;
+}
+
+static void make_with_a_fault(void) {
+    int error = make_small_ring();
+
+    if (error != 0 && error != ENOMEM && error != EFAULT)
+        guest_fail(__FILE__, __LINE__, "%s: %s", names[small_setup.policy], strerror(error));
+}
+
+static void make_without_a_fault(void) { CHECK_EQUAL(make_small_ring(), 0); }
+
+static void twinring_without_memory(void) {
+    for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
+        small_setup = good_setup(policy);
+        small_setup.blocks = 2;
+        if (is_users(policy))
+            small_setup.address = (uintptr_t)huge_memory(small_setup.blocks);
+        with_faults(make_with_a_fault, make_without_a_fault);
+        if (is_users(policy))
+            munmap((void *)(uintptr_t)small_setup.address, 2 * TWINWALL_RING_BLOCK);
+    }
+    pool(0);
+}
+
 static void twinring_is_roots(void) {
     CHECK(open(TWINWALL_RING_PATH, O_RDWR | O_CLOEXEC) < 0 && errno == EACCES);
 }
@@ -463,6 +509,7 @@ const struct guest_test twinring_tests[] = {
     {"twinring_interface_that_goes", twinring_interface_that_goes, true},
     {"twinring_stops", twinring_stops, true},
     {"twinring_keeps_no_memory", twinring_keeps_no_memory, true},
+    {"twinring_without_memory", twinring_without_memory, true},
     {"twinring_is_roots", twinring_is_roots, false},
     {NULL, NULL, false},
 };
