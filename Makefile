@@ -5,7 +5,6 @@ EXPERIMENT ?= twins
 QUEUE_RULES ?= loopback-9999
 SECONDS ?= 60
 MINUTES ?= 30
-ROUNDS ?= 9
 PREFIX ?= /usr/local
 # Not empty if the experiment is one of programs of kernel/.
 EXCHANGES = $(shell grep -ls '^kind = "exchange"' harness/experiments/$(EXPERIMENT).toml)
@@ -129,8 +128,8 @@ bench-scanner: build ## the scanner beside itself on epoll and the scanners on P
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
 	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
-micro: build micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in turn: ROUNDS=9
-	@build/harness micro --rounds $(ROUNDS)
+micro: build micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in slices: ROUNDS=120
+	@build/harness micro $(if $(ROUNDS),--rounds $(ROUNDS))
 
 instructions: build micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
 	@$(RUST) build/harness instructions $(if $(WRITE),--write)

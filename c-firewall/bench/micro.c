@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a decision costs, without kernel and queue: prints `NAME NANOSECONDS` for each policy, for
-// each kind of client that shows a name, and for a name among a million. With `CASE ROUNDS` it does
-// one of them as often as asked for and prints nothing, for who counts instructions. The Rust
-// twin's benches/micro.rs does the same.
+// What a decision costs, without kernel and queue: by each policy, by each kind of client that
+// shows a name, and for a name among a million. Without arguments it prints the names of these
+// cases. With `CASE` it measures a slice of a case for each line that it reads, and prints its
+// nanoseconds, for who compares programs in turn. With `CASE ROUNDS` it does a case as often as
+// asked for and prints nothing, for who counts instructions. The Rust twin's benches/micro.rs does
+// the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +15,23 @@
 #include "names.h"
 
 enum {
-    CASE_NS = 60000000, // that a case is measured for, after as long to warm up
+    SETTLE_NS = 1000000, // before a slice counts: what others did meanwhile has taken the caches
+    SLICE_NS = 5000000,  // that a slice is measured for
     SECOND_NS = 1000000000,
+    LINE_BYTES = 16,
 };
 
-/// What is done with a case.
+enum task_kind {
+    TASK_LIST,   // the name of each case is printed
+    TASK_SLICES, // one is measured in slices
+    TASK_REPEAT, // so many rounds of one are done
+};
+
+/// What is done with cases.
 struct task {
-    const char *asked; // NULL = it is measured, and its name and nanoseconds are printed
-    uint32_t rounds;   // else so many of the case that is asked for are done
+    enum task_kind kind;
+    const char *asked; // the case; NULL in a list
+    uint32_t rounds;   // of TASK_REPEAT
 };
 
 /// A case that is done: a round of it does as many things as there are packets.
@@ -29,41 +40,47 @@ struct rounds {
     void *subject;
 };
 
-static uint64_t clock_ns(void) {
+static uint64_t clock_ns(clockid_t clock) {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-/// Nanoseconds of each in a round, over as many rounds as fit into CASE_NS.
-static double measure(const struct rounds *rounds) {
-    volatile uint32_t done = 0;
-    uint64_t count = 0, start = clock_ns(), passed;
+/// CPU time of this thread, which others that run meanwhile don't lengthen.
+static uint64_t cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-    do {
+/// Nanoseconds of CPU of each in a round, over as many rounds as fit into a time.
+static double measure(uint64_t time_ns, const struct rounds *rounds) {
+    volatile uint32_t done = 0;
+    uint64_t count = 0, start = clock_ns(CLOCK_MONOTONIC), cpu_start = cpu_ns();
+
+    while (clock_ns(CLOCK_MONOTONIC) - start < time_ns) {
         done += rounds->round(rounds->subject);
         count++;
-        passed = clock_ns() - start;
-    } while (passed < CASE_NS);
-    return (double)passed / (double)(count * CASES_PACKETS);
+    }
+    return (double)(cpu_ns() - cpu_start) / (double)(count * CASES_PACKETS);
 }
 
-/// Whether anything is to be done with a case.
-static bool is_asked(const struct task *task, const char *name) {
-    return !task->asked || strcmp(task->asked, name) == 0;
+/// Whether anything is to be done with a case but to name it.
+static bool is_of(const struct task *task, const char *name) {
+    if (task->kind == TASK_LIST)
+        printf("%s\n", name);
+    return task->asked && strcmp(task->asked, name) == 0;
 }
 
 /// Does what is asked for with a case.
-static void run(const struct task *task, const char *name, const struct rounds *rounds) {
+static void run(const struct task *task, const struct rounds *rounds) {
     volatile uint32_t done = 0;
+    char line[LINE_BYTES];
 
-    if (!task->asked) {
-        measure(rounds);
-        printf("%s %.2f\n", name, measure(rounds));
-    }
     for (uint32_t i = 0; i < task->rounds; i++)
         done += rounds->round(rounds->subject);
+    while (task->kind == TASK_SLICES && fgets(line, sizeof(line), stdin)) {
+        measure(SETTLE_NS, rounds);
+        printf("%.3f\n", measure(SLICE_NS, rounds));
+        fflush(stdout);
+    }
 }
 
 /// A policy and the packets that it decides.
@@ -83,11 +100,11 @@ static void run_policies(const struct task *task) {
 
     cases_make_load(&load);
     for (size_t i = 0; i < CASE_COUNT; i++) {
-        if (!is_asked(task, cases[i].name))
+        if (!is_of(task, cases[i].name))
             continue;
         struct deciding deciding = {cases_make_subject(&cases[i]), &load};
 
-        run(task, cases[i].name, &(struct rounds){decide_round, &deciding});
+        run(task, &(struct rounds){decide_round, &deciding});
         cases_free_subject(&deciding.subject);
     }
 }
@@ -98,26 +115,28 @@ static uint32_t lookup_round(void *subject) { return lookups_round(subject); }
 
 static void run_names(const struct task *task) {
     for (size_t i = 0; i < NAMED_CASE_COUNT; i++) {
-        if (!is_asked(task, named_cases[i].name))
+        if (!is_of(task, named_cases[i].name))
             continue;
         struct named_subject *subject = names_make(&named_cases[i]);
 
-        run(task, named_cases[i].name, &(struct rounds){named_round, subject});
+        run(task, &(struct rounds){named_round, subject});
         names_free(subject);
     }
-    if (is_asked(task, "names-lookup")) {
+    if (is_of(task, "names-lookup")) {
         struct lookups *lookups = lookups_make();
 
-        run(task, "names-lookup", &(struct rounds){lookup_round, lookups});
+        run(task, &(struct rounds){lookup_round, lookups});
         lookups_free(lookups);
     }
 }
 
 int main(int count, char **words) {
-    struct task task = {0};
+    struct task task = {.kind = TASK_LIST};
 
-    if (count == 3)
-        task = (struct task){words[1], (uint32_t)strtoul(words[2], NULL, 10)};
+    if (count == 2)
+        task = (struct task){TASK_SLICES, words[1], 0};
+    else if (count == 3)
+        task = (struct task){TASK_REPEAT, words[1], (uint32_t)strtoul(words[2], NULL, 10)};
     run_policies(&task);
     run_names(&task);
     return 0;

@@ -108,9 +108,9 @@ pub fn run(arguments: &InstructionsArguments) -> Result<()> {
 
 /// Of all policies that the program names.
 fn counts(program: &Path) -> Result<Counts> {
-    let cases = micro::measure(program)?.into_iter();
-    let cases = cases.filter(|(name, _)| name != UNCOUNTED);
-    let count = |(name, _): (String, f64)| {
+    let cases = micro::cases(program)?.into_iter();
+    let cases = cases.filter(|name| name != UNCOUNTED);
+    let count = |name: String| {
         let (once, often) = (
             executed(program, &name, 1)?,
             executed(program, &name, 1 + ROUNDS)?,

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The micro-benchmarks of the twins against each other: what a decision costs without kernel and queue.
 //!
-//! Each twin has a program that prints a line `NAME NANOSECONDS` for each case. Both are run in turn, round after round,
-//! so that a drift of the machine meets both.
+//! Each twin has a program that measures a case in slices of some milliseconds, one for each line that it reads. Both, and the
+//! Rust one a second time, are asked in turn, in an order that turns round each time: a disturbance of the machine lasts longer
+//! than a slice, so it affects all slices of a round.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::Args;
 
+use crate::finding::Comparison;
+use crate::interrupt;
 use crate::statistics::{interval_in_words, median_interval, ratio_interval, Interval};
 use crate::table::{aligned, number};
+
+/// Rounds that do not count.
+const WARM_UP: u32 = 3;
 
 #[derive(Args)]
 pub struct MicroArguments {
@@ -21,178 +28,239 @@ pub struct MicroArguments {
     /// The program of the C twin
     #[arg(long, value_name = "PATH", default_value = "build/c/micro")]
     c: PathBuf,
-    /// How often each is run
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Slices of each program in each case
+    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(6..=10_000))]
     rounds: u32,
 }
 
-/// One case of both programs.
-#[derive(Debug, PartialEq)]
+/// Rust, C, and Rust again.
+const PROGRAMS: usize = 3;
+
+/// One case of all programs: their nanoseconds by round.
 struct Case {
     name: String,
-    /// Nanoseconds of (Rust, C) by round.
-    rounds: Vec<(f64, f64)>,
+    rounds: Vec<[f64; PROGRAMS]>,
 }
 
-/// Runs both and prints a table: medians with their intervals, and the ratio of the rounds.
-pub fn run(arguments: &MicroArguments) -> Result<()> {
-    let programs = [&arguments.rust, &arguments.c];
-    let cases = rounds(arguments.rounds, |which| measure(programs[which]))?;
-    print!("{}", table(&cases));
-    let intervals = interval_in_words(arguments.rounds as usize);
-    println!("\n  median ({intervals}); Rust / C: median of the ratios of the same round");
-    Ok(())
+/// A program that measures a case.
+struct Program {
+    child: Child,
+    said: BufReader<ChildStdout>,
 }
 
-/// Measures Rust (0) and C (1) in turn; which comes first changes from round to round.
-fn rounds(
-    count: u32,
-    mut measure: impl FnMut(usize) -> Result<Vec<(String, f64)>>,
-) -> Result<Vec<Case>> {
-    let mut cases = Vec::new();
-    for round in 0..count {
-        let first = (round % 2) as usize;
-        let mut lines = [measure(first)?, measure(1 - first)?];
-        if first == 1 {
-            lines.reverse();
-        }
-        add_round(&mut cases, &lines[0], &lines[1])?;
+impl Program {
+    fn start(path: &Path, case: &str) -> Result<Program> {
+        let mut child = Command::new(path)
+            .arg(case)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| missing(path))?;
+        let said = BufReader::new(child.stdout.take().context("stdout is piped")?);
+        Ok(Program { child, said })
     }
-    Ok(cases)
+
+    /// Nanoseconds of one more slice.
+    fn slice(&mut self) -> Result<f64> {
+        let input = self.child.stdin.as_mut().context("stdin is piped")?;
+        writeln!(input)?;
+        let mut line = String::new();
+        self.said.read_line(&mut line)?;
+        let nanoseconds: f64 = line.trim().parse().with_context(|| format!("{line:?}"))?;
+        ensure!(nanoseconds > 0.0, "{nanoseconds} ns");
+        Ok(nanoseconds)
+    }
 }
 
-/// Runs a micro-benchmark and gives the nanoseconds a decision of each of its policies.
-pub fn measure(program: &Path) -> Result<Vec<(String, f64)>> {
-    let missing = || {
-        format!(
-            "{} could not be started: make micro builds it",
-            program.display()
-        )
-    };
-    let output = Command::new(program).output().with_context(missing)?;
-    let words = String::from_utf8_lossy(&output.stderr);
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It ends where its input does.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn missing(path: &Path) -> String {
+    format!(
+        "{} could not be started: make micro builds it",
+        path.display()
+    )
+}
+
+/// The cases of a micro-benchmark.
+pub fn cases(program: &Path) -> Result<Vec<String>> {
+    let output = Command::new(program)
+        .output()
+        .with_context(|| missing(program))?;
+    let names: Vec<String> = String::from_utf8(output.stdout)?
+        .lines()
+        .map(str::to_owned)
+        .collect();
     ensure!(
-        output.status.success(),
-        "{} ({}): {}",
+        output.status.success() && !names.is_empty(),
+        "{}: {}, and no names of cases",
         program.display(),
-        output.status,
-        words.trim()
+        output.status
     );
-    parse(&String::from_utf8_lossy(&output.stdout))
-        .with_context(|| format!("the output of {}", program.display()))
+    Ok(names)
 }
 
-fn parse(text: &str) -> Result<Vec<(String, f64)>> {
-    let line = |line: &str| {
-        let (name, value) = line.trim_end().rsplit_once(char::is_whitespace)?;
-        let nanoseconds: f64 = value.parse().ok()?;
-        (nanoseconds > 0.0).then(|| (name.trim_end().to_string(), nanoseconds))
-    };
-    let lines: Option<Vec<_>> = text.lines().map(line).collect();
-    match lines {
-        Some(lines) if !lines.is_empty() => Ok(lines),
-        _ => bail!("expected lines `NAME NANOSECONDS`, found {text:?}"),
-    }
-}
-
-fn add_round(cases: &mut Vec<Case>, rust: &[(String, f64)], c: &[(String, f64)]) -> Result<()> {
-    let names = |of: &[(String, f64)]| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+/// Measures all cases and prints a table: medians with their intervals, and the ratios of the rounds.
+pub fn run(arguments: &MicroArguments) -> Result<()> {
+    let MicroArguments { rust, c, rounds } = arguments;
+    let names = cases(rust)?;
+    let others = cases(c)?;
     ensure!(
-        names(rust) == names(c),
-        "the programs don't have the same cases: {:?} and {:?}",
-        names(rust),
-        names(c)
+        names == others,
+        "the programs don't have the same cases: {names:?} and {others:?}"
     );
-    if cases.is_empty() {
-        cases.extend(names(rust).into_iter().map(|name| Case {
-            name,
-            rounds: Vec::new(),
-        }));
-    }
-    ensure!(
-        cases.len() == rust.len(),
-        "a round has {} cases and another {}",
-        rust.len(),
-        cases.len()
+    let measured: Result<Vec<Case>> = names
+        .into_iter()
+        .map(|name| measure([rust, c, rust], name, *rounds))
+        .collect();
+    print!("{}", table(&measured?));
+    let intervals = interval_in_words(*rounds as usize);
+    println!(
+        "\n  Median ({intervals}); ratios: median of the ratios of the same round. A/A: the Rust program again. A difference is\n  \
+         shown where the interval of Rust / C leaves 1 out and its median is further from 1 than A/A reaches."
     );
-    for (case, (rust, c)) in cases.iter_mut().zip(rust.iter().zip(c)) {
-        case.rounds.push((rust.1, c.1));
-    }
     Ok(())
+}
+
+/// Measures one case with programs that run at the same time, of which one works at a time.
+fn measure(paths: [&PathBuf; PROGRAMS], name: String, count: u32) -> Result<Case> {
+    let programs: Result<Vec<Program>> = paths
+        .iter()
+        .map(|path| Program::start(path, &name))
+        .collect();
+    let mut programs = programs?;
+    let mut slice = |which: usize| {
+        programs[which]
+            .slice()
+            .with_context(|| format!("{} {name}", paths[which].display()))
+    };
+    let mut rounds = Vec::new();
+    for round in 0..WARM_UP + count {
+        interrupt::check()?;
+        let mut values = [0.0; PROGRAMS];
+        for which in order(round) {
+            values[which] = slice(which)?;
+        }
+        if round >= WARM_UP {
+            rounds.push(values);
+        }
+    }
+    Ok(Case { name, rounds })
+}
+
+/// In which order the programs have their slices: each comes first, and each behind each other one, as often.
+fn order(round: u32) -> [usize; PROGRAMS] {
+    let mut order = [0, 1, 2];
+    order.rotate_left(round as usize % PROGRAMS);
+    if round as usize / PROGRAMS % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 fn table(cases: &[Case]) -> String {
-    let head = ["ns a decision", "Rust", "C", "Rust / C"].map(String::from);
+    let head = ["ns a decision", "Rust", "C", "Rust / C", "A/A", "shown"].map(String::from);
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
     aligned(&head, &rows)
 }
 
 fn row(case: &Case) -> Vec<String> {
-    let spread = |Interval {
-                      estimate,
-                      low,
-                      high,
-                  }: Interval,
-                  text: fn(f64) -> String| {
-        format!("{} ({} to {})", text(estimate), text(low), text(high))
+    let column = |which: usize| {
+        let values: Vec<f64> = case.rounds.iter().map(|round| round[which]).collect();
+        spread(median_interval(&values), number)
     };
-    let (rust, c): (Vec<f64>, Vec<f64>) = case.rounds.iter().copied().unzip();
-    let ratio = ratio_interval(&case.rounds).map(|ratio| spread(ratio, |x| format!("{x:.2}")));
+    let ratio = |a: usize, b: usize| {
+        let pairs: Vec<(f64, f64)> = case
+            .rounds
+            .iter()
+            .map(|round| (round[a], round[b]))
+            .collect();
+        ratio_interval(&pairs)
+    };
+    let (twins, noise) = (ratio(0, 1), ratio(2, 0));
+    let comparison = Comparison {
+        a: "Rust",
+        b: "C",
+        metric: "cost",
+        rounds: case.rounds.len(),
+        ratio: twins,
+        noise,
+    };
+    let shown = |ratio: Option<Interval>| {
+        ratio.map_or(String::new(), |ratio| {
+            spread(ratio, |value| format!("{value:.3}"))
+        })
+    };
     vec![
         case.name.clone(),
-        spread(median_interval(&rust), number),
-        spread(median_interval(&c), number),
-        ratio.unwrap_or_default(),
+        column(0),
+        column(1),
+        shown(twins),
+        shown(noise),
+        match comparison.shows_difference() {
+            true => "yes".into(),
+            false => "no".into(),
+        },
     ]
+}
+
+fn spread(interval: Interval, text: fn(f64) -> String) -> String {
+    let Interval {
+        estimate,
+        low,
+        high,
+    } = interval;
+    format!("{} ({} to {})", text(estimate), text(low), text(high))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    fn lines(text: &str) -> Vec<(String, f64)> {
-        parse(text).unwrap()
+    #[test]
+    fn each_order_comes_as_often() {
+        let orders: BTreeSet<_> = (0..6).map(order).collect();
+        assert_eq!(orders.len(), 6);
+        assert_eq!(order(6), order(0));
     }
 
     #[test]
-    fn a_line_is_a_name_and_a_number() {
-        assert_eq!(
-            lines("ten rules      41.5\nset 100000 7\n"),
-            [
-                ("ten rules".to_string(), 41.5),
-                ("set 100000".to_string(), 7.0)
-            ]
+    fn a_program_is_asked_for_each_slice() {
+        let folder = testbed::folder::Folder::new().unwrap();
+        let file = folder.write(
+            "micro",
+            "#!/bin/sh\nwhile read line; do echo \"$1\"; done\n",
         );
-        for text in ["", "x\n", "x 1\ny\n", "x nan\n", "x 0\n", "x 1 ns\n"] {
-            assert!(parse(text).is_err(), "{text:?}");
+        let file = PathBuf::from(file.unwrap());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&file, mode).unwrap();
+        let case = measure([&file; 3], "2.5".into(), 6).unwrap();
+        assert_eq!(case.rounds, [[2.5; 3]; 6]);
+        for wrong in ["x", "0", "nan", ""] {
+            assert!(measure([&file; 3], wrong.into(), 1).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn neither_comes_first_always() {
-        let mut order = Vec::new();
-        let measured = rounds(3, |which| {
-            order.push(which);
-            Ok(vec![("a".to_string(), [3.0, 2.0][which])])
-        });
-        assert_eq!(measured.unwrap()[0].rounds, [(3.0, 2.0); 3]);
-        assert_eq!(order, [0, 1, 1, 0, 0, 1]);
-    }
-
-    #[test]
-    fn rounds_are_paired_case_by_case() {
-        let mut cases = Vec::new();
-        for speed in [10.0, 20.0, 40.0] {
-            let rust = lines(&format!("a {}\nb {}\n", speed * 1.5, speed));
-            let c = lines(&format!("a {speed}\nb {speed}\n"));
-            add_round(&mut cases, &rust, &c).unwrap();
-        }
-        let text = table(&cases);
-        let rows: Vec<&str> = text.lines().collect();
-        assert!(rows[1].trim_start().starts_with("a "), "{text}");
-        assert!(rows[1].ends_with("1.50 (1.50 to 1.50)"), "{text}");
-        assert!(rows[2].contains("20.0 (10.0 to 40.0)"), "{text}");
-        assert!(add_round(&mut cases, &lines("a 1\n"), &lines("b 1\n")).is_err());
-        assert!(add_round(&mut cases, &lines("a 1\n"), &lines("a 1\n")).is_err());
+    fn slices_are_compared_in_the_same_round() {
+        let rounds = (1..=20).map(f64::from);
+        let case = Case {
+            name: "a".into(),
+            rounds: rounds
+                .map(|speed| [1.5 * speed, speed, 1.5 * speed])
+                .collect(),
+        };
+        let row = row(&case);
+        assert!(row[1].starts_with("15.8 ("), "{row:?}");
+        assert_eq!(row[3], "1.500 (1.500 to 1.500)");
+        assert_eq!(row[4], "1.000 (1.000 to 1.000)");
+        assert_eq!(row[5], "yes");
     }
 }

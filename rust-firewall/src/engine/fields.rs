@@ -371,6 +371,7 @@ fn read_names(fields: &mut Fields, input: &DecideInput) {
 /// Reads the other fields. Absent is what the packet does not have, or too few bytes of.
 /// - wanted: bits of the fields that are of interest; others may stay absent.
 /// - nfproto: IPV4 or IPV6.
+#[inline(always)]
 pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) {
     read_metadata(fields, nfproto, input);
     if wanted & FIELDS_OF_IPV4 != 0 && nfproto == IPV4 {

@@ -201,6 +201,7 @@ fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Optio
 }
 
 /// What is stored for a value. The lookup must be of narrow values.
+#[inline(always)]
 pub fn find(lookup: &Lookup, value: u32) -> Option<u32> {
     match &lookup.kind {
         Kind::Exact(table) => lookup_hash::table_find(table, value),

@@ -112,6 +112,7 @@ fn find_narrow(fields: &Fields, set: &Set, field: Field, mask: u32) -> Match {
 }
 
 /// Looks a key up in sets[set].
+#[inline(always)]
 pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> Match {
     let Some(set) = compiled.sets.get(set as usize) else {
         return Match::Missing;

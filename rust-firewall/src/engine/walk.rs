@@ -367,6 +367,7 @@ fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
     }
 }
 
+#[inline(always)]
 fn enter<R>(walk: &mut Walk<R>, chain: u32) {
     let compiled = walk.policy.compiled;
     walk.frame.chain = chain;
