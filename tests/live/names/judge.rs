@@ -219,7 +219,7 @@ fn real_ends() -> anyhow::Result<()> {
     let folder = Folder::new()?;
     let file = folder.file("ends.pcap");
     let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
-    let asked = ask_all(&net, "no firewall", true)?;
+    let asked = ask_all(&net, true)?;
     let greeted = greet_all(&net, &identity, true)?;
     recorder.end()?;
     let (count, read) = judge("real-ends", file.as_ref(), &|_| "a client".to_owned())?;
