@@ -129,12 +129,15 @@ pub fn queues(subject: &str) -> u16 {
     number.unwrap_or(1)
 }
 
+fn known(base: &str) -> Option<&'static (&'static str, Rgb, Marker)> {
+    KNOWN.iter().find(|(name, _, _)| *name == base)
+}
+
 /// The look of `subject` among `subjects`, of which it is one.
 pub fn look(subject: &str, subjects: &[String]) -> Look {
     let base = base_name(subject);
     let hollow = subject.contains('#');
-    let known = KNOWN.iter().find(|(name, _, _)| *name == base);
-    let (colour, marker, turn) = match known {
+    let (colour, marker, turn) = match known(base) {
         Some((name, colour, marker)) => (*colour, *marker, usize::from(*name == "accept") * 2),
         None => other(base, subjects),
     };
@@ -148,19 +151,25 @@ pub fn look(subject: &str, subjects: &[String]) -> Look {
     }
 }
 
-/// The look of what has none of its own, by its place among such. Each further use of the same colours has another dash.
+/// The look of what has none of its own, by its place among such: first the colours that no known subject has. Each further
+/// use of the same colours has another dash.
 fn other(base: &str, subjects: &[String]) -> (Rgb, Marker, usize) {
-    let mut others: Vec<&str> = Vec::new();
+    let (mut others, mut taken) = (Vec::new(), Vec::new());
     for name in subjects.iter().map(|name| base_name(name)) {
-        let known = KNOWN.iter().any(|(other, _, _)| *other == name);
-        if !known && !others.contains(&name) {
-            others.push(name);
+        match known(name) {
+            Some((_, colour, _)) => taken.push(*colour),
+            None if !others.contains(&name) => others.push(name),
+            None => {}
         }
     }
+    let (used, free): (Vec<Rgb>, Vec<Rgb>) = OTHERS
+        .into_iter()
+        .partition(|colour| taken.contains(colour));
     let place = others.iter().position(|name| *name == base).unwrap_or(0);
-    let colour = OTHERS[place % OTHERS.len()];
+    let turn = used.len() + place;
+    let colour = [used, free].concat()[turn % OTHERS.len()];
     let marker = MARKERS[place % MARKERS.len()];
-    (colour, marker, 2 * (place / OTHERS.len()))
+    (colour, marker, 2 * (turn / OTHERS.len()))
 }
 
 #[cfg(test)]
@@ -214,6 +223,26 @@ mod tests {
         assert_eq!((looks[1].colour, looks[2].colour), (VERMILION, BLUE));
         assert_eq!(looks[3].colour, BLUISH_GREEN);
         assert_eq!((looks[4].colour, looks[4].hollow), (VERMILION, true));
+    }
+
+    #[test]
+    fn others_take_no_colour_of_a_known_one() {
+        let found = looks(&["none", "a-variant", "nftables", "a-peer", "a-variant#2"]);
+        let colours: Vec<Rgb> = found.iter().map(|look| look.colour).collect();
+        let expected = [BLACK, REDDISH_PURPLE, BLUISH_GREEN, ORANGE, REDDISH_PURPLE];
+        assert_eq!(colours, expected);
+    }
+
+    #[test]
+    fn others_without_a_free_colour_have_another_dash() {
+        let others: Vec<String> = (0..OTHERS.len()).map(|place| place.to_string()).collect();
+        let mut names = vec!["nftables"];
+        names.extend(others.iter().map(String::as_str));
+        let found = looks(&names);
+        let last = found[OTHERS.len()];
+        assert_eq!((last.colour, last.dash), (BLUISH_GREEN, DOTTED));
+        let free = &found[..OTHERS.len()];
+        assert!(free.iter().all(|look| look.dash == SOLID), "{free:?}");
     }
 
     #[test]

@@ -2,12 +2,8 @@
 //! Clients that hide a denied name from the firewall, by every way that is known. None may complete a handshake.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::sync::Mutex;
-use std::thread;
-use std::time::Duration;
 
-use anyhow::{bail, ensure, Context};
+use anyhow::ensure;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::frames::Link;
@@ -24,13 +20,15 @@ mod over_ipv6;
 pub mod queries;
 pub mod quic;
 mod strategies;
+mod tried;
 mod wire;
 
-use client::{Client, Script, QUIET};
+use client::{Client, Script};
 use hello::Opening;
 use net::{Net, Sees};
 use over_ipv6::OVER_IPV6;
 use strategies::{Strategy, STRATEGIES};
+use tried::{all_completed, most_completed, none_completed, patience, Tried};
 use wire::Version;
 
 const DENIED: &str = "www.denied.example";
@@ -60,19 +58,6 @@ table inet filter {
 }
 "#;
 
-/// Clients at once: most of the time they wait.
-const CLIENTS: usize = 8;
-/// Of a client whose packets may get lost.
-const TRIES: usize = 5;
-/// For an answer that must come.
-const ANSWERED: Duration = Duration::from_secs(3);
-/// The next client's port: no two of a case share one.
-static PORT: AtomicU16 = AtomicU16::new(20_000);
-
-fn next_port() -> u16 {
-    PORT.fetch_add(1, Ordering::Relaxed)
-}
-
 const ROWS: &[Row] = &[
     ("block-list-sees-both", 120, |twin| {
         hold(twin, Sees::Both, Version::V4, BLOCK_LIST)
@@ -101,65 +86,51 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// What a client with a name says: TLS, TLS with the name far behind as a post-quantum share moves it, and HTTP.
-fn openings(host: &str) -> [Opening; 3] {
+fn openings(host: &str) -> [(&'static str, Opening); 3] {
     [
-        hello::tls(host, 0),
-        hello::tls(host, 1_400),
-        hello::http(host, "\r\n"),
+        ("TLS", hello::tls(host, 0)),
+        ("TLS, long", hello::tls(host, 1_400)),
+        ("HTTP", hello::http(host, "\r\n")),
     ]
 }
 
-/// What came of a client.
-struct Tried {
-    strategy: &'static Strategy,
-    opening: usize,
-    completed: bool,
-    /// Of its tries, each of which is a connection.
-    ports: Vec<u16>,
-}
+/// A strategy with an opening, and its name.
+type Job = (&'static Strategy, &'static str, Opening, Script);
 
-/// Runs a script; gives whether the server answers as it does to a whole opening. Packets that are lost on the way count
-/// for nothing: another client tries again. ports: get those of its tries.
+/// Runs a script; it completes if the server answers as it does to a whole opening.
 fn try_one(
     net: &Net,
     version: Version,
     link: &Link,
-    opening: &Opening,
-    script: &Script,
+    (strategy, name, opening, script): &Job,
     answered: bool,
-    ports: &mut Vec<u16>,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Tried> {
     let mut completed = None;
-    for _ in 0..TRIES {
-        let port = next_port();
-        ports.push(port);
+    let tried = Tried::new(strategy.name, name, answered, |port| {
         let client = Client {
             net,
             link,
             version,
             ports: (port, opening.port),
-            patience: if answered { ANSWERED } else { QUIET },
+            patience: patience(answered),
         };
         let answer = client.run(script)?;
         completed = answer.map(|answer| answer.starts_with(opening.answer));
-        if completed == Some(true) || completed == Some(false) && !answered {
-            break;
-        }
-    }
+        Ok(completed)
+    })?;
     // A SYN that carries a whole opening is dropped with it.
     ensure!(
         completed.is_some() || !script.on_syn.is_empty(),
-        "no SYN-ACK of the server"
+        "{tried}: no SYN-ACK of the server"
     );
-    Ok(completed == Some(true))
+    Ok(tried)
 }
 
 /// Runs every wanted strategy with every opening; over IPv6, which carries the same bytes, with the first one only.
 fn try_all(
     net: &Net,
     version: Version,
-    host: &str,
-    other: &str,
+    (host, other): (&str, &str),
     answered: bool,
     wanted: fn(&Strategy) -> bool,
 ) -> anyhow::Result<Vec<Tried>> {
@@ -168,58 +139,23 @@ fn try_all(
         Version::V6 => (OVER_IPV6, 1),
     };
     let pairs = openings(host).into_iter().zip(openings(other));
-    let pairs = pairs.enumerate().take(openings_max);
-    let jobs: Vec<_> = pairs
-        .flat_map(|(number, (opening, decoy))| {
+    let jobs: Vec<Job> = pairs
+        .take(openings_max)
+        .flat_map(|((name, opening), (_, decoy))| {
             STRATEGIES
                 .iter()
                 .chain(own)
                 .filter(|strategy| wanted(strategy))
                 .filter_map(move |strategy| {
                     let script = (strategy.script)(&opening, &decoy)?;
-                    Some((strategy, number, opening.clone(), script))
+                    Some((strategy, name, opening.clone(), script))
                 })
                 .collect::<Vec<_>>()
         })
         .collect();
-    let next = AtomicUsize::new(0);
-    let tried = Mutex::new(Vec::new());
-    let work = || -> anyhow::Result<()> {
-        let link = net.link()?;
-        while let Some((strategy, number, opening, script)) =
-            jobs.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            let mut ports = Vec::new();
-            let completed = try_one(net, version, &link, opening, script, answered, &mut ports);
-            let completed = completed.context(strategy.name)?;
-            tried.lock().expect("no panic").push(Tried {
-                strategy,
-                opening: *number,
-                completed,
-                ports,
-            });
-        }
-        Ok(())
-    };
-    thread::scope(|scope| -> anyhow::Result<()> {
-        let workers: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(result) => result?,
-                Err(_) => bail!("a client panicked"),
-            }
-        }
-        Ok(())
-    })?;
-    Ok(tried.into_inner()?)
-}
-
-/// The names of some, for a message.
-fn names(tried: &[Tried], completed: bool) -> Vec<String> {
-    const OPENINGS: [&str; 3] = ["TLS", "TLS, long", "HTTP"];
-    let some = tried.iter().filter(|one| one.completed == completed);
-    some.map(|one| format!("{} ({})", one.strategy.name, OPENINGS[one.opening]))
-        .collect()
+    tried::try_all(net, &jobs, |link, job| {
+        try_one(net, version, link, job, answered)
+    })
 }
 
 fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<(Firewall, Folder)> {
@@ -233,15 +169,9 @@ fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<(Firewall, Folder)
 fn hold(twin: Twin, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     let net = Net::new(sees)?;
     let (firewall, _folder) = start(&net, twin, text)?;
-    let tried = try_all(&net, version, DENIED, ALLOWED, false, |_| true)?;
-    let passed = names(&tried, true);
-    ensure!(
-        passed.is_empty(),
-        "{} of {} completed: {passed:#?}",
-        passed.len(),
-        tried.len()
-    );
-    let ways: BTreeSet<_> = tried.iter().map(|one| one.strategy.name).collect();
+    let tried = try_all(&net, version, (DENIED, ALLOWED), false, |_| true)?;
+    none_completed(&tried)?;
+    let ways: BTreeSet<_> = tried.iter().map(|one| &one.way).collect();
     println!(
         "{} strategies, {} tries: none completed",
         ways.len(),
@@ -251,21 +181,16 @@ fn hold(twin: Twin, sees: Sees, version: Version, text: &str) -> anyhow::Result<
     Ok(())
 }
 
+fn is_honest(strategy: &Strategy) -> bool {
+    strategy.honest
+}
+
 /// Whoever asks for another name comes through, however his network cuts what he says.
 fn honest(twin: Twin, version: Version) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let (firewall, _folder) = start(&net, twin, text)?;
-        let tried = try_all(&net, version, ALLOWED, DENIED, true, |strategy| {
-            strategy.honest
-        })?;
-        let failed = names(&tried, false);
-        ensure!(
-            failed.is_empty(),
-            "{} of {} did not complete: {failed:#?}",
-            failed.len(),
-            tried.len()
-        );
+        all_completed(&try_all(&net, version, (ALLOWED, DENIED), true, is_honest)?)?;
         firewall.finish()?;
     }
     Ok(())
@@ -274,28 +199,11 @@ fn honest(twin: Twin, version: Version) -> anyhow::Result<()> {
 /// Without a firewall the ways that claim to be honest lead to the server, else they would prove nothing; and so do most
 /// of the others. Gives all.
 fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
-    let is_honest = |strategy: &Strategy| strategy.honest;
-    let mut tried = try_all(net, version, DENIED, ALLOWED, true, is_honest)?;
-    let failed = names(&tried, false);
-    ensure!(
-        failed.is_empty(),
-        "{} of {} did not complete: {failed:#?}",
-        failed.len(),
-        tried.len()
-    );
+    let mut tried = try_all(net, version, (DENIED, ALLOWED), true, is_honest)?;
+    all_completed(&tried)?;
     let is_evasive = |strategy: &Strategy| !strategy.honest;
-    let evasive = try_all(net, version, DENIED, ALLOWED, false, is_evasive)?;
-    let completed = names(&evasive, true).len();
-    ensure!(
-        2 * completed > evasive.len(),
-        "not even half of the evasions reach the server: {:#?}",
-        names(&evasive, false)
-    );
-    println!(
-        "{completed} of {} evasions reach the server, all but {:?}",
-        evasive.len(),
-        names(&evasive, false)
-    );
+    let evasive = try_all(net, version, (DENIED, ALLOWED), false, is_evasive)?;
+    most_completed(&evasive)?;
     tried.extend(evasive);
     Ok(tried)
 }
@@ -308,7 +216,7 @@ fn nobody() -> anyhow::Result<()> {
     let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
     let tried = calibrate(&net, Version::V4)?;
     recorder.end()?;
-    let ways = tried.into_iter().map(|one| (one.strategy.name, one.ports));
+    let ways = tried.into_iter().map(|one| (one.way, one.ports));
     let shown = judge::hidden(&file, &ways.collect::<Vec<_>>())?;
     println!("tshark reads a name in {shown} connections, and the twins the same");
     calibrate(&net, Version::V6)?;

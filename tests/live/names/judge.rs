@@ -219,7 +219,7 @@ fn real_ends() -> anyhow::Result<()> {
     let folder = Folder::new()?;
     let file = folder.file("ends.pcap");
     let recorder = Recorder::start(&net.firewall, "left", &file, "")?;
-    let asked = ask_all(&net, "no firewall", true)?;
+    let asked = ask_all(&net, true)?;
     let greeted = greet_all(&net, &identity, true)?;
     recorder.end()?;
     let (count, read) = judge("real-ends", file.as_ref(), &|_| "a client".to_owned())?;
@@ -238,7 +238,7 @@ fn real_ends() -> anyhow::Result<()> {
 }
 
 /// Clients that hide what they say, each way by the ports that it was tried from. Gives how many connections show a name to tshark.
-pub fn hidden(file: &str, ways: &[(&'static str, Vec<u16>)]) -> anyhow::Result<usize> {
+pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> {
     let ports = ports(file.as_ref())?;
     let what = |connection: &str| {
         let port = ports.get(connection);

@@ -218,7 +218,7 @@ fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
 
 /// All clients at once, with all names. Gives how many they are.
 /// - denied: whether those that a policy denies get an answer.
-fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
+fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
     let denied = DENIED.map(|name| (name, denied));
     let names = [allowed, denied].concat();
@@ -238,7 +238,7 @@ fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
             let answered = answer.join().expect("no panic")?;
             ensure!(
                 answered == expected,
-                "{backend}: {} gets an answer from {name}: {answered}",
+                "{} gets an answer from {name}: {answered}",
                 asker.what
             );
         }
@@ -246,25 +246,38 @@ fn ask_all(net: &Net, backend: &str, denied: bool) -> anyhow::Result<usize> {
     })
 }
 
+/// Lets clients try behind a firewall with each backend in turn, which they end.
+fn behind_each_backend(
+    net: &Net,
+    twin: Twin,
+    policy: &str,
+    clients: impl Fn(Firewall) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", policy)?;
+    for backend in BACKENDS {
+        let arguments = ["--policy", &policy, "--backend", backend];
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        clients(firewall).context(backend)?;
+    }
+    Ok(())
+}
+
 /// Every client reaches allowed names and no denied one, whichever backend the firewall has.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
-    let folder = Folder::shared()?;
-    let policy = folder.write("policy.nft", POLICY)?;
-    for backend in BACKENDS {
-        let arguments = ["--policy", &policy, "--backend", backend];
-        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        ask_all(&net, backend, false)?;
+    behind_each_backend(&net, twin, POLICY, |firewall| {
+        ask_all(&net, false)?;
         let mail = dig("allowed.example", &["-t", "mx", "+nocookie", "+comments"]);
         ensure!(
             !is_answered(&net.client, &mail, "NOERROR")?,
-            "{backend}: dig gets an answer to a question that no one may ask"
+            "dig gets an answer to a question that no one may ask"
         );
         let offers = curl("allowed.example", "https", 443, &["--no-alpn"]);
         ensure!(
             is_answered(&net.client, &offers, "here")?,
-            "{backend}: curl without ALPN gets no answer"
+            "curl without ALPN gets no answer"
         );
         let stats = firewall.finish()?;
         let counters = stats.policy.context("a policy")?.counters;
@@ -273,11 +286,11 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
         };
         ensure!(
             tls.packets > 0 && http.packets > 0 && dns.packets > 0 && mx.packets > 0,
-            "{backend}: {counters:?}"
+            "{counters:?}"
         );
-        ensure!(alpn.packets == 0, "{backend}: nobody offered it: {alpn:?}");
-    }
-    Ok(())
+        ensure!(alpn.packets == 0, "nobody offered it: {alpn:?}");
+        Ok(())
+    })
 }
 
 /// For a handshake that must not be.
@@ -332,23 +345,16 @@ fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     }
     ends::serve_tls(&net, &identity)?;
     ends::serve_quic(&net, &identity, ends::QUIC_PORT, false, &Heard::default())?;
-    let folder = Folder::shared()?;
-    let policy = folder.write("policy.nft", POLICY)?;
-    for backend in BACKENDS {
-        let arguments = ["--policy", &policy, "--backend", backend];
-        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        greet_all(&net, &identity, false).context(backend)?;
+    behind_each_backend(&net, twin, POLICY, |firewall| {
+        greet_all(&net, &identity, false)?;
         let stats = firewall.finish()?;
         let counters = stats.policy.context("a policy")?.counters;
         let [tls, _, _, alpn, _] = &counters[..] else {
             anyhow::bail!("{counters:?}");
         };
-        ensure!(
-            tls.packets > 0 && alpn.packets > 0,
-            "{backend}: {counters:?}"
-        );
-    }
-    Ok(())
+        ensure!(tls.packets > 0 && alpn.packets > 0, "{counters:?}");
+        Ok(())
+    })
 }
 
 /// A connection that is known stays known when the policy is read anew, and is decided by the new one.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
-use testbed::folder::Folder;
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::browser;
@@ -17,7 +16,7 @@ use twinwall_tests::case::Row;
 
 use super::ends::{self, Heard, Identity, QUIC_PORT};
 use super::programs::{self, Question, Told, AIOQUIC, AWS_LC, GO};
-use super::{ALLOWED, BACKENDS, DENIED, POLICY, REFUSED};
+use super::{behind_each_backend, ALLOWED, DENIED, POLICY, REFUSED};
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 
 pub const ROWS: &[Row] = &[
@@ -38,28 +37,24 @@ const BROWSED: Duration = Duration::from_secs(60);
 /// Between two looks at what came of it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Lets clients try under each backend. Each of the policy's first counters must have counted then.
-fn under_each_backend(
+/// Lets clients try behind each backend. Each of the policy's first counters must have counted then.
+fn counted_behind_each_backend(
     net: &Net,
     twin: Twin,
     policy: &str,
     counters: usize,
     clients: impl Fn(&Firewall) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let folder = Folder::shared()?;
-    let policy = folder.write("policy.nft", policy)?;
-    for backend in BACKENDS {
-        let arguments = ["--policy", &policy, "--backend", backend];
-        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        clients(&firewall).context(backend)?;
+    behind_each_backend(net, twin, policy, |firewall| {
+        clients(&firewall)?;
         let counted = firewall.finish()?.policy.context("a policy")?.counters;
         let refusing = counted.get(..counters).context("counters")?;
         ensure!(
             refusing.iter().all(|counter| counter.packets > 0),
-            "{backend}: {refusing:?}"
+            "{refusing:?}"
         );
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Every way to a server's port over IPv4 and IPv6, with every name.
@@ -108,7 +103,7 @@ fn tls(twin: Twin, program: &str) -> anyhow::Result<()> {
     let _server = programs::serve_tls(&net, program, OWN_PORT)?;
     let ports = [NGINX_PORT, OWN_PORT];
     let asked = ports.map(|port| questions(&["1.2", "1.3"], port)).concat();
-    under_each_backend(&net, twin, POLICY, 1, |_| {
+    counted_behind_each_backend(&net, twin, POLICY, 1, |_| {
         for (question, bytes) in ask_all(&net, program, asked.clone())? {
             ensure!(
                 (bytes.parse::<usize>()? > SEGMENT_BYTES) == (question.way == "1.3"),
@@ -139,7 +134,7 @@ fn aioquic(twin: Twin) -> anyhow::Result<()> {
     let _server = programs::serve_quic(&net, AIOQUIC_PORT, false, &told)?;
     let before_quinn = questions(&["1"], QUIC_PORT);
     let asked = [before_quinn, questions(&["1", "2", "1-2"], AIOQUIC_PORT)].concat();
-    under_each_backend(&net, twin, POLICY, 1, |_| {
+    counted_behind_each_backend(&net, twin, POLICY, 1, |_| {
         for (question, version) in ask_all(&net, AIOQUIC, asked.clone())? {
             ensure!(
                 question.way.ends_with(&version),
@@ -187,7 +182,7 @@ fn chromium(twin: Twin) -> anyhow::Result<()> {
         .map(|origin| format!("https://{origin}/picture"))
         .collect();
     let policy = policy_of_each();
-    under_each_backend(&net, twin, &policy, 2 * DENIED.len(), |firewall| {
+    counted_behind_each_backend(&net, twin, &policy, 2 * DENIED.len(), |firewall| {
         let completed = || -> anyhow::Result<[Vec<String>; 2]> {
             let done = told.done.lock().expect("no panic");
             let over_quic = done.iter().map(|(_, name)| name.clone()).collect();

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
-use testbed::folder::Folder;
 use testbed::twin::Twin;
 use testbed::wait::PATIENCE;
 use twinwall_tests::case::Row;
 
-use super::{server, start_resolver, words, ALLOWED, BACKENDS, DENIED, EVERY_NAME, POLICY};
+use super::{
+    behind_each_backend, server, start_resolver, words, ALLOWED, DENIED, EVERY_NAME, POLICY,
+};
 use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::queries::question;
 
@@ -126,17 +126,13 @@ fn ask_all(net: &Net) -> anyhow::Result<()> {
 fn several(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
-    let folder = Folder::shared()?;
-    let policy = folder.write("policy.nft", POLICY)?;
-    for backend in BACKENDS {
-        let arguments = ["--policy", &policy, "--backend", backend];
-        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        ask_all(&net).context(backend)?;
+    behind_each_backend(&net, twin, POLICY, |firewall| {
+        ask_all(&net)?;
         let heard = dig(&net, &ALLOWED)?;
-        ensure!(heard == ALLOWED.len(), "{backend}: dig gets {heard}");
+        ensure!(heard == ALLOWED.len(), "dig gets {heard}");
         let heard = dig(&net, &[ALLOWED[0], DENIED[0]])?;
-        ensure!(heard == 1, "{backend}: dig gets {heard}, with a denied one");
+        ensure!(heard == 1, "dig gets {heard}, with a denied one");
         firewall.finish()?;
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -2,15 +2,12 @@
 //! Connections go on over upgrades with what is known of their names, from each twin to each; and a new firewall takes
 //! none that are not as they should be.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{ensure, Context};
-use nix::fcntl::SealFlag;
-use testbed::firewall::{Ended, Firewall};
+use anyhow::ensure;
+use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo};
@@ -18,8 +15,8 @@ use testbed::twin::{Twin, TWINS};
 use testbed::wait::PATIENCE;
 use twinwall_tests::case::Row;
 
-use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
-use super::setting::Setting;
+use super::between::{Change, Knowledge, Misled};
+use super::setting::{check_calm, Setting};
 use crate::evasion::net::{Net, Sees, SERVER};
 
 pub const ROWS: &[Row] = &[
@@ -130,17 +127,6 @@ impl Chain {
     }
 }
 
-/// Checks that a firewall ended as by SIGTERM, and warned of nothing.
-pub fn check_calm(ended: &Ended) -> anyhow::Result<()> {
-    ensure!(
-        ended.code == Some(0) && !ended.stderr.contains("warning"),
-        "exit code {:?}, stderr: {}",
-        ended.code,
-        ended.stderr
-    );
-    Ok(())
-}
-
 /// Without what the old one knows, a firewall that closes for what is unknown lets none of these go on.
 fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut firewalls = Chain::start(twin, "unknown=closed")?;
@@ -213,11 +199,18 @@ const KEY: usize = 4;
 const LIST: usize = KEY + 16;
 const FLAGS: usize = LIST + 1;
 const STATE: usize = FLAGS + 2 + 8 + 12 + 8;
+const END: usize = STATE + 5 + 2 + 2 + 1;
 
-type Change = fn(&mut Vec<u8>);
-
-/// The part that is no good, whether the memory is sealed, and what makes it so.
-const CHANGES: [(&str, bool, Change); 10] = [
+const CONNECTION: Knowledge = Knowledge {
+    bytes: END + 16 + 4 * 4,
+    warning: |part| {
+        format!(
+            "warning: upgrade: the old firewall's connections have no good \"{part}\": those that go on are unknown \
+             to this one\n"
+        )
+    },
+};
+const CHANGES: [Change; 10] = [
     ("memory", false, |_| {}),
     ("length", true, |bytes| bytes.truncate(7)),
     ("form", true, |bytes| bytes[0] += 1),
@@ -233,70 +226,17 @@ const CHANGES: [(&str, bool, Change); 10] = [
     }),
 ];
 
-/// Stands between an old firewall and a new one, and spoils what the one tells the other of connections.
-fn spoil(
-    stream: &UnixStream,
-    mut old: UnixStream,
-    prepared: &Said,
-    is_sealed: bool,
-    change: Change,
-) -> anyhow::Result<()> {
-    pass_on(stream, prepared)?;
-    let ready = next_line(stream)?;
-    let (lines, mut fds) = commit(&old, &ready)?;
-    ensure!(lines.len() == 3, "{ready} is followed by {lines:?}");
-    let mut bytes = Vec::new();
-    File::from(fds[1].try_clone()?).read_to_end(&mut bytes)?;
-    change(&mut bytes);
-    fds[1] = match is_sealed {
-        true => sealed(&bytes)?,
-        false => memory(&bytes, SealFlag::empty())?,
-    };
-    pass_on(stream, &(lines, fds))?;
-    old.write_all(next_line(stream)?.as_bytes())?;
-    let heard = next_line(&old)?;
-    let mut stream = stream;
-    Ok(stream.write_all(heard.as_bytes())?)
-}
-
 /// What it knows of connections is refused whole; the upgrade goes on, and no packet waits for it.
 fn wrong_connections(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", NAMES)?;
     let arguments = ["--policy", &policy, "--fail", "unknown=open"];
-    let mut firewall = setting.start(twin, &arguments)?;
-    let mut expected = String::new();
+    let mut misled = Misled::start(&setting, twin, &arguments, CONNECTION)?;
     tcp_echo(&setting.namespace, LOCALHOST)?;
-    for (new, (part, is_sealed, change)) in TWINS.into_iter().cycle().zip(CHANGES) {
+    for (new, change) in TWINS.into_iter().cycle().zip(CHANGES) {
         let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
-        let (old, prepared) = prepare(&setting)?;
-        let between = setting.path("between");
-        let spoiler = listen_to_proof(&setting, &between, move |stream| {
-            spoil(&stream, old, &prepared, is_sealed, change)
-        })?;
-        let arguments = [&arguments[..], &["--take-over", &between]].concat();
-        let next = setting.start(new, &arguments);
-        let spoilt = spoiler.join().expect("the one between does not panic")??;
-        spoilt.with_context(|| format!("{part}, between"))?;
-        std::fs::remove_file(&between)?;
-        let old = std::mem::replace(&mut firewall, next.context(part)?).wait()?;
-        check_said(&old, &expected)?;
-        expected = format!(
-            "warning: upgrade: the old firewall's connections have no good \"{part}\": those that go on are unknown \
-             to this one\n"
-        );
+        misled.upgrade(new, change)?;
         tcp_ask(&mut stream)?;
     }
-    check_said(&firewall.end_by(libc::SIGTERM)?, &expected)
-}
-
-/// Checks that a firewall ended as by SIGTERM, and what it said.
-pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
-    ensure!(
-        ended.code == Some(0) && ended.stderr == expected,
-        "exit code {:?}, stderr: {}, expected: {expected}",
-        ended.code,
-        ended.stderr
-    );
-    Ok(())
+    misled.end()
 }

@@ -16,7 +16,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::peer::{netlink, Peer, REQUEST};
-use super::setting::Setting;
+use super::setting::{check_said, Setting};
 
 pub const ROWS: &[Row] = &[
     ("new-one-ends", 60, new_one_ends),
@@ -99,16 +99,6 @@ fn fail(
     let stats = firewall.settled_ledger()?;
     stats.total.check_clean()?;
     firewall.end_by(libc::SIGTERM)
-}
-
-fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
-    ensure!(
-        ended.code == Some(0) && ended.stderr == expected,
-        "exit code {:?}, stderr: {}",
-        ended.code,
-        ended.stderr
-    );
-    Ok(())
 }
 
 fn new_one_ends(twin: Twin) -> anyhow::Result<()> {

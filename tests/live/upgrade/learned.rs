@@ -2,23 +2,17 @@
 //! What sets have learnt goes on over upgrades, from each twin to each, for as long as it would have without; and a new
 //! firewall takes none that is not as it should be.
 
-use std::fs::File;
-use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use nix::fcntl::SealFlag;
-use testbed::firewall::Firewall;
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::connections::check_said;
-use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
-use super::setting::Setting;
+use super::between::{Change, Knowledge, Misled};
+use super::setting::{check_said, Setting};
 
 pub const ROWS: &[Row] = &[
     ("learnt-addresses-go-on", 120, go_on),
@@ -158,10 +152,13 @@ const HIGH: usize = SET + 16;
 const TIME: usize = HIGH + 8;
 const COUNT: usize = TIME + 8;
 
-type Change = fn(&mut Vec<u8>);
-
-/// The part that is no good, whether the memory is sealed, and what makes it so.
-const CHANGES: [(&str, bool, Change); 8] = [
+const ADDRESSES: Knowledge = Knowledge {
+    bytes: COUNT + 4,
+    warning: |part| {
+        format!("warning: upgrade: the old firewall's learnt addresses have no good \"{part}\": this one learns them anew\n")
+    },
+};
+const CHANGES: [Change; 8] = [
     ("memory", false, |_| {}),
     ("length", true, |bytes| bytes.truncate(7)),
     ("form", true, |bytes| bytes[0] += 1),
@@ -172,59 +169,17 @@ const CHANGES: [(&str, bool, Change); 8] = [
     ("time", true, |bytes| bytes[TIME + 7] = 1),
 ];
 
-/// Stands between an old firewall and a new one, and spoils what the one tells the other of addresses.
-fn spoil(
-    stream: &UnixStream,
-    mut old: UnixStream,
-    prepared: &Said,
-    is_sealed: bool,
-    change: Change,
-) -> anyhow::Result<()> {
-    pass_on(stream, prepared)?;
-    let ready = next_line(stream)?;
-    let (lines, mut fds) = commit(&old, &ready)?;
-    ensure!(lines.len() == 3, "{ready} is followed by {lines:?}");
-    let mut bytes = Vec::new();
-    File::from(fds[1].try_clone()?).read_to_end(&mut bytes)?;
-    ensure!(bytes.len() == COUNT + 4, "{} bytes", bytes.len());
-    change(&mut bytes);
-    fds[1] = match is_sealed {
-        true => sealed(&bytes)?,
-        false => memory(&bytes, SealFlag::empty())?,
-    };
-    pass_on(stream, &(lines, fds))?;
-    old.write_all(next_line(stream)?.as_bytes())?;
-    let heard = next_line(&old)?;
-    let mut stream = stream;
-    Ok(stream.write_all(heard.as_bytes())?)
-}
-
 /// What is wrong is refused whole, and learnt anew; the upgrade goes on.
 fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
-    let setting = &scene.setting;
     let arguments = ["--policy", scene.policy.as_str()];
-    let mut firewall: Firewall = setting.start(twin, &arguments)?;
-    let mut expected = String::new();
-    for (new, (part, is_sealed, change)) in TWINS.into_iter().cycle().zip(CHANGES) {
+    let mut misled = Misled::start(&scene.setting, twin, &arguments, ADDRESSES)?;
+    for (new, change) in TWINS.into_iter().cycle().zip(CHANGES) {
+        let (part, ..) = change;
         scene.teach(LONG)?;
         scene.check_reached(part)?;
-        let (old, prepared) = prepare(setting)?;
-        let between = setting.path("between");
-        let spoiler = listen_to_proof(setting, &between, move |stream| {
-            spoil(&stream, old, &prepared, is_sealed, change)
-        })?;
-        let arguments = [&arguments[..], &["--take-over", &between]].concat();
-        let next = setting.start(new, &arguments);
-        let spoilt = spoiler.join().expect("the one between does not panic")??;
-        spoilt.with_context(|| format!("{part}, between"))?;
-        std::fs::remove_file(&between)?;
-        let old = std::mem::replace(&mut firewall, next.context(part)?).wait()?;
-        check_said(&old, &expected)?;
-        expected = format!(
-            "warning: upgrade: the old firewall's learnt addresses have no good \"{part}\": this one learns them anew\n"
-        );
+        misled.upgrade(new, change)?;
         ensure!(!scene.is_reached(KNOWN)?, "{part}: it is known");
     }
-    check_said(&firewall.end_by(libc::SIGTERM)?, &expected)
+    misled.end()
 }

@@ -16,8 +16,7 @@ use testbed::twin::Twin::{self, Rust, C};
 use testbed::wait::PATIENCE;
 
 use super::chain::{check_end, counted, Body};
-use super::connections::check_calm;
-use super::setting::Setting;
+use super::setting::{check_calm, Setting};
 
 pub const ROWS: &[(&str, u64, Body)] = &[
     ("a-hundred-thousand-rules", 240, many_rules),

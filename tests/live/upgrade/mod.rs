@@ -4,6 +4,7 @@
 
 use twinwall_tests::case::{for_each_twin, Case};
 
+mod between;
 mod chain;
 mod connections;
 mod give;

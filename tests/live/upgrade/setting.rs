@@ -78,14 +78,31 @@ impl Setting {
 
 /// Checks that a firewall ended as by SIGTERM and said nothing on stderr; gives its last ledger.
 fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
+    check_said(&ended, "")?;
+    let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
+    ensure!(stats.reason == "exit", "reason {}", stats.reason);
+    Ok(stats)
+}
+
+/// Checks that a firewall ended as by SIGTERM, and what it said.
+pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
     ensure!(
-        ended.code == Some(0) && ended.stderr.is_empty(),
-        "exit code {:?}, signal {:?}, stderr: {}",
+        ended.code == Some(0) && ended.stderr == expected,
+        "exit code {:?}, signal {:?}, stderr: {}, expected: {expected}",
         ended.code,
         ended.signal,
         ended.stderr
     );
-    let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
-    ensure!(stats.reason == "exit", "reason {}", stats.reason);
-    Ok(stats)
+    Ok(())
+}
+
+/// Checks that a firewall ended as by SIGTERM, and warned of nothing.
+pub fn check_calm(ended: &Ended) -> anyhow::Result<()> {
+    ensure!(
+        ended.code == Some(0) && !ended.stderr.contains("warning"),
+        "exit code {:?}, stderr: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
 }

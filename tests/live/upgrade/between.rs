@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One who stands between an old firewall and a new one, and spoils what the old one knows on its way.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::mem;
+use std::os::unix::net::UnixStream;
+
+use anyhow::{ensure, Context};
+use nix::fcntl::SealFlag;
+use testbed::firewall::Firewall;
+use testbed::twin::Twin;
+
+use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
+use super::setting::{check_said, Setting};
+
+/// The part of a memory that is no good, whether the memory is sealed, and what makes it so.
+pub type Change = (&'static str, bool, fn(&mut Vec<u8>));
+
+/// What an old firewall knows of one thing.
+#[derive(Clone, Copy)]
+pub struct Knowledge {
+    /// Of the memory.
+    pub bytes: usize,
+    /// What a new firewall says of the part that is no good.
+    pub warning: fn(&str) -> String,
+}
+
+/// Passes on what an old firewall tells a new one, with a change.
+fn spoil(
+    mut stream: &UnixStream,
+    mut old: UnixStream,
+    prepared: &Said,
+    memory_bytes: usize,
+    (_, is_sealed, change): Change,
+) -> anyhow::Result<()> {
+    pass_on(stream, prepared)?;
+    let ready = next_line(stream)?;
+    let (lines, mut fds) = commit(&old, &ready)?;
+    ensure!(lines.len() == 3, "{ready} is followed by {lines:?}");
+    let mut bytes = Vec::new();
+    File::from(fds[1].try_clone()?).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() == memory_bytes, "{} bytes", bytes.len());
+    change(&mut bytes);
+    fds[1] = match is_sealed {
+        true => sealed(&bytes)?,
+        false => memory(&bytes, SealFlag::empty())?,
+    };
+    pass_on(stream, &(lines, fds))?;
+    old.write_all(next_line(stream)?.as_bytes())?;
+    Ok(stream.write_all(next_line(&old)?.as_bytes())?)
+}
+
+/// Firewalls that take over from each other, each told something wrong.
+pub struct Misled<'a> {
+    setting: &'a Setting,
+    arguments: &'a [&'a str],
+    knowledge: Knowledge,
+    firewall: Firewall,
+    /// What it says until it ends.
+    expected: String,
+}
+
+impl<'a> Misled<'a> {
+    /// Starts the first one, which is told nothing.
+    pub fn start(
+        setting: &'a Setting,
+        twin: Twin,
+        arguments: &'a [&'a str],
+        knowledge: Knowledge,
+    ) -> anyhow::Result<Misled<'a>> {
+        Ok(Misled {
+            setting,
+            arguments,
+            knowledge,
+            firewall: setting.start(twin, arguments)?,
+            expected: String::new(),
+        })
+    }
+
+    /// Has the next one take over. The one before ends, and has said what it should.
+    pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
+        let (part, ..) = change;
+        let (old, prepared) = prepare(self.setting)?;
+        let between = self.setting.path("between");
+        let bytes = self.knowledge.bytes;
+        let spoiler = listen_to_proof(self.setting, &between, move |stream| {
+            spoil(&stream, old, &prepared, bytes, change)
+        })?;
+        let arguments = [self.arguments, &["--take-over", &between]].concat();
+        let next = self.setting.start(twin, &arguments);
+        let spoilt = spoiler.join().expect("the one between does not panic")??;
+        spoilt.with_context(|| format!("{part}, between"))?;
+        fs::remove_file(&between)?;
+        let old = mem::replace(&mut self.firewall, next.context(part)?).wait()?;
+        check_said(&old, &self.expected)?;
+        self.expected = (self.knowledge.warning)(part);
+        Ok(())
+    }
+
+    /// Ends the last one, which has said what it should.
+    pub fn end(self) -> anyhow::Result<()> {
+        check_said(&self.firewall.end_by(libc::SIGTERM)?, &self.expected)
+    }
+}
