@@ -210,7 +210,7 @@ static void twinring_packets(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         struct ring ring = ring_open(policy);
 
-        send_numbers(0, 300);
+        send_counted(&ring, 0, 300);
         take_all(&ring, 300);
         CHECK_EQUAL(ring.delivered, 300);
         CHECK_EQUAL(ring.numbers[0], 0);
