@@ -32,8 +32,9 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
     let entries: Vec<Entry> = lines
         .iter()
         .map(|line| {
-            let last = line.points.last().map_or(0.0, |point| point.median);
-            let detail = format!("up to {}", frame::with_unit(last, metric, &unit));
+            let medians = line.points.iter().map(|point| point.median);
+            let most = medians.fold(0.0, f64::max);
+            let detail = format!("up to {}", frame::with_unit(most, metric, &unit));
             Entry::subject(&line.subject, detail, data.look(&line.subject))
         })
         .collect();
@@ -43,13 +44,17 @@ pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Optio
         format!("Markers and bars: median and {intervals}. Dashed: foretold from work and ring.");
     let (mut scene, area) = plot_area(title, &subtitle, &note, data, &entries);
     let y = Axis::from_zero(highest.max(1.0), (area.bottom, area.top));
-    let largest = points().map(|point| point.x).fold(1.0, f64::max);
-    let x = Axis::from_zero(largest, (area.left, area.right));
-    let size = match first.workload.as_str() {
-        "frames-ring" => "MiB of the ring",
-        _ => "factor of the delays",
-    };
+    let mut sizes: Vec<f64> = points().map(|point| point.x).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
     let across = (area.left, area.right);
+    let (x, size) = match first.workload.as_str() {
+        "frames-ring" => (Axis::at_values(&sizes, across), "MiB of the ring"),
+        _ => {
+            let largest = sizes.last().map_or(1.0, |largest| largest.max(1.0));
+            (Axis::from_zero(largest, across), "factor of the delays")
+        }
+    };
     y.draw_left(&mut scene, across, &frame::axis_title(metric, &unit));
     x.draw_below(&mut scene, (area.top, area.bottom), size);
     for line in &foretold {

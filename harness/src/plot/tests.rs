@@ -292,6 +292,7 @@ fn losses_are_drawn_over_the_factors() {
             (0, "lost_percent", 0.0),
             (40, "lost_percent", 5.0),
             (200, "lost_percent", 40.0),
+            (400, "lost_percent", 30.0),
             (200, "foretold", 41.0),
         ]
         .into_iter()
