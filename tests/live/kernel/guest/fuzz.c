@@ -89,8 +89,8 @@ static bool watch(pid_t pid) {
     }
 }
 
-/// Whether the kernel keeps nothing, soon after all processes of the fuzzer have ended. In the kernel
-/// that finds mistakes, freed memory counts as used for a while; there the unloading tells.
+/// Whether the kernel keeps nothing, soon after all processes of the fuzzer have ended. In the
+/// kernel that finds mistakes, freed memory counts as used for a while; there the unloading tells.
 static bool all_is_given_back(long long before) {
     long long grown = 0, messages = 0, pinned = 0;
 
