@@ -14,6 +14,9 @@ machine_arguments() {
     fi
     # A kernel that went wrong ends the machine instead of going on with half of itself.
     kernel_line="console=ttyS0 panic=-1 oops=panic"
+    # While identify_cpu() reads anew what the processor can do, KASAN does not know of five levels of page tables, and
+    # reports what an interrupt touches then, report upon report.
+    [ "$flavour" != debug ] || kernel_line+=" no5lvl"
 }
 
 # Makes the folder of a run; it and the machine are gone when this script ends.
