@@ -130,21 +130,24 @@ impl Namespace {
             ))?;
         }
         for namespace in [a, b] {
-            until("veth passes packets on", PATIENCE, || namespace.passes_on())?;
+            namespace.wait_for("veth")?;
         }
         Ok(())
     }
 
-    /// Whether `veth` has its queue. The kernel gives it one in a work item once both ends are up (net/core/link_watch.c);
-    /// before that the queue is `noop`, which throws every packet away and calls it sent.
-    fn passes_on(&self) -> anyhow::Result<bool> {
-        let output = self
-            .command("ip")
-            .args(["-oneline", "link", "show", "dev", "veth"])
-            .output()
-            .context("ip could not be started: run make deps")?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.contains(" state UP ") && !text.contains(" qdisc noop "))
+    /// Waits until an interface of a pair that was set up passes packets on. The kernel gives it its queue in a work item
+    /// once both ends are up, seconds later if many interfaces are made (net/core/link_watch.c); before that the queue
+    /// is `noop`, which throws every packet away and calls it sent. Needs `ip`.
+    pub fn wait_for(&self, interface: &str) -> anyhow::Result<()> {
+        until(&format!("{interface} passes packets on"), PATIENCE, || {
+            let output = self
+                .command("ip")
+                .args(["-oneline", "link", "show", "dev", interface])
+                .output()
+                .context("ip could not be started: run make deps")?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            Ok(text.contains(" state UP ") && !text.contains(" qdisc noop "))
+        })
     }
 
     /// Runs lines of `ip -batch` inside.

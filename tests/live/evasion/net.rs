@@ -53,14 +53,18 @@ impl Drop for Net {
 
 /// Joins two namespaces. The interfaces are named so that each namespace has a `left` and a `right` one at most.
 fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> {
+    let ends = [(left, "right", 1), (right, "left", 2)];
     Namespace::veth_pair(left, right)?;
-    for (namespace, name, host) in [(left, "right", 1), (right, "left", 2)] {
+    for (namespace, name, host) in ends {
         let lines = format!(
             "link set veth down\nlink set veth name {name}\naddress flush dev {name}\n\
              address add 10.9.{network}.{host}/24 dev {name}\n\
              address add fd09:0:0:{network}::{host}/64 dev {name} nodad\nlink set {name} up\n"
         );
         namespace.feed("ip", &["-batch", "-"], &lines)?;
+    }
+    for (namespace, name, _) in ends {
+        namespace.wait_for(name)?;
     }
     Ok(())
 }
