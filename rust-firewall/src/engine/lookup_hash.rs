@@ -34,11 +34,13 @@ const EMPTY: LookupSlot = LookupSlot {
     value: NONE,
 };
 
+/// Of SipHash.
+type Key = (u64, u64);
+
 /// Slots. A search goes from the one that the hash says to the first empty one.
 #[derive(Clone, Debug, Default)]
 pub struct LookupTable {
-    /// With its key, and nothing hashed.
-    hasher: SipHasher13,
+    key: Key,
     /// Slots - 1; they are a power of 2 and at least twice as many as are used.
     mask: u32,
     pub slots: Vec<LookupSlot>,
@@ -56,22 +58,30 @@ pub struct LookupHash {
 
 /// Draws a key at random. Ends the program if the kernel gives none, which it always does
 /// (getrandom(2) gives up to 256 bytes whole, and is older than what the firewall needs).
-fn draw() -> SipHasher13 {
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the kernel gives random bytes");
-    SipHasher13::new_with_key(&key)
+fn draw() -> Key {
+    let mut halves = [[0; 8]; 2];
+    getrandom::fill(halves.as_flattened_mut()).expect("the kernel gives random bytes");
+    let [first, second] = halves.map(u64::from_le_bytes);
+    (first, second)
+}
+
+/// A hasher that is made for one hash: the compiler knows that it has hashed nothing yet.
+#[inline(always)]
+fn hasher((first, second): Key) -> SipHasher13 {
+    SipHasher13::new_with_keys(first, second)
 }
 
 /// The hash of the four bytes of a value, the lowest first.
-fn hash_narrow(hasher: &SipHasher13, value: u32) -> u64 {
-    let mut hasher = *hasher;
+#[inline(always)]
+fn hash_narrow(key: Key, value: u32) -> u64 {
+    let mut hasher = hasher(key);
     hasher.write_u32(value);
     hasher.finish()
 }
 
 /// The hash of the bytes of words, of each the lowest first.
-fn hash_words(hasher: &SipHasher13, words: &[u64]) -> u64 {
-    let mut hasher = *hasher;
+fn hash_words(key: Key, words: &[u64]) -> u64 {
+    let mut hasher = hasher(key);
     for &word in words {
         hasher.write_u64(word);
     }
@@ -91,7 +101,7 @@ fn slots_log2(count: usize) -> u32 {
 fn make_slots(log2: u32) -> LookupTable {
     let count = 1_u64 << log2;
     LookupTable {
-        hasher: draw(),
+        key: draw(),
         mask: (count - 1) as u32,
         slots: vec![EMPTY; count as usize],
     }
@@ -112,7 +122,7 @@ fn is_bounded(table: &LookupTable) -> bool {
 
 /// The number of the slot that has the value, or of the empty one where it would be.
 fn table_slot(table: &LookupTable, value: u32) -> Option<usize> {
-    let mut slot = hash_narrow(&table.hasher, value) as u32 & table.mask;
+    let mut slot = hash_narrow(table.key, value) as u32 & table.mask;
     loop {
         let row = table.slots.get(slot as usize)?;
         if row.value == NONE || row.tag == value {
@@ -168,7 +178,7 @@ fn fill(hash: &mut LookupHash) {
         let Some((_, key)) = row.split_last() else {
             continue;
         };
-        let hashed = hash_words(&hash.table.hasher, key);
+        let hashed = hash_words(hash.table.key, key);
         let slot = hash_slot(hash, key, hashed).and_then(|slot| hash.table.slots.get_mut(slot));
         if let Some(slot) = slot.filter(|slot| slot.value == NONE) {
             let tag = (hashed >> 32) as u32;
@@ -203,7 +213,7 @@ pub fn hash_find(hash: &LookupHash, key: &[u64]) -> Option<u32> {
     if hash.count == 0 {
         return None;
     }
-    let slot = hash_slot(hash, key, hash_words(&hash.table.hasher, key))?;
+    let slot = hash_slot(hash, key, hash_words(hash.table.key, key))?;
     let entry = hash.table.slots.get(slot)?.value;
     if entry == NONE {
         return None;

@@ -2,6 +2,8 @@
 //! The way of a packet through the rules of a compiled policy.
 #![deny(clippy::indexing_slicing)]
 
+use arrayvec::ArrayVec;
+
 use crate::engine::candidates;
 use crate::engine::compiled::{
     CompileAsk, CompileIndex, CompileOp, CompileReach, CompileRule, INDEXES_MAX,
@@ -25,12 +27,10 @@ const LISTS_MAX: usize = INDEXES_MAX + 1;
 /// A chain that is being walked: its next rule is the lowest of all lists' next.
 struct Frame<'a> {
     chain: u32,
-    count: usize,
-    lists: [&'a [u32]; LISTS_MAX],
+    lists: ArrayVec<&'a [u32], LISTS_MAX>,
 }
 
 /// Where a walk goes on after a return.
-#[derive(Clone, Copy, Default)]
 struct Waiting {
     chain: u32,
     /// That jumped.
@@ -51,8 +51,7 @@ struct Walk<'a, R> {
     /// Jumps and gotos taken on the way there.
     way: u32,
     /// Jumps to return from.
-    depth: usize,
-    stack: [Waiting; WAY_MAX],
+    stack: ArrayVec<Waiting, WAY_MAX>,
 }
 
 fn set_mark<R>(walk: &mut Walk<R>, mark: u32) {
@@ -340,12 +339,9 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
 }
 
 fn add_list<'a>(frame: &mut Frame<'a>, list: &'a [u32]) {
-    if list.is_empty() {
-        return;
-    }
-    if let Some(free) = frame.lists.get_mut(frame.count) {
-        *free = list;
-        frame.count += 1;
+    if !list.is_empty() {
+        // There is room for all lists that a chain has.
+        let _ = frame.lists.try_push(list);
     }
 }
 
@@ -371,7 +367,7 @@ fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
 fn enter<R>(walk: &mut Walk<R>, chain: u32) {
     let compiled = walk.policy.compiled;
     walk.frame.chain = chain;
-    walk.frame.count = 0;
+    walk.frame.lists.clear();
     let entered = compiled.chains.get(chain as usize);
     let Some(finder) = entered.and_then(|entered| entered.finders.get(walk.reach as usize)) else {
         return;
@@ -410,7 +406,7 @@ fn skip(list: &mut &[u32], rule: u32) {
 /// The next rule of the chain at hand.
 #[inline]
 fn next_rule(frame: &mut Frame) -> Option<u32> {
-    let (first, others) = frame.lists.get_mut(..frame.count)?.split_first_mut()?;
+    let (first, others) = frame.lists.split_first_mut()?;
     let mut lowest = first;
     for list in others {
         if let Some(&rule) = list.first() {
@@ -426,16 +422,12 @@ fn next_rule(frame: &mut Frame) -> Option<u32> {
 
 /// Goes on after the rule that jumped here. Returns false if there is none.
 fn leave<R>(walk: &mut Walk<R>) -> bool {
-    let Some(depth) = walk.depth.checked_sub(1) else {
+    let Some(waiting) = walk.stack.pop() else {
         return false;
     };
-    let Some(&waiting) = walk.stack.get(depth) else {
-        return false;
-    };
-    walk.depth = depth;
     walk.way = waiting.way;
     enter(walk, waiting.chain);
-    for list in walk.frame.lists.iter_mut().take(walk.frame.count) {
+    for list in &mut walk.frame.lists {
         skip(list, waiting.rule);
     }
     true
@@ -444,14 +436,11 @@ fn leave<R>(walk: &mut Walk<R>) -> bool {
 /// Notes where to go on after a return. There is room: `parse` refuses ways of more than WAY_MAX
 /// chains.
 fn remember<R>(walk: &mut Walk<R>, rule: u32) {
-    if let Some(waiting) = walk.stack.get_mut(walk.depth) {
-        *waiting = Waiting {
-            chain: walk.frame.chain,
-            rule,
-            way: walk.way,
-        };
-        walk.depth += 1;
-    }
+    let _ = walk.stack.try_push(Waiting {
+        chain: walk.frame.chain,
+        rule,
+        way: walk.way,
+    });
 }
 
 fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
@@ -471,7 +460,7 @@ fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> Leads {
 /// Walks a base chain and all that it leads to. Gives `Accept` or `Drop`.
 #[inline]
 fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
-    walk.depth = 0;
+    walk.stack.clear();
     walk.way = 0;
     enter_newly(walk, base);
     loop {
@@ -535,13 +524,11 @@ pub fn policy<R: DecideRecorder>(
         fields: Fields::from(input),
         frame: Frame {
             chain: 0,
-            count: 0,
-            lists: [&[]; LISTS_MAX],
+            lists: ArrayVec::new(),
         },
         reach: CompileReach::Whole,
         way: 0,
-        depth: 0,
-        stack: [Waiting::default(); WAY_MAX],
+        stack: ArrayVec::new(),
     };
     fields::read(
         &mut walk.fields,
