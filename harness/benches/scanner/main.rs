@@ -3,14 +3,13 @@
 //! namespaces. Writes a result folder as an experiment does, with a report of its own.
 
 mod place;
+mod report;
 mod result;
 mod subject;
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Parser;
-use harness::statistics::median;
 
 use place::{Place, BEHIND};
 use result::Recorder;
@@ -25,7 +24,8 @@ struct Arguments {
     /// Where results go
     #[arg(long)]
     out: PathBuf,
-    #[arg(long, default_value_t = 3)]
+    /// Runs of each subject and workload
+    #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Another scanner, `NAME=COMMAND {targets} {port}`; a line with "open" counts as an open port
     #[arg(long)]
@@ -207,7 +207,7 @@ impl Workload {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let mut recorder = Recorder::new(&arguments.out, arguments.rounds)?;
-    let mut report = head();
+    let mut report = report::head(arguments.rounds);
     for workload in WORKLOADS
         .iter()
         .filter(|one| one.name.contains(&arguments.only))
@@ -225,21 +225,6 @@ fn main() -> anyhow::Result<()> {
     std::fs::write(arguments.out.join("report.md"), &report)?;
     print!("{report}");
     Ok(())
-}
-
-/// What the figures were measured on.
-fn head() -> String {
-    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let load = read("/proc/loadavg");
-    let cpus = std::thread::available_parallelism().map_or(0, |cpus| cpus.get());
-    format!(
-        "# Scanner\n\nLinux {}, {cpus} CPUs; load average at the start {}. Medians of interleaved rounds; a run is the whole \
-         program, its start included.\n\n\
-         | workload | subject | targets | targets/s | CPU us a target | system calls a target | open, of | slowest to fastest |\n\
-         |---|---|---|---|---|---|---|---|\n",
-        read("/proc/sys/kernel/osrelease").trim(),
-        load.split(' ').next().unwrap_or("?"),
-    )
 }
 
 /// All subjects in turn, in another order each round.
@@ -282,27 +267,7 @@ fn measure(
         .filter(|(_, runs)| !runs.is_empty())
     {
         recorder.add(workload, &subject.name, runs)?;
-        let rates: Vec<f64> = runs.iter().map(Run::rate).collect();
-        let cpu: Vec<f64> = runs.iter().map(Run::cost_us).collect();
-        let calls = runs
-            .iter()
-            .find_map(|run| run.calls)
-            .map_or("-".into(), |calls| format!("{calls:.3}"));
-        let open: Vec<String> = runs.iter().map(|run| run.open.to_string()).collect();
-        let (low, high) = rates.iter().fold((f64::MAX, 0f64), |(low, high), &rate| {
-            (low.min(rate), high.max(rate))
-        });
-        writeln!(
-            report,
-            "| {} | {} | {} | {:.0} | {:.1} | {calls} | {} of {} | {low:.0} to {high:.0} |",
-            workload.name,
-            subject.name,
-            runs[0].targets,
-            median(&rates),
-            median(&cpu),
-            open.join(", "),
-            workload.truth,
-        )?;
+        *report += &report::row(workload, &subject.name, runs, arguments.rounds);
     }
     Ok(())
 }

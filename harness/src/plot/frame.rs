@@ -57,33 +57,39 @@ pub fn scene(
 pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String {
     let bytes: Vec<String> = sizes.iter().map(|bytes| bytes.to_string()).collect();
     let bytes = bytes.join(", ");
+    let load = match cell.path.as_str() {
+        "vm" => format!("{} in a virtual machine", cell.workload),
+        "host" => format!("{} on the host", cell.workload),
+        path => format!("{} over {path}", cell.workload),
+    };
     let size = match cell.workload.as_str() {
-        _ if metadata.kind == ExperimentKind::Scan => String::new(),
-        "tcp-stream" | "hello-stream" => format!("writes of {bytes} bytes, "),
-        "tcp-latency" => format!("messages of {bytes} bytes, "),
-        "udp-flood" => format!("payload of {bytes} bytes, "),
-        _ => String::new(),
+        _ if metadata.kind == ExperimentKind::Scan => None,
+        "tcp-stream" | "hello-stream" => Some(format!("writes of {bytes} bytes")),
+        "tcp-latency" => Some(format!("messages of {bytes} bytes")),
+        "udp-flood" => Some(format!("payload of {bytes} bytes")),
+        _ => None,
     };
-    let runner = metadata
-        .runners
-        .iter()
-        .find(|used| used.workload == cell.workload);
-    let runner = runner.map_or(String::new(), |used| format!("runner {}, ", used.runner));
-    let rounds = match metadata.slices_of(&cell.workload) {
-        // How many rounds they rest on stands beside the intervals.
-        Some(slices) => format!("slices of {} ms", slices.milliseconds),
-        None => {
-            let rounds = counted(metadata.rounds_done as usize, "round");
-            match metadata.kind {
-                ExperimentKind::Scan => rounds,
-                _ => format!("{rounds} of {} s", metadata.seconds),
-            }
-        }
-    };
-    format!(
-        "{} over {}, {size}{runner}{rounds}",
-        cell.workload, cell.path
-    )
+    let mut runners = metadata.runners.iter();
+    let runner = runners.find(|used| used.workload == cell.workload);
+    let runner = runner.map(|used| format!("runner {}", used.runner));
+    let parts = [Some(load), size, runner, rounds(metadata, cell)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// How often a load was run, and for how long. None where nothing goes by time, and its loads have
+/// rounds of their own: how many the figures rest on stands beside the intervals.
+fn rounds(metadata: &Metadata, cell: &CellName) -> Option<String> {
+    if cell.path == "vm" {
+        return None;
+    }
+    if let Some(slices) = metadata.slices_of(&cell.workload) {
+        return Some(format!("slices of {} ms", slices.milliseconds));
+    }
+    let rounds = counted(metadata.rounds_done as usize, "round");
+    match metadata.kind {
+        ExperimentKind::Scan => Some(rounds),
+        _ => Some(format!("{rounds} of {} s", metadata.seconds)),
+    }
 }
 
 /// `1 round`, `2 rounds`

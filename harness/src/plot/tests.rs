@@ -148,6 +148,28 @@ fn values_that_no_axis_shows_stand_in_numbers() {
     assert_eq!(flood.texts().filter(|text| text.text == "–").count(), 2);
 }
 
+/// There a guest's nanosecond is an instruction, and no load goes by seconds.
+#[test]
+fn loads_in_a_virtual_machine_name_no_seconds() {
+    let folder = twins().write("vm");
+    let store = Store::open(&folder.0);
+    let mut samples: Vec<Sample> = store.read().unwrap();
+    samples.retain(|sample| sample.metric == "delivered_rate");
+    for sample in &mut samples {
+        sample.path = "vm".into();
+    }
+    store.rewrite(&samples).unwrap();
+    store.rewrite(&summarize(&samples, "none")).unwrap();
+    let drawn = scenes(&folder);
+    let [(_, scene)] = &drawn[..] else {
+        panic!("{} figures", drawn.len());
+    };
+    assert!(says(
+        scene,
+        "udp-flood in a virtual machine, payload of 64 bytes"
+    ));
+}
+
 #[test]
 fn latency_has_an_axis_of_nines() {
     let folder = twins().write("nines");
