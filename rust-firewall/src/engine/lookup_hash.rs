@@ -65,23 +65,18 @@ fn draw() -> Key {
     (first, second)
 }
 
-/// A hasher that is made for one hash: the compiler knows that it has hashed nothing yet.
-#[inline(always)]
-fn hasher((first, second): Key) -> SipHasher13 {
-    SipHasher13::new_with_keys(first, second)
-}
-
 /// The hash of the four bytes of a value, the lowest first.
 #[inline(always)]
-fn hash_narrow(key: Key, value: u32) -> u64 {
-    let mut hasher = hasher(key);
+fn hash_narrow((first, second): Key, value: u32) -> u64 {
+    // Made for one hash: the compiler knows that it has hashed nothing yet.
+    let mut hasher = SipHasher13::new_with_keys(first, second);
     hasher.write_u32(value);
     hasher.finish()
 }
 
 /// The hash of the bytes of words, of each the lowest first.
-fn hash_words(key: Key, words: &[u64]) -> u64 {
-    let mut hasher = hasher(key);
+fn hash_words((first, second): Key, words: &[u64]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(first, second);
     for &word in words {
         hasher.write_u64(word);
     }
