@@ -72,6 +72,9 @@ furnish() {
     echo vm >"$tree/etc/hostname"
     printf '127.0.0.1 localhost vm\n::1 localhost\n' >"$tree/etc/hosts"
     echo '/dev/vda / ext4 defaults 0 0' >"$tree/etc/fstab"
+    # Else what --file put below /tmp would be cleared away at boot.
+    mkdir -p "$tree/etc/tmpfiles.d"
+    ln -s /dev/null "$tree/etc/tmpfiles.d/tmp.conf"
     mkdir -p "$tree/var/log/journal"
     for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
         fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
