@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/table.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,41 +48,43 @@ void connection_table_free(struct connection_table *table) {
     *table = (struct connection_table){0};
 }
 
-/// Bytes as a number, the first one the highest.
-static uint64_t word(const uint8_t *bytes, uint32_t length) {
-    uint64_t word = 0;
+/// An address as a number, the first byte the highest.
+static unsigned __int128 number(const uint8_t *address, uint32_t size) {
+    uint64_t high, low;
+    uint32_t word;
 
-    for (uint32_t i = 0; i < length; i++)
-        word = word << 8 | bytes[i];
-    return word;
+    if (size == sizeof word) {
+        memcpy(&word, address, sizeof word);
+        return be32toh(word);
+    }
+    memcpy(&high, address, sizeof high);
+    memcpy(&low, address + sizeof high, sizeof low);
+    return (unsigned __int128)be64toh(high) << 64 | be64toh(low);
 }
 
 bool connection_table_key(const struct packet *packet, struct connection_key *key) {
     const uint32_t size = packet_address_bytes(packet);
-    const uint8_t *low = packet_addresses(packet), *high = low + size;
-    uint16_t low_port = packet->source_port, high_port = packet->destination_port;
-    const int order = memcmp(low, high, size);
-    const bool is_low = order < 0 || (order == 0 && low_port <= high_port);
+    const uint8_t *addresses = packet_addresses(packet);
+    const unsigned __int128 source = number(addresses, size);
+    const unsigned __int128 destination = number(addresses + size, size);
+    const uint16_t source_port = packet->source_port, destination_port = packet->destination_port;
+    const bool is_low =
+        source < destination || (source == destination && source_port <= destination_port);
+    const unsigned __int128 low = is_low ? source : destination;
+    const unsigned __int128 high = is_low ? destination : source;
+    const uint16_t low_port = is_low ? source_port : destination_port;
+    const uint16_t high_port = is_low ? destination_port : source_port;
 
-    if (!is_low) {
-        const uint8_t *swapped = low;
-        const uint16_t swapped_port = low_port;
-
-        low = high;
-        high = swapped;
-        low_port = high_port;
-        high_port = swapped_port;
-    }
     *key = (struct connection_key){{(uint64_t)low_port << 48 | (uint64_t)high_port << 32 |
                                     (uint64_t)packet->version << 8 | packet->protocol}};
     if (packet->version == 4) {
-        key->words[1] = word(low, 4) << 32 | word(high, 4);
+        key->words[1] = (uint64_t)(low << 32 | high);
         return is_low;
     }
-    key->words[1] = word(low, 8);
-    key->words[2] = word(low + 8, 8);
-    key->words[3] = word(high, 8);
-    key->words[4] = word(high + 8, 8);
+    key->words[1] = (uint64_t)(low >> 64);
+    key->words[2] = (uint64_t)low;
+    key->words[3] = (uint64_t)(high >> 64);
+    key->words[4] = (uint64_t)high;
     return is_low;
 }
 

@@ -8,3 +8,4 @@ pub mod log;
 pub mod object;
 pub mod output;
 pub mod pages;
+pub mod siphash;

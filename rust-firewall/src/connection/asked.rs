@@ -4,17 +4,17 @@
 //! Theory of operation: what is kept of a question is a hash by a key that is drawn once, of both ends, the id and the
 //! question, so that who sends packets can't choose whose place is taken. The table has a fixed size and never allocates:
 //! where a bucket is full, the oldest makes room.
-// seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
 
-use std::hash::Hasher;
-
-use siphasher::sip::SipHasher13;
-
+use crate::base::siphash::{self, SiphashKey};
 use crate::connection::table;
+use crate::connection::types::KEY_WORDS;
 use crate::names::answer::Answer;
+use crate::names::HOST_BYTES;
 use crate::packet::Packet;
 
+/// Of a name.
+const HOST_WORDS: usize = HOST_BYTES.div_ceil(8);
 /// Questions that wait, in buckets.
 const BUCKETS: usize = 512;
 const BUCKET_QUESTIONS: usize = 8;
@@ -32,34 +32,43 @@ struct Question {
 /// The questions of a worker.
 #[derive(Debug)]
 pub struct Asked {
-    hasher: SipHasher13,
+    key: SiphashKey,
     buckets: Vec<[Question; BUCKET_QUESTIONS]>,
 }
 
 /// Makes room for questions.
 pub fn make() -> Asked {
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the kernel gives random bytes");
     Asked {
-        hasher: SipHasher13::new_with_key(&key),
+        key: siphash::draw(),
         buckets: vec![[Question::default(); BUCKET_QUESTIONS]; BUCKETS],
     }
 }
 
+/// Up to eight bytes as a number, the first one the lowest.
+fn word(bytes: &[u8]) -> u64 {
+    let high_first = bytes.iter().rev();
+    high_first.fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
 /// The hash of a question, alike for a query and its answer.
 fn hash(asked: &Asked, packet: &Packet, message: &Answer) -> u64 {
-    let mut hasher = asked.hasher;
+    let mut words = [0; KEY_WORDS + 1 + HOST_WORDS];
     let (key, is_low) = table::key(packet);
-    for word in key {
-        hasher.write_u64(word);
-    }
     let host = message.host.bytes.get(..message.host.length.into());
-    hasher.write_u8((is_low != message.is_answer).into());
-    hasher.write_u16(message.id);
-    hasher.write_u16(message.dns_type);
-    hasher.write_u16(message.class);
-    hasher.write(host.unwrap_or_default());
-    hasher.finish()
+    let host = host.unwrap_or_default();
+    let is_client_low = u64::from(is_low != message.is_answer);
+    let question = is_client_low << 56
+        | (host.len() as u64) << 48
+        | u64::from(message.id) << 32
+        | u64::from(message.dns_type) << 16
+        | u64::from(message.class);
+    let host_words = host.chunks(8).map(word);
+    let all = key.into_iter().chain([question]).chain(host_words);
+    for (to, from) in words.iter_mut().zip(all) {
+        *to = from;
+    }
+    let count = KEY_WORDS + 1 + host.len().div_ceil(8);
+    siphash::words(&asked.key, words.get(..count).unwrap_or_default())
 }
 
 /// The bucket of a hash.

@@ -6,20 +6,14 @@
 //! by SipHash with a key that is drawn once, and there are at least twice as many buckets as
 //! connections, so chains are as short as those of random keys. Every list has one time-out, so it is
 //! in the order of time, and who looks for what is over looks at its beginning alone.
-// seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
 
-use std::hash::Hasher;
-
-use siphasher::sip::SipHasher13;
-
+use crate::base::siphash::{self, SiphashKey};
 use crate::connection::types::{
     Connection, ConnectionKey, ConnectionList, Grave, List, Table, KEY_WORDS, LIST_COUNT, SLOT_NONE,
 };
 use crate::packet::{self, Packet};
 
-/// Words of the key of IPv4; the others are 0.
-const IPV4_WORDS: usize = 2;
 /// How long it is remembered that a connection of UDP was forgotten; its server may remember for as
 /// long what the client sent.
 const GRAVE_SECONDS: u32 = 120;
@@ -28,17 +22,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Makes a table.
 pub fn make(connections: u32) -> Table {
     let buckets = (u64::from(connections) * 2).next_power_of_two() as usize;
-    let draw = || {
-        let mut key = [0; 16];
-        getrandom::fill(&mut key).expect("the kernel gives random bytes");
-        SipHasher13::new_with_key(&key)
-    };
     Table {
-        hasher: draw(),
+        key: siphash::draw(),
         mask: (buckets - 1) as u32,
         buckets: vec![0; buckets],
         graves: vec![Grave::default(); buckets],
-        grave_hasher: draw(),
+        grave_key: siphash::draw(),
         slots: Vec::with_capacity(connections as usize),
         limit: connections,
         free: SLOT_NONE,
@@ -51,50 +40,46 @@ pub fn make(connections: u32) -> Table {
     }
 }
 
-/// Four bytes as a number, the first one the highest.
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = 0;
-    for byte in bytes {
-        word = word << 8 | u64::from(*byte);
+/// An address as a number, the first byte the highest.
+fn number(address: &[u8]) -> u128 {
+    if let Some(bytes) = address.first_chunk() {
+        return u128::from_be_bytes(*bytes);
     }
-    word
+    let bytes = address.first_chunk();
+    bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes).into())
 }
 
 /// The key of a packet with addresses and ports, and whether its source is the lower one of both
 /// ends.
 pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
     let (source, destination) = packet::addresses(packet).unwrap_or_default();
-    let ports = (packet.source_port, packet.destination_port);
-    let is_low = (source, ports.0) <= (destination, ports.1);
-    let (low, high) = match is_low {
-        true => ((source, ports.0), (destination, ports.1)),
-        false => ((destination, ports.1), (source, ports.0)),
+    let source = (number(source), packet.source_port);
+    let destination = (number(destination), packet.destination_port);
+    let is_low = source <= destination;
+    let ((low, low_port), (high, high_port)) = match is_low {
+        true => (source, destination),
+        false => (destination, source),
     };
-    let ports = u64::from(low.1) << 48 | u64::from(high.1) << 32;
+    let ports = u64::from(low_port) << 48 | u64::from(high_port) << 32;
     let first = ports | u64::from(packet.version) << 8 | u64::from(packet.protocol);
-    if packet.version == 4 {
-        let addresses = word(low.0) << 32 | word(high.0);
-        return ([first, addresses, 0, 0, 0], is_low);
-    }
-    let half = |address: &[u8], at: usize| word(address.get(at..at + 8).unwrap_or_default());
-    let key = [
-        first,
-        half(low.0, 0),
-        half(low.0, 8),
-        half(high.0, 0),
-        half(high.0, 8),
-    ];
+    let key = match packet.version {
+        4 => [first, (low << 32 | high) as u64, 0, 0, 0],
+        _ => [
+            first,
+            (low >> 64) as u64,
+            low as u64,
+            (high >> 64) as u64,
+            high as u64,
+        ],
+    };
     (key, is_low)
 }
 
-fn hash(hasher: &SipHasher13, key: &ConnectionKey) -> u64 {
-    let mut hasher = *hasher;
-    let is_ipv4 = key.iter().skip(IPV4_WORDS).all(|word| *word == 0);
-    let words = if is_ipv4 { IPV4_WORDS } else { KEY_WORDS };
-    for word in key.iter().take(words) {
-        hasher.write_u64(*word);
+fn hash(hasher: &SiphashKey, key: &ConnectionKey) -> u64 {
+    match *key {
+        [first, addresses, 0, 0, 0] => siphash::words(hasher, &[first, addresses]),
+        _ => siphash::words(hasher, key),
     }
-    hasher.finish()
 }
 
 /// A connection; of SLOT_NONE one that is none.
@@ -107,7 +92,7 @@ pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
 
 /// The connection of a key, or SLOT_NONE.
 pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
-    let bucket = hash(&table.hasher, key) as u32 & table.mask;
+    let bucket = hash(&table.key, key) as u32 & table.mask;
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut slot = first.wrapping_sub(1);
     while let Some(connection) = table.slots.get(slot as usize) {
@@ -185,7 +170,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     } else {
         return SLOT_NONE;
     }
-    let bucket = hash(&table.hasher, key) as u32 & table.mask;
+    let bucket = hash(&table.key, key) as u32 & table.mask;
     let mut chained = 0;
     if let Some(first) = table.buckets.get_mut(bucket as usize) {
         chained = *first;
@@ -212,7 +197,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     take_out(table, slot);
     let connection = at(table, slot);
     let (key, chained) = (connection.key, connection.chained);
-    let bucket = hash(&table.hasher, &key) as u32 & table.mask;
+    let bucket = hash(&table.key, &key) as u32 & table.mask;
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut before = first.wrapping_sub(1);
     if before == slot {
@@ -254,7 +239,7 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
 
 /// Notes that a connection's bytes are forgotten, though its server may remember them.
 pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
-    let hashed = hash(&table.grave_hasher, key);
+    let hashed = hash(&table.grave_key, key);
     let place = hashed as u32 & table.mask;
     dig(table, place, (hashed >> 32) as u32, second_of(now_ns));
 }
@@ -292,7 +277,7 @@ pub fn bury_told(
 
 /// Whether bytes of a connection with this key may have been forgotten lately.
 pub fn is_buried(table: &Table, key: &ConnectionKey, now_ns: u64) -> bool {
-    let hashed = hash(&table.grave_hasher, key);
+    let hashed = hash(&table.grave_key, key);
     let grave = table.graves.get((hashed as u32 & table.mask) as usize);
     grave.is_some_and(|grave| {
         is_fresh(grave, second_of(now_ns)) && [0, (hashed >> 32) as u32].contains(&grave.tag)

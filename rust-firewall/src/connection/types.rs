@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is kept of connections, and what is told of a packet.
 
-use siphasher::sip::SipHasher13;
-
+use crate::base::siphash::SiphashKey;
 use crate::names::quic::{QuicKeys, QuicOpener};
 use crate::names::{hello, quic, Names};
 
@@ -263,14 +262,14 @@ pub struct Grave {
 /// Connections by their key.
 #[derive(Debug)]
 pub struct Table {
-    pub hasher: SipHasher13,
+    pub key: SiphashKey,
     /// Buckets - 1; they are a power of 2.
     pub mask: u32,
     /// The first connection of each bucket, plus 1.
     pub buckets: Vec<u32>,
     /// One a bucket, by a hash of their own, which goes on in upgrades.
     pub graves: Vec<Grave>,
-    pub grave_hasher: SipHasher13,
+    pub grave_key: SiphashKey,
     /// Those that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
     pub limit: u32,

@@ -6,17 +6,14 @@
 //! that a set which says the same after a reload goes on with its addresses. Who looks takes no lock: a bucket has a
 //! number that is odd while one of its addresses is exchanged, and who finds it odd or changed looks again. Who writes
 //! takes a lock, and so does who has looked too often, so that nobody waits for a writer that the kernel put to sleep.
-// seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
 
-use std::hash::Hasher;
 use std::hint;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-use siphasher::sip::SipHasher13;
-
 use crate::base::lock;
+use crate::base::siphash::{self, SiphashKey};
 
 /// Addresses of a bucket.
 const BUCKET_ADDRESSES: usize = 8;
@@ -52,7 +49,7 @@ pub struct LearnedAddress {
 /// The addresses of all sets.
 #[derive(Debug)]
 pub struct Learned {
-    hasher: SipHasher13,
+    key: SiphashKey,
     buckets: Vec<Bucket>,
     writer: Mutex<()>,
 }
@@ -60,10 +57,8 @@ pub struct Learned {
 /// Makes room for so many addresses.
 pub fn make(addresses: u32) -> Learned {
     let buckets = (addresses as usize).div_ceil(BUCKET_ADDRESSES).max(1);
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the kernel gives random bytes");
     Learned {
-        hasher: SipHasher13::new_with_key(&key),
+        key: siphash::draw(),
         buckets: (0..buckets).map(|_| Bucket::default()).collect(),
         writer: Mutex::new(()),
     }
@@ -76,12 +71,8 @@ fn words_of(set: u64, address: u128) -> [u64; 3] {
 
 /// The bucket of an address.
 fn bucket_of<'a>(learned: &'a Learned, words: &[u64; 3]) -> Option<&'a Bucket> {
-    let mut hasher = learned.hasher;
-    for word in words {
-        hasher.write_u64(*word);
-    }
-    let buckets = learned.buckets.len() as u128;
-    let place = u128::from(hasher.finish()) * buckets >> 64;
+    let hash = siphash::words(&learned.key, words);
+    let place = u128::from(hash) * learned.buckets.len() as u128 >> 64;
     learned.buckets.get(place as usize)
 }
 

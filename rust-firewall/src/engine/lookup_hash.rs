@@ -6,12 +6,9 @@
 //! table draws for itself, so values meet in one table as rarely as random ones, whoever chose
 //! them. It does not rest on luck alone, either: a table in which a search could look at more than
 //! `PROBES_MAX` slots is thrown away and made with another key and twice the slots.
-// seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
 
-use std::hash::Hasher;
-
-use siphasher::sip::SipHasher13;
+use crate::base::siphash::{self, SiphashKey};
 
 /// Slots that are used side by side at most, so that a search looks at one more at most. At half of
 /// the slots used, random values reach it in one of 10^9 tables of 10,000 and one of 10^6 of ten
@@ -34,13 +31,10 @@ const EMPTY: LookupSlot = LookupSlot {
     value: NONE,
 };
 
-/// Of SipHash.
-type Key = (u64, u64);
-
 /// Slots. A search goes from the one that the hash says to the first empty one.
 #[derive(Clone, Debug, Default)]
 pub struct LookupTable {
-    key: Key,
+    key: SiphashKey,
     /// Slots - 1; they are a power of 2 and at least twice as many as are used.
     mask: u32,
     pub slots: Vec<LookupSlot>,
@@ -56,33 +50,6 @@ pub struct LookupHash {
     rows: Vec<u64>,
 }
 
-/// Draws a key at random. Ends the program if the kernel gives none, which it always does
-/// (getrandom(2) gives up to 256 bytes whole, and is older than what the firewall needs).
-fn draw() -> Key {
-    let mut halves = [[0; 8]; 2];
-    getrandom::fill(halves.as_flattened_mut()).expect("the kernel gives random bytes");
-    let [first, second] = halves.map(u64::from_le_bytes);
-    (first, second)
-}
-
-/// The hash of the four bytes of a value, the lowest first.
-#[inline(always)]
-fn hash_narrow((first, second): Key, value: u32) -> u64 {
-    // Made for one hash: the compiler knows that it has hashed nothing yet.
-    let mut hasher = SipHasher13::new_with_keys(first, second);
-    hasher.write_u32(value);
-    hasher.finish()
-}
-
-/// The hash of the bytes of words, of each the lowest first.
-fn hash_words((first, second): Key, words: &[u64]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(first, second);
-    for &word in words {
-        hasher.write_u64(word);
-    }
-    hasher.finish()
-}
-
 /// The base 2 logarithm of the smallest power of 2 that is at least twice the count, and at least 2.
 fn slots_log2(count: usize) -> u32 {
     let mut log2 = 1;
@@ -96,7 +63,7 @@ fn slots_log2(count: usize) -> u32 {
 fn make_slots(log2: u32) -> LookupTable {
     let count = 1_u64 << log2;
     LookupTable {
-        key: draw(),
+        key: siphash::draw(),
         mask: (count - 1) as u32,
         slots: vec![EMPTY; count as usize],
     }
@@ -117,7 +84,7 @@ fn is_bounded(table: &LookupTable) -> bool {
 
 /// The number of the slot that has the value, or of the empty one where it would be.
 fn table_slot(table: &LookupTable, value: u32) -> Option<usize> {
-    let mut slot = hash_narrow(table.key, value) as u32 & table.mask;
+    let mut slot = siphash::narrow(&table.key, value) as u32 & table.mask;
     loop {
         let row = table.slots.get(slot as usize)?;
         if row.value == NONE || row.tag == value {
@@ -173,7 +140,7 @@ fn fill(hash: &mut LookupHash) {
         let Some((_, key)) = row.split_last() else {
             continue;
         };
-        let hashed = hash_words(hash.table.key, key);
+        let hashed = siphash::words(&hash.table.key, key);
         let slot = hash_slot(hash, key, hashed).and_then(|slot| hash.table.slots.get_mut(slot));
         if let Some(slot) = slot.filter(|slot| slot.value == NONE) {
             let tag = (hashed >> 32) as u32;
@@ -208,7 +175,7 @@ pub fn hash_find(hash: &LookupHash, key: &[u64]) -> Option<u32> {
     if hash.count == 0 {
         return None;
     }
-    let slot = hash_slot(hash, key, hash_words(hash.table.key, key))?;
+    let slot = hash_slot(hash, key, siphash::words(&hash.table.key, key))?;
     let entry = hash.table.slots.get(slot)?.value;
     if entry == NONE {
         return None;

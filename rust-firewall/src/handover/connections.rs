@@ -8,8 +8,8 @@
 //! connections is not told: the new one decides on each anew, as after a reload.
 
 use nix::errno::Errno;
-use siphasher::sip::SipHasher13;
 
+use crate::base::siphash::SiphashKey;
 use crate::connection::types::{Connections, SLOT_NONE};
 use crate::connection::{lifetime, table};
 use crate::handover;
@@ -23,6 +23,7 @@ const FORM: u64 = 1;
 const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;
+const KEY_WORDS: usize = 2;
 /// Of what stands behind all: a key and four numbers.
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
 /// Of a connection, at most; it is less.
@@ -114,7 +115,9 @@ pub fn write(
     let [told, left_out] = counts;
     let table = &connections.table;
     bytes.clear();
-    bytes.extend_from_slice(&table.grave_hasher.key());
+    for word in table.grave_key.words {
+        record::put_number(&mut bytes, word, KEY_BYTES / KEY_WORDS);
+    }
     for number in [table.mask, told, left_out, graves] {
         record::put_number(&mut bytes, number.into(), NUMBER_BYTES);
     }
@@ -153,8 +156,8 @@ fn parse_all(
     let before = evicted(connections);
     let at = bytes.len().checked_sub(END_BYTES).ok_or("length")?;
     let (bytes, end) = bytes.split_at_checked(at).ok_or("length")?;
-    let (key, numbers) = end.split_first_chunk().ok_or("length")?;
-    let end = &mut record::begin(numbers);
+    let end = &mut record::begin(end);
+    let words = [0; KEY_WORDS].map(|_| record::number(end, KEY_BYTES / KEY_WORDS));
     let mask = record::number(end, NUMBER_BYTES) as u32;
     let told = record::number(end, NUMBER_BYTES);
     let left_out = record::number(end, NUMBER_BYTES);
@@ -163,7 +166,7 @@ fn parse_all(
     if record::number(reading, FORM_BYTES) != FORM {
         return Err("form");
     }
-    connections.table.grave_hasher = SipHasher13::new_with_key(key);
+    connections.table.grave_key = SiphashKey { words };
     for _ in 0..told {
         record::take(reading, connections, now_ns)?;
     }

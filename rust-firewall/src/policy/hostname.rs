@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: getrandom
 //! Names of hosts: reading one, and all of a policy, each once.
 //!
 //! Theory of operation: a name is written as people do and kept as DNS compares it: in lower case, as
@@ -12,12 +11,10 @@
 //! is not there, as most that clients ask for, is told by less: a filter (Bloom's, of one word a name) of which a
 //! byte stands for a name. Only one such name in thirty looks at a slot.
 
-use std::hash::Hasher;
-
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
-use siphasher::sip::SipHasher13;
 
 use crate::base::pages::{self, Pages};
+use crate::base::siphash::{self, SiphashKey};
 use crate::names::HOST_BYTES;
 
 /// Bytes of a label (RFC 1035, section 2.3.4).
@@ -49,8 +46,7 @@ pub struct Hostnames {
     records: Pages,
     /// Where a name's record ends.
     ends: Vec<u32>,
-    /// With its key, and nothing hashed.
-    hasher: SipHasher13,
+    key: SiphashKey,
     /// A power of 2, at least twice as many as there are names; or none.
     slot_count: usize,
     /// Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty. Then the filter.
@@ -228,10 +224,7 @@ pub fn text(hostnames: &Hostnames, id: u32) -> String {
 }
 
 fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
-    let mut hasher = hostnames.hasher;
-    hasher.write(name);
-    hasher.write_u8(u8::from(wildcard));
-    hasher.finish()
+    siphash::bytes(&hostnames.key, name, wildcard.into())
 }
 
 /// Whether the record that ends at a place is that of a name.
@@ -319,9 +312,7 @@ fn fill(hostnames: &mut Hostnames) -> bool {
 fn grow(hostnames: &mut Hostnames) {
     loop {
         let slots = (2 * hostnames.slot_count).max(SLOTS_MIN);
-        let mut key = [0; 16];
-        getrandom::fill(&mut key).expect("the kernel gives random bytes");
-        hostnames.hasher = SipHasher13::new_with_key(&key);
+        hostnames.key = siphash::draw();
         hostnames.slot_count = slots;
         hostnames.table = pages::make(table_bytes(slots));
         if fill(hostnames) {
