@@ -103,6 +103,7 @@ fn find_wide(fields: &Fields, set: &Set, wide: &CompileWide) -> Match {
     found_element(lookup::find_wide(&set.single, value))
 }
 
+#[inline(always)]
 fn find_narrow(fields: &Fields, set: &Set, field: Field, mask: u32) -> Match {
     if !fields::is_present(fields, field) {
         return not_present(fields, field);
@@ -131,7 +132,7 @@ pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> 
 }
 
 /// Looks at a match in sets[set].
-#[inline]
+#[inline(always)]
 pub fn set(
     compiled: &Compiled,
     fields: &Fields,

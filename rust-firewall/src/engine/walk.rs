@@ -122,12 +122,7 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
 /// - A call of a function for every statement would cost a decision a sixth more instructions.
 #[inline(always)]
 fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {
-    let DecidePolicy {
-        compiled,
-        flow,
-        counters,
-    } = walk.policy;
-    let input = walk.input;
+    let compiled = walk.policy.compiled;
     let found = match *op {
         CompileOp::Narrow {
             field,
@@ -145,14 +140,15 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
             ask,
             negated,
         } => {
-            let fields = &walk.fields;
-            matches::learned(compiled, fields, learning, ask, negated, input.now_ns)
+            let (fields, now_ns) = (&walk.fields, walk.input.now_ns);
+            matches::learned(compiled, fields, learning, ask, negated, now_ns)
         }
         CompileOp::Counter(counter) => {
-            flow::count(counters, counter, input.length);
+            flow::count(walk.policy.counters, counter, walk.input.length);
             return DecideWhy::Held;
         }
         CompileOp::Limit(limit) => {
+            let (flow, input) = (walk.policy.flow, walk.input);
             let holds = compiled.limits.get(limit as usize).is_some_and(|made| {
                 flow::limit_holds(flow, limit, made, input.length, input.now_ns)
             });
@@ -163,6 +159,7 @@ fn walk_statement<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget)
             };
         }
         CompileOp::Quota(quota) => {
+            let (flow, input) = (walk.policy.flow, walk.input);
             let holds = compiled
                 .quotas
                 .get(quota as usize)
@@ -242,6 +239,7 @@ fn record<R: DecideRecorder>(
 /// match that does not hold whatever that field is, as long as nothing has an effect.
 /// - statement: that reads it; becomes the one that does not hold.
 /// - why: `Beyond` or `Unknown`.
+/// - target: becomes `Drop` if all that can be told holds.
 /// - Gives why that one does not hold; or `why`, and says in outcome what the rule reads.
 #[cold]
 #[inline(never)]
@@ -250,14 +248,11 @@ fn look_on<R>(
     rule: &CompileRule,
     statement: &mut u32,
     why: DecideWhy,
+    target: &mut SetTarget,
 ) -> DecideWhy {
     let compiled = walk.policy.compiled;
     let first = rule.first as usize;
     let ops = compiled.ops.get(first..first + rule.count as usize);
-    let mut target = SetTarget {
-        verdict: Leads::Continue,
-        chain: 0,
-    };
     let mut behind = ops
         .unwrap_or_default()
         .iter()
@@ -267,7 +262,7 @@ fn look_on<R>(
     let first = behind.peek();
     let mut read = first.map_or(0, |(op, _)| matches::looks_at(compiled, op));
     for (op, number) in behind.take_while(|(op, _)| op.is_match()) {
-        match walk_statement(walk, op, &mut target) {
+        match walk_statement(walk, op, target) {
             DecideWhy::Held => {}
             DecideWhy::Beyond | DecideWhy::Unknown => read |= matches::looks_at(compiled, op),
             other => {
@@ -279,10 +274,11 @@ fn look_on<R>(
     let outcome = &mut walk.outcome;
     outcome.undecidable = why == DecideWhy::Beyond || read & walk.fields.beyond != 0;
     outcome.undecided = why == DecideWhy::Unknown || read & walk.fields.unknown != 0;
+    target.verdict = Leads::Drop;
     why
 }
 
-/// Notes whether a rule came to a statement that looks at names.
+/// Notes whether a rule came to a statement that looks at names, as none has before.
 /// - statement: the last that was looked at.
 #[cold]
 #[inline(never)]
@@ -292,7 +288,7 @@ fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
     let ops = compiled.ops.get(first..first + rule.count as usize);
     let mut walked = ops.unwrap_or_default().iter().take(statement as usize + 1);
     let is_known = walk.fields.present & FIELDS_OF_NAMES != 0;
-    walk.outcome.read_names |=
+    walk.outcome.read_names =
         is_known && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
 }
 
@@ -309,31 +305,29 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
         return target;
     };
     let first = walked.first as usize;
-    let mut ops = compiled
-        .ops
-        .get(first..first + walked.count as usize)
-        .unwrap_or_default()
-        .iter();
+    let ops = compiled.ops.get(first..first + walked.count as usize);
     let mut why = match walked.needs {
         0 => DecideWhy::Held,
         needs => meets(walk, needs),
     };
     let mut statement = 0;
-    while let (DecideWhy::Held, Some(op)) = (why, ops.next()) {
-        why = walk_statement(walk, op, &mut target);
-        statement += u32::from(why == DecideWhy::Held);
+    if why == DecideWhy::Held {
+        for op in ops.unwrap_or_default() {
+            why = walk_statement(walk, op, &mut target);
+            if why != DecideWhy::Held {
+                break;
+            }
+            statement += 1;
+        }
     }
     if matches!(why, DecideWhy::Beyond | DecideWhy::Unknown) {
-        why = look_on(walk, walked, &mut statement, why);
+        why = look_on(walk, walked, &mut statement, why, &mut target);
     }
-    if walked.needs & READS_NAMES != 0 {
+    if walked.needs & READS_NAMES != 0 && !walk.outcome.read_names {
         note_names(walk, walked, statement);
     }
     if R::LISTENS {
         record(walk, rule, statement, why, &target);
-    }
-    if matches!(why, DecideWhy::Beyond | DecideWhy::Unknown) {
-        target.verdict = Leads::Drop;
     }
     target
 }
@@ -471,6 +465,10 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
             return end_by_policy(walk, base);
         };
         let target = walk_rule(walk, rule);
+        // As after most rules: a comparison costs less than a jump by a table.
+        if target.verdict == Leads::Continue {
+            continue;
+        }
         match target.verdict {
             Leads::Accept | Leads::Drop => return end_by_rule(walk, target.verdict, rule),
             Leads::Continue => {}
