@@ -49,11 +49,11 @@ void connection_table_free(struct connection_table *table) {
 }
 
 /// An address as a number, the first byte the highest.
-static unsigned __int128 number(const uint8_t *address, uint32_t size) {
+static unsigned __int128 number(const uint8_t *address, uint32_t bytes) {
     uint64_t high, low;
     uint32_t word;
 
-    if (size == sizeof word) {
+    if (bytes == sizeof word) {
         memcpy(&word, address, sizeof word);
         return be32toh(word);
     }

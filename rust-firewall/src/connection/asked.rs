@@ -44,12 +44,6 @@ pub fn make() -> Asked {
     }
 }
 
-/// Up to eight bytes as a number, the first one the lowest.
-fn word(bytes: &[u8]) -> u64 {
-    let high_first = bytes.iter().rev();
-    high_first.fold(0, |word, byte| word << 8 | u64::from(*byte))
-}
-
 /// The hash of a question, alike for a query and its answer.
 fn hash(asked: &Asked, packet: &Packet, message: &Answer) -> u64 {
     let mut words = [0; KEY_WORDS + 1 + HOST_WORDS];
@@ -62,7 +56,10 @@ fn hash(asked: &Asked, packet: &Packet, message: &Answer) -> u64 {
         | u64::from(message.id) << 32
         | u64::from(message.dns_type) << 16
         | u64::from(message.class);
-    let host_words = host.chunks(8).map(word);
+    let host_words = host.chunks(8).map(|bytes| {
+        let high_first = bytes.iter().rev();
+        high_first.fold(0, |word, byte| word << 8 | u64::from(*byte))
+    });
     let all = key.into_iter().chain([question]).chain(host_words);
     for (to, from) in words.iter_mut().zip(all) {
         *to = from;

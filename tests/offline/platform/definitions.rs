@@ -75,9 +75,13 @@ fn c_function(head: &str) -> Option<Function> {
     (!name.is_empty()).then(|| Function {
         name: name.to_owned(),
         scope: String::new(),
-        is_public: !head.starts_with("static "),
+        is_public: !head.trim_start().starts_with("static "),
         parameters,
-        returned: returned.trim_start_matches("static ").trim().to_owned(),
+        returned: returned
+            .trim_start()
+            .trim_start_matches("static ")
+            .trim()
+            .to_owned(),
     })
 }
 
@@ -87,7 +91,8 @@ pub fn c_functions(text: &str) -> Vec<Function> {
     let mut head = String::new();
     for line in text.lines() {
         let code = line.split_once("//").map_or(line, |(code, _)| code);
-        let begins = code.starts_with(|first: char| first.is_ascii_lowercase());
+        let begins = code.starts_with(|first: char| first.is_ascii_lowercase())
+            || code.starts_with("__attribute__");
         if head.is_empty() && !begins {
             continue;
         }
