@@ -87,19 +87,26 @@ fn exchange(place: &Place) -> anyhow::Result<()> {
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
 }
 
+fn ask_stats(place: &Place) -> anyhow::Result<Stats> {
+    let mut client = place.connect()?;
+    client.send("{\"command\":\"stats\"}\n")?;
+    let asked = client.text()?;
+    let asked = asked
+        .strip_prefix("{\"ok\":true,")
+        .with_context(|| format!("begins otherwise: {asked}"))?;
+    Stats::parse(&format!("{{{asked}"))
+}
+
 fn stats(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &[])?;
     exchange(&place)?;
-    let asked = {
-        let mut client = place.connect()?;
-        client.send("{\"command\":\"stats\"}\n")?;
-        client.text()?
-    };
-    let asked = asked
-        .strip_prefix("{\"ok\":true,")
-        .with_context(|| format!("begins otherwise: {asked}"))?;
-    let asked = Stats::parse(&format!("{{{asked}"))?;
+    // A packet can arrive before its verdict is counted.
+    until("all verdicts are counted", PATIENCE, || {
+        let total = ask_stats(&place)?.total;
+        Ok(total.verdict_sum() == total.received)
+    })?;
+    let asked = ask_stats(&place)?;
     ensure!(asked.reason == "control" && asked.event == "stats");
     let printed = firewall.ledger()?;
     ensure!(

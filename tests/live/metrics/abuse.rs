@@ -27,8 +27,8 @@ pub const ROWS: &[Row] = &[
 ];
 
 const MIB: usize = 1 << 20;
-/// By which memory may grow.
-const GROWTH_KIB: u64 = 16 * 1024;
+/// By which the peak of memory may grow.
+const GROWTH_MIB: f64 = 16.0;
 const ROUND: u64 = 100;
 /// Connections at a time, and how long one lasts at most.
 const CONNECTIONS: u64 = 16;
@@ -45,7 +45,7 @@ fn under_traffic(
     let client = udp_client(&place.namespace, LOCALHOST)?;
     udp_exchange(&client, ROUND)?;
     place.metrics()?;
-    let before_kib = memory_kib(&firewall)?;
+    let before_mib = proc::peak_memory_mib(firewall.pid)?;
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let traffic = thread::spawn(move || -> anyhow::Result<()> {
@@ -64,17 +64,12 @@ fn under_traffic(
     })?;
     stop.store(true, Ordering::Relaxed);
     traffic.join().expect("no panic").context("traffic")?;
-    let now_kib = memory_kib(&firewall)?;
+    let now_mib = proc::peak_memory_mib(firewall.pid)?;
     ensure!(
-        now_kib < before_kib + GROWTH_KIB,
-        "memory was {before_kib} KiB and is {now_kib} KiB"
+        now_mib < before_mib + GROWTH_MIB,
+        "the peak of memory was {before_mib} MiB and is {now_mib}"
     );
     firewall.stop()?.total.check_clean()
-}
-
-fn memory_kib(firewall: &Firewall) -> anyhow::Result<u64> {
-    let text = proc::status(firewall.pid, firewall.pid, "VmRSS")?;
-    Ok(text.trim_end_matches(" kB").parse()?)
 }
 
 fn unanswered(place: &Place) -> anyhow::Result<u64> {

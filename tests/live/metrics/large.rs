@@ -30,7 +30,7 @@ const COUNTERS: usize = 40_000;
 /// That an answer has at least.
 const ANSWER: usize = 8 << 20;
 /// By which memory may grow over what one answer took: not by an answer for each of the clients.
-const GROWTH_KIB: u64 = 64 * 1024;
+const GROWTH_MIB: f64 = 64.0;
 const CLIENTS: usize = 16;
 /// How long a connection lasts at most.
 const CONNECTION: Duration = Duration::from_secs(10);
@@ -94,17 +94,12 @@ fn shared(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?.total.check_clean()
 }
 
-fn peak_kib(firewall: &Firewall) -> anyhow::Result<u64> {
-    let text = proc::status(firewall.pid, firewall.pid, "VmHWM")?;
-    Ok(text.trim_end_matches(" kB").parse()?)
-}
-
 /// Clients that never read, one after the other for longer than a rendering is shared.
 fn bounded(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = start(&place, twin)?;
     rest(asker(&place)?)?;
-    let before_kib = peak_kib(&firewall)?;
+    let before_mib = proc::peak_memory_mib(firewall.pid)?;
     let mut streams = Vec::new();
     for _ in 0..CLIENTS - 1 {
         streams.push(small_asker(&place)?);
@@ -112,10 +107,10 @@ fn bounded(twin: Twin) -> anyhow::Result<()> {
     }
     // The last place is for who reads.
     rest(asker(&place)?)?;
-    let now_kib = peak_kib(&firewall)?;
+    let now_mib = proc::peak_memory_mib(firewall.pid)?;
     ensure!(
-        now_kib < before_kib + GROWTH_KIB,
-        "memory was {before_kib} KiB and is {now_kib} KiB"
+        now_mib < before_mib + GROWTH_MIB,
+        "the peak of memory was {before_mib} MiB and is {now_mib}"
     );
     drop(streams);
     firewall.stop()?.total.check_clean()
