@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "connection/checksum.h"
+#include "connection/direction.h"
 #include "connection/lifetime.h"
 #include "connection/queries.h"
 #include "connection/stream.h"
@@ -31,6 +32,7 @@ struct segment {
     const uint8_t *data;
     uint32_t captured; // what was copied of its data
     uint32_t length;   // of its data
+    struct connection_input input;
     uint64_t now_ns;
 };
 
@@ -45,7 +47,8 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
 }
 
 /// Reads a packet's header; false if it was not copied or is malformed.
-static bool segment_of(const struct packet *packet, uint64_t now_ns, struct segment *segment) {
+static bool segment_of(const struct packet *packet, const struct connection_input *input,
+                       struct segment *segment) {
     const uint32_t start = packet->l4_offset;
     const uint32_t available = packet->end > start ? packet->end - start : 0;
     const uint8_t *header = packet->bytes + start;
@@ -66,7 +69,8 @@ static bool segment_of(const struct packet *packet, uint64_t now_ns, struct segm
         .data = header + min(header_bytes, copied),
         .captured = min(copied - min(header_bytes, copied), available - header_bytes),
         .length = available - header_bytes,
-        .now_ns = now_ns,
+        .input = *input,
+        .now_ns = input->now_ns,
     };
     segment->is_low = connection_table_key(packet, &segment->key);
     return true;
@@ -181,6 +185,7 @@ static struct followed begin(struct connections *connections, const struct segme
     connection->is_dns = segment->destination_port == DNS_PORT;
     connection->begun = segment->sequence + 1;
     connection->stream.base = connection->begun;
+    direction_bind(connection, &segment->input);
     return take(connections, slot, segment, segment->sequence + 1);
 }
 
@@ -191,8 +196,10 @@ static struct followed begin_again(struct connections *connections, uint32_t slo
     struct connection *connection = at(connections, slot);
     const uint32_t base = segment->sequence + 1;
 
-    if (segment->is_low == connection->client_low && base == connection->begun)
+    if (segment->is_low == connection->client_low && base == connection->begun &&
+        !direction_is_foreign(connection, segment->is_low, &segment->input))
         return take(connections, slot, segment, base);
+    direction_bind_pending(connection, &segment->input);
     connection->pending = true;
     connection->pending_low = segment->is_low;
     connection->pending_base = base;
@@ -211,6 +218,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->stream = stream_make(connection->begun);
     connection->is_dns = segment->source_port == DNS_PORT;
     connection->client_low = connection->pending_low;
+    direction_take_pending(connection, &segment->input);
     connection->pending = false;
     connection->confirmed = true;
     connection->closed = false;
@@ -229,14 +237,18 @@ static struct followed answer(struct connections *connections, uint32_t slot,
     struct connection *connection = at(connections, slot);
     const uint32_t distance = segment->acknowledged - connection->begun;
     const bool is_pending = connection->pending && segment->is_low != connection->pending_low &&
-                            segment->acknowledged == connection->pending_base;
+                            segment->acknowledged == connection->pending_base &&
+                            direction_answers_pending(connection, &segment->input);
 
     if (is_pending && (finished || !connection->confirmed))
         return replace(connections, slot, segment);
     if (segment->is_low == connection->client_low && !is_pending)
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    if (!is_pending && direction_is_foreign(connection, segment->is_low, &segment->input))
+        return lifetime_odd(connections, CONNECTION_INTERFACE);
     if (!is_pending && (distance == 0 || distance <= stream_prefix(&connection->stream))) {
         connection->confirmed = true;
+        direction_bind_server(connection, &segment->input);
         return lifetime_named(connections, slot);
     }
     if (finished)
@@ -265,6 +277,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
 
+    if (direction_is_foreign(connection, segment->is_low, &segment->input))
+        return lifetime_odd(connections, CONNECTION_INTERFACE);
     lifetime_touch(connections, slot, segment->now_ns);
     if (segment->flags & (FIN | RST))
         lifetime_close(connections, slot, segment->now_ns);
@@ -292,9 +306,10 @@ static bool is_noted(struct connections *connections, uint32_t slot,
 }
 
 bool connection_tcp_sequence(const struct packet *packet, uint32_t *sequence) {
+    const struct connection_input input = {0};
     struct segment segment;
 
-    if (!segment_of(packet, 0, &segment))
+    if (!segment_of(packet, &input, &segment))
         return false;
     *sequence = segment.sequence;
     return true;
@@ -316,7 +331,7 @@ struct followed connection_tcp_follow(struct connections *connections, const str
     uint32_t slot;
     bool opens;
 
-    if (!segment_of(packet, input->now_ns, &segment))
+    if (!segment_of(packet, input, &segment))
         return lifetime_odd(connections, CONNECTION_CUT);
     slot = connection_table_find(&connections->table, &segment.key);
     if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation))

@@ -14,6 +14,9 @@
 // No connection: what is told of a packet holds for this packet alone.
 #define CONNECTION_SLOT_NONE UINT32_MAX
 
+#define CONNECTION_INTERFACE_HOST 0             // in place of an interface: this host
+#define CONNECTION_INTERFACE_UNKNOWN UINT32_MAX // in place of one: the hook does not tell
+
 /// How many connections are followed, and for how long.
 struct connection_settings {
     uint32_t connections;      // that are kept at once
@@ -32,6 +35,9 @@ enum connection_checksum {
 struct connection_input {
     enum connection_checksum checksum;
     bool segmented; // it is several packets in one (NFQA_SKB_GSO), which its receiver sees apart
+    // The interfaces that it came in and leaves by, CONNECTION_INTERFACE_HOST or _UNKNOWN.
+    uint32_t source_interface;
+    uint32_t sink_interface;
     uint64_t generation; // of the policy that decides; never 0
     uint64_t now_ns;     // of a clock that never goes back
 };
@@ -79,6 +85,7 @@ enum connection_cause {
     CONNECTION_FRAGMENT,  // a packet is a fragment
     CONNECTION_CHECKSUM,  // a packet's checksum is wrong
     CONNECTION_PARSE,     // what the client sent can't be read
+    CONNECTION_INTERFACE, // a packet came from another interface than the end it claims to be from
     CONNECTION_CAUSE_COUNT,
 };
 
@@ -93,8 +100,8 @@ struct connection_counts {
     uint64_t decided[CONNECTION_PROTOCOL_COUNT]; // connections, and queries of DNS
     uint64_t denied;                             // connections that the policy refused
     uint64_t evasion; // connections whose client claimed different bytes for one place
-    // Packets of CONNECTION_MIDSTREAM, CUT, FRAGMENT and CHECKSUM and such as are so alone, else
-    // connections.
+    // Packets of CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE and such as are so
+    // alone, else connections.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
     uint64_t evicted[CONNECTION_LIST_COUNT]; // connections that made room for others
     uint64_t unknown_version;                // packets of versions of QUIC that are not understood
@@ -148,20 +155,25 @@ struct connection {
     uint32_t older;
     uint32_t newer;
     enum connection_list list;
-    bool is_udp;           // else TCP
-    bool client_low;       // the client is the lower one of both ends
-    bool confirmed;        // the server has answered the client's SYN
-    bool closed;           // one of the ends has closed it
-    bool evasion;          // its client claimed different bytes for one place
-    bool is_dns;           // the server's port is that of DNS
-    uint32_t begun;        // of TCP: the sequence number of the client's first byte
-    bool pending;          // another SYN came, which the server has not answered
-    bool pending_low;      // from the lower one of both ends
-    uint32_t pending_base; // with pending: the sequence number of its first byte
-    uint64_t opened_ns;    // when it was begun to follow
-    uint64_t since_ns;     // when it came to its list, or was used last
-    uint64_t denied;       // the generation of the policy that refused it; 0 = none has
-    bool is_reset;         // with denied: both ends are told so
+    bool is_udp;     // else TCP
+    bool client_low; // the client is the lower one of both ends
+    // Where packets of each end come from: an interface, CONNECTION_INTERFACE_HOST or _UNKNOWN.
+    uint32_t client_interface;
+    uint32_t server_interface;
+    bool confirmed;                    // the server has answered the client's SYN
+    bool closed;                       // one of the ends has closed it
+    bool evasion;                      // its client claimed different bytes for one place
+    bool is_dns;                       // the server's port is that of DNS
+    uint32_t begun;                    // of TCP: the sequence number of the client's first byte
+    bool pending;                      // another SYN came, which the server has not answered
+    bool pending_low;                  // from the lower one of both ends
+    uint32_t pending_base;             // with pending: the sequence number of its first byte
+    uint32_t pending_client_interface; // with pending: where it came from, and went to
+    uint32_t pending_server_interface;
+    uint64_t opened_ns; // when it was begun to follow
+    uint64_t since_ns;  // when it came to its list, or was used last
+    uint64_t denied;    // the generation of the policy that refused it; 0 = none has
+    bool is_reset;      // with denied: both ends are told so
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;

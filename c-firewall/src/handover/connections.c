@@ -6,7 +6,7 @@
 #include "handover/record.h"
 
 enum {
-    FORM = 1,
+    FORM = 2,
     FORM_BYTES = 4,
     NUMBER_BYTES = 4,
     KEY_BYTES = 16,

@@ -75,6 +75,8 @@ static void put_protocol(struct handover_record *record, const struct connection
     if (!connection->is_udp) {
         handover_record_put_number(record, connection->begun, 4);
         handover_record_put_number(record, connection->pending_base, 4);
+        handover_record_put_number(record, connection->pending_client_interface, 4);
+        handover_record_put_number(record, connection->pending_server_interface, 4);
         return;
     }
     handover_record_put_number(record, keys->version, 4);
@@ -126,6 +128,8 @@ void handover_record_put(struct handover_record *record, const struct connection
     handover_record_put_number(record, connection->list, 1);
     handover_record_put_number(record, flags_of(connection), 2);
     handover_record_put_number(record, now_ns > since_ns ? now_ns - since_ns : 0, 8);
+    handover_record_put_number(record, connection->client_interface, 4);
+    handover_record_put_number(record, connection->server_interface, 4);
     handover_record_put_number(record, stream->base, 4);
     handover_record_put_number(record, stream->decided, 4);
     handover_record_put_number(record, stream->acked, 4);
@@ -234,6 +238,8 @@ static bool take_protocol(struct handover_reading *reading, struct connection *c
     if (!connection->is_udp) {
         connection->begun = (uint32_t)handover_record_number(reading, 4);
         connection->pending_base = (uint32_t)handover_record_number(reading, 4);
+        connection->pending_client_interface = (uint32_t)handover_record_number(reading, 4);
+        connection->pending_server_interface = (uint32_t)handover_record_number(reading, 4);
         return !reading->cut;
     }
     keys->version = (uint32_t)handover_record_number(reading, 4);
@@ -401,6 +407,8 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     connection = connection_table_at(&connections->table, slot);
     connection->is_udp = is_udp;
     set_flags(connection, flags);
+    connection->client_interface = (uint32_t)handover_record_number(reading, 4);
+    connection->server_interface = (uint32_t)handover_record_number(reading, 4);
     connection->stream.base = (uint32_t)handover_record_number(reading, 4);
     connection->stream.decided = (uint32_t)handover_record_number(reading, 4);
     connection->stream.acked = (uint32_t)handover_record_number(reading, 4);

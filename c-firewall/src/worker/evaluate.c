@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/if_ether.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <stdlib.h>
@@ -18,6 +19,9 @@ enum {
     // NF_CT_STATE_UNTRACKED_BIT, moved up.
     ASK_CT_STATE_SHIFT = 24,
     ASK_CT_STATES = 0x4f,
+    // The loopback device's interface, in every network namespace (LOOPBACK_IFINDEX,
+    // drivers/net/loopback.c).
+    LOOPBACK = 1,
 };
 
 struct evaluation_source *evaluate_source_make(struct loaded *loaded) {
@@ -186,12 +190,29 @@ static enum connection_checksum checksum_of(uint32_t skb_info) {
     return CONNECTION_CHECKSUM_VERIFIED;
 }
 
+/// The interface that a packet came in by. Behind the choice of a route kernels before Linux 5.6
+/// tell none.
+static uint32_t source_of(const struct queue_packet *packet) {
+    if (packet->indev == 0 && packet->hook == NF_INET_POST_ROUTING)
+        return CONNECTION_INTERFACE_UNKNOWN;
+    return packet->indev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->indev;
+}
+
+/// The interface that a packet leaves by, known once a route was chosen.
+static uint32_t sink_of(const struct queue_packet *packet) {
+    if (packet->hook == NF_INET_PRE_ROUTING)
+        return CONNECTION_INTERFACE_UNKNOWN;
+    return packet->outdev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->outdev;
+}
+
 /// What is told of a packet to those who read its names.
 static struct connection_input connection_input(const struct evaluation_source *source,
                                                 const struct queue_packet *packet,
                                                 uint64_t now_ns) {
     return (struct connection_input){.checksum = checksum_of(packet->skb_info),
                                      .segmented = packet->skb_info & NFQA_SKB_GSO,
+                                     .source_interface = source_of(packet),
+                                     .sink_interface = sink_of(packet),
                                      .generation = source->loaded->generation,
                                      .now_ns = now_ns};
 }

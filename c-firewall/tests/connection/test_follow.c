@@ -69,6 +69,18 @@ static uint32_t option(const struct step *step, const char *key, uint32_t otherw
     return otherwise;
 }
 
+/// An interface: a number, `?` if it is not known, this host if none is named.
+static uint32_t interface(const struct step *step, const char *key) {
+    for (size_t i = 0; i < step->option_count; i++) {
+        const size_t length = strlen(key);
+
+        if (strncmp(step->options[i], key, length) == 0 &&
+            strcmp(step->options[i] + length, "=?") == 0)
+            return CONNECTION_INTERFACE_UNKNOWN;
+    }
+    return option(step, key, CONNECTION_INTERFACE_HOST);
+}
+
 /// Data of a name, made if there is none.
 static struct data *data_of(struct play *play, const char *name, size_t length) {
     for (size_t i = 0; i < play->data_count; i++) {
@@ -252,8 +264,9 @@ static void counts_text(const struct connection_counts *counts, char text[static
     static const char *const lists[] = {"opening", "showing",   "settling",
                                         "known",   "datagrams", "closing"};
     static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
-    static const char *const causes[] = {"midstream", "ambiguous", "gaps",     "pool", "timeout",
-                                         "cut",       "fragment",  "checksum", "parse"};
+    static const char *const causes[] = {"midstream", "ambiguous", "gaps",     "pool",
+                                         "timeout",   "cut",       "fragment", "checksum",
+                                         "parse",     "interface"};
 
     text[0] = '\0';
     put_count(text, "", "opened", counts->opened);
@@ -384,6 +397,8 @@ static void send_step(struct play *play, bool from_client, char *words,
     memcpy(captured, room, length - cut);
     packet_parse(captured, (uint32_t)(length - cut), (uint32_t)length, &packet);
     input.segmented = option(&step, "segmented", 0) == 1;
+    input.source_interface = interface(&step, "in");
+    input.sink_interface = interface(&step, "out");
     if (option(&step, "verified", 0))
         input.checksum = CONNECTION_CHECKSUM_VERIFIED;
     if (play->is_upgraded)

@@ -216,9 +216,9 @@ impl Engine {
     fn connection_input(&self) -> ConnectionInput {
         ConnectionInput {
             checksum: ConnectionChecksum::NotReady,
-            segmented: false,
             generation: GENERATION,
             now_ns: self.now_ns,
+            ..ConnectionInput::default()
         }
     }
 

@@ -209,9 +209,9 @@ fn decide_one(subject: &mut NamedSubject, step: usize) -> bool {
     let mut input = make_input(&parsed, status);
     let how = ConnectionInput {
         checksum: ConnectionChecksum::Verified,
-        segmented: false,
         generation: 1,
         now_ns: subject.now_ns,
+        ..ConnectionInput::default()
     };
     let compiled = &subject.subject.compiled;
     let found = named::follow(&mut subject.connections, compiled, &parsed, &how);

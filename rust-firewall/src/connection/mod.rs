@@ -3,6 +3,7 @@
 
 pub mod asked;
 pub mod checksum;
+pub mod direction;
 pub mod follow;
 pub mod lifetime;
 pub mod listing;

@@ -14,7 +14,7 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey,
     ConnectionList, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{checksum, lifetime, queries, stream, table};
+use crate::connection::{checksum, direction, lifetime, queries, stream, table};
 use crate::names::{client, Names, NamesState};
 use crate::packet::{Packet, TCP_HEADER_BYTES};
 
@@ -40,11 +40,12 @@ struct Segment<'a> {
     data: &'a [u8],
     /// Of its data.
     length: u32,
+    input: ConnectionInput,
     now_ns: u64,
 }
 
 /// Reads a packet's header; None if it was not copied or is malformed.
-fn segment_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Segment<'a>> {
+fn segment_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + TCP_HEADER_BYTES as usize)?;
     let header: &[u8; TCP_HEADER_BYTES as usize] = header.try_into().ok()?;
@@ -68,7 +69,8 @@ fn segment_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Segment<'a>> {
         acknowledged: u32::from_be_bytes([a0, a1, a2, a3]),
         data: data.get(..length as usize).unwrap_or(data),
         length,
-        now_ns,
+        input: *input,
+        now_ns: input.now_ns,
     })
 }
 
@@ -200,6 +202,7 @@ fn begin(connections: &mut Connections, segment: &Segment) -> Followed {
     connection.is_dns = segment.destination_port == DNS_PORT;
     connection.begun = segment.sequence.wrapping_add(1);
     connection.stream.base = connection.begun;
+    direction::bind(connection, &segment.input);
     take(connections, slot, segment, segment.sequence.wrapping_add(1))
 }
 
@@ -208,9 +211,11 @@ fn begin(connections: &mut Connections, segment: &Segment) -> Followed {
 fn begin_again(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let base = segment.sequence.wrapping_add(1);
     let connection = table::at(&mut connections.table, slot);
-    if segment.is_low == connection.client_low && base == connection.begun {
+    let is_first = segment.is_low == connection.client_low && base == connection.begun;
+    if is_first && !direction::is_foreign(connection, segment.is_low, &segment.input) {
         return take(connections, slot, segment, base);
     }
+    direction::bind_pending(connection, &segment.input);
     connection.pending = true;
     connection.pending_low = segment.is_low;
     connection.pending_base = base;
@@ -229,6 +234,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     connection.stream = stream::make(connection.begun);
     connection.is_dns = segment.source_port == DNS_PORT;
     connection.client_low = connection.pending_low;
+    direction::take_pending(connection, &segment.input);
     connection.pending = false;
     connection.confirmed = true;
     connection.closed = false;
@@ -250,17 +256,22 @@ fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Follow
     let connection = table::at(&mut connections.table, slot);
     let is_pending = connection.pending
         && segment.is_low != connection.pending_low
-        && segment.acknowledged == connection.pending_base;
+        && segment.acknowledged == connection.pending_base
+        && direction::answers_pending(connection, &segment.input);
     if is_pending && (is_finished || !connection.confirmed) {
         return replace(connections, slot, segment);
     }
     if segment.is_low == connection.client_low && !is_pending {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
+    if !is_pending && direction::is_foreign(connection, segment.is_low, &segment.input) {
+        return lifetime::odd(connections, ConnectionCause::Interface);
+    }
     let distance = segment.acknowledged.wrapping_sub(connection.begun);
     let is_ours = distance == 0 || distance <= stream::prefix(&connection.stream);
     if !is_pending && is_ours {
         connection.confirmed = true;
+        direction::bind_server(connection, &segment.input);
         return lifetime::named(connections, slot);
     }
     if is_finished {
@@ -288,6 +299,10 @@ fn acknowledge(connections: &mut Connections, slot: u32, segment: &Segment) {
 
 /// A segment of a connection that is not refused.
 fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
+    let connection = table::at(&mut connections.table, slot);
+    if direction::is_foreign(connection, segment.is_low, &segment.input) {
+        return lifetime::odd(connections, ConnectionCause::Interface);
+    }
     lifetime::touch(connections, slot, segment.now_ns);
     if segment.flags & (FIN | RST) != 0 {
         lifetime::close(connections, slot, segment.now_ns);
@@ -321,7 +336,8 @@ fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool
 
 /// The sequence number of a packet of TCP; None if its header was not copied or is malformed.
 pub fn sequence(packet: &Packet) -> Option<u32> {
-    segment_of(packet, 0).map(|segment| segment.sequence)
+    let segment = segment_of(packet, &ConnectionInput::default());
+    segment.map(|segment| segment.sequence)
 }
 
 /// A segment of a connection that is denied. The RST by which its ends are told come by here, too, where they are queued.
@@ -337,7 +353,7 @@ fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Follow
 
 /// Takes in a packet of TCP.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
-    let Some(segment) = segment_of(packet, input.now_ns) else {
+    let Some(segment) = segment_of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);
     };
     let slot = table::find(&connections.table, &segment.key);

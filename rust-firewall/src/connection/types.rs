@@ -8,6 +8,11 @@ use crate::names::{hello, quic, Names};
 /// No connection: what is told of a packet holds for this packet alone.
 pub const SLOT_NONE: u32 = u32::MAX;
 
+/// In place of an interface: this host.
+pub const INTERFACE_HOST: u32 = 0;
+/// In place of an interface: the hook does not tell.
+pub const INTERFACE_UNKNOWN: u32 = u32::MAX;
+
 /// How many connections are followed, and for how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSettings {
@@ -38,6 +43,10 @@ pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
     /// It is several packets in one (NFQA_SKB_GSO), which its receiver sees apart.
     pub segmented: bool,
+    /// The interface that it came in by, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    pub source_interface: u32,
+    /// The interface that it leaves by, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    pub sink_interface: u32,
     /// Of the policy that decides; never 0.
     pub generation: u64,
     /// Of a clock that never goes back.
@@ -117,9 +126,11 @@ pub enum ConnectionCause {
     Checksum,
     /// What the client sent can't be read.
     Parse,
+    /// A packet came from another interface than the end that it claims to come from.
+    Interface,
 }
 
-pub const CAUSE_COUNT: usize = 9;
+pub const CAUSE_COUNT: usize = 10;
 /// Of `NamesProtocol`.
 pub const PROTOCOL_COUNT: usize = 5;
 
@@ -136,7 +147,7 @@ pub struct ConnectionCounts {
     pub denied: u64,
     /// Connections whose client claimed different bytes for one place.
     pub evasion: u64,
-    /// By `ConnectionCause`: packets of Midstream, Cut, Fragment and Checksum and such as are so alone, else connections.
+    /// By `ConnectionCause`: packets of Midstream, Cut, Fragment, Checksum and Interface and such as are so alone, else connections.
     pub unreadable: [u64; CAUSE_COUNT],
     /// Connections that made room for others, by `ConnectionList`.
     pub evicted: [u64; LIST_COUNT],
@@ -210,6 +221,9 @@ pub struct Connection {
     pub is_udp: bool,
     /// The client is the lower one of both ends.
     pub client_low: bool,
+    /// Where packets of each end come from: an interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    pub client_interface: u32,
+    pub server_interface: u32,
     /// The server has answered the client's SYN.
     pub confirmed: bool,
     /// One of the ends has closed it.
@@ -223,8 +237,10 @@ pub struct Connection {
     /// Another SYN came, which the server has not answered; from the lower one of both ends.
     pub pending: bool,
     pub pending_low: bool,
-    /// With pending: the sequence number of its first byte.
+    /// With pending: the sequence number of its first byte, where it came from and went to.
     pub pending_base: u32,
+    pub pending_client_interface: u32,
+    pub pending_server_interface: u32,
     /// When it was begun to follow.
     pub opened_ns: u64,
     /// When it came to its list, or was used last.
@@ -358,6 +374,8 @@ impl Default for Connection {
             list: ConnectionList::Opening,
             is_udp: false,
             client_low: false,
+            client_interface: INTERFACE_HOST,
+            server_interface: INTERFACE_HOST,
             confirmed: false,
             closed: false,
             evasion: false,
@@ -366,6 +384,8 @@ impl Default for Connection {
             pending: false,
             pending_low: false,
             pending_base: 0,
+            pending_client_interface: INTERFACE_HOST,
+            pending_server_interface: INTERFACE_HOST,
             opened_ns: 0,
             since_ns: 0,
             denied: 0,

@@ -197,9 +197,9 @@ fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
 fn connection_input(explain: &Explain) -> ConnectionInput {
     ConnectionInput {
         checksum: ConnectionChecksum::NotReady,
-        segmented: false,
         generation: GENERATION,
         now_ns: explain.now_ns,
+        ..ConnectionInput::default()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::handover::record::{self, RecordReading, ORDER};
 /// Bytes of all that is told of connections, of all queues: as many as can be taken over while packets wait.
 pub const BYTES_MAX: u64 = 128 << 20;
 
-const FORM: u64 = 1;
+const FORM: u64 = 2;
 const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;

@@ -2,8 +2,9 @@
 //! One connection as it is handed over.
 //!
 //! Form, in little-endian numbers: the words of its key (64 bits each: two for IPv4, five for IPv6); its list (8), its
-//! flags (16), how many nanoseconds ago it came there or was used last (64). Of its stream: base, decided, acked (32
-//! each). Of TCP: begun, pending_base (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
+//! flags (16), how many nanoseconds ago it came there or was used last (64). The interfaces of client and server (32 each).
+//! Of its stream: base, decided, acked (32 each). Of TCP: begun, pending_base, and with these the interfaces of client and
+//! server (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
 //! that is expected next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
 //! the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols and method. Last the
 //! number of pieces that are kept of its stream (8), where each begins and ends (16 each), and their bytes.
@@ -127,6 +128,8 @@ fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     if !connection.is_udp {
         put_number(record, connection.begun.into(), 4);
         put_number(record, connection.pending_base.into(), 4);
+        put_number(record, connection.pending_client_interface.into(), 4);
+        put_number(record, connection.pending_server_interface.into(), 4);
         return;
     }
     let keys = &connection.keys;
@@ -179,6 +182,8 @@ pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_n
     put_number(record, connection.list as u64, 1);
     put_number(record, flags_of(connection), 2);
     put_number(record, now_ns.saturating_sub(connection.since_ns), 8);
+    put_number(record, connection.client_interface.into(), 4);
+    put_number(record, connection.server_interface.into(), 4);
     put_number(record, stream.base.into(), 4);
     put_number(record, stream.decided.into(), 4);
     put_number(record, stream.acked.into(), 4);
@@ -274,6 +279,8 @@ fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bo
     if !connection.is_udp {
         connection.begun = number(reading, 4) as u32;
         connection.pending_base = number(reading, 4) as u32;
+        connection.pending_client_interface = number(reading, 4) as u32;
+        connection.pending_server_interface = number(reading, 4) as u32;
         return !reading.cut;
     }
     let keys = &mut connection.keys;
@@ -438,6 +445,8 @@ pub fn take(
     let connection = table::at(&mut connections.table, slot);
     connection.is_udp = is_udp;
     set_flags(connection, flags);
+    connection.client_interface = number(reading, 4) as u32;
+    connection.server_interface = number(reading, 4) as u32;
     connection.stream.base = number(reading, 4) as u32;
     connection.stream.decided = number(reading, 4) as u32;
     connection.stream.acked = number(reading, 4) as u32;

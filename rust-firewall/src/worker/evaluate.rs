@@ -9,7 +9,9 @@ use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED, NFQA_SKB_GS
 use crate::connection::asked::{self, Asked};
 use crate::connection::follow;
 use crate::connection::listing::{self, Page};
-use crate::connection::{ConnectionChecksum, ConnectionInput, Connections};
+use crate::connection::{
+    ConnectionChecksum, ConnectionInput, Connections, INTERFACE_HOST, INTERFACE_UNKNOWN,
+};
 use crate::engine::decide;
 use crate::engine::fields;
 use crate::engine::flow::{self, DecidePolicy, FlowCounters};
@@ -36,6 +38,11 @@ const CT_STATES: u32 = 0x4f;
 /// a reply; and how many there are.
 const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
+/// The loopback device's interface, in every network namespace (LOOPBACK_IFINDEX, drivers/net/loopback.c).
+const LOOPBACK: u32 = 1;
+/// enum nf_inet_hooks (linux/netfilter.h).
+const NF_INET_PRE_ROUTING: u8 = 0;
+const NF_INET_POST_ROUTING: u8 = 4;
 
 /// A policy as one worker asks it. The worker counts, any thread may read.
 pub struct EvaluationSource {
@@ -230,6 +237,24 @@ fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     }
 }
 
+/// The interface that a packet came in by. Behind the choice of a route kernels before Linux 5.6 tell none.
+fn source_of(packet: &QueuePacket) -> u32 {
+    match packet.indev {
+        0 if packet.hook == NF_INET_POST_ROUTING => INTERFACE_UNKNOWN,
+        LOOPBACK => INTERFACE_HOST,
+        indev => indev,
+    }
+}
+
+/// The interface that a packet leaves by, known once a route was chosen.
+fn sink_of(packet: &QueuePacket) -> u32 {
+    match packet.outdev {
+        _ if packet.hook == NF_INET_PRE_ROUTING => INTERFACE_UNKNOWN,
+        LOOPBACK => INTERFACE_HOST,
+        outdev => outdev,
+    }
+}
+
 /// What is told of a packet to those who read its names.
 fn connection_input(
     source: &EvaluationSource,
@@ -239,6 +264,8 @@ fn connection_input(
     ConnectionInput {
         checksum: checksum_of(packet.skb_info),
         segmented: packet.skb_info & NFQA_SKB_GSO != 0,
+        source_interface: source_of(packet),
+        sink_interface: sink_of(packet),
         generation: source.loaded.generation.into(),
         now_ns,
     }

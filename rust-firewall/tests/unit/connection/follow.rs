@@ -10,7 +10,10 @@ use rust_firewall::connection::listing::{self, Page};
 use rust_firewall::connection::{
     follow, table, ConnectionChecksum, ConnectionInput, ConnectionSettings,
 };
-use rust_firewall::connection::{ConnectionCounts, Connections, Followed, FollowedKind, SLOT_NONE};
+use rust_firewall::connection::{
+    ConnectionCounts, Connections, Followed, FollowedKind, INTERFACE_HOST, INTERFACE_UNKNOWN,
+    SLOT_NONE,
+};
 use rust_firewall::handover::connections::parse;
 use rust_firewall::names::{self, Names, NamesProtocol, NamesState};
 use rust_firewall::packet::{self, Packet};
@@ -39,6 +42,14 @@ fn number(text: &str) -> u32 {
 impl Step<'_> {
     fn option(&self, key: &str, otherwise: u32) -> u32 {
         self.options.get(key).map_or(otherwise, |text| number(text))
+    }
+
+    /// An interface: a number, `?` if it is not known, this host if none is named.
+    fn interface(&self, key: &str) -> u32 {
+        match self.options.get(key) {
+            Some(&"?") => INTERFACE_UNKNOWN,
+            _ => self.option(key, INTERFACE_HOST),
+        }
     }
 }
 
@@ -249,6 +260,7 @@ fn counts_text(counts: &ConnectionCounts) -> String {
         "fragment",
         "checksum",
         "parse",
+        "interface",
     ];
     let mut text = String::new();
     let mut put = |key: &str, count: u64| {
@@ -304,10 +316,8 @@ impl Play {
             },
             expected: None,
             input: ConnectionInput {
-                checksum: ConnectionChecksum::Unverified,
-                segmented: false,
                 generation: 1,
-                now_ns: 0,
+                ..ConnectionInput::default()
             },
         }
     }
@@ -372,6 +382,8 @@ impl Play {
         packet::parse(&bytes[..captured], bytes.len() as u32, &mut packet);
         let mut input = self.input;
         input.segmented = step.option("segmented", 0) == 1;
+        input.source_interface = step.interface("in");
+        input.sink_interface = step.interface("out");
         if step.options.contains_key("verified") {
             input.checksum = ConnectionChecksum::Verified;
         }

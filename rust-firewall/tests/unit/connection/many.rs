@@ -42,9 +42,9 @@ fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[
     packet::parse(&bytes, bytes.len() as u32, &mut parsed);
     let how = ConnectionInput {
         checksum: ConnectionChecksum::Verified,
-        segmented: false,
         generation: 1,
         now_ns: 1_000_000_000,
+        ..ConnectionInput::default()
     };
     let followed = follow::follow(connections, &parsed, &how);
     follow::names(connections, &followed).state

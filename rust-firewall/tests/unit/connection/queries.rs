@@ -71,9 +71,9 @@ fn send(
     packet::parse(&bytes, bytes.len() as u32, &mut parsed);
     let how = ConnectionInput {
         checksum: ConnectionChecksum::Verified,
-        segmented: false,
         generation: 1,
         now_ns: 1_000_000_000,
+        ..ConnectionInput::default()
     };
     follow::follow(connections, &parsed, &how)
 }
