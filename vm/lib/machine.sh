@@ -71,7 +71,7 @@ run_in_initramfs() {
     local tree=$work/tree
     mkdir -p "$tree/bin" "$tree/vm"
     cp "$(command -v busybox)" "$tree/bin/busybox"
-    [ -z "$(libraries_of "$tree/bin/busybox")" ] || fail "$CANNOT_RUN" "this busybox needs libraries: run deps/install vm"
+    [ -z "$(libraries_of "$tree/bin/busybox")" ] || fail "$BROKEN" "busybox is linked to libraries: run deps/install vm, which puts busybox-static in its place"
     install "$VM/guest/init" "$tree/init"
     put_files "$tree"
     put_modules "$tree" "${modules[@]}"
