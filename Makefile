@@ -86,9 +86,9 @@ soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, up
 
 fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECONDS=60 each, and the twins against each other: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
-	@$(RUST) rust-firewall/fuzz/run $(SECONDS)
-	@$(RUST) rust-firewall/fuzz/equal $(CURDIR)/build/c
-	@$(RUST) scanner/fuzz/run $(SECONDS)
+	@tests/fuzz rust-firewall $(SECONDS)
+	@rust-firewall/fuzz/equal $(CURDIR)/build/c
+	@tests/fuzz scanner $(SECONDS)
 	@kernel/fuzz/run $(SECONDS) || [ $$? -eq 77 ]
 	@tests/build --bin differential >/dev/null
 	@$(CARGO_TARGET_DIR)/checked/differential --seconds $(SECONDS) --decisions 1000000
@@ -175,7 +175,6 @@ lint-rust:
 
 lint-format:
 	@$(RUST) cargo fmt --all --check -- --color never
-	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml --check -- --color never
 	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml --check -- --color never
 	@$(RUST) cargo fmt --manifest-path tests/ends/rustls-aws-lc/Cargo.toml --check -- --color never
 	@clang-format --dry-run -Werror $(KERNEL_C)
@@ -198,7 +197,6 @@ lint-shell:
 
 fmt: ## format all Rust and C
 	@$(RUST) cargo fmt --all
-	@$(RUST) cargo fmt --manifest-path rust-firewall/fuzz/Cargo.toml
 	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml
 	@$(RUST) cargo fmt --manifest-path tests/ends/rustls-aws-lc/Cargo.toml
 	@clang-format -i $$(git ls-files 'c-firewall/*.[ch]') $(KERNEL_C)
