@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "connection/lifetime.h"
+#include "connection/opening.h"
 #include "connection/pool.h"
 #include "connection/queries.h"
+#include "connection/segment.h"
 #include "connection/table.h"
 #include "connection/tcp.h"
 #include "connection/udp.h"
@@ -117,9 +119,19 @@ bool connection_expected(const struct connections *connections, const struct fol
     if (!connection || !connection->confirmed)
         return false;
     if (connection_table_key(packet, &key) != connection->client_low)
-        return connection_tcp_sequence(packet, expected);
+        return segment_sequence(packet, expected);
     *expected = connection->stream.base + connection->stream.acked;
     return true;
+}
+
+bool connection_is_settled(const struct connections *connections, const struct followed *followed) {
+    const struct connection_table *table = &connections->table;
+    const struct connection *connection =
+        followed->slot < table->used ? &table->slots[followed->slot] : NULL;
+
+    return connection && !connection->is_udp && !connection->is_dns && !connection->evasion &&
+           connection->names.protocol != NAMES_DNS && connection->names.protocol != NAMES_HTTP &&
+           opening_is_finished(connection);
 }
 
 uint32_t connection_count(const struct connections *connections) {

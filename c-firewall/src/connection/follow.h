@@ -49,6 +49,10 @@ bool connection_is_reset(const struct connections *connections, const struct fol
 bool connection_expected(const struct connections *connections, const struct followed *followed,
                          const struct packet *packet, uint32_t *expected);
 
+/// Whether the names of a packet's connection can never change any more, and the server has
+/// acknowledged the bytes that decided them.
+bool connection_is_settled(const struct connections *connections, const struct followed *followed);
+
 /// How many are followed.
 uint32_t connection_count(const struct connections *connections);
 

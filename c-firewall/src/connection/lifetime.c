@@ -11,7 +11,7 @@ enum {
     RECLAIM_MAX = 16, // connections that give their memory to another one for one piece of a stream
 };
 
-#define OPENING_NS (300 * SECOND_NS)   // from a SYN to the client's first byte
+#define OPENING_NS (120 * SECOND_NS)   // as nf_conntrack_tcp_timeout_syn_sent
 #define KNOWN_NS (432000 * SECOND_NS)  // as nf_conntrack_tcp_timeout_established
 #define DATAGRAMS_NS (180 * SECOND_NS) // as nf_conntrack_udp_timeout_stream was for long
 #define CLOSING_NS (120 * SECOND_NS)   // as nf_conntrack_tcp_timeout_fin_wait
@@ -19,7 +19,7 @@ enum {
 #define EXPIRE_NS 10000000ULL          // how often it is looked whose time is over
 
 static const enum connection_list lists[CONNECTION_LIST_COUNT] = {
-    CONNECTION_OPENING,  CONNECTION_SHOWING,   CONNECTION_CLOSING,
+    CONNECTION_OPENING,  CONNECTION_SHOWING,   CONNECTION_SILENT, CONNECTION_CLOSING,
     CONNECTION_SETTLING, CONNECTION_DATAGRAMS, CONNECTION_KNOWN,
 };
 
@@ -31,6 +31,7 @@ static uint64_t timeout_ns(const struct connections *connections, enum connectio
     case CONNECTION_SETTLING:
         return connections->settings.hello_timeout_ns;
     case CONNECTION_KNOWN:
+    case CONNECTION_SILENT:
         return KNOWN_NS;
     case CONNECTION_DATAGRAMS:
         return DATAGRAMS_NS;
@@ -56,11 +57,12 @@ static void forget(struct connections *connections, uint32_t slot) {
 }
 
 /// Takes a connection out of the table whose server may go on with it. That of TCP needs another
-/// SYN then; of UDP it must be remembered.
+/// SYN then, which the server does not answer while it has the connection; of UDP it must be
+/// remembered, and if its SYN had data, which come again with the same SYN.
 static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
-    if (connection->is_udp)
+    if (connection->is_udp || connection->syn_data)
         connection_table_bury(&connections->table, &connection->key, now_ns);
     forget(connections, slot);
 }
@@ -183,17 +185,23 @@ void lifetime_forget_all(struct connections *connections) {
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
     const enum connection_list list = connection->list;
-    const bool is_aged =
-        list == CONNECTION_KNOWN || list == CONNECTION_DATAGRAMS || list == CONNECTION_CLOSING;
+    const bool is_aged = list == CONNECTION_KNOWN || list == CONNECTION_SILENT ||
+                         list == CONNECTION_DATAGRAMS || list == CONNECTION_CLOSING;
 
     if (is_aged && now_ns > connection->since_ns && now_ns - connection->since_ns >= TOUCH_NS)
         connection_table_move_to(&connections->table, slot, list, now_ns);
 }
 
+void lifetime_stand(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    if (connection_table_at(&connections->table, slot)->list == CONNECTION_OPENING)
+        connection_table_move_to(&connections->table, slot, CONNECTION_SILENT, now_ns);
+}
+
 void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = connection_table_at(&connections->table, slot);
-    const bool rests =
-        connection->list == CONNECTION_OPENING || connection->list == CONNECTION_KNOWN;
+    const bool rests = connection->list == CONNECTION_OPENING ||
+                       connection->list == CONNECTION_SILENT ||
+                       connection->list == CONNECTION_KNOWN;
 
     connection->closed = true;
     if (rests)

@@ -30,6 +30,9 @@ void lifetime_forget_all(struct connections *connections);
 /// Notes that a connection is used.
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
+/// Notes that both ends have opened a connection.
+void lifetime_stand(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
 /// Notes that an end has closed a connection.
 void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns);
 

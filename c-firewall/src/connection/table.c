@@ -10,7 +10,7 @@
 
 enum {
     IPV4_WORDS = 2, // of the key of IPv4; the others are 0
-    // How long it is remembered that a connection of UDP was forgotten; its server may remember for
+    // How long it is remembered that a connection was forgotten; its server may remember for
     // as long what the client sent.
     GRAVE_SECONDS = 120,
     SECOND_NS = 1000000000,

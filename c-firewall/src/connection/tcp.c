@@ -6,101 +6,48 @@
 #include "connection/checksum.h"
 #include "connection/direction.h"
 #include "connection/lifetime.h"
+#include "connection/opening.h"
 #include "connection/queries.h"
+#include "connection/retry.h"
+#include "connection/segment.h"
 #include "connection/stream.h"
 #include "connection/table.h"
 #include "names/client.h"
 
-enum {
-    FIN = 0x01,
-    SYN = 0x02,
-    RST = 0x04,
-    ACK = 0x10,
-    URG = 0x20,
-    DNS_PORT = 53, // whose servers are asked by DNS
-};
-
-/// A segment.
-struct segment {
-    struct connection_key key;
-    bool is_low; // it comes from the lower one of both ends
-    uint16_t source_port;
-    uint16_t destination_port;
-    uint8_t flags;
-    uint32_t sequence;
-    uint32_t acknowledged;
-    const uint8_t *data;
-    uint32_t captured; // what was copied of its data
-    uint32_t length;   // of its data
-    struct connection_input input;
-    uint64_t now_ns;
-};
-
 static uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-static uint32_t be32(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
 
 static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Reads a packet's header; false if it was not copied or is malformed.
-static bool segment_of(const struct packet *packet, const struct connection_input *input,
-                       struct segment *segment) {
-    const uint32_t start = packet->l4_offset;
-    const uint32_t available = packet->end > start ? packet->end - start : 0;
-    const uint8_t *header = packet->bytes + start;
-    uint32_t header_bytes, copied;
-
-    if (start > packet->captured || packet->captured - start < PACKET_TCP_HEADER_BYTES)
-        return false;
-    copied = packet->captured - start;
-    header_bytes = (header[12] >> 4) * 4U;
-    if (header_bytes < PACKET_TCP_HEADER_BYTES || header_bytes > available)
-        return false;
-    *segment = (struct segment){
-        .source_port = packet->source_port,
-        .destination_port = packet->destination_port,
-        .flags = header[13],
-        .sequence = be32(header + 4),
-        .acknowledged = be32(header + 8),
-        .data = header + min(header_bytes, copied),
-        .captured = min(copied - min(header_bytes, copied), available - header_bytes),
-        .length = available - header_bytes,
-        .input = *input,
-        .now_ns = input->now_ns,
-    };
-    segment->is_low = connection_table_key(packet, &segment->key);
-    return true;
-}
-
-/// Whether the server has all of what was decided on.
-static bool is_finished(struct connections *connections, uint32_t slot) {
-    const struct connection *connection = at(connections, slot);
-
-    return connection->names.state == NAMES_KNOWN &&
-           connection->stream.acked >= connection->stream.decided;
-}
-
-/// Compares what comes again, or comes late, with what was decided on.
+/// Compares what comes again, or comes late, with what was decided on. Where a server may ask for
+/// another hello, what stands behind the first one is read as well.
 static struct followed take_known(struct connections *connections, uint32_t slot,
                                   const struct segment *segment, uint32_t offset,
                                   const uint8_t *data, uint32_t captured, uint32_t length) {
-    const struct stream *stream = &at(connections, slot)->stream;
-    const uint32_t needed = offset < stream->decided ? min(length, stream->decided - offset) : 0;
+    struct connection *connection = at(connections, slot);
+    const struct stream *stream = &connection->stream;
+    const bool may_retry = connection->may_retry;
+    const uint32_t limit = may_retry ? (uint32_t)STREAM_BYTES_MAX : stream->decided;
+    const uint32_t needed = offset < limit ? min(length, limit - offset) : 0;
+    const uint32_t before = stream_prefix(stream);
+    struct followed followed;
     enum stream_put put;
 
-    if (needed == 0 || stream->acked >= stream->decided)
+    if (opening_is_finished(connection) || (!may_retry && needed == 0))
         return lifetime_named(connections, slot);
     if (stream->let_go)
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
     if (captured < needed)
         return lifetime_odd(connections, CONNECTION_CUT);
     put = lifetime_keep(connections, slot, offset, data, needed, segment->now_ns);
-    return put == STREAM_KEPT ? lifetime_named(connections, slot)
-                              : lifetime_refuse(connections, slot, put, segment->now_ns);
+    if (put != STREAM_KEPT)
+        return lifetime_refuse(connections, slot, put, segment->now_ns);
+    followed = may_retry && stream_prefix(stream) > before
+                   ? retry_read(connections, slot, segment->now_ns)
+                   : lifetime_named(connections, slot);
+    return connection->may_retry && needed < length ? lifetime_odd(connections, CONNECTION_GAPS)
+                                                    : followed;
 }
 
 /// Reads what is there of a stream without a gap.
@@ -116,6 +63,21 @@ static enum names_state read(struct connections *connections, uint32_t slot, uin
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
     return names_client_read(connections->gathered, end, whole, connections->scratch,
                              &connection->names);
+}
+
+/// Notes that a client has shown its names up to a place.
+static struct followed decide(struct connections *connections, uint32_t slot, uint32_t place,
+                              uint64_t now_ns) {
+    struct connection *connection = at(connections, slot);
+
+    lifetime_decide(connections, slot, place, now_ns);
+    connection->may_retry = retry_can(&connection->names);
+    if (!connection->may_retry)
+        return lifetime_named(connections, slot);
+    // Which of the server's bytes answer the hello isn't known.
+    if (connection->server_end != connection->server_begun)
+        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
+    return retry_read(connections, slot, now_ns);
 }
 
 /// Takes in what a client sends that has not shown its names.
@@ -140,14 +102,14 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     after = stream_prefix(&connection->stream);
     if (after > before)
         state = read(connections, slot, offset, data, needed);
-    if (state == NAMES_KNOWN) {
-        lifetime_decide(connections, slot, after, segment->now_ns);
-    } else if (state != NAMES_UNDECIDED) {
+    if (state == NAMES_KNOWN)
+        return decide(connections, slot, after, segment->now_ns);
+    if (state != NAMES_UNDECIDED) {
         connection->names.state = NAMES_UNDECIDED;
         return lifetime_unreadable(connections, slot, CONNECTION_PARSE, segment->now_ns);
-    } else if (needed < length) {
-        return lifetime_odd(connections, CONNECTION_GAPS);
     }
+    if (needed < length)
+        return lifetime_odd(connections, CONNECTION_GAPS);
     return lifetime_named(connections, slot);
 }
 
@@ -175,123 +137,48 @@ static struct followed take(struct connections *connections, uint32_t slot,
     return take_undecided(connections, slot, segment, offset, data, captured, length);
 }
 
-/// A SYN of a connection that is not followed.
-static struct followed begin(struct connections *connections, const struct segment *segment) {
-    const uint32_t slot =
-        lifetime_open(connections, &segment->key, CONNECTION_OPENING, segment->now_ns);
-    struct connection *connection = at(connections, slot);
-
-    connection->client_low = segment->is_low;
-    connection->is_dns = segment->destination_port == DNS_PORT;
-    connection->begun = segment->sequence + 1;
-    connection->stream.base = connection->begun;
-    direction_bind(connection, &segment->input);
-    return take(connections, slot, segment, segment->sequence + 1);
-}
-
-/// A SYN of a connection that is followed: its first one again, or that of another connection,
-/// which is none before the server has answered it.
-static struct followed begin_again(struct connections *connections, uint32_t slot,
-                                   const struct segment *segment) {
-    struct connection *connection = at(connections, slot);
-    const uint32_t base = segment->sequence + 1;
-
-    if (segment->is_low == connection->client_low && base == connection->begun &&
-        !direction_is_foreign(connection, segment->is_low, &segment->input))
-        return take(connections, slot, segment, base);
-    direction_bind_pending(connection, &segment->input);
-    connection->pending = true;
-    connection->pending_low = segment->is_low;
-    connection->pending_base = base;
-    return segment->length == 0 ? lifetime_fresh(connections)
-                                : lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-}
-
-/// A connection takes the place of another one between the same ends, since its SYN was answered.
-static struct followed replace(struct connections *connections, uint32_t slot,
-                               const struct segment *segment) {
-    struct connection *connection = at(connections, slot);
-
-    stream_release(&connection->stream, &connections->pool);
-    connection->opened_ns = segment->now_ns;
-    connection->begun = connection->pending_base;
-    connection->stream = stream_make(connection->begun);
-    connection->is_dns = segment->source_port == DNS_PORT;
-    connection->client_low = connection->pending_low;
-    direction_take_pending(connection, &segment->input);
-    connection->pending = false;
-    connection->confirmed = true;
-    connection->closed = false;
-    connection->cache = (struct connection_cache){0};
-    connection->names = (struct names){.state = NAMES_UNDECIDED};
-    connections->counts.opened++;
-    connection_table_move_to(&connections->table, slot, CONNECTION_OPENING, segment->now_ns);
-    return lifetime_named(connections, slot);
-}
-
-/// A server's answer to a SYN. One that answers another SYN than ours while it may still have our
-/// connection makes it unknown which of both it has.
-static struct followed answer(struct connections *connections, uint32_t slot,
-                              const struct segment *segment) {
-    const bool finished = is_finished(connections, slot);
-    struct connection *connection = at(connections, slot);
-    const uint32_t distance = segment->acknowledged - connection->begun;
-    const bool is_pending = connection->pending && segment->is_low != connection->pending_low &&
-                            segment->acknowledged == connection->pending_base &&
-                            direction_answers_pending(connection, &segment->input);
-
-    if (is_pending && (finished || !connection->confirmed))
-        return replace(connections, slot, segment);
-    if (segment->is_low == connection->client_low && !is_pending)
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-    if (!is_pending && direction_is_foreign(connection, segment->is_low, &segment->input))
-        return lifetime_odd(connections, CONNECTION_INTERFACE);
-    if (!is_pending && (distance == 0 || distance <= stream_prefix(&connection->stream))) {
-        connection->confirmed = true;
-        direction_bind_server(connection, &segment->input);
-        return lifetime_named(connections, slot);
-    }
-    if (finished)
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-    return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
-}
-
-/// What a server has of its client's bytes.
-static void acknowledge(struct connections *connections, uint32_t slot,
-                        const struct segment *segment) {
+/// What a server says, and what it has of its client's bytes.
+static struct followed hear(struct connections *connections, uint32_t slot,
+                            const struct segment *segment) {
     struct connection *connection = at(connections, slot);
     struct stream *stream = &connection->stream;
     const uint32_t distance = segment->acknowledged - stream->base;
     const bool is_ahead = distance > stream->acked && distance <= INT32_MAX;
 
-    if (!(segment->flags & ACK) || !connection->confirmed || !is_ahead)
-        return;
-    stream->acked = distance;
-    if (stream->acked >= stream->decided && connection->list == CONNECTION_SETTLING &&
-        !(connection->is_dns && stream_has_more(stream)))
-        lifetime_settle(connections, slot, segment->now_ns);
+    if (!opening_hear(connection, segment))
+        return lifetime_named(connections, slot);
+    if (connection->may_retry)
+        retry_hear(connection, segment);
+    if ((segment->flags & SEGMENT_ACK) && is_ahead)
+        stream->acked = distance;
+    retry_settle(connections, slot, segment->now_ns);
+    return lifetime_named(connections, slot);
 }
 
 /// A segment of a connection that is not refused.
 static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
+    bool is_finished, is_acknowledging;
 
     if (direction_is_foreign(connection, segment->is_low, &segment->input))
         return lifetime_odd(connections, CONNECTION_INTERFACE);
     lifetime_touch(connections, slot, segment->now_ns);
-    if (segment->flags & (FIN | RST))
+    if (segment->flags & (SEGMENT_FIN | SEGMENT_RST))
         lifetime_close(connections, slot, segment->now_ns);
-    if (segment->is_low != connection->client_low) {
-        acknowledge(connections, slot, segment);
+    if (!segment_is_clients(segment, connection))
+        return hear(connections, slot, segment);
+    is_finished = opening_is_finished(connection);
+    // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
+    if ((segment->flags & SEGMENT_URG) && (!is_finished || connection->is_dns))
+        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
+    is_acknowledging = connection->confirmed && opening_is_acknowledging(connection, segment);
+    if (segment->length == 0) {
+        if (is_acknowledging)
+            lifetime_stand(connections, slot, segment->now_ns);
         return lifetime_named(connections, slot);
     }
-    // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
-    if ((segment->flags & URG) && (!is_finished(connections, slot) || connection->is_dns))
-        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
-    if (segment->length == 0)
-        return lifetime_named(connections, slot);
-    if (!connection->confirmed)
+    if (!is_finished && !is_acknowledging)
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
     return take(connections, slot, segment, segment->sequence);
 }
@@ -302,53 +189,67 @@ static bool is_noted(struct connections *connections, uint32_t slot,
     const struct connection *connection = at(connections, slot);
     const bool is_known = connection->list == CONNECTION_KNOWN && !connection->is_dns;
 
-    return (segment->flags & (SYN | FIN | RST | URG)) || !is_known;
+    return (segment->flags & (SEGMENT_SYN | SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG)) ||
+           !is_known || connection->may_retry;
 }
 
-bool connection_tcp_sequence(const struct packet *packet, uint32_t *sequence) {
-    const struct connection_input input = {0};
-    struct segment segment;
-
-    if (!segment_of(packet, &input, &segment))
-        return false;
-    *sequence = segment.sequence;
-    return true;
-}
-
-/// A segment of a connection that is denied. The RST by which its ends are told come by here, too,
-/// where they are queued.
+/// A segment of a connection that is denied. What opens another one passes: a RST without data, and
+/// a server's segment that says without data which numbers it expects, so that its client can end
+/// the old connection. So do the RST by which the ends are told, where they are queued.
 static struct followed denied(struct connections *connections, uint32_t slot,
                               const struct segment *segment) {
-    lifetime_touch(connections, slot, segment->now_ns);
-    if (at(connections, slot)->is_reset && (segment->flags & RST) && segment->length == 0)
+    const struct connection *connection = at(connections, slot);
+    const bool is_servers = !segment_is_clients(segment, connection);
+    bool passes = false;
+
+    if (!(segment->flags & (SEGMENT_SYN | SEGMENT_FIN)))
+        passes = segment->flags & SEGMENT_RST ? connection->is_reset || connection->pending
+                                              : connection->pending && is_servers;
+    if (passes && segment->length == 0)
         return lifetime_fresh(connections);
+    if (!(segment->flags & SEGMENT_SYN))
+        lifetime_touch(connections, slot, segment->now_ns);
     return (struct followed){FOLLOWED_DENIED, slot};
+}
+
+/// A SYN that no end has answered.
+static struct followed open(struct connections *connections, uint32_t slot,
+                            const struct segment *segment) {
+    struct followed followed;
+
+    if (slot == CONNECTION_SLOT_NONE)
+        slot = opening_begin(connections, segment);
+    else if (opening_begin_again(connections, slot, segment, &followed))
+        return followed;
+    if (segment->length > 0)
+        at(connections, slot)->syn_data = true;
+    return take(connections, slot, segment, segment->sequence + 1);
 }
 
 struct followed connection_tcp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input) {
     struct segment segment;
+    bool is_denied;
     uint32_t slot;
-    bool opens;
 
     if (!segment_of(packet, input, &segment))
         return lifetime_odd(connections, CONNECTION_CUT);
     slot = connection_table_find(&connections->table, &segment.key);
-    if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation))
+    is_denied =
+        slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation);
+    if (is_denied && !opening_restarts(at(connections, slot), &segment))
         return denied(connections, slot, &segment);
     if (input->checksum == CONNECTION_CHECKSUM_UNVERIFIED &&
         is_noted(connections, slot, &segment) &&
         !checksum_is_right(packet, packet->end - packet->l4_offset))
         return lifetime_odd(connections, CONNECTION_CHECKSUM);
-    opens = (segment.flags & (SYN | ACK)) == SYN;
-    if ((segment.flags & SYN) && (segment.flags & (FIN | RST | URG)))
+    if ((segment.flags & SEGMENT_SYN) &&
+        (segment.flags & (SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG)))
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-    if (slot == CONNECTION_SLOT_NONE) {
-        return opens ? begin(connections, &segment)
-                     : lifetime_odd(connections, CONNECTION_MIDSTREAM);
-    }
-    if (opens)
-        return begin_again(connections, slot, &segment);
-    return segment.flags & SYN ? answer(connections, slot, &segment)
-                               : go_on(connections, slot, &segment);
+    if ((segment.flags & (SEGMENT_SYN | SEGMENT_ACK)) == SEGMENT_SYN)
+        return open(connections, slot, &segment);
+    if (slot == CONNECTION_SLOT_NONE)
+        return lifetime_odd(connections, CONNECTION_MIDSTREAM);
+    return segment.flags & SEGMENT_SYN ? opening_answer(connections, slot, &segment)
+                                       : go_on(connections, slot, &segment);
 }

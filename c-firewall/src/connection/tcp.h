@@ -10,14 +10,8 @@
 #ifndef CONNECTION_TCP_H
 #define CONNECTION_TCP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "connection/types.h"
 #include "packet/packet.h"
-
-/// The sequence number of a packet of TCP; false if its header was not copied or is malformed.
-bool connection_tcp_sequence(const struct packet *packet, uint32_t *sequence);
 
 /// Takes in a packet of TCP.
 struct followed connection_tcp_follow(struct connections *connections, const struct packet *packet,

@@ -65,12 +65,13 @@ struct connection_cache {
 
 /// Where a connection stands. Each list is in the order of time and has one time-out.
 enum connection_list {
-    CONNECTION_OPENING,   // the client has sent nothing yet
+    CONNECTION_OPENING,   // the client has sent its SYN alone
     CONNECTION_SHOWING,   // the client has begun to show its names
     CONNECTION_SETTLING,  // its names are known, what it sent is kept until the server has it
     CONNECTION_KNOWN,     // all is known, of TCP
     CONNECTION_DATAGRAMS, // all is known, of UDP
     CONNECTION_CLOSING,   // one of its ends has closed it, or it is denied
+    CONNECTION_SILENT,    // both ends have opened it, and the client has sent nothing yet
     CONNECTION_LIST_COUNT,
 };
 
@@ -160,11 +161,16 @@ struct connection {
     // Where packets of each end come from: an interface, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
-    bool confirmed;                    // the server has answered the client's SYN
-    bool closed;                       // one of the ends has closed it
-    bool evasion;                      // its client claimed different bytes for one place
-    bool is_dns;                       // the server's port is that of DNS
-    uint32_t begun;                    // of TCP: the sequence number of the client's first byte
+    bool confirmed; // the server has answered the client's SYN
+    bool closed;    // one of the ends has closed it
+    bool evasion;   // its client claimed different bytes for one place
+    bool is_dns;    // the server's port is that of DNS
+    uint32_t begun; // of TCP: the sequence number of the client's first byte
+    // With confirmed: the number of the server's first byte, and behind the last that was seen.
+    uint32_t server_begun;
+    uint32_t server_end;
+    bool syn_data;                     // the client has sent data with its SYN
+    bool may_retry;                    // the server may still ask for another ClientHello
     bool pending;                      // another SYN came, which the server has not answered
     bool pending_low;                  // from the lower one of both ends
     uint32_t pending_base;             // with pending: the sequence number of its first byte
@@ -189,7 +195,7 @@ struct connection_times {
     uint32_t count;
 };
 
-/// That a connection of UDP was forgotten.
+/// That a connection was forgotten whose server may go on with it.
 struct connection_grave {
     uint32_t tag;    // the upper half of its hash, or 0 for any
     uint32_t second; // when, in seconds from 1; 0 = none was

@@ -37,7 +37,7 @@ static int write_records(struct handover_memory *memory, struct connections *con
             if (record.length > left) {
                 counts[1]++;
                 left = 0; // none is passed over for a smaller one
-                if (connection->is_udp)
+                if (connection->is_udp || connection->syn_data)
                     connection_table_bury(&connections->table, &connection->key, now_ns);
                 continue;
             }

@@ -2,7 +2,7 @@
 // What a worker knows of the connections of its queue, for the worker that takes the queue over.
 //
 // Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has
-// them, by lists, in each list from the oldest on; of each connection of UDP that was forgotten
+// them, by lists, in each list from the oldest on; of each connection that was forgotten
 // lately place, tag and age in seconds (32 each); the key of the hash that these go by (16 bytes),
 // and the highest place there is; how many connections there are, how many were left out for want
 // of room, and how many were forgotten (32 each). What a policy made of connections is not told:

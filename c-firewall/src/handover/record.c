@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "connection/lifetime.h"
+#include "connection/retry.h"
 #include "connection/stream.h"
 #include "connection/table.h"
 
 const enum connection_list handover_record_order[CONNECTION_LIST_COUNT] = {
-    CONNECTION_KNOWN,    CONNECTION_DATAGRAMS, CONNECTION_CLOSING,
+    CONNECTION_KNOWN,    CONNECTION_DATAGRAMS, CONNECTION_SILENT,  CONNECTION_CLOSING,
     CONNECTION_SETTLING, CONNECTION_SHOWING,   CONNECTION_OPENING,
 };
 
@@ -33,9 +34,11 @@ enum {
     LET_GO = 1 << 7,
     ECH = 1 << 8,
     AHEAD = 1 << 9,
-    FLAGS = (1 << 10) - 1,
+    SYN_DATA = 1 << 10,
+    MAY_RETRY = 1 << 11,
+    FLAGS = (1 << 12) - 1,
     // Those that a connection of UDP has not.
-    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD,
+    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY,
 };
 
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length) {
@@ -65,7 +68,8 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->is_dns ? DNS : 0U) | (connection->pending ? PENDING : 0U) |
            (connection->pending_low ? PENDING_LOW : 0U) |
            (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U) |
-           (connection->stream.ahead ? AHEAD : 0U);
+           (connection->stream.ahead ? AHEAD : 0U) | (connection->syn_data ? SYN_DATA : 0U) |
+           (connection->may_retry ? MAY_RETRY : 0U);
 }
 
 /// What only one of TCP and UDP has.
@@ -74,6 +78,8 @@ static void put_protocol(struct handover_record *record, const struct connection
 
     if (!connection->is_udp) {
         handover_record_put_number(record, connection->begun, 4);
+        handover_record_put_number(record, connection->server_begun, 4);
+        handover_record_put_number(record, connection->server_end, 4);
         handover_record_put_number(record, connection->pending_base, 4);
         handover_record_put_number(record, connection->pending_client_interface, 4);
         handover_record_put_number(record, connection->pending_server_interface, 4);
@@ -213,7 +219,7 @@ static bool take_list(struct handover_reading *reading, uint64_t list, uint64_t 
     is_in_order = place > reading->list || age_ns <= reading->age_ns;
     reading->list = place;
     reading->age_ns = age_ns;
-    if (list == CONNECTION_KNOWN || list == CONNECTION_OPENING)
+    if (list == CONNECTION_KNOWN || list == CONNECTION_SILENT || list == CONNECTION_OPENING)
         return is_in_order && !is_udp;
     return is_in_order && (list != CONNECTION_DATAGRAMS || is_udp);
 }
@@ -229,6 +235,8 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->stream.let_go = flags & LET_GO;
     connection->names.ech = flags & ECH;
     connection->stream.ahead = flags & AHEAD;
+    connection->syn_data = flags & SYN_DATA;
+    connection->may_retry = flags & MAY_RETRY;
 }
 
 /// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
@@ -237,6 +245,8 @@ static bool take_protocol(struct handover_reading *reading, struct connection *c
 
     if (!connection->is_udp) {
         connection->begun = (uint32_t)handover_record_number(reading, 4);
+        connection->server_begun = (uint32_t)handover_record_number(reading, 4);
+        connection->server_end = (uint32_t)handover_record_number(reading, 4);
         connection->pending_base = (uint32_t)handover_record_number(reading, 4);
         connection->pending_client_interface = (uint32_t)handover_record_number(reading, 4);
         connection->pending_server_interface = (uint32_t)handover_record_number(reading, 4);
@@ -414,7 +424,8 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     connection->stream.acked = (uint32_t)handover_record_number(reading, 4);
     if (!take_protocol(reading, connection))
         return "protocol";
-    if (!take_names(reading, &connection->names, is_udp))
+    if (!take_names(reading, &connection->names, is_udp) ||
+        (connection->may_retry && !retry_can(&connection->names)))
         return "names";
     return take_stream(reading, connections, slot, now_ns) ? NULL : "stream";
 }

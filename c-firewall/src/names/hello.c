@@ -9,7 +9,6 @@
 
 enum {
     BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - 4, // of a message without its type and length
-    CLIENT_HELLO = 1,
     RANDOM_BYTES = 32,
     SESSION_BYTES_MAX = 32,
     // TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446,
@@ -142,7 +141,7 @@ bool names_hello_is_settled(const uint8_t *handshake, uint32_t length) {
     const uint32_t kind = names_cursor_number(&message, 1);
     const uint32_t bytes = names_cursor_number(&message, 3);
 
-    return (length > 0 && kind != CLIENT_HELLO) || bytes > BODY_BYTES_MAX ||
+    return (length > 0 && kind != NAMES_HELLO_CLIENT_HELLO) || bytes > BODY_BYTES_MAX ||
            (!message.cut && bytes <= message.length);
 }
 
@@ -153,7 +152,7 @@ static enum names_state read_message(const uint8_t *handshake, uint32_t length,
     const uint32_t kind = names_cursor_number(&message, 1);
     struct names_cursor body = names_cursor_vector(&message, 3);
 
-    if (kind != CLIENT_HELLO || body.cut || !read_body(&body, names))
+    if (kind != NAMES_HELLO_CLIENT_HELLO || body.cut || !read_body(&body, names))
         return NAMES_UNREADABLE;
     return NAMES_KNOWN;
 }

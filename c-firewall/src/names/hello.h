@@ -12,6 +12,7 @@
 
 enum {
     NAMES_HELLO_BYTES_MAX = 16384, // of a ClientHello with its header; a longer one is unreadable
+    NAMES_HELLO_CLIENT_HELLO = 1,  // the kind of message that it is
 };
 
 /// Whether more bytes of a handshake would not change what names_hello_read says: it is no

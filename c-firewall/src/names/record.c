@@ -10,7 +10,9 @@ enum {
     HEADER_BYTES = 5,                   // of a record: its content type, version and length
     RECORD_BYTES_MAX = (1 << 14) + 256, // without it: 2^14, and what protection may add in TLS 1.3
     CHANGE_CIPHER_SPEC = 20,            // the lowest content type
+    ALERT = 21,
     HANDSHAKE = 22,
+    APPLICATION_DATA = 23,
     HEARTBEAT = 24, // the highest content type
     MAJOR = 3,      // the upper byte of the version of TLS and SSL 3
     MAJOR_END = 16, // the first that no server takes: Go's crypto/tls reads a first record of any
@@ -50,6 +52,16 @@ static enum names_state take(struct names_cursor *stream, struct names_cursor *f
     return NAMES_KNOWN;
 }
 
+/// Puts bytes behind those that are gathered, as far as there is room. Returns how many.
+static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t gathered,
+                       const struct names_cursor *bytes) {
+    const uint32_t room = NAMES_HELLO_BYTES_MAX - gathered;
+    const uint32_t length = bytes->length < room ? bytes->length : room;
+
+    memcpy(scratch + gathered, bytes->bytes, length);
+    return length;
+}
+
 /// Puts the bytes of records side by side, until the ClientHello is whole or scratch is full.
 /// - Returns NAMES_KNOWN if more bytes would not change what it says, NAMES_UNDECIDED if they are
 ///   missing, NAMES_UNREADABLE if a record before its end is.
@@ -62,14 +74,10 @@ static enum names_state gather(const uint8_t *bytes, uint32_t length,
     *gathered = 0;
     for (;;) {
         const enum names_state state = take(&stream, &fragment);
-        const uint32_t room = NAMES_HELLO_BYTES_MAX - *gathered;
 
         if (state != NAMES_KNOWN)
             return state;
-        if (fragment.length > room)
-            fragment.length = room;
-        memcpy(scratch + *gathered, fragment.bytes, fragment.length);
-        *gathered += fragment.length;
+        *gathered += append(scratch, *gathered, &fragment);
         if (names_hello_is_settled(scratch, *gathered))
             return NAMES_KNOWN;
     }
@@ -102,4 +110,52 @@ enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool w
     names_blank_fill(NAMES_UNDECIDED, NAMES_TLS, names);
     state = read_records(bytes, length, scratch, names);
     return names_blank_finish(state, whole, names);
+}
+
+/// Passes over records that may stand between two hellos: of early data (RFC 8446, section 4.2.10),
+/// and such as change nothing.
+static void pass_over(struct names_cursor *stream) {
+    while (stream->length > 1 && stream->bytes[1] == MAJOR &&
+           (stream->bytes[0] == CHANGE_CIPHER_SPEC || stream->bytes[0] == ALERT ||
+            stream->bytes[0] == APPLICATION_DATA)) {
+        uint32_t length;
+
+        names_cursor_part(stream, 3);
+        length = names_cursor_number(stream, 2);
+        names_cursor_part(stream, length);
+    }
+}
+
+/// Reads the message behind the first one of a handshake.
+static enum names_state read_behind(const uint8_t *handshake, uint32_t length,
+                                    struct names *names) {
+    struct names_cursor message = names_cursor_begin(handshake, length);
+
+    names_cursor_number(&message, 1);
+    names_cursor_vector(&message, 3);
+    if (message.cut || message.length == 0)
+        return NAMES_UNDECIDED;
+    if (message.bytes[0] != NAMES_HELLO_CLIENT_HELLO)
+        return NAMES_NONE;
+    return names_hello_read(message.bytes, message.length, NAMES_TLS, names);
+}
+
+enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
+                                          uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                          struct names *names) {
+    struct names_cursor stream = names_cursor_begin(bytes, length);
+    struct names_cursor fragment = names_cursor_begin(NULL, 0);
+    uint32_t gathered = 0;
+
+    for (;;) {
+        enum names_state state;
+
+        pass_over(&stream);
+        state = take(&stream, &fragment);
+        if (state == NAMES_UNDECIDED)
+            return read_behind(scratch, gathered, names);
+        if (state != NAMES_KNOWN)
+            return state;
+        gathered += append(scratch, gathered, &fragment);
+    }
 }

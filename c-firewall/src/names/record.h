@@ -27,4 +27,15 @@ enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool w
                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                    struct names *names);
 
+/// Reads the ClientHello that follows the one that a stream of TLS begins with, as a server asks
+/// for it (HelloRetryRequest).
+/// - bytes: the client's bytes from its first one, with a ClientHello that is whole.
+/// - scratch: where the handshake is put together.
+/// - names: with NAMES_KNOWN those of the second hello, else anything.
+/// - Returns NAMES_KNOWN if it is there, NAMES_UNDECIDED if it may follow, NAMES_NONE if another
+///   message stands in its place, NAMES_UNREADABLE if a record or the hello is.
+enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
+                                          uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                          struct names *names);
+
 #endif

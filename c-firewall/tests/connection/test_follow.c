@@ -261,8 +261,8 @@ static void put_count(char text[static TEXT_BYTES], const char *group, const cha
 
 /// What was counted, without what is 0.
 static void counts_text(const struct connection_counts *counts, char text[static TEXT_BYTES]) {
-    static const char *const lists[] = {"opening", "showing",   "settling",
-                                        "known",   "datagrams", "closing"};
+    static const char *const lists[] = {"opening",   "showing", "settling", "known",
+                                        "datagrams", "closing", "silent"};
     static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
     static const char *const causes[] = {"midstream", "ambiguous", "gaps",     "pool",
                                          "timeout",   "cut",       "fragment", "checksum",

@@ -6,8 +6,8 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionQueries,
     ConnectionSettings, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{lifetime, pool, queries, table, tcp, udp};
-use crate::names::{hello, quic, Names};
+use crate::connection::{lifetime, opening, pool, queries, segment, table, tcp, udp};
+use crate::names::{hello, quic, Names, NamesProtocol};
 use crate::packet::Packet;
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -117,10 +117,26 @@ pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet)
         return None;
     }
     if table::key(packet).1 != connection.client_low {
-        return tcp::sequence(packet);
+        return segment::sequence(packet);
     }
     let stream = &connection.stream;
     Some(stream.base.wrapping_add(stream.acked))
+}
+
+/// Whether the names of a packet's connection can never change any more, and the server has acknowledged the bytes that decided them.
+pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.is_some_and(|connection| {
+        let is_changing = matches!(
+            connection.names.protocol,
+            NamesProtocol::Dns | NamesProtocol::Http
+        );
+        !connection.is_udp
+            && !connection.is_dns
+            && !connection.evasion
+            && !is_changing
+            && opening::is_finished(connection)
+    })
 }
 
 /// How many are followed.

@@ -11,8 +11,8 @@ use crate::connection::{stream, table};
 use crate::names::{Names, NamesProtocol, NamesState};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// From a SYN to the client's first byte: a server may speak first.
-const OPENING_NS: u64 = 300 * SECOND_NS;
+/// As nf_conntrack_tcp_timeout_syn_sent.
+const OPENING_NS: u64 = 120 * SECOND_NS;
 /// As nf_conntrack_tcp_timeout_established.
 const KNOWN_NS: u64 = 432_000 * SECOND_NS;
 /// As nf_conntrack_udp_timeout_stream was for long.
@@ -33,6 +33,7 @@ const RECLAIM_MAX: u32 = 16;
 const LISTS: [ConnectionList; LIST_COUNT] = [
     ConnectionList::Opening,
     ConnectionList::Showing,
+    ConnectionList::Silent,
     ConnectionList::Closing,
     ConnectionList::Settling,
     ConnectionList::Datagrams,
@@ -43,7 +44,7 @@ fn timeout_ns(connections: &Connections, list: ConnectionList) -> u64 {
     match list {
         ConnectionList::Opening => OPENING_NS,
         ConnectionList::Showing | ConnectionList::Settling => connections.settings.hello_timeout_ns,
-        ConnectionList::Known => KNOWN_NS,
+        ConnectionList::Known | ConnectionList::Silent => KNOWN_NS,
         ConnectionList::Datagrams => DATAGRAMS_NS,
         ConnectionList::Closing => CLOSING_NS,
     }
@@ -68,12 +69,12 @@ fn forget(connections: &mut Connections, slot: u32) {
     table::remove(&mut connections.table, slot);
 }
 
-/// Takes a connection out of the table whose server may go on with it. That of TCP needs another
-/// SYN then; of UDP it must be remembered.
+/// Takes a connection out of the table whose server may go on with it. That of TCP needs another SYN then, which the server does not answer while
+/// it has the connection; of UDP it must be remembered, and if its SYN had data, which come again with the same SYN.
 fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
-    let (key, is_udp) = (connection.key, connection.is_udp);
-    if is_udp {
+    let key = connection.key;
+    if connection.is_udp || connection.syn_data {
         table::bury(&mut connections.table, &key, now_ns);
     }
     forget(connections, slot);
@@ -216,9 +217,20 @@ pub fn touch(connections: &mut Connections, slot: u32, now_ns: u64) {
     let list = connection.list;
     let is_aged = matches!(
         list,
-        ConnectionList::Known | ConnectionList::Datagrams | ConnectionList::Closing
+        ConnectionList::Known
+            | ConnectionList::Silent
+            | ConnectionList::Datagrams
+            | ConnectionList::Closing
     );
     if is_aged && now_ns.saturating_sub(connection.since_ns) >= TOUCH_NS {
+        table::move_to(&mut connections.table, slot, list, now_ns);
+    }
+}
+
+/// Notes that both ends have opened a connection.
+pub fn stand(connections: &mut Connections, slot: u32, now_ns: u64) {
+    if table::at(&mut connections.table, slot).list == ConnectionList::Opening {
+        let list = ConnectionList::Silent;
         table::move_to(&mut connections.table, slot, list, now_ns);
     }
 }
@@ -229,7 +241,7 @@ pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
     connection.closed = true;
     let rests = matches!(
         connection.list,
-        ConnectionList::Opening | ConnectionList::Known
+        ConnectionList::Opening | ConnectionList::Silent | ConnectionList::Known
     );
     if rests {
         table::move_to(

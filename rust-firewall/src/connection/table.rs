@@ -14,8 +14,8 @@ use crate::connection::types::{
 };
 use crate::packet::{self, Packet};
 
-/// How long it is remembered that a connection of UDP was forgotten; its server may remember for as
-/// long what the client sent.
+/// How long it is remembered that a connection was forgotten; its server may remember for as long
+/// what the client sent.
 const GRAVE_SECONDS: u32 = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 

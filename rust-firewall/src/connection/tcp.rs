@@ -9,79 +9,18 @@
 //! name that we can't see is Unreadable itself, and is not counted as seen.
 #![deny(clippy::indexing_slicing)]
 
+use crate::connection::segment::{self, Segment, ACK, FIN, RST, SYN, URG};
 use crate::connection::stream::{StreamPut, BYTES_MAX};
 use crate::connection::types::{
-    ConnectionCache, ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey,
-    ConnectionList, Connections, Followed, FollowedKind, SLOT_NONE,
+    ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionList, Connections, Followed,
+    FollowedKind, SLOT_NONE,
 };
-use crate::connection::{checksum, direction, lifetime, queries, stream, table};
-use crate::names::{client, Names, NamesState};
-use crate::packet::{Packet, TCP_HEADER_BYTES};
+use crate::connection::{checksum, direction, lifetime, opening, queries, retry, stream, table};
+use crate::names::{client, NamesState};
+use crate::packet::Packet;
 
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
-const URG: u8 = 0x20;
-/// Whose servers are asked by DNS.
-const DNS_PORT: u16 = 53;
-
-/// A segment.
-struct Segment<'a> {
-    key: ConnectionKey,
-    /// It comes from the lower one of both ends.
-    is_low: bool,
-    source_port: u16,
-    destination_port: u16,
-    flags: u8,
-    sequence: u32,
-    acknowledged: u32,
-    /// What was copied of its data.
-    data: &'a [u8],
-    /// Of its data.
-    length: u32,
-    input: ConnectionInput,
-    now_ns: u64,
-}
-
-/// Reads a packet's header; None if it was not copied or is malformed.
-fn segment_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a>> {
-    let start = packet.l4_offset as usize;
-    let header = packet.bytes.get(start..start + TCP_HEADER_BYTES as usize)?;
-    let header: &[u8; TCP_HEADER_BYTES as usize] = header.try_into().ok()?;
-    let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, offset, flags, ..] = *header;
-    let header_bytes = u32::from(offset >> 4) * 4;
-    let available = packet.end.saturating_sub(packet.l4_offset);
-    if header_bytes < TCP_HEADER_BYTES || header_bytes > available {
-        return None;
-    }
-    let length = available - header_bytes;
-    let data = packet.bytes.get(start + header_bytes as usize..);
-    let data = data.unwrap_or_default();
-    let (key, is_low) = table::key(packet);
-    Some(Segment {
-        key,
-        is_low,
-        source_port: packet.source_port,
-        destination_port: packet.destination_port,
-        flags,
-        sequence: u32::from_be_bytes([s0, s1, s2, s3]),
-        acknowledged: u32::from_be_bytes([a0, a1, a2, a3]),
-        data: data.get(..length as usize).unwrap_or(data),
-        length,
-        input: *input,
-        now_ns: input.now_ns,
-    })
-}
-
-/// Whether the server has all of what was decided on.
-fn is_finished(connections: &mut Connections, slot: u32) -> bool {
-    let connection = table::at(&mut connections.table, slot);
-    let stream = &connection.stream;
-    connection.names.state == NamesState::Known && stream.acked >= stream.decided
-}
-
-/// Compares what comes again, or comes late, with what was decided on.
+/// Compares what comes again, or comes late, with what was decided on. Where a server may ask for another hello, what stands behind the first
+/// one is read as well.
 fn take_known(
     connections: &mut Connections,
     slot: u32,
@@ -90,20 +29,33 @@ fn take_known(
     data: &[u8],
     length: u32,
 ) -> Followed {
-    let stream = &table::at(&mut connections.table, slot).stream;
-    let needed = length.min(stream.decided.saturating_sub(offset));
-    if needed == 0 || stream.acked >= stream.decided {
+    let connection = table::at(&mut connections.table, slot);
+    let (stream, may_retry) = (&connection.stream, connection.may_retry);
+    if opening::is_finished(connection) || !may_retry && offset >= stream.decided {
         return lifetime::named(connections, slot);
     }
+    let limit = if may_retry { BYTES_MAX } else { stream.decided };
+    let needed = length.min(limit.saturating_sub(offset));
     if stream.let_go {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
+    let before = stream::prefix(stream);
     let Some(data) = data.get(..needed as usize) else {
         return lifetime::odd(connections, ConnectionCause::Cut);
     };
-    match lifetime::keep(connections, slot, offset, data, segment.now_ns) {
-        StreamPut::Kept => lifetime::named(connections, slot),
-        put => lifetime::refuse(connections, slot, put, segment.now_ns),
+    let put = lifetime::keep(connections, slot, offset, data, segment.now_ns);
+    if put != StreamPut::Kept {
+        return lifetime::refuse(connections, slot, put, segment.now_ns);
+    }
+    let after = stream::prefix(&table::at(&mut connections.table, slot).stream);
+    let followed = match may_retry && after > before {
+        true => retry::read(connections, slot, segment.now_ns),
+        false => lifetime::named(connections, slot),
+    };
+    let connection = table::at(&mut connections.table, slot);
+    match connection.may_retry && needed < length {
+        true => lifetime::odd(connections, ConnectionCause::Gaps),
+        false => followed,
     }
 }
 
@@ -127,6 +79,22 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
     );
     let bytes = gathered.get(..end as usize).unwrap_or_default();
     client::read(bytes, whole, scratch, names)
+}
+
+/// Notes that a client has shown its names up to a place.
+fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> Followed {
+    lifetime::decide(connections, slot, place, now_ns);
+    let connection = table::at(&mut connections.table, slot);
+    connection.may_retry = retry::can(&connection.names);
+    if !connection.may_retry {
+        return lifetime::named(connections, slot);
+    }
+    if connection.server_end != connection.server_begun {
+        // Which of the server's bytes answer the hello isn't known.
+        let cause = ConnectionCause::Ambiguous;
+        return lifetime::unreadable(connections, slot, cause, now_ns);
+    }
+    retry::read(connections, slot, now_ns)
 }
 
 /// Takes in what a client sends that has not shown its names.
@@ -158,7 +126,7 @@ fn take_undecided(
         false => NamesState::Undecided,
     };
     match state {
-        NamesState::Known => lifetime::decide(connections, slot, after, segment.now_ns),
+        NamesState::Known => return decide(connections, slot, after, segment.now_ns),
         NamesState::Undecided if needed < length => {
             return lifetime::odd(connections, ConnectionCause::Gaps);
         }
@@ -193,108 +161,23 @@ fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u
     }
 }
 
-/// A SYN of a connection that is not followed.
-fn begin(connections: &mut Connections, segment: &Segment) -> Followed {
-    let list = ConnectionList::Opening;
-    let slot = lifetime::open(connections, &segment.key, list, segment.now_ns);
+/// What a server says, and what it has of its client's bytes.
+fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
-    connection.client_low = segment.is_low;
-    connection.is_dns = segment.destination_port == DNS_PORT;
-    connection.begun = segment.sequence.wrapping_add(1);
-    connection.stream.base = connection.begun;
-    direction::bind(connection, &segment.input);
-    take(connections, slot, segment, segment.sequence.wrapping_add(1))
-}
-
-/// A SYN of a connection that is followed: its first one again, or that of another connection, which
-/// is none before the server has answered it.
-fn begin_again(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
-    let base = segment.sequence.wrapping_add(1);
-    let connection = table::at(&mut connections.table, slot);
-    let is_first = segment.is_low == connection.client_low && base == connection.begun;
-    if is_first && !direction::is_foreign(connection, segment.is_low, &segment.input) {
-        return take(connections, slot, segment, base);
-    }
-    direction::bind_pending(connection, &segment.input);
-    connection.pending = true;
-    connection.pending_low = segment.is_low;
-    connection.pending_base = base;
-    match segment.length {
-        0 => lifetime::fresh(connections),
-        _ => lifetime::odd(connections, ConnectionCause::Ambiguous),
-    }
-}
-
-/// A connection takes the place of another one between the same ends, since its SYN was answered.
-fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
-    let connection = table::at(&mut connections.table, slot);
-    stream::release(&mut connection.stream, &mut connections.pool);
-    connection.opened_ns = segment.now_ns;
-    connection.begun = connection.pending_base;
-    connection.stream = stream::make(connection.begun);
-    connection.is_dns = segment.source_port == DNS_PORT;
-    connection.client_low = connection.pending_low;
-    direction::take_pending(connection, &segment.input);
-    connection.pending = false;
-    connection.confirmed = true;
-    connection.closed = false;
-    connection.cache = ConnectionCache::default();
-    connection.names = Names {
-        state: NamesState::Undecided,
-        ..Names::default()
-    };
-    connections.counts.opened += 1;
-    let list = ConnectionList::Opening;
-    table::move_to(&mut connections.table, slot, list, segment.now_ns);
-    lifetime::named(connections, slot)
-}
-
-/// A server's answer to a SYN. One that answers another SYN than ours while it may still have our
-/// connection makes it unknown which of both it has.
-fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
-    let is_finished = is_finished(connections, slot);
-    let connection = table::at(&mut connections.table, slot);
-    let is_pending = connection.pending
-        && segment.is_low != connection.pending_low
-        && segment.acknowledged == connection.pending_base
-        && direction::answers_pending(connection, &segment.input);
-    if is_pending && (is_finished || !connection.confirmed) {
-        return replace(connections, slot, segment);
-    }
-    if segment.is_low == connection.client_low && !is_pending {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
-    }
-    if !is_pending && direction::is_foreign(connection, segment.is_low, &segment.input) {
-        return lifetime::odd(connections, ConnectionCause::Interface);
-    }
-    let distance = segment.acknowledged.wrapping_sub(connection.begun);
-    let is_ours = distance == 0 || distance <= stream::prefix(&connection.stream);
-    if !is_pending && is_ours {
-        connection.confirmed = true;
-        direction::bind_server(connection, &segment.input);
+    if !opening::hear(connection, segment) {
         return lifetime::named(connections, slot);
     }
-    if is_finished {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+    if connection.may_retry {
+        retry::hear(connection, segment);
     }
-    let cause = ConnectionCause::Ambiguous;
-    lifetime::unreadable(connections, slot, cause, segment.now_ns)
-}
-
-/// What a server has of its client's bytes.
-fn acknowledge(connections: &mut Connections, slot: u32, segment: &Segment) {
-    let connection = table::at(&mut connections.table, slot);
     let stream = &mut connection.stream;
     let distance = segment.acknowledged.wrapping_sub(stream.base);
     let is_ahead = distance > stream.acked && distance <= i32::MAX as u32;
-    if segment.flags & ACK == 0 || !connection.confirmed || !is_ahead {
-        return;
+    if segment.flags & ACK != 0 && is_ahead {
+        stream.acked = distance;
     }
-    stream.acked = distance;
-    let is_over = stream.acked >= stream.decided && connection.list == ConnectionList::Settling;
-    if is_over && !(connection.is_dns && stream::has_more(stream)) {
-        lifetime::settle(connections, slot, segment.now_ns);
-    }
+    retry::settle(connections, slot, segment.now_ns);
+    lifetime::named(connections, slot)
 }
 
 /// A segment of a connection that is not refused.
@@ -307,21 +190,24 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     if segment.flags & (FIN | RST) != 0 {
         lifetime::close(connections, slot, segment.now_ns);
     }
-    let is_finished = is_finished(connections, slot);
     let connection = table::at(&mut connections.table, slot);
-    if segment.is_low != connection.client_low {
-        acknowledge(connections, slot, segment);
-        return lifetime::named(connections, slot);
+    if !segment::is_clients(segment, connection) {
+        return hear(connections, slot, segment);
     }
+    let is_finished = opening::is_finished(connection);
     // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
     if segment.flags & URG != 0 && (!is_finished || connection.is_dns) {
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, segment.now_ns);
     }
+    let is_acknowledging = connection.confirmed && opening::is_acknowledging(connection, segment);
     if segment.length == 0 {
+        if is_acknowledging {
+            lifetime::stand(connections, slot, segment.now_ns);
+        }
         return lifetime::named(connections, slot);
     }
-    if !connection.confirmed {
+    if !is_finished && !is_acknowledging {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
     take(connections, slot, segment, segment.sequence)
@@ -331,33 +217,51 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
 fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let is_known = connection.list == ConnectionList::Known && !connection.is_dns;
-    segment.flags & (SYN | FIN | RST | URG) != 0 || !is_known
+    segment.flags & (SYN | FIN | RST | URG) != 0 || !is_known || connection.may_retry
 }
 
-/// The sequence number of a packet of TCP; None if its header was not copied or is malformed.
-pub fn sequence(packet: &Packet) -> Option<u32> {
-    let segment = segment_of(packet, &ConnectionInput::default());
-    segment.map(|segment| segment.sequence)
-}
-
-/// A segment of a connection that is denied. The RST by which its ends are told come by here, too, where they are queued.
+/// A segment of a connection that is denied. What opens another one passes: a RST without data, and a server's segment that says without data which
+/// numbers it expects, so that its client can end the old connection. So do the RST by which the ends are told, where they are queued.
 fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
-    lifetime::touch(connections, slot, segment.now_ns);
-    let is_reset = table::at(&mut connections.table, slot).is_reset;
-    if is_reset && segment.flags & RST != 0 && segment.length == 0 {
+    let connection = table::at(&mut connections.table, slot);
+    let is_reset = segment.flags & RST != 0;
+    let is_servers = !segment::is_clients(segment, connection);
+    let passes = match segment.flags & (SYN | FIN) {
+        0 if is_reset => connection.is_reset || connection.pending,
+        0 => connection.pending && is_servers,
+        _ => false,
+    };
+    if passes && segment.length == 0 {
         return lifetime::fresh(connections);
+    }
+    if segment.flags & SYN == 0 {
+        lifetime::touch(connections, slot, segment.now_ns);
     }
     let kind = FollowedKind::Denied;
     Followed { kind, slot }
 }
 
+/// A SYN that no end has answered.
+fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
+    let slot = match slot {
+        SLOT_NONE => opening::begin(connections, segment),
+        slot => match opening::begin_again(connections, slot, segment) {
+            Some(followed) => return followed,
+            None => slot,
+        },
+    };
+    table::at(&mut connections.table, slot).syn_data |= segment.length > 0;
+    take(connections, slot, segment, segment.sequence.wrapping_add(1))
+}
+
 /// Takes in a packet of TCP.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
-    let Some(segment) = segment_of(packet, input) else {
+    let Some(segment) = segment::of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);
     };
     let slot = table::find(&connections.table, &segment.key);
-    if slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation) {
+    let is_denied = slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation);
+    if is_denied && !opening::restarts(table::at(&mut connections.table, slot), &segment) {
         return denied(connections, slot, &segment);
     }
     let is_unsure =
@@ -371,10 +275,9 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
     match (slot, opens) {
-        (SLOT_NONE, true) => begin(connections, &segment),
+        (_, true) => open(connections, slot, &segment),
         (SLOT_NONE, false) => lifetime::odd(connections, ConnectionCause::Midstream),
-        (_, true) => begin_again(connections, slot, &segment),
-        _ if segment.flags & SYN != 0 => answer(connections, slot, &segment),
+        _ if segment.flags & SYN != 0 => opening::answer(connections, slot, &segment),
         _ => go_on(connections, slot, &segment),
     }
 }

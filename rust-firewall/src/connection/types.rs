@@ -87,7 +87,7 @@ pub struct ConnectionCache {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionList {
-    /// The client has sent nothing yet.
+    /// The client has sent its SYN alone.
     #[default]
     Opening,
     /// The client has begun to show its names.
@@ -100,9 +100,11 @@ pub enum ConnectionList {
     Datagrams,
     /// One of its ends has closed it, or it is denied.
     Closing,
+    /// Both ends have opened it, and the client has sent nothing yet.
+    Silent,
 }
 
-pub const LIST_COUNT: usize = 6;
+pub const LIST_COUNT: usize = 7;
 
 /// Why names are unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +236,13 @@ pub struct Connection {
     pub is_dns: bool,
     /// Of TCP: the sequence number of the client's first byte.
     pub begun: u32,
+    /// With confirmed: the sequence number of the server's first byte, and of the one behind the last that was seen.
+    pub server_begun: u32,
+    pub server_end: u32,
+    /// The client has sent data with its SYN.
+    pub syn_data: bool,
+    /// The server may still ask for another ClientHello.
+    pub may_retry: bool,
     /// Another SYN came, which the server has not answered; from the lower one of both ends.
     pub pending: bool,
     pub pending_low: bool,
@@ -266,7 +275,7 @@ pub struct List {
     pub count: u32,
 }
 
-/// That a connection of UDP was forgotten.
+/// That a connection was forgotten whose server may go on with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grave {
     /// The upper half of its hash, or 0 for any.
@@ -381,6 +390,10 @@ impl Default for Connection {
             evasion: false,
             is_dns: false,
             begun: 0,
+            server_begun: 0,
+            server_end: 0,
+            syn_data: false,
+            may_retry: false,
             pending: false,
             pending_low: false,
             pending_base: 0,

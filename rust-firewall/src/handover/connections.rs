@@ -2,7 +2,7 @@
 //! What a worker knows of the connections of its queue, for the worker that takes the queue over.
 //!
 //! Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has them, by lists, in
-//! each list from the oldest on; of each connection of UDP that was forgotten lately place, tag and age in seconds (32
+//! each list from the oldest on; of each connection that was forgotten lately place, tag and age in seconds (32
 //! each); the key of the hash that these go by (16 bytes), and the highest place there is; how many connections there
 //! are, how many were left out for want of room, and how many were forgotten (32 each). What a policy made of
 //! connections is not told: the new one decides on each anew, as after a reload.
@@ -55,14 +55,14 @@ fn write_records(
         let mut slot = head.map_or(SLOT_NONE, |head| head.oldest);
         while slot != SLOT_NONE {
             let connection = table::at(&mut connections.table, slot);
-            let (key, is_udp) = (connection.key, connection.is_udp);
+            let (key, goes_on) = (connection.key, connection.is_udp || connection.syn_data);
             bytes.clear();
             record::put(&mut bytes, connection, &mut connections.pool, now_ns);
             slot = connection.newer;
             if bytes.len() as u64 > left {
                 *left_out += 1;
                 left = 0; // none is passed over for a smaller one
-                if is_udp {
+                if goes_on {
                     table::bury(&mut connections.table, &key, now_ns);
                 }
                 continue;

@@ -3,7 +3,7 @@
 //!
 //! Form, in little-endian numbers: the words of its key (64 bits each: two for IPv4, five for IPv6); its list (8), its
 //! flags (16), how many nanoseconds ago it came there or was used last (64). The interfaces of client and server (32 each).
-//! Of its stream: base, decided, acked (32 each). Of TCP: begun, pending_base, and with these the interfaces of client and
+//! Of its stream: base, decided, acked (32 each). Of TCP: begun, server_begun, server_end, pending_base, and with these the interfaces of client and
 //! server (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
 //! that is expected next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
 //! the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols and method. Last the
@@ -15,7 +15,7 @@ use crate::connection::types::{
     Connection, ConnectionCause, ConnectionKey, ConnectionList, Connections, Pool, StreamSpan,
     KEY_WORDS, LIST_COUNT, PROTOCOL_COUNT, SLOT_NONE, SPANS_MAX,
 };
-use crate::connection::{lifetime, stream, table};
+use crate::connection::{lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
@@ -24,6 +24,7 @@ use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTE
 pub const ORDER: [ConnectionList; LIST_COUNT] = [
     ConnectionList::Known,
     ConnectionList::Datagrams,
+    ConnectionList::Silent,
     ConnectionList::Closing,
     ConnectionList::Settling,
     ConnectionList::Showing,
@@ -61,9 +62,11 @@ const PENDING_LOW: u64 = 1 << 6;
 const LET_GO: u64 = 1 << 7;
 const ECH: u64 = 1 << 8;
 const AHEAD: u64 = 1 << 9;
-const FLAGS: u64 = (1 << 10) - 1;
+const SYN_DATA: u64 = 1 << 10;
+const MAY_RETRY: u64 = 1 << 11;
+const FLAGS: u64 = (1 << 12) - 1;
 /// Those that a connection of UDP has not.
-const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD;
+const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY;
 
 /// What is being read.
 pub struct RecordReading<'a> {
@@ -118,6 +121,8 @@ fn flags_of(connection: &Connection) -> u64 {
         (connection.stream.let_go, LET_GO),
         (connection.names.ech, ECH),
         (connection.stream.ahead, AHEAD),
+        (connection.syn_data, SYN_DATA),
+        (connection.may_retry, MAY_RETRY),
     ];
     let set = flags.iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, flag)| flag).sum()
@@ -127,6 +132,8 @@ fn flags_of(connection: &Connection) -> u64 {
 fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     if !connection.is_udp {
         put_number(record, connection.begun.into(), 4);
+        put_number(record, connection.server_begun.into(), 4);
+        put_number(record, connection.server_end.into(), 4);
         put_number(record, connection.pending_base.into(), 4);
         put_number(record, connection.pending_client_interface.into(), 4);
         put_number(record, connection.pending_server_interface.into(), 4);
@@ -255,7 +262,9 @@ fn take_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) 
     reading.age_ns = age_ns;
     is_in_order
         && match ORDER.get(place) {
-            Some(ConnectionList::Known | ConnectionList::Opening) => !is_udp,
+            Some(ConnectionList::Known | ConnectionList::Silent | ConnectionList::Opening) => {
+                !is_udp
+            }
             Some(ConnectionList::Datagrams) => is_udp,
             _ => true,
         }
@@ -272,12 +281,16 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.stream.let_go = flags & LET_GO != 0;
     connection.names.ech = flags & ECH != 0;
     connection.stream.ahead = flags & AHEAD != 0;
+    connection.syn_data = flags & SYN_DATA != 0;
+    connection.may_retry = flags & MAY_RETRY != 0;
 }
 
 /// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
 fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bool {
     if !connection.is_udp {
         connection.begun = number(reading, 4) as u32;
+        connection.server_begun = number(reading, 4) as u32;
+        connection.server_end = number(reading, 4) as u32;
         connection.pending_base = number(reading, 4) as u32;
         connection.pending_client_interface = number(reading, 4) as u32;
         connection.pending_server_interface = number(reading, 4) as u32;
@@ -453,7 +466,8 @@ pub fn take(
     if !take_protocol(reading, connection) {
         return Err("protocol");
     }
-    if !take_names(reading, &mut connection.names, is_udp) {
+    let is_good = take_names(reading, &mut connection.names, is_udp);
+    if !is_good || connection.may_retry && !retry::can(&connection.names) {
         return Err("names");
     }
     match take_stream(reading, connections, slot, now_ns) {

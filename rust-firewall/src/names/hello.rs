@@ -13,7 +13,7 @@ pub const BYTES_MAX: usize = 16384;
 
 /// Of a handshake message without its type and length.
 const BODY_BYTES_MAX: u32 = BYTES_MAX as u32 - 4;
-const CLIENT_HELLO: u32 = 1;
+pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
 /// TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446, section 4.2.1).

@@ -13,7 +13,9 @@ const HEADER_BYTES: u32 = 5;
 const RECORD_BYTES_MAX: u32 = (1 << 14) + 256;
 /// Content types: the lowest, that of handshakes, and the highest (heartbeat).
 const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
 /// The upper byte of the version of TLS and SSL 3.
 const MAJOR: u8 = 3;
@@ -56,6 +58,16 @@ fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
     NamesState::Known
 }
 
+/// Puts bytes behind those that are gathered, as far as there is room. Returns how many.
+fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -> usize {
+    let room = scratch.get_mut(gathered..).unwrap_or_default();
+    let length = bytes.len().min(room.len());
+    if let (Some(to), Some(from)) = (room.get_mut(..length), bytes.get(..length)) {
+        to.copy_from_slice(from);
+    }
+    length
+}
+
 /// Puts the bytes of records side by side, until the ClientHello is whole or scratch is full.
 /// - Returns Known if more bytes would not change what it says, Undecided if they are missing, Unreadable if a record before
 ///   its end is; and how many bytes are in scratch.
@@ -68,12 +80,7 @@ fn gather(bytes: &[u8], scratch: &mut [u8; hello::BYTES_MAX]) -> (NamesState, us
         if state != NamesState::Known {
             return (state, gathered);
         }
-        let room = scratch.get_mut(gathered..).unwrap_or_default();
-        let bytes = fragment.bytes.len().min(room.len());
-        if let (Some(to), Some(from)) = (room.get_mut(..bytes), fragment.bytes.get(..bytes)) {
-            to.copy_from_slice(from);
-        }
-        gathered += bytes;
+        gathered += append(scratch, gathered, fragment.bytes);
         if hello::is_settled(scratch.get(..gathered).unwrap_or_default()) {
             return (NamesState::Known, gathered);
         }
@@ -119,4 +126,53 @@ pub fn read(
     blank::fill(NamesState::Undecided, NamesProtocol::Tls, names);
     let state = read_records(bytes, scratch, names);
     blank::finish(state, whole, names)
+}
+
+/// Passes over records that may stand between two hellos: of early data (RFC 8446, section 4.2.10), and such as change nothing.
+fn pass_over(stream: &mut Cursor) {
+    while let [CHANGE_CIPHER_SPEC | ALERT | APPLICATION_DATA, MAJOR, ..] = *stream.bytes {
+        cursor::part(stream, 3);
+        let length = cursor::number(stream, 2);
+        cursor::part(stream, length);
+    }
+}
+
+/// Reads the message behind the first one of a handshake.
+fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
+    let mut message = cursor::begin(handshake);
+    cursor::number(&mut message, 1);
+    cursor::vector(&mut message, 3);
+    let kind = cursor::number(&mut message.clone(), 1);
+    if message.cut || message.bytes.is_empty() {
+        return NamesState::Undecided;
+    }
+    match kind {
+        hello::CLIENT_HELLO => hello::read(message.bytes, NamesProtocol::Tls, names),
+        _ => NamesState::None,
+    }
+}
+
+/// Reads the ClientHello that follows the one that a stream of TLS begins with, as a server asks for it (HelloRetryRequest).
+/// - bytes: the client's bytes from its first one, with a ClientHello that is whole.
+/// - scratch: where the handshake is put together.
+/// - names: with Known those of the second hello, else anything.
+/// - Returns Known if it is there, Undecided if it may follow, None if another message stands in its place, Unreadable if a record or the hello is.
+pub fn read_second(
+    bytes: &[u8],
+    scratch: &mut [u8; hello::BYTES_MAX],
+    names: &mut Names,
+) -> NamesState {
+    let mut stream = cursor::begin(bytes);
+    let mut fragment = cursor::begin(&[]);
+    let mut gathered = 0;
+    loop {
+        pass_over(&mut stream);
+        match take(&mut stream, &mut fragment) {
+            NamesState::Known => gathered += append(scratch, gathered, fragment.bytes),
+            NamesState::Undecided => {
+                return read_behind(scratch.get(..gathered).unwrap_or_default(), names);
+            }
+            state => return state,
+        }
+    }
 }

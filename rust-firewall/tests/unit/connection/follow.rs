@@ -248,6 +248,7 @@ fn counts_text(counts: &ConnectionCounts) -> String {
         "known",
         "datagrams",
         "closing",
+        "silent",
     ];
     let protocols = ["other", "tls", "quic", "http", "dns"];
     let causes = [

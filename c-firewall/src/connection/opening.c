@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/opening.h"
+
+#include "connection/direction.h"
+#include "connection/lifetime.h"
+#include "connection/stream.h"
+#include "connection/table.h"
+
+enum {
+    DNS_PORT = 53,       // whose servers are asked by DNS
+    AHEAD_MAX = 1 << 20, // how far a server's segment may lie behind what was seen of it
+};
+
+static struct connection *at(struct connections *connections, uint32_t slot) {
+    return connection_table_at(&connections->table, slot);
+}
+
+/// The number of the first byte behind a SYN.
+static uint32_t first_of(const struct segment *segment) { return segment->sequence + 1; }
+
+uint32_t opening_begin(struct connections *connections, const struct segment *segment) {
+    const uint64_t now_ns = segment->now_ns;
+    const bool is_buried = connection_table_is_buried(&connections->table, &segment->key, now_ns);
+    const uint32_t slot = lifetime_open(connections, &segment->key, CONNECTION_OPENING, now_ns);
+    struct connection *connection = at(connections, slot);
+
+    connection->client_low = segment->is_low;
+    connection->is_dns = segment->destination_port == DNS_PORT;
+    connection->begun = first_of(segment);
+    connection->stream.base = connection->begun;
+    direction_bind(connection, &segment->input);
+    if (is_buried)
+        lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
+    return slot;
+}
+
+/// Whether a SYN is the first one of its connection, again.
+static bool is_first_again(const struct connection *connection, const struct segment *segment) {
+    return !connection->confirmed && segment_is_clients(segment, connection) &&
+           first_of(segment) == connection->begun &&
+           !direction_is_foreign(connection, segment->is_low, &segment->input);
+}
+
+/// Whether a SYN may be that of another connection. The ends change their roles only once the old
+/// connection is over for both: a client whose SYN was not answered yet answers a SYN itself
+/// (RFC 9293, section 3.5, figure 7), and nothing that its server says alone shows that it was.
+static bool may_begin(const struct connection *connection, const struct segment *segment) {
+    return segment_is_clients(segment, connection) ||
+           (connection->closed && opening_is_finished(connection));
+}
+
+/// Whether a server's answer to a SYN is that to the SYN that is pending.
+static bool answers_pending(const struct connection *connection, const struct segment *segment) {
+    return connection->pending && segment->is_low != connection->pending_low &&
+           segment->acknowledged == connection->pending_base &&
+           direction_answers_pending(connection, &segment->input) &&
+           !(connection->confirmed && first_of(segment) == connection->server_begun);
+}
+
+bool opening_restarts(const struct connection *connection, const struct segment *segment) {
+    if ((segment->flags & (SEGMENT_SYN | SEGMENT_ACK)) == SEGMENT_SYN)
+        return !is_first_again(connection, segment) && segment_is_clients(segment, connection);
+    return (segment->flags & SEGMENT_SYN) && answers_pending(connection, segment);
+}
+
+bool opening_begin_again(struct connections *connections, uint32_t slot,
+                         const struct segment *segment, struct followed *followed) {
+    struct connection *connection = at(connections, slot);
+
+    if (is_first_again(connection, segment))
+        return false;
+    if (!may_begin(connection, segment)) {
+        *followed = lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        return true;
+    }
+    direction_bind_pending(connection, &segment->input);
+    connection->pending = true;
+    connection->pending_low = segment->is_low;
+    connection->pending_base = first_of(segment);
+    *followed = segment->length == 0 ? lifetime_fresh(connections)
+                                     : lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    return true;
+}
+
+bool opening_is_finished(const struct connection *connection) {
+    return connection->names.state == NAMES_KNOWN && !connection->may_retry &&
+           connection->stream.acked >= connection->stream.decided;
+}
+
+/// Notes what the server calls its first byte.
+static void confirm(struct connection *connection, const struct segment *segment) {
+    connection->confirmed = true;
+    connection->server_begun = first_of(segment);
+    connection->server_end = connection->server_begun + segment->length;
+}
+
+/// A connection takes the place of another one between the same ends, since its SYN was answered.
+static struct followed replace(struct connections *connections, uint32_t slot,
+                               const struct segment *segment) {
+    struct connection *connection = at(connections, slot);
+
+    stream_release(&connection->stream, &connections->pool);
+    connection->opened_ns = segment->now_ns;
+    connection->begun = connection->pending_base;
+    connection->stream = stream_make(connection->begun);
+    connection->is_dns = segment->source_port == DNS_PORT;
+    connection->client_low = connection->pending_low;
+    direction_take_pending(connection, &segment->input);
+    confirm(connection, segment);
+    connection->pending = false;
+    connection->closed = false;
+    connection->evasion = false;
+    connection->denied = 0;
+    connection->is_reset = false;
+    connection->may_retry = false;
+    connection->syn_data = false;
+    connection->cache = (struct connection_cache){0};
+    connection->names = (struct names){.state = NAMES_UNDECIDED};
+    connections->counts.opened++;
+    connection_table_move_to(&connections->table, slot, CONNECTION_OPENING, segment->now_ns);
+    return lifetime_named(connections, slot);
+}
+
+struct followed opening_answer(struct connections *connections, uint32_t slot,
+                               const struct segment *segment) {
+    struct connection *connection = at(connections, slot);
+    const uint32_t distance = segment->acknowledged - connection->begun;
+    const bool is_ours = distance == 0 || distance <= stream_prefix(&connection->stream);
+
+    if (answers_pending(connection, segment))
+        return replace(connections, slot, segment);
+    if (segment_is_clients(segment, connection))
+        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    if (direction_is_foreign(connection, segment->is_low, &segment->input))
+        return lifetime_odd(connections, CONNECTION_INTERFACE);
+    if (is_ours && !connection->confirmed) {
+        confirm(connection, segment);
+        direction_bind_server(connection, &segment->input);
+        return lifetime_named(connections, slot);
+    }
+    if (is_ours && first_of(segment) == connection->server_begun)
+        return lifetime_named(connections, slot);
+    if (opening_is_finished(connection))
+        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
+}
+
+bool opening_hear(struct connection *connection, const struct segment *segment) {
+    const uint64_t offset = segment->sequence - connection->server_begun;
+    const uint64_t seen = connection->server_end - connection->server_begun;
+    const uint64_t end = offset + segment->length + (segment->flags & SEGMENT_FIN);
+
+    if (!connection->confirmed || offset > seen + AHEAD_MAX)
+        return false;
+    if (end > seen && end <= UINT32_MAX)
+        connection->server_end = connection->server_begun + (uint32_t)end;
+    return true;
+}
+
+bool opening_is_acknowledging(const struct connection *connection, const struct segment *segment) {
+    const uint32_t acknowledged = segment->acknowledged - connection->server_begun;
+    const uint32_t seen = connection->server_end - connection->server_begun;
+
+    return (segment->flags & SEGMENT_ACK) && acknowledged <= seen;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/retry.h"
+
+#include <string.h>
+
+#include "connection/lifetime.h"
+#include "connection/opening.h"
+#include "connection/stream.h"
+#include "connection/table.h"
+#include "names/record.h"
+
+enum {
+    VERSION_1_3 = 0x0304, // the lowest version of TLS that has a retry
+    // Of the server's first bytes: the header of a record and of a handshake message, a version,
+    // and the server's random bytes.
+    HEAD_BYTES = 43,
+};
+
+// What begins a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that
+// are SHA-256 of "HelloRetryRequest".
+static const uint8_t head[HEAD_BYTES] = {
+    0x16, 0,    0,    0,    0,    0x02, 0,    0,    0,    0,    0,    0xcf, 0x21, 0xad, 0x74,
+    0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
+    0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+};
+
+#define FIXED 0x7fffffff821ULL // by the place of a byte: it is the same in all of them
+
+bool retry_can(const struct names *names) {
+    return names->state == NAMES_KNOWN && names->protocol == NAMES_TLS &&
+           names->version >= VERSION_1_3;
+}
+
+void retry_hear(struct connection *connection, const struct segment *segment) {
+    const uint32_t offset = segment->sequence - connection->server_begun;
+
+    for (uint32_t i = 0; i < segment->captured && offset < HEAD_BYTES && offset + i < HEAD_BYTES;
+         i++)
+        if ((FIXED >> (offset + i) & 1) && segment->data[i] != head[offset + i])
+            connection->may_retry = false;
+}
+
+void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    const struct connection *connection = connection_table_at(&connections->table, slot);
+
+    if (opening_is_finished(connection) && connection->list == CONNECTION_SETTLING &&
+        !(connection->is_dns && stream_has_more(&connection->stream)))
+        lifetime_settle(connections, slot, now_ns);
+}
+
+static bool equal_names(const struct names *names, const struct names *others) {
+    return names->host_length == others->host_length && names->alpn_length == others->alpn_length &&
+           names->ech == others->ech && names->version == others->version &&
+           memcmp(names->host, others->host, names->host_length) == 0 &&
+           memcmp(names->alpn, others->alpn, names->alpn_length) == 0;
+}
+
+struct followed retry_read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct connection *connection = connection_table_at(&connections->table, slot);
+    const uint32_t end = stream_prefix(&connection->stream);
+    struct names *other = &connections->alone;
+    enum names_state state;
+
+    stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
+    state = names_record_read_second(connections->gathered, end, connections->scratch, other);
+    if (state == NAMES_UNREADABLE)
+        return lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+    if (state == NAMES_KNOWN && !equal_names(other, &connection->names))
+        return lifetime_evade(connections, slot, now_ns);
+    connection->may_retry = state == NAMES_UNDECIDED;
+    if (state == NAMES_KNOWN)
+        connection->stream.decided = end;
+    retry_settle(connections, slot, now_ns);
+    return lifetime_named(connections, slot);
+}

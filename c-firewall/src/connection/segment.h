@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A segment of TCP (RFC 9293, section 3.1) as connections take it in.
+#ifndef CONNECTION_SEGMENT_H
+#define CONNECTION_SEGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "connection/types.h"
+#include "packet/packet.h"
+
+enum {
+    SEGMENT_FIN = 0x01,
+    SEGMENT_SYN = 0x02,
+    SEGMENT_RST = 0x04,
+    SEGMENT_ACK = 0x10,
+    SEGMENT_URG = 0x20,
+};
+
+/// A segment.
+struct segment {
+    struct connection_key key;
+    bool is_low; // it comes from the lower one of both ends
+    uint16_t source_port;
+    uint16_t destination_port;
+    uint8_t flags;
+    uint32_t sequence;
+    uint32_t acknowledged;
+    const uint8_t *data;
+    uint32_t captured; // what was copied of its data
+    uint32_t length;   // of its data
+    struct connection_input input;
+    uint64_t now_ns;
+};
+
+/// Reads a packet's header; false if it was not copied or is malformed.
+bool segment_of(const struct packet *packet, const struct connection_input *input,
+                struct segment *segment);
+
+/// The sequence number of a packet of TCP; false if its header was not copied or is malformed.
+bool segment_sequence(const struct packet *packet, uint32_t *sequence);
+
+/// Whether a segment comes from the client of its connection.
+bool segment_is_clients(const struct segment *segment, const struct connection *connection);
+
+#endif

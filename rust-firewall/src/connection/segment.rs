@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A segment of TCP (RFC 9293, section 3.1) as connections take it in.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::table;
+use crate::connection::types::{Connection, ConnectionInput, ConnectionKey};
+use crate::packet::{Packet, TCP_HEADER_BYTES};
+
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
+pub const ACK: u8 = 0x10;
+pub const URG: u8 = 0x20;
+
+/// A segment.
+pub struct Segment<'a> {
+    pub key: ConnectionKey,
+    /// It comes from the lower one of both ends.
+    pub is_low: bool,
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub flags: u8,
+    pub sequence: u32,
+    pub acknowledged: u32,
+    /// What was copied of its data.
+    pub data: &'a [u8],
+    /// Of its data.
+    pub length: u32,
+    pub input: ConnectionInput,
+    pub now_ns: u64,
+}
+
+/// Reads a packet's header; None if it was not copied or is malformed.
+pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a>> {
+    let start = packet.l4_offset as usize;
+    let header = packet.bytes.get(start..start + TCP_HEADER_BYTES as usize)?;
+    let header: &[u8; TCP_HEADER_BYTES as usize] = header.try_into().ok()?;
+    let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, offset, flags, ..] = *header;
+    let header_bytes = u32::from(offset >> 4) * 4;
+    let available = packet.end.saturating_sub(packet.l4_offset);
+    if header_bytes < TCP_HEADER_BYTES || header_bytes > available {
+        return None;
+    }
+    let length = available - header_bytes;
+    let data = packet.bytes.get(start + header_bytes as usize..);
+    let data = data.unwrap_or_default();
+    let (key, is_low) = table::key(packet);
+    Some(Segment {
+        key,
+        is_low,
+        source_port: packet.source_port,
+        destination_port: packet.destination_port,
+        flags,
+        sequence: u32::from_be_bytes([s0, s1, s2, s3]),
+        acknowledged: u32::from_be_bytes([a0, a1, a2, a3]),
+        data: data.get(..length as usize).unwrap_or(data),
+        length,
+        input: *input,
+        now_ns: input.now_ns,
+    })
+}
+
+/// The sequence number of a packet of TCP; None if its header was not copied or is malformed.
+pub fn sequence(packet: &Packet) -> Option<u32> {
+    let segment = of(packet, &ConnectionInput::default());
+    segment.map(|segment| segment.sequence)
+}
+
+/// Whether a segment comes from the client of its connection.
+pub fn is_clients(segment: &Segment, connection: &Connection) -> bool {
+    segment.is_low == connection.client_low
+}
