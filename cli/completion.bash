@@ -63,7 +63,6 @@ _twinwall_firewall() {
             return
             ;;
         --undecided)
-            mapfile -t COMPREPLY < <(compgen -W "accept drop" -- "$current")
             return
             ;;
         --connections)

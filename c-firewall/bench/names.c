@@ -156,6 +156,7 @@ struct named_subject *names_make(const struct named_case *named_case) {
         .connections = CONNECTIONS,
         .hello_bytes = HELLO_BYTES,
         .hello_timeout_ns = 10ULL * SECOND_NS,
+        .undecided_bytes = 8192,
     };
     struct named_subject *subject = calloc(1, sizeof *subject);
 

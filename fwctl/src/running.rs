@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
-use rust_firewall::packet::verdict;
+use rust_firewall::packet::verdict::{self, Verdict};
 
 use crate::answer::Status;
 use crate::failure::{tell, Exit, Failure};
@@ -50,7 +50,10 @@ pub fn explain_options(options: &Options) -> Vec<OsString> {
             fail(OptionsSituation::Truncated),
             fail(OptionsSituation::Unknown)
         ),
-        format!("--undecided={}", verdict::name(options.undecided_verdict)),
+        match options.undecided_verdict {
+            Verdict::Accept => format!("--undecided=accept:{}", options.undecided_bytes),
+            other => format!("--undecided={}", verdict::name(other)),
+        },
         format!("--malformed={by}"),
     ]
     .map(OsString::from)

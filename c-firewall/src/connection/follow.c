@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "connection/bound.h"
 #include "connection/lifetime.h"
 #include "connection/opening.h"
 #include "connection/pool.h"
@@ -60,6 +61,8 @@ static bool has_names(const struct packet *packet) {
 
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input) {
+    struct followed followed;
+
     connections->now_ns = input->now_ns;
     connections->queries.slot = CONNECTION_SLOT_NONE;
     lifetime_expire(connections, input->now_ns);
@@ -69,8 +72,9 @@ struct followed connection_follow(struct connections *connections, const struct 
         return lifetime_odd(connections, CONNECTION_FRAGMENT);
     if (!packet->has_ports)
         return lifetime_odd(connections, CONNECTION_CUT);
-    return packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
-                                           : connection_udp_follow(connections, packet, input);
+    followed = packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
+                                               : connection_udp_follow(connections, packet, input);
+    return bound_pass(connections, packet, followed);
 }
 
 bool connection_next(struct connections *connections) {

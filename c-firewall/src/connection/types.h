@@ -22,6 +22,7 @@ struct connection_settings {
     uint32_t connections;      // that are kept at once
     uint64_t hello_bytes;      // memory for what clients have sent until it is decided on
     uint64_t hello_timeout_ns; // from a client's first byte until it must have shown its names
+    uint32_t undecided_bytes;  // that pass each way while a client has not shown its names
 };
 
 /// What the kernel says of a packet's checksum.
@@ -87,6 +88,7 @@ enum connection_cause {
     CONNECTION_CHECKSUM,  // a packet's checksum is wrong
     CONNECTION_PARSE,     // what the client sent can't be read
     CONNECTION_INTERFACE, // a packet came from another interface than the end it claims to be from
+    CONNECTION_BOUND,     // more bytes passed than may while the client had not shown its names
     CONNECTION_CAUSE_COUNT,
 };
 
@@ -161,6 +163,9 @@ struct connection {
     // Where packets of each end come from: an interface, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
+    // Bytes that each end has sent while the client had not shown its names.
+    uint32_t client_passed;
+    uint32_t server_passed;
     bool confirmed; // the server has answered the client's SYN
     bool closed;    // one of the ends has closed it
     bool evasion;   // its client claimed different bytes for one place

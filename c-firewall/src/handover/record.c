@@ -136,6 +136,8 @@ void handover_record_put(struct handover_record *record, const struct connection
     handover_record_put_number(record, now_ns > since_ns ? now_ns - since_ns : 0, 8);
     handover_record_put_number(record, connection->client_interface, 4);
     handover_record_put_number(record, connection->server_interface, 4);
+    handover_record_put_number(record, connection->client_passed, 4);
+    handover_record_put_number(record, connection->server_passed, 4);
     handover_record_put_number(record, stream->base, 4);
     handover_record_put_number(record, stream->decided, 4);
     handover_record_put_number(record, stream->acked, 4);
@@ -419,6 +421,8 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     set_flags(connection, flags);
     connection->client_interface = (uint32_t)handover_record_number(reading, 4);
     connection->server_interface = (uint32_t)handover_record_number(reading, 4);
+    connection->client_passed = (uint32_t)handover_record_number(reading, 4);
+    connection->server_passed = (uint32_t)handover_record_number(reading, 4);
     connection->stream.base = (uint32_t)handover_record_number(reading, 4);
     connection->stream.decided = (uint32_t)handover_record_number(reading, 4);
     connection->stream.acked = (uint32_t)handover_record_number(reading, 4);

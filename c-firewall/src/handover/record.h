@@ -3,13 +3,13 @@
 //
 // Form, in little-endian numbers: the words of its key (64 bits each: two for IPv4, five for IPv6);
 // its list (8), its flags (16), how many nanoseconds ago it came there or was used last (64). The
-// interfaces of client and server (32 each). Of its stream: base, decided, acked (32 each). Of TCP:
-// begun, server_begun, server_end, pending_base, and with these the interfaces of client and server
-// (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number that is expected
-// next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
-// the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols
-// and method. Last the number of pieces that are kept of its stream (8), where each begins and ends
-// (16 each), and their bytes.
+// interfaces of client and server, and what each has sent undecided (32 each). Of its stream: base,
+// decided, acked (32 each). Of TCP: begun, server_begun, server_end, pending_base, and with these
+// the interfaces of client and server (32 each); of UDP: the version (32), the keys (16, 12 and 16
+// bytes), the number that is expected next (64), the bytes of the connection id (8) and 20 bytes
+// for it. Of its names: state, protocol, the bytes of host, protocols and method (8 each), version,
+// type (16 each), then host, protocols and method. Last the number of pieces that are kept of its
+// stream (8), where each begins and ends (16 each), and their bytes.
 #ifndef HANDOVER_RECORD_H
 #define HANDOVER_RECORD_H
 

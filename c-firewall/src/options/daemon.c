@@ -80,8 +80,33 @@ int options_daemon_decision(const struct values *values, struct options *options
     return 0;
 }
 
+/// The verdict and the bytes of `accept:8192`; the bytes stay if there are none. Returns whether it
+/// is such a value.
+static bool read_undecided(const char *value, const struct option_facts *facts,
+                           enum verdict *verdict, uint32_t *bytes) {
+    const char *colon = strchrnul(value, ':'), *const *names = option_facts[OPTION_DEFAULT].choices;
+    const size_t length = (size_t)(colon - value);
+    const bool drops = length == strlen(names[1]) && memcmp(value, names[1], length) == 0;
+
+    if (!drops && (length != strlen(names[0]) || memcmp(value, names[0], length) != 0))
+        return false;
+    *verdict = drops ? VERDICT_DROP : VERDICT_ACCEPT;
+    if (*colon == '\0')
+        return true;
+    return !drops && values_read_number(colon + 1, value + strlen(value), facts->max, bytes) &&
+           *bytes >= facts->min;
+}
+
 int options_daemon_undecided(const struct values *values, struct options *options) {
-    return take_verdict(values, OPTION_UNDECIDED, &options->undecided_verdict);
+    const char *value = values_get(values, OPTION_UNDECIDED);
+    enum verdict verdict = options->undecided_verdict;
+    uint32_t bytes = options->undecided_bytes;
+
+    if (value && !read_undecided(value, &option_facts[OPTION_UNDECIDED], &verdict, &bytes))
+        return values_fail(values, OPTION_UNDECIDED);
+    options->undecided_verdict = verdict;
+    options->undecided_bytes = bytes;
+    return 0;
 }
 
 int options_daemon_names(const struct values *values, struct options *options) {

@@ -19,7 +19,7 @@ const char *options_fail_text(const struct options *options, char text[static OP
 /// The values of --default and --malformed, which `explain` takes too.
 int options_daemon_decision(const struct values *values, struct options *options);
 
-/// The values of --undecided, which `explain` takes too.
+/// The value of --undecided, which `explain` takes too.
 int options_daemon_undecided(const struct values *values, struct options *options);
 
 /// The values of --undecided to --hello-timeout.

@@ -61,7 +61,8 @@ static struct options profile_options(enum options_profile profile) {
         .default_verdict = default_of(OPTION_DEFAULT, profile) ? VERDICT_DROP : VERDICT_ACCEPT,
         .malformed_by_policy = default_of(OPTION_MALFORMED, profile),
         .conntrack = (enum options_conntrack)default_of(OPTION_CONNTRACK, profile),
-        .undecided_verdict = default_of(OPTION_UNDECIDED, profile) ? VERDICT_DROP : VERDICT_ACCEPT,
+        .undecided_verdict = VERDICT_ACCEPT,
+        .undecided_bytes = default_of(OPTION_UNDECIDED, profile),
         .connections = default_of(OPTION_CONNECTIONS, profile),
         .hello_memory = default_of(OPTION_HELLO_MEMORY, profile),
         .hello_timeout_s = default_of(OPTION_HELLO_TIMEOUT, profile),
@@ -248,5 +249,6 @@ struct connection_settings options_connections(const struct options *options) {
         .connections = options->connections,
         .hello_bytes = options->hello_memory,
         .hello_timeout_ns = options->hello_timeout_s * NS_PER_SECOND,
+        .undecided_bytes = options->undecided_bytes,
     };
 }

@@ -56,6 +56,7 @@ struct options {
     bool malformed_by_policy;
     enum options_conntrack conntrack;
     enum verdict undecided_verdict; // VERDICT_ACCEPT or VERDICT_DROP
+    uint32_t undecided_bytes;       // with accept: each way; beyond, a name can't be read
     uint32_t connections;           // that a worker follows
     uint32_t hello_memory;          // bytes, of a worker
     uint32_t hello_timeout_s;

@@ -208,9 +208,10 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .name = "undecided",
                 .commands = 1 << ARGUMENTS_RUN | 1 << ARGUMENTS_EXPLAIN,
                 .has_value = true,
-                .expected = "accept or drop",
-                .choices = default_names,
-                .defaults = {0, 0},
+                .expected = "accept, drop, or accept:BYTES with at least 1024",
+                .min = 1024,
+                .max = 4294967295U,
+                .defaults = {8192, 8192},
             },
         [OPTION_CONNECTIONS] =
             {

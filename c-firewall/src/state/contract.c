@@ -79,11 +79,14 @@ static void put_truncated(FILE *out, const struct options *options) {
 }
 
 static void put_unknown(FILE *out, const struct options *options) {
-    if (options->policy)
-        fprintf(out, "%s at the first rule that reads it",
-                accepted_or_dropped(options, OPTIONS_UNKNOWN));
-    else
+    if (!options->policy) {
         fputs("never: there is no policy", out);
+        return;
+    }
+    fprintf(out, "%s at the first rule that reads it",
+            accepted_or_dropped(options, OPTIONS_UNKNOWN));
+    if (options->undecided_verdict == VERDICT_ACCEPT)
+        fprintf(out, ", as beyond %u undecided bytes each way", options->undecided_bytes);
 }
 
 static void put_really(FILE *out, enum options_situation situation, const struct options *options,

@@ -266,7 +266,7 @@ static void counts_text(const struct connection_counts *counts, char text[static
     static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
     static const char *const causes[] = {"midstream", "ambiguous", "gaps",     "pool",
                                          "timeout",   "cut",       "fragment", "checksum",
-                                         "parse",     "interface"};
+                                         "parse",     "interface", "bound"};
 
     text[0] = '\0';
     put_count(text, "", "opened", counts->opened);
@@ -288,7 +288,7 @@ static void begin(struct play *play) {
     if (play->is_made)
         connection_free(&play->connections);
     play->is_made = false;
-    play->settings = (struct connection_settings){16, 65536, 10ULL * SECOND_NS};
+    play->settings = (struct connection_settings){16, 65536, 10ULL * SECOND_NS, 8192};
     play->input = (struct connection_input){.generation = 1};
     play->last = (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
 }
@@ -365,6 +365,8 @@ static void set(struct play *play, const char *text) {
 
     if (strncmp(text, "memory ", 7) == 0)
         play->settings.hello_bytes = number;
+    else if (strncmp(text, "undecided ", 10) == 0)
+        play->settings.undecided_bytes = number;
     else if (strncmp(text, "at ", 3) == 0)
         play->input.now_ns = (uint64_t)number * SECOND_NS;
     else if (strncmp(text, "generation ", 11) == 0)

@@ -21,6 +21,7 @@ static const struct connection_settings settings = {
     .connections = 131072,
     .hello_bytes = 128 << 20,
     .hello_timeout_ns = 10ULL * SECOND_NS,
+    .undecided_bytes = 8192,
 };
 
 static const char *const parts[] = {"GET / HTTP/1.1\r\nHost: a.exa", "mple\r\n\r\n"};

@@ -27,6 +27,7 @@ static const struct connection_settings settings = {
     .connections = 16,
     .hello_bytes = 65536,
     .hello_timeout_ns = 10ULL * SECOND_NS,
+    .undecided_bytes = 8192,
 };
 
 static void put32(uint8_t *at, uint32_t value) {

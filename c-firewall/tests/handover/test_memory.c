@@ -64,7 +64,7 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
 /// How many are taken, how many have no room, and whether the same is written again; or what is not
 /// as it should be.
 static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
-    static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000)};
+    static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000), 8192};
     struct handover_connections_taken followed;
     struct connections connections;
     size_t length, length_again;

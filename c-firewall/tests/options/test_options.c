@@ -69,6 +69,7 @@ static void fast_is_the_default(void **state) {
     assert_int_equal(options.coalesce_us, 60);
     assert_int_equal(options.default_verdict, VERDICT_ACCEPT);
     assert_int_equal(options.undecided_verdict, VERDICT_ACCEPT);
+    assert_int_equal(options.undecided_bytes, 8192);
     assert_int_equal(options.connections, 65536);
     assert_int_equal(options.hello_memory, 33554432);
     assert_int_equal(options.hello_timeout_s, 10);
@@ -338,6 +339,12 @@ static void values_out_of_range(void **state) {
     assert_bad("--spin 1001", "--spin \"1001\": expected a whole number from 0 to 1000");
     assert_bad("--coalesce 1e2", "--coalesce \"1e2\": expected a whole number from 0 to 1000");
     assert_bad("--default reject", "--default \"reject\": expected accept or drop");
+    assert_bad(
+        "--undecided accept:1023",
+        "--undecided \"accept:1023\": expected accept, drop, or accept:BYTES with at least 1024");
+    assert_bad(
+        "--undecided drop:2048",
+        "--undecided \"drop:2048\": expected accept, drop, or accept:BYTES with at least 1024");
     assert_bad("--stats 0", "--stats \"0\": expected a whole number from 1 to 86400");
     assert_bad("--stats 86401", "--stats \"86401\": expected a whole number from 1 to 86400");
 }

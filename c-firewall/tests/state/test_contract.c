@@ -6,7 +6,8 @@
 #include "test.h"
 
 static struct options make_options(void) {
-    return (struct options){.queue_length = 7, .deadline_ms = 1000, .copy_bytes = 128};
+    return (struct options){
+        .queue_length = 7, .deadline_ms = 1000, .copy_bytes = 128, .undecided_bytes = 8192};
 }
 
 static const struct contract_facts facts = {.receive_buffer = 4096, .figures = true, .guard = true};
@@ -61,7 +62,7 @@ static void open_accepts(void **state) {
     assert_row(&options, &queue_rules, &facts, OPTIONS_TRUNCATED,
                "accepted, counted as truncated or undecidable");
     assert_row(&options, &queue_rules, &facts, OPTIONS_UNKNOWN,
-               "accepted at the first rule that reads it");
+               "accepted at the first rule that reads it, as beyond 8192 undecided bytes each way");
     options.malformed_by_policy = true;
     assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "the policy decides: --malformed policy");

@@ -172,6 +172,7 @@ pub fn make(case: &NamedCase) -> NamedSubject {
         connections: CONNECTIONS,
         hello_bytes: HELLO_BYTES,
         hello_timeout_ns: 10 * SECOND_NS,
+        undecided_bytes: 8192,
     };
     let mut subject = NamedSubject {
         subject: compile(POLICY),

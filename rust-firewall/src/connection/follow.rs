@@ -6,7 +6,7 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionQueries,
     ConnectionSettings, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{lifetime, opening, pool, queries, segment, table, tcp, udp};
+use crate::connection::{bound, lifetime, opening, pool, queries, segment, table, tcp, udp};
 use crate::names::{hello, quic, Names, NamesProtocol};
 use crate::packet::Packet;
 
@@ -61,10 +61,11 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     if !packet.has_ports {
         return lifetime::odd(connections, ConnectionCause::Cut);
     }
-    match packet.protocol {
+    let followed = match packet.protocol {
         TCP => tcp::follow(connections, packet, input),
         _ => udp::follow(connections, packet, input),
-    }
+    };
+    bound::pass(connections, packet, followed)
 }
 
 /// Goes on with a packet that was just followed, of DNS over TCP, and is accepted by its names so far: to those of the next query

@@ -22,6 +22,8 @@ pub struct ConnectionSettings {
     pub hello_bytes: u64,
     /// From a client's first byte until it must have shown its names.
     pub hello_timeout_ns: u64,
+    /// Bytes that pass each way while a client has not shown its names.
+    pub undecided_bytes: u32,
 }
 
 /// What the kernel says of a packet's checksum.
@@ -130,9 +132,11 @@ pub enum ConnectionCause {
     Parse,
     /// A packet came from another interface than the end that it claims to come from.
     Interface,
+    /// More bytes passed than may while the client had not shown its names.
+    Bound,
 }
 
-pub const CAUSE_COUNT: usize = 10;
+pub const CAUSE_COUNT: usize = 11;
 /// Of `NamesProtocol`.
 pub const PROTOCOL_COUNT: usize = 5;
 
@@ -226,6 +230,9 @@ pub struct Connection {
     /// Where packets of each end come from: an interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub client_interface: u32,
     pub server_interface: u32,
+    /// Bytes that each end has sent while the client had not shown its names.
+    pub client_passed: u32,
+    pub server_passed: u32,
     /// The server has answered the client's SYN.
     pub confirmed: bool,
     /// One of the ends has closed it.
@@ -385,6 +392,8 @@ impl Default for Connection {
             client_low: false,
             client_interface: INTERFACE_HOST,
             server_interface: INTERFACE_HOST,
+            client_passed: 0,
+            server_passed: 0,
             confirmed: false,
             closed: false,
             evasion: false,

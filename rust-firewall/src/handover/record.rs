@@ -2,7 +2,8 @@
 //! One connection as it is handed over.
 //!
 //! Form, in little-endian numbers: the words of its key (64 bits each: two for IPv4, five for IPv6); its list (8), its
-//! flags (16), how many nanoseconds ago it came there or was used last (64). The interfaces of client and server (32 each).
+//! flags (16), how many nanoseconds ago it came there or was used last (64). The interfaces of client and server, and what each
+//! has sent undecided (32 each).
 //! Of its stream: base, decided, acked (32 each). Of TCP: begun, server_begun, server_end, pending_base, and with these the interfaces of client and
 //! server (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
 //! that is expected next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
@@ -191,6 +192,8 @@ pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_n
     put_number(record, now_ns.saturating_sub(connection.since_ns), 8);
     put_number(record, connection.client_interface.into(), 4);
     put_number(record, connection.server_interface.into(), 4);
+    put_number(record, connection.client_passed.into(), 4);
+    put_number(record, connection.server_passed.into(), 4);
     put_number(record, stream.base.into(), 4);
     put_number(record, stream.decided.into(), 4);
     put_number(record, stream.acked.into(), 4);
@@ -460,6 +463,8 @@ pub fn take(
     set_flags(connection, flags);
     connection.client_interface = number(reading, 4) as u32;
     connection.server_interface = number(reading, 4) as u32;
+    connection.client_passed = number(reading, 4) as u32;
+    connection.server_passed = number(reading, 4) as u32;
     connection.stream.base = number(reading, 4) as u32;
     connection.stream.decided = number(reading, 4) as u32;
     connection.stream.acked = number(reading, 4) as u32;

@@ -10,8 +10,8 @@ use crate::options::types::{Options, OptionsSituation, SITUATION_COUNT};
 use crate::options::values;
 use crate::packet::verdict::Verdict;
 use crate::spec::option::{
-    facts, DEFAULT_NAMES, LOG_LEVEL_NAMES, MALFORMED_NAMES, MODE_NAMES, SOCKET_BYTES_MAX,
-    SWITCH_NAMES,
+    facts, OptionFacts, DEFAULT_NAMES, LOG_LEVEL_NAMES, MALFORMED_NAMES, MODE_NAMES,
+    SOCKET_BYTES_MAX, SWITCH_NAMES,
 };
 pub use crate::spec::option::{mode_name, situation_name, SITUATION_NAMES};
 
@@ -68,9 +68,33 @@ pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Malformed, &MALFORMED_NAMES, malformed)
 }
 
-/// The values of --undecided, which `explain` takes too.
+/// The verdict and the bytes of `accept:8192`; None of the bytes if there are none.
+fn read_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<u32>)> {
+    let mut parts = value.splitn(2, |byte| *byte == b':');
+    let drops = named(parts.next()?, &DEFAULT_NAMES)?;
+    let Some(bytes) = parts.next() else {
+        let verdict = if drops {
+            Verdict::Drop
+        } else {
+            Verdict::Accept
+        };
+        return Some((verdict, None));
+    };
+    let bytes = values::read_number(bytes, facts.max)?;
+    (!drops && bytes >= facts.min).then_some((Verdict::Accept, Some(bytes)))
+}
+
+/// The value of --undecided, which `explain` takes too.
 pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
-    take_verdict(values, ArgumentsOption::Undecided, &mut o.undecided_verdict)
+    let option = ArgumentsOption::Undecided;
+    let Some(value) = arguments::value(values, option) else {
+        return Ok(());
+    };
+    let read = read_undecided(value, facts(option));
+    let (verdict, bytes) = read.ok_or_else(|| values::fail(option, value))?;
+    o.undecided_verdict = verdict;
+    o.undecided_bytes = bytes.unwrap_or(o.undecided_bytes);
+    Ok(())
 }
 
 /// The values of --undecided to --learned.

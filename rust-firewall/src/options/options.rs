@@ -104,7 +104,8 @@ fn profile_options(profile: OptionsProfile) -> Options {
         default_verdict: VERDICTS[place(A::Default)].0,
         malformed_by_policy: MALFORMED_NAMES[place(A::Malformed)].0,
         conntrack: CONNTRACK_NAMES[place(A::Conntrack)].0,
-        undecided_verdict: VERDICTS[place(A::Undecided)].0,
+        undecided_verdict: Verdict::Accept,
+        undecided_bytes: number(A::Undecided),
         connections: number(A::Connections),
         hello_memory: number(A::HelloMemory),
         hello_timeout_s: number(A::HelloTimeout),
@@ -321,5 +322,6 @@ pub fn connections(options: &Options) -> ConnectionSettings {
         connections: options.connections,
         hello_bytes: options.hello_memory.into(),
         hello_timeout_ns: u64::from(options.hello_timeout_s) * NS_PER_SECOND,
+        undecided_bytes: options.undecided_bytes,
     }
 }

@@ -65,6 +65,8 @@ pub struct Options {
     pub conntrack: OptionsConntrack,
     /// `Accept` or `Drop`.
     pub undecided_verdict: Verdict,
+    /// With accept: bytes each way, beyond which a name can't be read.
+    pub undecided_bytes: u32,
     /// That a worker follows.
     pub connections: u32,
     /// Bytes, of a worker.

@@ -326,8 +326,8 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     },
     OptionFacts {
         name: "undecided", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,
-        expected: "accept or drop",
-        min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
+        expected: "accept, drop, or accept:BYTES with at least 1024",
+        min: 1024, max: 4294967295, zero: false, bytes: 0, defaults: [8192, 8192],
     },
     OptionFacts {
         name: "connections", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::options;
 use crate::options::daemon::SITUATION_NAMES;
 use crate::options::{Options, OptionsSituation};
+use crate::packet::verdict::Verdict;
 use crate::queue;
 use crate::state::queue_rules::QueueRules;
 
@@ -116,7 +117,13 @@ fn unknown(options: &Options) -> String {
     match options.policy {
         Some(_) => {
             let happens = accepted_or_dropped(options, OptionsSituation::Unknown);
-            format!("{happens} at the first rule that reads it")
+            match options.undecided_verdict {
+                Verdict::Accept => format!(
+                    "{happens} at the first rule that reads it, as beyond {} undecided bytes each way",
+                    options.undecided_bytes
+                ),
+                _ => format!("{happens} at the first rule that reads it"),
+            }
         }
         None => "never: there is no policy".to_owned(),
     }

@@ -29,6 +29,7 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     connections: 16,
     hello_bytes: 16384,
     hello_timeout_ns: 10_000_000_000,
+    undecided_bytes: 8192,
 };
 const NOW_NS: u64 = 1_000_000_000_000;
 

@@ -262,6 +262,7 @@ fn counts_text(counts: &ConnectionCounts) -> String {
         "checksum",
         "parse",
         "interface",
+        "bound",
     ];
     let mut text = String::new();
     let mut put = |key: &str, count: u64| {
@@ -309,6 +310,7 @@ impl Play {
                 connections: 16,
                 hello_bytes: 65536,
                 hello_timeout_ns: 10_000_000_000,
+                undecided_bytes: 8192,
             },
             connections: None,
             last: Followed {
@@ -355,6 +357,7 @@ impl Play {
     fn set(&mut self, text: &str) {
         let (key, value) = text.split_once(' ').expect("set KEY VALUE");
         match key {
+            "undecided" => self.settings.undecided_bytes = number(value),
             "memory" => self.settings.hello_bytes = number(value).into(),
             "at" => self.input.now_ns = u64::from(number(value)) * 1_000_000_000,
             "generation" => self.input.generation = number(value).into(),

@@ -13,6 +13,7 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     connections: 131_072,
     hello_bytes: 128 << 20,
     hello_timeout_ns: 10_000_000_000,
+    undecided_bytes: 8192,
 };
 /// What all of it may take.
 const MEMORY_BYTES: usize = 300 << 20;

@@ -25,6 +25,7 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     connections: 16,
     hello_bytes: 65536,
     hello_timeout_ns: 10_000_000_000,
+    undecided_bytes: 8192,
 };
 
 /// Queries for q00000.example, q00001.example and so on.

@@ -61,6 +61,7 @@ fn judge_connections(hex: &str) -> String {
         connections: 16,
         hello_bytes: 16384,
         hello_timeout_ns: 10_000_000_000,
+        undecided_bytes: 8192,
     });
     match handover::connections::parse(&bytes, &mut connections, NOW_NS) {
         Err(part) => {

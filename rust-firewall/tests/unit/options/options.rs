@@ -60,6 +60,7 @@ fn fast() -> Options {
         malformed_by_policy: false,
         conntrack: OptionsConntrack::Auto,
         undecided_verdict: Verdict::Accept,
+        undecided_bytes: 8192,
         connections: 65536,
         hello_memory: 33554432,
         hello_timeout_s: 10,
@@ -153,6 +154,7 @@ fn every_option_is_taken() {
         malformed_by_policy: true,
         conntrack: OptionsConntrack::Mark,
         undecided_verdict: Verdict::Drop,
+        undecided_bytes: 8192,
         connections: 16777216,
         hello_memory: 4294967295,
         hello_timeout_s: 3600,
@@ -199,6 +201,19 @@ fn every_choice_is_taken() {
         Verdict::Accept
     );
     assert_eq!(good(&["--default", "drop"]).default_verdict, Verdict::Drop);
+    let wide = good(&["--policy", "p", "--undecided", "accept:4294967295"]);
+    assert_eq!(wide.undecided_verdict, Verdict::Accept);
+    assert_eq!(wide.undecided_bytes, 4294967295);
+    assert_eq!(
+        good(&["--policy", "p", "--undecided", "accept"]).undecided_bytes,
+        8192
+    );
+    for value in ["accept:", "accept:1023", "accept:x", "drop:2048", ":2048"] {
+        assert_eq!(
+            bad(&["--policy", "p", "--undecided", value]),
+            format!("--undecided \"{value}\": expected accept, drop, or accept:BYTES with at least 1024")
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/bound.h"
+
+#include <netinet/in.h>
+
+#include "connection/lifetime.h"
+#include "connection/table.h"
+
+enum {
+    OFFSET = 12, // of a header of TCP: where it tells its length, in words of 4 bytes
+};
+
+/// The bytes of a packet's data. A header that was not copied is taken for the shortest.
+static uint32_t data_bytes(const struct packet *packet) {
+    const uint32_t bytes = packet->end > packet->l4_offset ? packet->end - packet->l4_offset : 0;
+    uint32_t header = PACKET_UDP_HEADER_BYTES;
+
+    if (packet->protocol == IPPROTO_TCP)
+        header = packet->captured > packet->l4_offset + OFFSET
+                     ? (packet->bytes[packet->l4_offset + OFFSET] >> 4) * 4U
+                     : PACKET_TCP_HEADER_BYTES;
+    return bytes > header ? bytes - header : 0;
+}
+
+struct followed bound_pass(struct connections *connections, const struct packet *packet,
+                           struct followed followed) {
+    struct connection *connection = connection_table_at(&connections->table, followed.slot);
+    struct connection_key key;
+    uint32_t *passed, bytes;
+
+    if (followed.kind != FOLLOWED_NAMES || followed.slot == CONNECTION_SLOT_NONE)
+        return followed;
+    if (connection->names.state != NAMES_UNDECIDED) {
+        connection->client_passed = 0;
+        connection->server_passed = 0;
+        return followed;
+    }
+    passed = connection_table_key(packet, &key) == connection->client_low
+                 ? &connection->client_passed
+                 : &connection->server_passed;
+    bytes = data_bytes(packet);
+    *passed = bytes > UINT32_MAX - *passed ? UINT32_MAX : *passed + bytes;
+    if (*passed <= connections->settings.undecided_bytes)
+        return followed;
+    return lifetime_unreadable(connections, followed.slot, CONNECTION_BOUND, connections->now_ns);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How much passes on a connection that is undecided. A client that shows no name, or not all of it, would get as much as it likes.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::types::{ConnectionCause, Connections, Followed, FollowedKind, SLOT_NONE};
+use crate::connection::{lifetime, table};
+use crate::names::NamesState;
+use crate::packet::{Packet, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
+
+const TCP: u8 = libc::IPPROTO_TCP as u8;
+/// Of a header of TCP: where it tells its length, in words of 4 bytes.
+const OFFSET: usize = 12;
+
+/// The bytes of a packet's data. A header that was not copied is taken for the shortest.
+fn data_bytes(packet: &Packet) -> u32 {
+    let header = match packet.protocol {
+        TCP => {
+            let offset = packet.bytes.get(packet.l4_offset as usize + OFFSET);
+            offset.map_or(TCP_HEADER_BYTES, |offset| u32::from(offset >> 4) * 4)
+        }
+        _ => UDP_HEADER_BYTES,
+    };
+    packet
+        .end
+        .saturating_sub(packet.l4_offset)
+        .saturating_sub(header)
+}
+
+/// Counts a packet that was followed, if its connection is undecided. One that has more bytes than may pass each way is unreadable.
+pub fn pass(connections: &mut Connections, packet: &Packet, followed: Followed) -> Followed {
+    let slot = followed.slot;
+    if followed.kind != FollowedKind::Names || slot == SLOT_NONE {
+        return followed;
+    }
+    let connection = table::at(&mut connections.table, slot);
+    if connection.names.state != NamesState::Undecided {
+        connection.client_passed = 0;
+        connection.server_passed = 0;
+        return followed;
+    }
+    let passed = match table::key(packet).1 == connection.client_low {
+        true => &mut connection.client_passed,
+        false => &mut connection.server_passed,
+    };
+    *passed = passed.saturating_add(data_bytes(packet));
+    if *passed <= connections.settings.undecided_bytes {
+        return followed;
+    }
+    let now_ns = connections.now_ns;
+    lifetime::unreadable(connections, slot, ConnectionCause::Bound, now_ns)
+}
