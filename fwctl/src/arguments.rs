@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cage::allow::Allowed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
@@ -94,6 +95,16 @@ pub enum Command {
     /// kernel's drop monitor, else the tracepoint skb:kfree_skb, which tells
     /// no interface and no flow.
     Drops(Drops),
+    /// Run one command that reaches what a policy allows, and nothing else
+    ///
+    /// It needs no root. The command runs in namespaces of its own, which end
+    /// with it; it keeps its terminal, folder, files, user and exit code. The
+    /// firewall inside decides by the names in TLS, QUIC, HTTP and DNS. A denied
+    /// connection fails at once. docs/CAGE.md says what is prevented. The exit
+    /// status is the command's; 125 if the cage failed, 126 if the command can't
+    /// be run, 127 if there is none.
+    #[command(override_usage = "fwctl run [OPTION]... [--] COMMAND [ARGUMENT]...")]
+    Run(Box<Run>),
     /// Look for what is wrong, and say what to do
     ///
     /// Works without a firewall, too, and without root, though it sees less
@@ -125,6 +136,13 @@ pub enum Command {
         #[arg(long, value_name = "N", default_value_t = 10)]
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
+    },
+    /// What `run` starts in the cage's namespaces
+    #[command(hide = true)]
+    CageStage {
+        name: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
     /// What a unit's ExecReload runs: reloads the policy, or starts another
     /// program in the unit if `upgrade` has asked for it
@@ -269,6 +287,69 @@ pub struct Drops {
     /// Stop a drop monitor that somebody left running, and use it
     #[arg(long)]
     pub take: bool,
+}
+
+#[derive(Args)]
+pub struct Run {
+    #[command(flatten)]
+    pub source: Source,
+    /// Let everything pass, and write the policy that would have been enough
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "allow"])]
+    pub learn: Option<PathBuf>,
+    /// Write what was reached and what was denied, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print a line for each denied connection
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Let the command connect to the loopback addresses of the host
+    #[arg(long)]
+    pub host_loopback: bool,
+    /// Leave this Unix socket of the host, or all in this folder, reachable; may
+    /// be repeated
+    #[arg(long, value_name = "PATH")]
+    pub host_socket: Vec<PathBuf>,
+    /// With --allow: let an encrypted ClientHello pass; browsers always send one
+    #[arg(long)]
+    pub ech: bool,
+    /// The firewall
+    #[arg(long, value_name = "TWIN", default_value = "rust")]
+    pub twin: Twin,
+    /// The program that connects the cage (default: pasta if it is there)
+    #[arg(long, value_name = "PROGRAM")]
+    pub uplink: Option<Uplink>,
+    /// Print namespaces, rules and policy, and start nothing
+    #[arg(long)]
+    pub print: bool,
+    /// The command
+    #[arg(value_name = "COMMAND", required_unless_present = "print")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What may be reached.
+#[derive(Args)]
+pub struct Source {
+    /// A policy (docs/POLICY.md); the command asks DNS at 169.254.53.53
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// A name (example.org, *.example.org: TLS and QUIC at port 443, HTTP at 80),
+    /// a name with a port (git@example.org:22), an address, a prefix; may be
+    /// repeated. With none of --policy, --allow and --learn nothing is reached
+    #[arg(long, value_name = "WHAT", conflicts_with = "policy")]
+    pub allow: Vec<Allowed>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Twin {
+    Rust,
+    C,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Uplink {
+    Pasta,
+    Slirp4netns,
 }
 
 #[derive(Args)]

@@ -25,6 +25,7 @@ mod record;
 mod reload;
 mod rights;
 mod rules;
+mod run;
 mod running;
 mod status;
 mod table;
@@ -57,13 +58,19 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Launch { orphan, detach } => upgrade::launch::run(*orphan, *detach),
         Command::Drops(asked) => drops::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),
+        Command::Run(asked) => run::run(asked),
+        Command::CageStage { name, arguments } => run::stage(name, arguments),
     }
 }
 
 /// Reads the command line, and finds the firewall that is meant.
 fn prepare() -> Result<Arguments, Failure> {
     let mut arguments = Arguments::parse();
-    if !matches!(arguments.command, Command::Launch { .. }) {
+    let asks_nobody = matches!(
+        arguments.command,
+        Command::Launch { .. } | Command::Run(_) | Command::CageStage { .. }
+    );
+    if !asks_nobody {
         arguments.socket = instance::socket(&arguments)?;
     }
     Ok(arguments)

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The messages between fwctl and the stage inside, over a socket that keeps their borders: JSON, and with some a
+//! descriptor. The stage's end is its stdin, so no number of a descriptor has to be agreed on.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::net::{
+    recvmsg, sendmsg, socketpair, sockopt, AddressFamily, RecvAncillaryBuffer,
+    RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketFlags, SocketType,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a message.
+const MESSAGE_MAX: usize = 1 << 20;
+
+/// What fwctl tells the stage.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// First, with the command's stdin.
+    Begin(Box<Inside>),
+    /// The users of the inner user namespace are mapped.
+    Mapped,
+    /// The firewall is ready: run the command.
+    Run,
+}
+
+/// What the stage needs to know of the outside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inside {
+    pub uid: u32,
+    /// The private folder of the outer mount namespace, which the command does not see.
+    pub place: PathBuf,
+    /// What resolv.conf says in the cage.
+    pub resolv_conf: String,
+    /// Sockets of the host to cover.
+    pub covered: Vec<PathBuf>,
+    /// Folders of sockets to cover.
+    pub emptied: Vec<PathBuf>,
+    pub is_root: bool,
+}
+
+/// What the stage tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// It is in its user namespace; the kernel tells its process.
+    Unmapped,
+    /// With a pidfd of the command.
+    Started,
+    /// The command was not started: exit code, text.
+    Failed(u8, String),
+    /// The command's exit code.
+    Exited(i32),
+    /// The signal that ended it.
+    Signaled(i32),
+}
+
+/// A message as it came.
+pub struct Received<T> {
+    pub message: T,
+    pub descriptor: Option<OwnedFd>,
+    /// The process that sent it, where the socket asks for that.
+    pub process: Option<i32>,
+}
+
+/// fwctl's end, which is told who sends, and the stage's.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (own, other) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    sockopt::set_socket_passcred(&own, true)?;
+    Ok((own, other))
+}
+
+pub fn send(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    descriptor: Option<BorrowedFd>,
+) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    if text.len() > MESSAGE_MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<BorrowedFd> = descriptor.into_iter().collect();
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    sendmsg(
+        socket,
+        &[IoSlice::new(&text)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// The next message; None when the other end is closed.
+pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<Received<T>>> {
+    let mut text = vec![0; MESSAGE_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let vectors = &mut [IoSliceMut::new(&mut text)];
+    let got = rustix::io::retry_on_intr(|| {
+        recvmsg(&socket, vectors, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    if got.bytes == 0 {
+        return Ok(None);
+    }
+    let (mut descriptor, mut process) = (None, None);
+    for message in control.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptor = descriptors.next(),
+            RecvAncillaryMessage::ScmCredentials(sender) => {
+                process = Some(sender.pid.as_raw_nonzero().get())
+            }
+            _ => {}
+        }
+    }
+    let message = serde_json::from_slice(&text[..got.bytes])?;
+    Ok(Some(Received {
+        message,
+        descriptor,
+        process,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_comes_with_its_descriptor_and_its_sender() {
+        let (own, other) = pair().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        send(&other, &Report::Started, Some(file.as_fd())).unwrap();
+        let got = receive::<Report>(&own).unwrap().unwrap();
+        assert!(matches!(got.message, Report::Started));
+        assert!(got.descriptor.is_some());
+        assert_eq!(got.process, Some(std::process::id() as i32));
+        drop(other);
+        assert!(receive::<Report>(&own).unwrap().is_none());
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why a cage could not run its command: one line, and an exit code as env(1) has it.
+
+use std::fmt::Display;
+use std::io;
+
+/// The cage itself failed: the command was not started.
+pub const CAGE: u8 = 125;
+/// The command was found and could not be run.
+pub const NOT_RUN: u8 = 126;
+/// The command was not found.
+pub const NOT_FOUND: u8 = 127;
+
+/// "CAUSE: CURE", without "error: " and without a line end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: u8,
+    pub text: String,
+}
+
+impl Failure {
+    pub fn new(text: impl Display) -> Failure {
+        Failure {
+            code: CAGE,
+            text: text.to_string(),
+        }
+    }
+
+    /// A system call failed at this step.
+    pub fn at<E: Into<io::Error>>(step: impl Display) -> impl FnOnce(E) -> Failure {
+        move |error| Failure::new(format_args!("{step}: {}", words(&error.into())))
+    }
+}
+
+/// The system's text for an error, without its number.
+pub fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The firewall inside the cage: how it is started, when it is ready, and what it says of packets and connections.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{json, Value};
+
+use crate::failure::Failure;
+use crate::queue_rules::QUEUE;
+
+/// Events a second: all that a command can cause.
+const EVENTS_RATE: &str = "1000000";
+/// How long the firewall may take to tell of connections.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the firewall is started with.
+pub fn arguments(policy: &Path, control: &Path) -> Vec<String> {
+    let queue = QUEUE.to_string();
+    let words = [
+        ("--queue", queue.as_str()),
+        ("--policy", &policy.to_string_lossy()),
+        ("--control", &control.to_string_lossy()),
+        ("--conntrack", "mark"),
+        ("--fail", "closed"),
+        ("--events", "-"),
+        ("--events-rate", EVENTS_RATE),
+        ("--log-level", "error"),
+        ("--user", "root"),
+    ];
+    let mut arguments: Vec<String> = words
+        .iter()
+        .flat_map(|(name, value)| [name.to_string(), value.to_string()])
+        .collect();
+    arguments.push("--json".to_owned());
+    arguments
+}
+
+/// A firewall that was started. Its lines come on stdout.
+pub struct Firewall {
+    pub process: Child,
+    pub lines: BufReader<ChildStdout>,
+}
+
+/// Starts it in the caller's network namespace. In the outer user namespace it is root, with no capability but those that it
+/// keeps in its sandbox.
+pub fn start(program: &Path, policy: &Path, control: &Path) -> Result<Firewall, Failure> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments(policy, control))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    // Ctrl-C at the terminal is for the command alone.
+    command.process_group(0);
+    let mut process = command.spawn().map_err(Failure::at(program.display()))?;
+    let stdout = process
+        .stdout
+        .take()
+        .ok_or_else(|| Failure::new("the firewall has no stdout"))?;
+    let lines = BufReader::new(stdout);
+    Ok(Firewall { process, lines })
+}
+
+impl Firewall {
+    /// Waits until it decides packets: it says so once its queue is bound and its sandbox holds.
+    pub fn wait(&mut self) -> Result<(), Failure> {
+        let mut line = String::new();
+        let read = self.lines.read_line(&mut line);
+        let start: Option<Value> = serde_json::from_str(&line).ok();
+        match (read, start) {
+            (Ok(_), Some(start)) if start["event"] == "start" => Ok(()),
+            _ => {
+                // Why, it has said on stderr.
+                let status = self.process.wait().map_err(Failure::at("the firewall"))?;
+                Err(Failure::new(format_args!(
+                    "the firewall did not start ({status}): its own line above says why"
+                )))
+            }
+        }
+    }
+}
+
+/// A connection as the control socket lists it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Connection {
+    pub protocol: String,
+    pub client: String,
+    pub client_port: u16,
+    pub server: std::net::IpAddr,
+    pub server_port: u16,
+    pub state: String,
+    pub shows: Option<String>,
+    pub name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    connections: Vec<Connection>,
+    next: Option<u64>,
+}
+
+/// The connections that the firewall follows now, and those that ended in the last two minutes. A policy that reads no names
+/// has none.
+pub fn connections(control: &Path) -> std::io::Result<Vec<Connection>> {
+    let mut stream = UnixStream::connect(control)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let (mut all, mut from) = (Vec::new(), None);
+    loop {
+        let mut request = json!({"command": "connections"});
+        if let Some(from) = from {
+            request["from"] = json!(from);
+        }
+        stream.write_all(format!("{request}\n").as_bytes())?;
+        let mut line = String::new();
+        lines.read_line(&mut line)?;
+        let mut page: Page = serde_json::from_str(&line)?;
+        all.append(&mut page.connections);
+        match page.next {
+            Some(next) => from = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The control socket in the private folder.
+pub fn control(place: &Path) -> PathBuf {
+    place.join("control")
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The stages in the outer pid namespace: its init, and the one that makes the inner namespaces, becomes their init and runs
+//! the command.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+
+use nix::mount::{mount, umount2, MntFlags, MsFlags};
+use nix::sched::{unshare, CloneFlags};
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::process::{pidfd_open, wait, Pid, PidfdFlags, WaitOptions};
+
+use crate::channel::{receive, send, Inside, Order, Received, Report};
+use crate::failure::{words, Failure, NOT_FOUND, NOT_RUN};
+use crate::{namespaces, refused, seccomp, stage};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+fn channel() -> Result<OwnedFd, Failure> {
+    io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(Failure::at("the channel of a stage"))
+}
+
+/// The init of the outer pid namespace: lives as long as fwctl, which has the other end of the channel. With it every
+/// process of the cage ends, however fwctl has ended.
+pub fn hold(command: Vec<OsString>) -> Result<Infallible, Failure> {
+    let channel = channel()?;
+    let other_end = channel.try_clone().map_err(Failure::at("a stage"))?;
+    thread::spawn(move || {
+        // No event is asked for: what comes is the end.
+        let mut polled = [PollFd::new(&other_end, PollFlags::empty())];
+        while poll(&mut polled, None).is_err() {}
+        std::process::exit(1);
+    });
+    // A thread that has done this starts no others.
+    unshare(CloneFlags::CLONE_NEWPID).map_err(refused::namespaces)?;
+    let mut inside = stage::command(stage::INSIDE, ["--"]).map_err(Failure::at("a stage"))?;
+    inside.args(command).stdin(Stdio::from(channel));
+    let mut inside = inside.spawn().map_err(Failure::at("a stage"))?;
+    let _ = inside.wait(); // how the command ended is what it says itself
+                           // The firewall still has to tell of it.
+    loop {
+        thread::park();
+    }
+}
+
+/// A mount that hides a path. What has gone meanwhile needs none.
+fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
+    match mount(
+        Some(source),
+        target,
+        None::<&str>,
+        MsFlags::MS_BIND,
+        None::<&str>,
+    ) {
+        Err(nix::errno::Errno::ENOENT) => Ok(()),
+        result => result.map_err(Failure::at(format_args!("covering {}", target.display()))),
+    }
+}
+
+/// The resolver's address in place of the host's. The file lies in a folder of memory that nobody sees afterwards.
+fn give_resolver(inside: &Inside) -> Result<(), Failure> {
+    let target = fs::canonicalize(RESOLV_CONF).map_err(|error| {
+        Failure::new(format_args!(
+            "{RESOLV_CONF}: {}: make it, an empty file will do",
+            words(&error)
+        ))
+    })?;
+    namespaces::mount_private(&inside.place)?;
+    let own = inside.place.join("resolv.conf");
+    fs::write(&own, &inside.resolv_conf).map_err(Failure::at(RESOLV_CONF))?;
+    fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .map_err(Failure::at(RESOLV_CONF))?;
+    cover(&own, &target)?;
+    umount2(&inside.place, MntFlags::MNT_DETACH).map_err(Failure::at("unmounting"))
+}
+
+/// A /proc of the inner pid namespace. Where the kernel grants none (in a container whose own /proc is covered in part), the
+/// old one stays, whose processes the command can neither signal nor look into.
+fn give_proc() {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let _ = mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>);
+}
+
+/// The mount points at and below a folder.
+fn mounts_below(folder: &str) -> Result<Vec<PathBuf>, Failure> {
+    let text =
+        fs::read_to_string("/proc/self/mountinfo").map_err(Failure::at("/proc/self/mountinfo"))?;
+    let points = text
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(PathBuf::from);
+    Ok(points.filter(|point| point.starts_with(folder)).collect())
+}
+
+/// Root's files of the kernel that change the machine: to be read only.
+fn protect_kernel() -> Result<(), Failure> {
+    for path in ["/proc/sys", "/proc/sysrq-trigger"]
+        .map(Path::new)
+        .iter()
+        .filter(|path| path.exists())
+    {
+        cover(path, path)?;
+    }
+    let flags = MsFlags::MS_BIND
+        | MsFlags::MS_REMOUNT
+        | MsFlags::MS_RDONLY
+        | MsFlags::MS_NOSUID
+        | MsFlags::MS_NODEV
+        | MsFlags::MS_NOEXEC;
+    let points = ["/proc/sys", "/proc/sysrq-trigger", "/sys"].map(mounts_below);
+    for point in points
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+    {
+        mount(None::<&str>, &point, None::<&str>, flags, None::<&str>).map_err(Failure::at(
+            format_args!("{} to be read only", point.display()),
+        ))?;
+    }
+    Ok(())
+}
+
+fn make_mounts(inside: &Inside) -> Result<(), Failure> {
+    unshare(CloneFlags::CLONE_NEWNS).map_err(refused::namespaces)?;
+    umount2(&inside.place, MntFlags::MNT_DETACH).map_err(Failure::at("unmounting"))?;
+    give_resolver(inside)?;
+    for socket in &inside.covered {
+        cover(Path::new("/dev/null"), socket)?;
+    }
+    for folder in &inside.emptied {
+        let options = format!(
+            "mode=0700,uid={0},gid={0}",
+            if inside.is_root { inside.uid } else { 0 }
+        );
+        mount(
+            Some("cage"),
+            folder,
+            Some("tmpfs"),
+            MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+            Some(options.as_str()),
+        )
+        .map_err(Failure::at(format_args!("covering {}", folder.display())))?;
+    }
+    give_proc();
+    if inside.is_root {
+        protect_kernel()?;
+    }
+    Ok(())
+}
+
+fn next(channel: &OwnedFd) -> Result<Received<Order>, Failure> {
+    let got = receive(channel).map_err(Failure::at("the channel of a stage"))?;
+    got.ok_or_else(|| Failure::new("fwctl has ended"))
+}
+
+fn tell(channel: &OwnedFd, report: &Report) -> Result<(), Failure> {
+    send(channel, report, None).map_err(Failure::at("the channel of a stage"))
+}
+
+/// Makes the inner namespaces, in which nothing of the outer ones is owned.
+fn go_inside(channel: &OwnedFd) -> Result<OwnedFd, Failure> {
+    let begin = next(channel)?;
+    let (Order::Begin(inside), Some(stdin)) = (begin.message, begin.descriptor) else {
+        return Err(Failure::new("a stage got another order than its first"));
+    };
+    make_mounts(&inside)?;
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
+        .map_err(refused::user_namespace)?;
+    tell(channel, &Report::Unmapped)?;
+    next(channel)?;
+    seccomp::apply()?;
+    Ok(stdin)
+}
+
+fn start(channel: &OwnedFd, command: &[OsString]) -> Result<Pid, Failure> {
+    let stdin = go_inside(channel)?;
+    next(channel)?; // the order to run
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| Failure::new("no command"))?;
+    let child = Command::new(program)
+        .args(arguments)
+        .stdin(stdin)
+        .spawn()
+        .map_err(|error| {
+            let code = if error.kind() == ErrorKind::NotFound {
+                NOT_FOUND
+            } else {
+                NOT_RUN
+            };
+            let text = format!("{}: {}", program.to_string_lossy(), words(&error));
+            Failure { code, text }
+        })?;
+    let pid = Pid::from_raw(child.id() as i32)
+        .ok_or_else(|| Failure::new("the command has no process"))?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::at("pidfd_open"))?;
+    send(channel, &Report::Started, Some(pidfd.as_fd()))
+        .map_err(Failure::at("the channel of a stage"))?;
+    Ok(pid)
+}
+
+/// Takes the ends of all processes in here, whose parents may have gone, until the command's.
+fn reap(command: Pid) -> Report {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == command => {
+                let status = ExitStatus::from_raw(status.as_raw());
+                return match (status.code(), status.signal()) {
+                    (Some(code), _) => Report::Exited(code),
+                    (None, signal) => Report::Signaled(signal.unwrap_or(libc::SIGKILL)),
+                };
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Report::Failed(crate::failure::CAGE, format!("wait: {error}")),
+        }
+    }
+}
+
+/// The init of the inner pid namespace: what the command has left running ends with it.
+pub fn inside(command: &[OsString]) -> Result<(), Failure> {
+    let channel = channel()?;
+    let report = match start(&channel, command) {
+        Ok(pid) => reap(pid),
+        Err(failure) => Report::Failed(failure.code, failure.text),
+    };
+    tell(&channel, &report)
+}

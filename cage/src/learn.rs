@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From what a command did to the policy that would have been enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::Path;
+
+use crate::allow::{Allowed, Host};
+use crate::event::Peer;
+use crate::failure::Failure;
+use crate::policy;
+
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
+const DNS: u16 = 53;
+/// Names of DNS that are kept.
+const NAMES_MAX: usize = 10_000;
+
+/// The names that the command asked DNS for, and their addresses as the host's resolver gives them.
+#[derive(Debug, Default)]
+pub struct Names {
+    asked: BTreeSet<String>,
+    by_address: BTreeMap<IpAddr, String>,
+}
+
+impl Names {
+    /// Notes a question. The host asks the same, since the firewall does not tell answers.
+    pub fn ask(&mut self, name: String) {
+        if self.asked.len() >= NAMES_MAX || !self.asked.insert(name.clone()) {
+            return;
+        }
+        for address in (name.as_str(), 0).to_socket_addrs().into_iter().flatten() {
+            self.by_address
+                .entry(address.ip())
+                .or_insert_with(|| name.clone());
+        }
+    }
+}
+
+/// What would have to be allowed for a connection to this peer. None: nothing, as for a question of DNS.
+fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
+    let (address, port) = (peer.address?, peer.port?);
+    let is_web =
+        (port == HTTPS && peer.kind != "http host") || (port == HTTP && peer.kind == "http host");
+    let name = peer
+        .name
+        .as_ref()
+        .filter(|_| is_web || peer.kind != "dns name");
+    if port == DNS {
+        return None;
+    }
+    let found = name.or_else(|| names.by_address.get(&address));
+    let host = match found {
+        Some(name) => name.parse::<Allowed>().ok()?.host,
+        None => Host::Net(address, if address.is_ipv4() { 32 } else { 128 }),
+    };
+    let port = if is_web && peer.name.is_some() {
+        None
+    } else {
+        Some(port)
+    };
+    Some(Allowed { host, port })
+}
+
+/// The policy as text: first what it allows, each with its witnesses, then the rules.
+pub fn policy(
+    reached: &BTreeMap<Peer, u64>,
+    names: &Names,
+    resolver: IpAddr,
+    command: &[String],
+) -> String {
+    let mut witnesses: BTreeMap<Allowed, Vec<String>> = BTreeMap::new();
+    for (peer, count) in reached {
+        let Some(allowed) = needed(peer, names) else {
+            continue;
+        };
+        let plural = if *count == 1 { "" } else { "s" };
+        witnesses
+            .entry(allowed)
+            .or_default()
+            .push(format!("{peer}, {count} connection{plural}"));
+    }
+    let mut text = format!(
+        "# Learnt by `fwctl run --learn` from: {}\n",
+        command.join(" ").replace(['\n', '\r'], " ")
+    );
+    text += "# It is a policy for `fwctl run --policy`. What the command reached:\n";
+    for (allowed, seen) in &witnesses {
+        text += &format!("#\n#   {allowed}\n");
+        for one in seen {
+            let safe: String = one
+                .chars()
+                .map(|one| if one.is_control() { '?' } else { one })
+                .collect();
+            text += &format!("#     {safe}\n");
+        }
+    }
+    let allowed: Vec<Allowed> = witnesses.into_keys().collect();
+    text + "\n" + &policy::of_allowed(&allowed, resolver, false)
+}
+
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(Failure::at(path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(kind: &str, name: Option<&str>, port: u16) -> Peer {
+        Peer {
+            kind: kind.to_owned(),
+            name: name.map(str::to_owned),
+            address: Some("192.0.2.1".parse().unwrap()),
+            port: Some(port),
+        }
+    }
+
+    fn shown(peer: &Peer, names: &Names) -> String {
+        needed(peer, names).map_or("nothing".to_owned(), |allowed| allowed.to_string())
+    }
+
+    #[test]
+    fn what_is_needed_follows_from_what_was_seen() {
+        let mut names = Names::default();
+        assert_eq!(
+            shown(&peer("tls sni", Some("a.example"), 443), &names),
+            "a.example"
+        );
+        assert_eq!(
+            shown(&peer("quic sni", Some("a.example"), 443), &names),
+            "a.example"
+        );
+        assert_eq!(
+            shown(&peer("http host", Some("a.example"), 80), &names),
+            "a.example"
+        );
+        assert_eq!(
+            shown(&peer("tls sni", Some("a.example"), 8443), &names),
+            "a.example:8443"
+        );
+        assert_eq!(shown(&peer("tcp", None, 22), &names), "192.0.2.1:22");
+        assert_eq!(
+            shown(&peer("dns name", Some("a.example"), 53), &names),
+            "nothing"
+        );
+        names
+            .by_address
+            .insert("192.0.2.1".parse().unwrap(), "git.example".to_owned());
+        assert_eq!(shown(&peer("tcp", None, 22), &names), "git.example:22");
+    }
+
+    #[test]
+    fn witnesses_stand_in_the_policy() {
+        let reached = BTreeMap::from([(peer("tls sni", Some("a.example"), 443), 3)]);
+        let text = policy(
+            &reached,
+            &Names::default(),
+            "169.254.53.53".parse().unwrap(),
+            &["make".to_owned()],
+        );
+        assert!(
+            text.contains(
+                "#   a.example\n#     tls sni a.example (192.0.2.1:443), 3 connections\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("names_web"), "{text}");
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The policies that a cage writes: of `--allow`, and of `--learn` while it looks on.
+//!
+//! A new connection must go to an address that DNS has given for an allowed name, and the name that the client shows in it
+//! must be allowed, too: a name alone proves nothing, since a client can show any name to any server. Once it is open, the
+//! name alone counts: a connection may last longer than its address.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use crate::allow::{Allowed, Host};
+use crate::hosts;
+
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
+/// Questions of DNS about names under a wildcard, which could carry data in their labels.
+const QUESTIONS: &str = "limit rate over 100/second burst 400 packets";
+
+/// What is allowed at one port; None stands for the ports of HTTP and HTTPS.
+type Groups = BTreeMap<Option<u16>, BTreeSet<String>>;
+
+fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let quoted: Vec<String> = names
+        .into_iter()
+        .map(|name| format!("\"{name}\""))
+        .collect();
+    quoted.join(", ")
+}
+
+fn suffix(port: Option<u16>) -> String {
+    port.map_or("web".to_owned(), |port| port.to_string())
+}
+
+fn family(address: &IpAddr) -> &'static str {
+    if address.is_ipv4() {
+        "ip"
+    } else {
+        "ip6"
+    }
+}
+
+/// The sets of one port: names, and the addresses that DNS gives for them.
+fn write_sets(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
+    let (suffix, names) = (suffix(port), elements(names));
+    let _ = writeln!(
+        text,
+        "\tset names_{suffix} {{ type hostname; elements = {{ {names} }}; }}"
+    );
+    for (family, kind) in [("4", "ipv4_addr"), ("6", "ipv6_addr")] {
+        let _ = writeln!(
+            text,
+            "\tset learned{family}_{suffix} {{ type {kind}; learn dns {{ {names} }}; }}"
+        );
+    }
+}
+
+/// Connections of which the client shows a name at these ports.
+fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
+    let set = format!("@names_{}", suffix(port));
+    if port.is_none() || port == Some(HTTPS) {
+        if !ech {
+            let _ = writeln!(
+                text,
+                "\t\tth dport {HTTPS} tls ech exists reject comment \"encrypted ClientHello\""
+            );
+        }
+        let _ = writeln!(text, "\t\tth dport {HTTPS} tls sni {set} accept");
+    }
+    if port.is_none() || port == Some(HTTP) {
+        let _ = writeln!(text, "\t\ttcp dport {HTTP} http host {set} accept");
+    }
+}
+
+/// Which of the group's connections may be opened: by address alone, before the client has shown anything.
+fn write_opening(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
+    let (ports, way) = match port {
+        None => (format!("{{ {HTTP}, {HTTPS} }}"), "jump named"),
+        Some(port @ (HTTP | HTTPS)) => (port.to_string(), "jump named"),
+        Some(port) => (port.to_string(), "accept"),
+    };
+    let suffix = suffix(port);
+    let _ = writeln!(
+        text,
+        "\t\tip daddr @learned4_{suffix} th dport {ports} {way}"
+    );
+    let _ = writeln!(
+        text,
+        "\t\tip6 daddr @learned6_{suffix} th dport {ports} {way}"
+    );
+    // /etc/hosts gives addresses without a question.
+    for address in hosts::addresses(names) {
+        let _ = writeln!(
+            text,
+            "\t\t{} daddr {address} th dport {ports} {way}",
+            family(&address)
+        );
+    }
+}
+
+fn write_net(text: &mut String, address: &IpAddr, bits: u8, port: Option<u16>) {
+    let family = family(address);
+    let ports = port.map_or(String::new(), |port| format!(" th dport {port}"));
+    let _ = writeln!(
+        text,
+        "\t\t{family} daddr {address}/{bits} meta l4proto {{ tcp, udp }}{ports} accept"
+    );
+}
+
+fn write_questions(text: &mut String, groups: &Groups) {
+    let names: BTreeSet<&String> = groups.values().flatten().collect();
+    *text += "\tchain questions {\n";
+    if !names.is_empty() {
+        let wild: Vec<&String> = names
+            .iter()
+            .copied()
+            .filter(|name| name.starts_with("*."))
+            .collect();
+        if !wild.is_empty() {
+            let _ = writeln!(
+                text,
+                "\t\tdns name {{ {} }} {QUESTIONS} reject comment \"too many questions\"",
+                elements(wild)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\t\tdns name {{ {} }} dns type {{ a, aaaa }} accept",
+            elements(names)
+        );
+    }
+    *text += "\t\treject comment \"question not allowed\"\n\t}\n";
+}
+
+/// What `--allow` becomes. `resolver` is the only one that the command may ask.
+pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
+    let mut groups = Groups::new();
+    let mut nets = Vec::new();
+    for one in allowed {
+        match &one.host {
+            Host::Name(name) => drop(groups.entry(one.port).or_default().insert(name.clone())),
+            Host::Net(address, bits) => nets.push((address, *bits, one.port)),
+        }
+    }
+    let mut text = "table inet cage {\n".to_owned();
+    for (port, names) in &groups {
+        write_sets(&mut text, *port, names);
+    }
+    text += "\tchain output {\n\t\ttype filter hook output priority filter; policy drop;\n";
+    let _ = writeln!(
+        text,
+        "\t\t{} daddr {resolver} th dport 53 goto questions",
+        family(&resolver)
+    );
+    for (address, bits, port) in nets {
+        write_net(&mut text, address, bits, port);
+    }
+    text +=
+        "\t\tct state established goto standing\n\t\tct state new goto opening\n\t\tdrop\n\t}\n";
+    text += "\tchain standing {\n\t\tjump named\n";
+    for port in groups
+        .keys()
+        .flatten()
+        .filter(|port| ![HTTP, HTTPS].contains(port))
+    {
+        let _ = writeln!(text, "\t\tth dport {port} accept");
+    }
+    text += "\t\treject comment \"name not allowed\"\n\t}\n\tchain opening {\n";
+    for (port, names) in &groups {
+        write_opening(&mut text, *port, names);
+    }
+    text += "\t\treject comment \"address not allowed\"\n\t}\n\tchain named {\n";
+    for port in groups.keys() {
+        write_named(&mut text, *port, ech);
+    }
+    text += "\t}\n";
+    write_questions(&mut text, &groups);
+    text + INPUT
+}
+
+/// Lets the firewall see the answers.
+const INPUT: &str =
+    "\tchain input {\n\t\ttype filter hook input priority filter; policy accept;\n\t}\n}\n";
+
+/// What looks on: all passes, names are read, and each question of DNS is an event.
+pub fn of_learning() -> String {
+    let rules = "\t\tudp dport 53 dns name exists log prefix \"question\" accept\n\
+                 \t\ttls sni exists accept\n\t\thttp host exists accept\n";
+    format!(
+        "table inet cage {{\n\tchain output {{\n\t\ttype filter hook output priority filter; policy accept;\n{rules}\t}}\n{INPUT}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> String {
+        let allowed: Vec<Allowed> = words.iter().map(|word| word.parse().unwrap()).collect();
+        of_allowed(&allowed, "169.254.53.53".parse().unwrap(), false)
+    }
+
+    #[test]
+    fn a_port_has_sets_of_its_own() {
+        let text = of(&["example.org", "git@example.org:22"]);
+        assert!(
+            text.contains("set names_web { type hostname; elements = { \"example.org\" }; }"),
+            "{text}"
+        );
+        assert!(
+            text.contains("ip daddr @learned4_22 th dport 22 accept"),
+            "{text}"
+        );
+        assert!(!text.contains("http host @names_22"), "{text}");
+    }
+
+    #[test]
+    fn a_port_of_names_keeps_to_names() {
+        let text = of(&["example.org:443"]);
+        assert!(text.contains("tls sni @names_443 accept"), "{text}");
+        assert!(!text.contains("th dport 443 accept"), "{text}");
+        assert!(!text.contains("http host"), "{text}");
+    }
+
+    #[test]
+    fn questions_are_bounded_under_wildcards_only() {
+        assert!(of(&["*.example.org"]).contains(QUESTIONS));
+        assert!(!of(&["example.org"]).contains(QUESTIONS));
+    }
+
+    #[test]
+    fn nothing_allowed_is_nothing_passed() {
+        let text = of(&[]);
+        assert!(
+            !text.replace("policy accept", "").contains("accept"),
+            "{text}"
+        );
+    }
+}

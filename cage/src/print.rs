@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `fwctl run --print` shows: the namespaces, programs, rules and policy that a cage would have.
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::start::Plan;
+use crate::{firewall, namespaces, queue_rules, sockets};
+
+fn words(program: &std::path::Path, arguments: &[String]) -> String {
+    format!("{} {}", program.display(), arguments.join(" "))
+}
+
+fn block(text: &mut String, head: &str, body: &str) {
+    *text += &format!("# {head}\n");
+    for line in body.lines() {
+        *text += &format!("    {line}\n");
+    }
+    text.push('\n');
+}
+
+/// Starts nothing.
+pub fn print(settings: &Settings) -> Result<String, Failure> {
+    let plan = Plan::new(settings)?;
+    let mut text = String::new();
+    block(
+        &mut text,
+        "namespaces",
+        &namespaces::describe(&plan.caller).join("\n"),
+    );
+    block(
+        &mut text,
+        "uplink",
+        &words(
+            &plan.uplink.program,
+            &plan.uplink.arguments(settings.host_loopback),
+        ),
+    );
+    block(
+        &mut text,
+        "resolver of the command",
+        &plan.resolver.to_string(),
+    );
+    let control = firewall::control(plan.place);
+    block(
+        &mut text,
+        "firewall",
+        &words(
+            &settings.firewall,
+            &firewall::arguments(&plan.policy, &control),
+        ),
+    );
+    block(&mut text, "queue rules, by nft", &queue_rules::for_nft());
+    let tables = [("iptables", false), ("ip6tables", true)];
+    for (name, is_ipv6) in tables {
+        block(
+            &mut text,
+            &format!("or by {name}"),
+            &queue_rules::for_iptables(is_ipv6),
+        );
+    }
+    let mut covered = sockets::covered(&settings.host_sockets);
+    covered.extend(sockets::emptied(plan.caller.uid, &settings.host_sockets));
+    let covered: Vec<String> = covered
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    block(&mut text, "covered for the command", &covered.join("\n"));
+    let policy = match &plan.text {
+        Some(policy) => policy.clone(),
+        None => {
+            std::fs::read_to_string(&plan.policy).map_err(Failure::at(plan.policy.display()))?
+        }
+    };
+    block(
+        &mut text,
+        &format!("policy {}", plan.policy.display()),
+        &policy,
+    );
+    Ok(text)
+}

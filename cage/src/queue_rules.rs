@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The rules inside the cage's network namespace that send every packet to the firewall, but for those on loopback.
+//! None has `bypass`: while no firewall listens, the kernel drops them all.
+//!
+//! Connection tracking tells the firewall by bits of the mark, since some kernels give it no attribute; the bits are those
+//! of rules/queue/conntrack-host.iptables. Neighbour discovery of IPv6 stays with the kernel: its messages end at the
+//! uplink, and only who has CAP_NET_RAW could write others.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::failure::Failure;
+use crate::programs;
+
+pub const QUEUE: u16 = 0;
+
+/// States of a connection, and the bit of the mark for each.
+const STATES: [(&str, &str); 5] = [
+    ("invalid", "0x01000000"),
+    ("established", "0x02000000"),
+    ("related", "0x04000000"),
+    ("new", "0x08000000"),
+    ("untracked", "0x40000000"),
+];
+const STATE_BITS: &str = "0x4f000000";
+const OTHER_BITS: &str = "0xb0ffffff";
+/// Router solicitation, neighbour solicitation and advertisement, reports of multicast groups.
+const NEIGHBOURS: [u8; 5] = [133, 135, 136, 131, 143];
+
+/// For `nft -f -`.
+pub fn for_nft() -> String {
+    let mut chains = String::new();
+    for (hook, way) in [("input", "iifname"), ("output", "oifname")] {
+        chains += &format!(
+            "\tchain {hook} {{\n\t\ttype filter hook {hook} priority filter; policy drop;\n"
+        );
+        chains += &format!("\t\t{way} \"lo\" accept\n");
+        let types = NEIGHBOURS.map(|number| number.to_string()).join(", ");
+        chains += &format!("\t\ticmpv6 type {{ {types} }} accept\n");
+        for (state, bit) in STATES {
+            chains +=
+                &format!("\t\tct state {state} meta mark set meta mark & {OTHER_BITS} | {bit}\n");
+        }
+        chains += &format!("\t\tqueue num {QUEUE}\n\t}}\n");
+    }
+    format!("table inet cage {{\n{chains}}}\n")
+}
+
+/// For `iptables-restore`, or `ip6tables-restore` with `is_ipv6`.
+pub fn for_iptables(is_ipv6: bool) -> String {
+    let mut rules = String::new();
+    for (hook, way) in [("INPUT", "-i"), ("OUTPUT", "-o")] {
+        rules += &format!("-A {hook} {way} lo -j ACCEPT\n");
+        for number in NEIGHBOURS.iter().filter(|_| is_ipv6) {
+            rules += &format!("-A {hook} -p ipv6-icmp -m icmp6 --icmpv6-type {number} -j ACCEPT\n");
+        }
+        for (state, bit) in STATES {
+            let state = state.to_uppercase();
+            rules += &format!(
+                "-A {hook} -m conntrack --ctstate {state} -j MARK --set-xmark {bit}/{STATE_BITS}\n"
+            );
+        }
+        rules += &format!("-A {hook} -j NFQUEUE --queue-num {QUEUE}\n");
+    }
+    format!("*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT DROP [0:0]\n{rules}COMMIT\n")
+}
+
+fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Output> {
+    let mut command = Command::new(program);
+    // The lock of iptables-legacy lies in a folder of root's; nobody else is in this network namespace.
+    command.args(arguments).env("XTABLES_LOCKFILE", "/dev/null");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that takes nothing says why in its exit status.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    child.wait_with_output()
+}
+
+/// Loads rules with one program. Gives its complaint if it fails.
+fn load_with(name: &str, arguments: &[&str], text: &str) -> Result<(), String> {
+    let program = programs::find(name).ok_or_else(|| format!("{name} is not installed"))?;
+    let output = feed(&program, arguments, text).map_err(|error| format!("{name}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("it failed");
+    Err(format!("{name}: {}", line.trim()))
+}
+
+fn load_iptables(suffix: &str) -> Result<(), String> {
+    for (family, is_ipv6) in [("iptables", false), ("ip6tables", true)] {
+        let text = for_iptables(is_ipv6);
+        load_with(&format!("{family}{suffix}-restore"), &[], &text)?;
+    }
+    Ok(())
+}
+
+/// Loads the rules into the caller's network namespace: by nft if its kernel knows `queue`, else by iptables.
+pub fn load() -> Result<(), Failure> {
+    let ways = [
+        || load_with("nft", &["-f", "-"], &for_nft()),
+        || load_iptables("-nft"),
+        || load_iptables("-legacy"),
+    ];
+    let mut complaints = Vec::new();
+    for way in ways {
+        match way() {
+            Ok(()) => return Ok(()),
+            Err(complaint) => complaints.push(complaint),
+        }
+    }
+    Err(Failure::new(format_args!(
+        "no queue rule could be loaded ({}): install nftables or iptables, and as root load the modules nft_queue, \
+         xt_NFQUEUE and nfnetlink_queue",
+        complaints.join("; ")
+    )))
+}

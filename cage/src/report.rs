@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the command asked for, and what became of it: a line for each denied connection, a table at the end, a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::{json, Value};
+
+use crate::event::Peer;
+use crate::failure::Failure;
+use crate::firewall::Connection;
+
+/// Rows of the table on stderr, peers that are kept, and flows that are told apart.
+const ROWS_MAX: usize = 20;
+const PEERS_MAX: usize = 100_000;
+const FLOWS_MAX: usize = 1_000_000;
+
+#[derive(Debug, Default)]
+pub struct Report {
+    verbose: bool,
+    denied: BTreeMap<(Peer, String), u64>,
+    flows: BTreeSet<u64>,
+    connections: BTreeSet<Connection>,
+}
+
+/// One line on stderr. Nobody may be reading there any more, which is no reason to end. What a client chose comes to no
+/// terminal as it is.
+pub fn tell(kind: &str, text: &str) {
+    let safe: String = text
+        .chars()
+        .map(|one| if one.is_control() { '?' } else { one })
+        .collect();
+    let _ = io::stderr().write_all(format!("{kind}: {safe}\n").as_bytes());
+}
+
+/// Whom a connection leads to.
+fn peer(connection: &Connection) -> Peer {
+    let kind = match connection.shows.as_deref() {
+        Some("tls") => "tls sni",
+        Some("quic") => "quic sni",
+        Some("http") => "http host",
+        Some("dns") => "dns name",
+        _ => &connection.protocol,
+    };
+    Peer {
+        kind: kind.to_owned(),
+        name: connection.name.clone(),
+        address: Some(connection.server),
+        port: Some(connection.server_port),
+    }
+}
+
+impl Report {
+    pub fn new(verbose: bool) -> Report {
+        Report {
+            verbose,
+            ..Report::default()
+        }
+    }
+
+    /// Counts a denied connection once, however many of its packets are.
+    pub fn deny(&mut self, peer: Peer, why: String, flow: Option<u64>) {
+        if let Some(flow) = flow {
+            if self.flows.len() >= FLOWS_MAX || !self.flows.insert(flow) {
+                return;
+            }
+        }
+        if self.verbose {
+            tell("denied", &format!("{peer}: {why}"));
+        }
+        if self.denied.len() < PEERS_MAX {
+            *self.denied.entry((peer, why)).or_default() += 1;
+        }
+    }
+
+    /// Adds connections that the firewall follows. Those that were listed before count once.
+    pub fn follow(&mut self, connections: Vec<Connection>) {
+        let known = connections
+            .into_iter()
+            .filter(|one| one.state != "undecided" && one.state != "denied");
+        self.connections
+            .extend(known.take(PEERS_MAX.saturating_sub(self.connections.len())));
+    }
+
+    /// Whom the command reached, and by how many connections.
+    pub fn allowed(&self) -> BTreeMap<Peer, u64> {
+        let mut allowed = BTreeMap::new();
+        for connection in &self.connections {
+            let is_denied = |(one, _): &(Peer, String)| *one == peer(connection);
+            if !self.denied.keys().any(is_denied) {
+                *allowed.entry(peer(connection)).or_default() += 1;
+            }
+        }
+        allowed
+    }
+
+    /// A short table of what was denied; empty if nothing was.
+    pub fn table(&self) -> String {
+        let mut rows: Vec<(&(Peer, String), &u64)> = self.denied.iter().collect();
+        rows.sort_by(|one, other| other.1.cmp(one.1));
+        let mut text = String::new();
+        for ((peer, why), count) in rows.iter().take(ROWS_MAX) {
+            text += &format!("denied: {count:>5}  {peer}: {why}\n");
+        }
+        if rows.len() > ROWS_MAX {
+            text += &format!(
+                "denied: and {} others: --report FILE has all\n",
+                rows.len() - ROWS_MAX
+            );
+        }
+        text.chars()
+            .map(|one| {
+                if one.is_control() && one != '\n' {
+                    '?'
+                } else {
+                    one
+                }
+            })
+            .collect()
+    }
+
+    fn json(&self, command: &[String], exit: Value, milliseconds: u128) -> Value {
+        let row = |peer: &Peer, count: u64| json!({"kind": peer.kind, "name": peer.name, "address": peer.address, "port": peer.port, "connections": count});
+        let allowed: Vec<Value> = self
+            .allowed()
+            .iter()
+            .map(|(peer, count)| row(peer, *count))
+            .collect();
+        let denied = self.denied.iter().map(|((peer, why), count)| {
+            let mut row = row(peer, *count);
+            row["why"] = json!(why);
+            row
+        });
+        json!({
+            "command": command, "exit": exit, "milliseconds": milliseconds as u64,
+            "allowed": allowed, "denied": denied.collect::<Vec<Value>>(),
+        })
+    }
+
+    /// Writes the report.
+    pub fn write(
+        &self,
+        path: &Path,
+        command: &[String],
+        exit: Value,
+        milliseconds: u128,
+    ) -> Result<(), Failure> {
+        let text = format!("{:#}\n", self.json(command, exit, milliseconds));
+        std::fs::write(path, text).map_err(Failure::at(path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(name: &str) -> Peer {
+        Peer {
+            kind: "tls sni".to_owned(),
+            name: Some(name.to_owned()),
+            address: Some("192.0.2.1".parse().unwrap()),
+            port: Some(443),
+        }
+    }
+
+    fn connection(name: &str, port: u16) -> Connection {
+        Connection {
+            protocol: "tcp".to_owned(),
+            client: "192.0.2.9".to_owned(),
+            client_port: port,
+            server: "192.0.2.1".parse().unwrap(),
+            server_port: 443,
+            state: "named".to_owned(),
+            shows: Some("tls".to_owned()),
+            name: Some(name.to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_flow_counts_once() {
+        let mut report = Report::new(false);
+        report.deny(to("a.example"), "no".to_owned(), Some(1));
+        report.deny(to("a.example"), "no".to_owned(), Some(1));
+        report.deny(to("a.example"), "no".to_owned(), Some(2));
+        assert_eq!(
+            report.table(),
+            "denied:     2  tls sni a.example (192.0.2.1:443): no\n"
+        );
+        assert_eq!(Report::new(false).table(), "");
+    }
+
+    #[test]
+    fn no_name_moves_the_cursor() {
+        let mut report = Report::new(false);
+        report.deny(to("a\x1b[2J"), "no".to_owned(), None);
+        assert!(report.table().contains("a?[2J"));
+    }
+
+    #[test]
+    fn what_was_reached_is_counted_by_peer() {
+        let mut report = Report::new(false);
+        report.follow(vec![connection("a.example", 1), connection("a.example", 2)]);
+        report.follow(vec![connection("a.example", 2), connection("b.example", 3)]);
+        report.deny(to("b.example"), "no".to_owned(), Some(1));
+        let allowed: Vec<(Peer, u64)> = report.allowed().into_iter().collect();
+        assert_eq!(allowed, [(to("a.example"), 2)]);
+        let json = report.json(&["make".to_owned()], json!(0), 7);
+        assert_eq!(json["allowed"][0]["connections"], 2);
+        assert_eq!(json["denied"][0]["why"], "no");
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A cage from its start to its end.
+
+use std::io::BufRead;
+use std::os::fd::OwnedFd;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+use serde_json::{json, Value};
+
+use crate::channel::{self, Order, Received, Report as Said};
+use crate::command::{signal, watch_signals};
+use crate::event::Event;
+use crate::failure::Failure;
+use crate::firewall::{self, Firewall};
+use crate::learn::{self, Names};
+use crate::report::{tell, Report};
+use crate::settings::{Settings, Source};
+use crate::start::{build, Cage, Plan};
+
+/// How often the firewall is asked for connections: it knows those that have ended for two minutes.
+const LOOK: Duration = Duration::from_secs(30);
+/// How long the firewall may take to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Exited(i32),
+    Signaled(i32),
+}
+
+impl Ended {
+    fn json(self) -> Value {
+        match self {
+            Ended::Exited(code) => json!(code),
+            Ended::Signaled(signal) => json!(format!("signal {signal}")),
+        }
+    }
+}
+
+/// What the main thread waits for.
+pub enum Happened {
+    Signal(i32),
+    Stage(Option<Received<Said>>),
+    Line(String),
+    /// A program that must run has ended.
+    Gone(&'static str, Option<ExitStatus>),
+}
+
+fn watch_stage(channel: &OwnedFd, to: Sender<Happened>) -> Result<(), Failure> {
+    let channel = channel.try_clone().map_err(Failure::at("a socket"))?;
+    thread::spawn(move || loop {
+        let got = channel::receive(&channel).ok().flatten();
+        let is_end = got.is_none();
+        if to.send(Happened::Stage(got)).is_err() || is_end {
+            return;
+        }
+    });
+    Ok(())
+}
+
+/// Passes the firewall's lines on, then tells of its end.
+fn watch_firewall(firewall: Firewall, to: Sender<Happened>) -> JoinHandle<()> {
+    let Firewall { mut process, lines } = firewall;
+    thread::spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            let _ = to.send(Happened::Line(line));
+        }
+        let _ = to.send(Happened::Gone("the firewall", process.wait().ok()));
+    })
+}
+
+fn watch_uplink(mut uplink: Child, to: Sender<Happened>) {
+    thread::spawn(move || {
+        if let Some(mut stderr) = uplink.stderr.take() {
+            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+        }
+        let _ = to.send(Happened::Gone("the uplink", uplink.wait().ok()));
+    });
+}
+
+/// What the main thread knows.
+struct Running<'a> {
+    settings: &'a Settings,
+    report: Report,
+    names: Names,
+    control: std::path::PathBuf,
+    firewall: Pid,
+    uplink: Pid,
+    command: Option<OwnedFd>,
+    /// Signals that came before the command was known.
+    early: Vec<i32>,
+    is_cut_off: bool,
+}
+
+impl Running<'_> {
+    fn wants_connections(&self) -> bool {
+        self.settings.report.is_some() || matches!(self.settings.source, Source::Learn(_))
+    }
+
+    fn look(&mut self) {
+        if !self.wants_connections() || self.is_cut_off {
+            return;
+        }
+        match firewall::connections(&self.control) {
+            Ok(connections) => self.report.follow(connections),
+            Err(error) => tell(
+                "warning",
+                &format!("the firewall does not tell of connections: {error}"),
+            ),
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        match Event::read(line) {
+            Some(Event::Denied { peer, why, flow }) => self.report.deny(peer, why, flow),
+            Some(Event::Question { name }) => self.names.ask(name),
+            None => {}
+        }
+    }
+
+    /// Without its firewall or its uplink a cage has no network. The interface goes with the uplink, so that what the
+    /// command tries fails at once.
+    fn cut_off(&mut self, who: &str, status: Option<ExitStatus>) {
+        if self.is_cut_off {
+            return;
+        }
+        self.is_cut_off = true;
+        let how = status.map_or("unknown status".to_owned(), |status| status.to_string());
+        tell(
+            "error",
+            &format!(
+                "{who} has ended ({how}): the command has no network from here on: run it again"
+            ),
+        );
+        let _ = kill(self.uplink, Signal::SIGKILL);
+    }
+
+    fn signal(&mut self, number: i32) {
+        match &self.command {
+            Some(command) => signal(command, number),
+            None => self.early.push(number),
+        }
+    }
+
+    /// Takes one message of the stage; gives how the command ended when it has.
+    fn stage(&mut self, got: Option<Received<Said>>) -> Result<Option<Ended>, Failure> {
+        let got = got.ok_or_else(|| {
+            Failure::new("a stage of the cage ended: the command has been killed")
+        })?;
+        match got.message {
+            Said::Started if self.command.is_none() => {
+                self.command = got.descriptor;
+                std::mem::take(&mut self.early)
+                    .into_iter()
+                    .for_each(|number| self.signal(number));
+            }
+            Said::Failed(code, text) => return Err(Failure { code, text }),
+            Said::Exited(code) => return Ok(Some(Ended::Exited(code))),
+            Said::Signaled(signal) => return Ok(Some(Ended::Signaled(signal))),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Until the command ends.
+    fn wait(&mut self, from: &Receiver<Happened>) -> Result<Ended, Failure> {
+        let mut look = Instant::now() + LOOK;
+        loop {
+            let left = look.saturating_duration_since(Instant::now());
+            match from.recv_timeout(left) {
+                Ok(Happened::Signal(number)) => self.signal(number),
+                Ok(Happened::Stage(got)) => {
+                    if let Some(ended) = self.stage(got)? {
+                        return Ok(ended);
+                    }
+                }
+                Ok(Happened::Line(line)) => self.line(&line),
+                Ok(Happened::Gone(who, status)) => self.cut_off(who, status),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look();
+                    look = Instant::now() + LOOK;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new("the cage's threads ended"))
+                }
+            }
+        }
+    }
+
+    /// Ends the firewall, and takes what it still says.
+    fn finish(&mut self, from: &Receiver<Happened>) {
+        self.look();
+        if self.is_cut_off {
+            return;
+        }
+        let _ = kill(self.firewall, Signal::SIGTERM);
+        let end = Instant::now() + PATIENCE;
+        while let Ok(happened) = from.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            match happened {
+                Happened::Line(line) => self.line(&line),
+                Happened::Gone("the firewall", _) => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn write(&self, plan: &Plan, ended: Ended, milliseconds: u128) -> Result<(), Failure> {
+        let words = self
+            .settings
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned());
+        let command: Vec<String> = words.collect();
+        if let Some(path) = &self.settings.report {
+            self.report
+                .write(path, &command, ended.json(), milliseconds)?;
+        }
+        if let Source::Learn(path) = &self.settings.source {
+            let text = learn::policy(&self.report.allowed(), &self.names, plan.resolver, &command);
+            learn::write(path, &text)?;
+        }
+        let table = self.report.table();
+        if !table.is_empty() {
+            eprint!("{table}");
+        }
+        Ok(())
+    }
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(child.id() as i32)
+}
+
+/// Runs the command. The calling process must have one thread, and end soon afterwards: its namespaces stay changed.
+pub fn run(settings: &Settings) -> Result<Ended, Failure> {
+    let began = Instant::now();
+    let plan = Plan::new(settings)?;
+    let Cage {
+        channel,
+        mut hold,
+        firewall,
+        uplink,
+        control,
+    } = build(&plan, settings)?;
+    let (to, from) = mpsc::channel();
+    let mut running = Running {
+        settings,
+        report: Report::new(settings.verbose),
+        names: Names::default(),
+        control,
+        firewall: pid(&firewall.process),
+        uplink: pid(&uplink),
+        command: None,
+        early: Vec::new(),
+        is_cut_off: false,
+    };
+    watch_firewall(firewall, to.clone());
+    watch_uplink(uplink, to.clone());
+    watch_stage(&channel, to.clone())?;
+    watch_signals(to)?;
+    channel::send(&channel, &Order::Run, None).map_err(Failure::at("a stage"))?;
+    let ended = running.wait(&from)?;
+    running.finish(&from);
+    let _ = hold.kill();
+    let _ = hold.wait();
+    running.write(&plan, ended, began.elapsed().as_millis())?;
+    Ok(ended)
+}

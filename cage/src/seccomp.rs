@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Filters of system calls for the command: what namespaces of the kernel do not part.
+//!
+//! - ioctl TIOCSTI and TIOCLINUX type into the caller's terminal, whose shell is outside.
+//! - Sockets of other families than those of the network, Unix and netlink reach beyond a network namespace: AF_VSOCK leads to
+//!   the hypervisor.
+//! - io_uring opens sockets without asking a filter, so it is not there. Programs go on without, as in containers.
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+
+use seccompiler::{
+    apply_filter, sock_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
+    SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+
+use crate::failure::Failure;
+
+/// AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG (include/linux/socket.h).
+const FAMILIES: [u64; 6] = [1, 2, 10, 16, 17, 38];
+/// TIOCSTI, TIOCLINUX (include/uapi/asm-generic/ioctls.h).
+const TYPING: [u64; 2] = [0x5412, 0x541c];
+/// BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JGE | BPF_K; BPF_RET | BPF_K (include/uapi/linux/bpf_common.h).
+const LOAD: u16 = 0x20;
+const JUMP_NOT_LESS: u16 = 0x35;
+const RETURN: u16 = 0x06;
+/// Calls of x32 have this bit (arch/x86/include/uapi/asm/unistd.h); the filters know none of them.
+const X32_BIT: u32 = 0x4000_0000;
+const ALLOW: u32 = 0x7fff_0000;
+const ERROR: u32 = 0x0005_0000;
+
+fn argument(
+    number: u8,
+    op: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(number, SeccompCmpArgLen::Dword, op, value)
+}
+
+/// A filter that answers these calls with an error and lets all others pass.
+fn filter(
+    call: i64,
+    rules: Vec<SeccompRule>,
+    error: i32,
+) -> Result<BpfProgram, seccompiler::BackendError> {
+    let arch = TargetArch::try_from(ARCH)?;
+    let denied = SeccompAction::Errno(error.unsigned_abs());
+    SeccompFilter::new(
+        BTreeMap::from([(call, rules)]),
+        SeccompAction::Allow,
+        denied,
+        arch,
+    )?
+    .try_into()
+}
+
+fn filters() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+    let mut typing = Vec::new();
+    for request in TYPING {
+        typing.push(SeccompRule::new(vec![argument(
+            1,
+            SeccompCmpOp::Eq,
+            request,
+        )?])?);
+    }
+    let mut other = Vec::new();
+    for family in FAMILIES {
+        other.push(argument(0, SeccompCmpOp::Ne, family)?);
+    }
+    let mut filters = vec![
+        filter(libc::SYS_ioctl, typing, libc::EPERM)?,
+        filter(
+            libc::SYS_socket,
+            vec![SeccompRule::new(other)?],
+            libc::EAFNOSUPPORT,
+        )?,
+        filter(libc::SYS_io_uring_setup, Vec::new(), libc::ENOSYS)?,
+    ];
+    if ARCH == "x86_64" {
+        filters.push(without_x32());
+    }
+    Ok(filters)
+}
+
+/// The call's number is the first field of struct seccomp_data.
+fn without_x32() -> BpfProgram {
+    let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
+    vec![
+        step(LOAD, 0, 0),
+        step(JUMP_NOT_LESS, 1, X32_BIT),
+        step(RETURN, 0, ALLOW),
+        step(RETURN, 0, ERROR | libc::ENOSYS.unsigned_abs()),
+    ]
+}
+
+/// Holds for this process and all that it starts, for good; none of them gains rights by a program's file.
+pub fn apply() -> Result<(), Failure> {
+    let filters = filters()
+        .map_err(|error| Failure::new(format_args!("the filter of system calls: {error}")))?;
+    for filter in &filters {
+        apply_filter(filter)
+            .map_err(|error| Failure::new(format_args!("the filter of system calls: {error}")))?;
+    }
+    Ok(())
+}

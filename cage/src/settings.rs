@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the caller wants of a cage.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::allow::Allowed;
+use crate::uplink::UplinkKind;
+
+/// Where the policy comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A file in the policy language.
+    File(PathBuf),
+    /// Names and addresses; everything else is denied.
+    Allow(Vec<Allowed>),
+    /// Everything passes; the policy that would have been enough is written to this file.
+    Learn(PathBuf),
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub source: Source,
+    /// The firewall's program.
+    pub firewall: PathBuf,
+    /// None: pasta if it is installed, else slirp4netns.
+    pub uplink: Option<UplinkKind>,
+    /// Print a line for each denied connection.
+    pub verbose: bool,
+    /// Where to write the report, as JSON.
+    pub report: Option<PathBuf>,
+    /// The command may connect to the host's loopback addresses.
+    pub host_loopback: bool,
+    /// Unix sockets of the host that stay reachable.
+    pub host_sockets: Vec<PathBuf>,
+    /// With `Source::Allow`: let an encrypted ClientHello pass.
+    pub ech: bool,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}

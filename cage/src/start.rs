@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How a cage is built, up to the order to run the command.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use nix::sched::{setns, unshare, CloneFlags};
+
+use crate::channel::{self, Inside, Order, Report};
+use crate::failure::Failure;
+use crate::firewall::{self, Firewall};
+use crate::namespaces::{self, Caller};
+use crate::settings::{Settings, Source};
+use crate::uplink::Uplink;
+use crate::{policy, queue_rules, refused, sockets, stage};
+
+/// A cage whose firewall and uplink are ready, and whose command waits for its order.
+pub struct Cage {
+    pub channel: OwnedFd,
+    pub hold: Child,
+    pub firewall: Firewall,
+    pub uplink: Child,
+    pub control: PathBuf,
+}
+
+/// What is known before anything is started.
+pub struct Plan {
+    pub caller: Caller,
+    pub uplink: Uplink,
+    pub resolver: IpAddr,
+    pub place: &'static Path,
+    /// The policy that the firewall reads, and its text if the cage writes it.
+    pub policy: PathBuf,
+    pub text: Option<String>,
+}
+
+impl Plan {
+    pub fn new(settings: &Settings) -> Result<Plan, Failure> {
+        let uplink = Uplink::find(settings.uplink)?;
+        let resolver = uplink.resolver();
+        let current = std::env::current_dir().map_err(Failure::at("the current folder"))?;
+        let own = std::env::current_exe().unwrap_or_default();
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut paths = vec![current, own, settings.firewall.clone()];
+        paths.extend(settings.report.as_deref().map(absolute));
+        let (file, text) = match &settings.source {
+            Source::File(file) => (Some(absolute(file)), None),
+            Source::Allow(allowed) => (
+                None,
+                Some(policy::of_allowed(allowed, resolver, settings.ech)),
+            ),
+            Source::Learn(file) => {
+                paths.push(absolute(file));
+                (None, Some(policy::of_learning()))
+            }
+        };
+        paths.extend(file.clone());
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let place = namespaces::place(&paths)?;
+        let policy = file.unwrap_or_else(|| place.join("policy.nft"));
+        Ok(Plan {
+            caller: Caller::new(),
+            uplink,
+            resolver,
+            place,
+            policy,
+            text,
+        })
+    }
+
+    fn inside(&self, settings: &Settings) -> Inside {
+        Inside {
+            uid: self.caller.uid,
+            place: self.place.to_owned(),
+            resolv_conf: format!("nameserver {}\noptions edns0\n", self.resolver),
+            covered: sockets::covered(&settings.host_sockets),
+            emptied: sockets::emptied(self.caller.uid, &settings.host_sockets),
+            is_root: self.caller.is_root,
+        }
+    }
+}
+
+/// What is started in the new network namespace.
+struct Networked {
+    hold: Child,
+    firewall: Firewall,
+}
+
+/// What the uplink needs: the network namespace, and the pid namespace in which it is to end.
+struct Made {
+    network: File,
+    processes: File,
+}
+
+fn start_hold(command: &[OsString], channel: OwnedFd) -> Result<Child, Failure> {
+    let mut hold = stage::command(stage::HOLD, ["--"]).map_err(Failure::at("a stage"))?;
+    hold.args(command).stdin(Stdio::from(channel));
+    hold.spawn().map_err(Failure::at("a stage"))
+}
+
+/// Makes the network namespace and the outer pid namespace for this thread alone, whose children are in both; says so;
+/// starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid namespace.
+fn network(
+    plan: &Plan,
+    settings: &Settings,
+    channel: OwnedFd,
+    made: &mpsc::Sender<Made>,
+) -> Result<Networked, Failure> {
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID).map_err(refused::namespaces)?;
+    let open = |path: &str| File::open(path).map_err(Failure::at(path));
+    let network = open("/proc/thread-self/ns/net")?;
+    let hold = start_hold(&settings.command, channel)?;
+    let processes = open(&format!("/proc/{}/ns/pid", hold.id()))?;
+    // The uplink may start now: the command does not run before the rules are there.
+    let _ = made.send(Made { network, processes }); // who waits for it has failed itself
+    let control = firewall::control(plan.place);
+    let mut firewall = firewall::start(&settings.firewall, &plan.policy, &control)?;
+    queue_rules::load()?;
+    firewall.wait()?;
+    Ok(Networked { hold, firewall })
+}
+
+/// Starts the uplink, by a thread that has gone into the pid namespace and is in the host's network namespace.
+fn uplink(plan: &Plan, settings: &Settings, made: &mpsc::Receiver<Made>) -> Result<Child, Failure> {
+    let made = made
+        .recv()
+        .map_err(|_| Failure::new("the cage has no network namespace"))?;
+    setns(&made.processes, CloneFlags::CLONE_NEWPID).map_err(refused::namespaces)?;
+    plan.uplink
+        .start(made.network, settings.host_loopback)?
+        .wait()
+}
+
+fn begin(plan: &Plan, settings: &Settings, channel: &OwnedFd) -> Result<(), Failure> {
+    let order = Order::Begin(Box::new(plan.inside(settings)));
+    channel::send(channel, &order, Some(io::stdin().as_fd())).map_err(Failure::at("a stage"))
+}
+
+/// Maps the users of the inner user namespace when the stage says that it is in there.
+fn map_users(plan: &Plan, channel: &OwnedFd) -> Result<(), Failure> {
+    let got = channel::receive::<Report>(channel).map_err(Failure::at("a stage"))?;
+    let got = got.ok_or_else(|| Failure::new("a stage of the cage ended"))?;
+    let pid = match (got.message, got.process) {
+        (Report::Unmapped, Some(pid)) => pid.to_string(),
+        (Report::Failed(code, text), _) => return Err(Failure { code, text }),
+        _ => return Err(Failure::new("a stage of the cage said something else")),
+    };
+    let caller = &plan.caller;
+    let maps = match caller.is_root {
+        true => namespaces::same_maps(),
+        false => Ok((format!("{} 0 1", caller.uid), format!("{} 0 1", caller.gid))),
+    };
+    let written = maps
+        .and_then(|(users, groups)| namespaces::write_maps(&pid, caller.is_root, &users, &groups));
+    written.map_err(refused::maps)?;
+    channel::send(channel, &Order::Mapped, None).map_err(Failure::at("a stage"))
+}
+
+/// Builds the cage. The calling process must have one thread.
+pub fn build(plan: &Plan, settings: &Settings) -> Result<Cage, Failure> {
+    namespaces::enter(&plan.caller)?;
+    namespaces::mount_private(plan.place)?;
+    if let Some(text) = &plan.text {
+        fs::write(&plan.policy, text).map_err(Failure::at(plan.policy.display()))?;
+    }
+    let (channel, other) = channel::pair().map_err(Failure::at("a socket"))?;
+    let (made, is_made) = mpsc::channel();
+    thread::scope(|scope| {
+        let networked = scope.spawn(move || network(plan, settings, other, &made));
+        let uplink = scope.spawn(move || uplink(plan, settings, &is_made));
+        let inside = begin(plan, settings, &channel).and_then(|()| map_users(plan, &channel));
+        let ended = |_| Failure::new("a thread of the cage ended");
+        let (networked, uplink) = (networked.join(), uplink.join());
+        inside?; // without a stage the others fail, too
+        let networked = networked.map_err(ended)??;
+        let uplink = uplink.map_err(ended)??;
+        let control = firewall::control(plan.place);
+        Ok(Cage {
+            channel,
+            hold: networked.hold,
+            firewall: networked.firewall,
+            uplink,
+            control,
+        })
+    })
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The way out of the cage: a process outside its network namespace that makes connections of the host's out of the
+//! packets at a tap interface inside. It is in none of the command's namespaces, and takes no orders once it runs.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::failure::Failure;
+use crate::programs;
+
+/// The interface inside.
+pub const INTERFACE: &str = "uplink";
+/// Where pasta answers questions of DNS. Link-local, so that it is nobody's.
+const PASTA_RESOLVER: &str = "169.254.53.53";
+/// The same, as slirp4netns has it.
+const SLIRP_RESOLVER: &str = "10.0.2.3";
+const TUN: &str = "/dev/net/tun";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UplinkKind {
+    Pasta,
+    Slirp,
+}
+
+impl UplinkKind {
+    fn program(self) -> &'static str {
+        match self {
+            UplinkKind::Pasta => "pasta",
+            UplinkKind::Slirp => "slirp4netns",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Uplink {
+    pub kind: UplinkKind,
+    pub program: PathBuf,
+}
+
+impl Uplink {
+    /// The one that is wanted, else the better of those that are installed.
+    pub fn find(wanted: Option<UplinkKind>) -> Result<Uplink, Failure> {
+        let kinds = match wanted {
+            Some(kind) => vec![kind],
+            None => vec![UplinkKind::Pasta, UplinkKind::Slirp],
+        };
+        let found = kinds.iter().find_map(|kind| {
+            let program = programs::find(kind.program())?;
+            Some(Uplink {
+                kind: *kind,
+                program,
+            })
+        });
+        found.ok_or_else(|| match wanted {
+            Some(UplinkKind::Slirp) => {
+                Failure::new("slirp4netns is not installed: apt install slirp4netns")
+            }
+            _ => Failure::new("neither pasta nor slirp4netns is installed: apt install passt"),
+        })
+    }
+
+    /// The address at which the command finds its resolver.
+    pub fn resolver(&self) -> IpAddr {
+        let text = match self.kind {
+            UplinkKind::Pasta => PASTA_RESOLVER,
+            UplinkKind::Slirp => SLIRP_RESOLVER,
+        };
+        text.parse().expect("a constant is an address")
+    }
+
+    /// The command line. The network namespace is the program's stdin; it writes to stdout when the interface is ready.
+    pub fn arguments(&self, host_loopback: bool) -> Vec<String> {
+        let words = match (self.kind, host_loopback) {
+            (UplinkKind::Pasta, false) => "--no-map-gw --tcp-ns none --udp-ns none",
+            (UplinkKind::Pasta, true) => "--no-map-gw --tcp-ns auto --udp-ns auto",
+            (UplinkKind::Slirp, false) => "--disable-host-loopback",
+            (UplinkKind::Slirp, true) => "",
+        };
+        let text = match self.kind {
+            UplinkKind::Pasta => format!(
+                "--foreground --quiet --config-net --ns-ifname {INTERFACE} --netns-only --netns /proc/self/fd/0 \
+                 --pid /proc/self/fd/1 --no-dhcp --no-dhcpv6 --no-ra --tcp-ports none --udp-ports none \
+                 --dns-forward {PASTA_RESOLVER} {words}"
+            ),
+            UplinkKind::Slirp => format!(
+                "--configure --mtu 65520 --enable-ipv6 --enable-sandbox --enable-seccomp --ready-fd 1 \
+                 --netns-type path {words} /proc/self/fd/0 {INTERFACE}"
+            ),
+        };
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Starts it beside the cage. `network` is the cage's network namespace.
+    pub fn start(&self, network: File, host_loopback: bool) -> Result<Running, Failure> {
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments(host_loopback));
+        command
+            .stdin(network)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // Ctrl-C at the terminal is for the command alone.
+        command.process_group(0);
+        let name = self.kind.program();
+        let process = command.spawn().map_err(Failure::at(name))?;
+        Ok(Running { name, process })
+    }
+}
+
+/// An uplink that was started.
+#[derive(Debug)]
+pub struct Running {
+    name: &'static str,
+    process: Child,
+}
+
+impl Running {
+    /// Waits until the interface inside has its addresses and routes.
+    pub fn wait(mut self) -> Result<Child, Failure> {
+        let mut byte = [0];
+        let stdout = self.process.stdout.as_mut();
+        match stdout.map(|stdout| stdout.read(&mut byte)) {
+            Some(Ok(1)) => Ok(self.process),
+            _ => Err(self.why()),
+        }
+    }
+
+    /// Why it ended instead.
+    fn why(mut self) -> Failure {
+        let mut said = String::new();
+        if let Some(mut stderr) = self.process.stderr.take() {
+            let _ = stderr.read_to_string(&mut said); // what it said so far is what there is
+        }
+        let _ = self.process.wait();
+        let tun = File::options().read(true).write(true).open(TUN);
+        let cure = match tun {
+            Err(error) => format!(
+                "{TUN} can't be opened ({}): as root `modprobe tun; chmod 0666 {TUN}`; of a container, start it with \
+                 --device {TUN}",
+                crate::failure::words(&error)
+            ),
+            Ok(_) => "has this machine a default route?".to_owned(),
+        };
+        let words: Vec<&str> = said
+            .lines()
+            .filter(|line| !line.contains("syslog"))
+            .collect();
+        Failure::new(format_args!(
+            "{} ended ({}): {cure}",
+            self.name,
+            words.join("; ").trim()
+        ))
+    }
+}
