@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use twinwall_tests::case::{run, Part};
 
+mod cage;
 mod capture;
 mod chaos;
 mod control;
@@ -22,7 +23,8 @@ mod reload;
 mod rules;
 mod upgrade;
 
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 17] = [
+    Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
     Part::new("chaos", chaos::cases),
     Part::new("control", control::cases),

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A cage's command is as env(1) would run it; a cage leaves nothing behind, and is closed when in doubt.
+
+use std::io::Write;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{bail, ensure, Context};
+use testbed::twin::Twin;
+use testbed::wait::{until, wait_within, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::scene::{Said, Scene, USER};
+
+pub const ROWS: &[Row] = &[
+    ("exit-codes", 120, exit_codes),
+    ("signals", 120, signals),
+    ("streams", 120, streams),
+    ("end-of-fwctl", 120, end_of_fwctl),
+    ("end-of-firewall", 120, end_of_firewall),
+    ("end-of-uplink", 120, end_of_uplink),
+    ("daemons", 120, daemons),
+    ("refused", 120, refused),
+];
+
+fn exit_codes(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    for (lines, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255)] {
+        scene.shell(&[], lines)?.code(code)?;
+    }
+    let said = scene.run(&["--", "/nowhere/at-all"])?;
+    said.code(127)?;
+    said.says("error: /nowhere/at-all: No such file or directory\n")?;
+    let said = scene.run(&["--", "/etc/passwd"])?;
+    said.code(126)?;
+    said.says("error: /etc/passwd: Permission denied\n")?;
+    // Words behind the command's name are its own.
+    ensure!(scene.run(&["echo", "--verbose", "-x"])?.code(0)? == "--verbose -x\n");
+    // A signal's end is a signal's end.
+    let status = scene
+        .run_as(false, &["--", "sh", "-c", "kill -USR1 $$"])
+        .status()?;
+    ensure!(
+        std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGUSR1),
+        "{status}"
+    );
+    Ok(())
+}
+
+/// A cage whose command says that it runs.
+fn start(scene: &Scene, lines: &str) -> anyhow::Result<Child> {
+    let marker = scene.folder.file("home/runs");
+    let lines = format!("{lines}\n: > {marker}\nwhile :; do sleep 0.05; done");
+    let mut command = scene.run_as(
+        false,
+        &["--allow", "good.example", "--", "sh", "-c", &lines],
+    );
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    until("the command runs", PATIENCE, || {
+        Ok(std::path::Path::new(&marker).exists())
+    })?;
+    Ok(child)
+}
+
+fn kill(pid: u32, signal: i32) -> anyhow::Result<()> {
+    // SAFETY: kill(2) takes numbers and touches no memory.
+    let result = unsafe { libc::kill(pid as i32, signal) };
+    ensure!(
+        result == 0,
+        "kill {pid}: {}",
+        std::io::Error::last_os_error()
+    );
+    Ok(())
+}
+
+fn end(mut child: Child) -> anyhow::Result<Said> {
+    if wait_within(&mut child, PATIENCE).is_none() {
+        kill(child.id(), libc::SIGKILL)?;
+        bail!(
+            "it does not end: {}",
+            Said::of(child.wait_with_output()?).all()
+        );
+    }
+    Ok(Said::of(child.wait_with_output()?))
+}
+
+/// What is sent to fwctl comes to the command.
+fn signals(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    for (signal, code) in [
+        (libc::SIGTERM, 11),
+        (libc::SIGINT, 12),
+        (libc::SIGHUP, 13),
+        (libc::SIGUSR2, 14),
+    ] {
+        let _ = std::fs::remove_file(scene.folder.file("home/runs"));
+        let traps =
+            "trap 'exit 11' TERM; trap 'exit 12' INT; trap 'exit 13' HUP; trap 'exit 14' USR2";
+        let child = start(&scene, traps)?;
+        kill(child.id(), signal)?;
+        end(child)
+            .with_context(|| format!("signal {signal}"))?
+            .code(code)?;
+    }
+    Ok(())
+}
+
+fn streams(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let lines = "cat; echo error >&2; pwd; id -u; echo $HOME";
+    let mut command = scene.run_as(false, &["--", "sh", "-c", lines]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut stdin = child.stdin.take().context("stdin")?;
+    let bytes = vec![b'x'; 1 << 20];
+    let writer = std::thread::spawn(move || stdin.write_all(&bytes));
+    let said = Said::of(child.wait_with_output()?);
+    writer
+        .join()
+        .map_err(|_| anyhow::anyhow!("the writer ended"))??;
+    let rest = said.code(0)?.trim_start_matches('x');
+    ensure!(
+        said.stdout.len() - rest.len() == 1 << 20,
+        "{} bytes",
+        said.stdout.len()
+    );
+    let folder = scene.folder.path().display();
+    ensure!(
+        rest == format!("{folder}\n{USER}\n{folder}/home\n"),
+        "{rest}"
+    );
+    ensure!(said.stderr == "error\n", "{}", said.stderr);
+    Ok(())
+}
+
+/// The processes of the scene's user that live, by their command lines.
+fn processes() -> anyhow::Result<Vec<(u32, String)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let Some(pid) = path
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok())
+        else {
+            continue;
+        };
+        let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+    }
+    Ok(found)
+}
+
+/// Those of one scene, whose folder stands in their command lines or whose parent is one of them.
+fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
+    let folder = scene.folder.path().display().to_string();
+    let mut own: Vec<u32> = Vec::new();
+    let all = processes()?;
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+    };
+    for (pid, line) in &all {
+        if line.contains(&format!("{folder}/fwctl"))
+            || parent(*pid).is_some_and(|parent| own.contains(&parent))
+        {
+            own.push(*pid);
+        }
+    }
+    Ok(all
+        .iter()
+        .filter(|(pid, line)| own.contains(pid) && line.contains(word))
+        .map(|(pid, _)| *pid)
+        .collect())
+}
+
+/// However fwctl ends, all that it has started ends.
+fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let child = start(&scene, "setsid sleep 1000 &")?;
+    for word in [twin.program(), "pasta", "cage-stage hold", "sleep 1000"] {
+        ensure!(!of(&scene, word)?.is_empty(), "there is no {word}");
+    }
+    kill(child.id(), libc::SIGKILL)?;
+    until("all has ended", PATIENCE, || Ok(of(&scene, "")?.is_empty()))?;
+    drop(child);
+    Ok(())
+}
+
+/// The command waits until its network has gone, and says how connections end then.
+const WITHOUT: &str = "while curl -s --max-time 5 -o /dev/null http://good.example/; do :; done; curl -sS --max-time 5 http://203.0.113.10/; \
+    echo; echo code $?; exit 5";
+
+fn end_of(twin: Twin, word: &str, said: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let marker = scene.folder.file("home/runs");
+    let lines = format!("curl -sS --max-time 20 http://good.example/; : > {marker}; {WITHOUT}");
+    let mut command = scene.run_as(
+        false,
+        &["--allow", "good.example", "--", "sh", "-c", &lines],
+    );
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    until("the command runs", PATIENCE, || {
+        Ok(std::path::Path::new(&marker).exists())
+    })?;
+    let pids = of(&scene, word)?;
+    ensure!(!pids.is_empty(), "there is no {word}");
+    for pid in pids {
+        kill(pid, libc::SIGKILL)?;
+    }
+    let ended = end(child)?;
+    ensure!(
+        ended.code(5)?.matches("here").count() == 1,
+        "it came through: {}",
+        ended.all()
+    );
+    ended.says(&format!(
+        "error: {said} has ended (signal: 9 (SIGKILL)): the command has no network from here on"
+    ))
+}
+
+fn end_of_firewall(twin: Twin) -> anyhow::Result<()> {
+    // The guard is a process of the firewall's, too.
+    end_of(twin, &format!("{} --queue", twin.program()), "the firewall")
+}
+
+fn end_of_uplink(twin: Twin) -> anyhow::Result<()> {
+    end_of(twin, "--netns /proc/self/fd/0", "the uplink")
+}
+
+/// What a command leaves running is in the cage, and ends with it.
+fn daemons(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let file = scene.folder.file("home/daemon");
+    let lines = format!("setsid sh -c 'curl -sS --max-time 20 http://203.0.113.11/; echo $? > {file}; exec sleep 1000' & while ! [ -s {file} ]; do sleep 0.05; done; exit 4");
+    let mut child = scene
+        .run_as(false, &["--", "sh", "-c", &lines])
+        .stderr(Stdio::null())
+        .spawn()?;
+    let status = wait_within(&mut child, Duration::from_secs(60))
+        .context("the cage waits for its daemons")?;
+    ensure!(status.code() == Some(4), "{status}");
+    ensure!(
+        std::fs::read_to_string(&file)? == "7\n",
+        "the daemon was not in the cage"
+    );
+    until("the daemon has ended", PATIENCE, || {
+        Ok(of(&scene, "")?.is_empty())
+    })?;
+    Ok(())
+}
+
+/// Where namespaces are refused, one line says why, and the command is not run.
+fn refused(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let fwctl = scene.folder.file("fwctl");
+    // A user namespace of the test's own has a limit of its own.
+    let limited = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
+    let words = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "sh",
+        "-c",
+        limited,
+        "sh",
+        &fwctl,
+        "run",
+        "--twin",
+        twin.name(),
+        "echo",
+        "ran",
+    ];
+    let said = Said::of(scene.on_host(false, &words).output()?);
+    ensure!(said.code(125)?.is_empty(), "{}", said.all());
+    said.says("user.max_user_namespaces=10000`\n")?;
+    // Without the tap device there is no uplink.
+    let said = Said::of(scene.on_host(false, &["sh", "-c", &format!("exec unshare --user --map-root-user --mount sh -c 'mount --bind /dev/null /dev/net/tun; exec \"$@\"' sh {fwctl} run --twin {} echo ran", twin.name())]).output()?);
+    ensure!(said.code(125)?.is_empty(), "{}", said.all());
+    said.says("pasta ended")?;
+    Ok(())
+}

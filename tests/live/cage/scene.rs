@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A host with an uplink, an internet with servers of our own, and an ordinary user who runs commands in cages.
+
+use std::net::IpAddr;
+use std::process::{Child, Command, Output, Stdio};
+
+use anyhow::{ensure, Context};
+use testbed::folder::Folder;
+use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::place::{namespace, run};
+use testbed::skip::skip;
+use testbed::twin::{built, Twin};
+use testbed::wait::{until, PATIENCE};
+
+/// The servers' addresses: that of names that are allowed, of names that are not, and one that both have in common.
+pub const GOOD: [&str; 2] = ["203.0.113.10", "2001:db8:2::10"];
+pub const BAD: [&str; 2] = ["203.0.113.11", "2001:db8:2::11"];
+pub const SHARED: [&str; 2] = ["203.0.113.12", "2001:db8:2::12"];
+/// Names, and which of the addresses they have.
+pub const NAMES: [(&str, [&str; 2]); 5] = [
+    ("good.example", GOOD),
+    ("bad.example", BAD),
+    ("front.example", SHARED),
+    ("hidden.example", SHARED),
+    ("wild.example", GOOD),
+];
+/// An ordinary user, who is in no group and has no file.
+pub const USER: u32 = 65534;
+
+/// What the host has for the cage, and then the command as somebody: the resolver's address, and a tap device that users
+/// may open, as udev makes it.
+const HOST: &str = r#"
+mount --bind "$1" /etc/resolv.conf
+mount -t tmpfs -o mode=755 none /dev/net
+mknod -m 666 /dev/net/tun c 10 200
+shift
+exec "$@"
+"#;
+
+/// nginx, whose answer says for whom it was asked.
+const NGINX: &str = "
+daemon off;
+master_process off;
+pid FOLDER/nginx.pid;
+error_log FOLDER/nginx.log;
+events { worker_connections 4096; }
+http {
+	access_log off;
+	client_body_temp_path FOLDER/body;
+	proxy_temp_path FOLDER/proxy;
+	fastcgi_temp_path FOLDER/fastcgi;
+	uwsgi_temp_path FOLDER/uwsgi;
+	scgi_temp_path FOLDER/scgi;
+	server {
+		listen [::]:80 ipv6only=off backlog=4096;
+		listen [::]:443 ssl ipv6only=off backlog=4096;
+		ssl_certificate FOLDER/cert.pem;
+		ssl_certificate_key FOLDER/key.pem;
+		location = / { return 200 \"$host here\\n\"; }
+		location / { root FOLDER/www; autoindex on; }
+	}
+}
+";
+
+/// A server that ends with the scene.
+pub struct Server(Child);
+
+impl Server {
+    /// Starts a program in a namespace; what it says goes to a file.
+    pub fn start(namespace: &Namespace, log: &str, words: &[&str]) -> anyhow::Result<Server> {
+        let log = std::fs::File::create(log)?;
+        let mut command = namespace.command(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn();
+        Ok(Server(child.with_context(|| {
+            format!("{} could not be started: run make deps", words[0])
+        })?))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have ended
+        let _ = self.0.wait();
+    }
+}
+
+/// How a command ended.
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Said {
+    pub fn of(output: Output) -> Said {
+        Said {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub fn all(&self) -> String {
+        let Said {
+            code,
+            stdout,
+            stderr,
+        } = self;
+        format!("exit code {code:?}; stdout: {stdout}; stderr: {stderr}")
+    }
+
+    /// Checks the exit code; gives stdout.
+    pub fn code(&self, code: i32) -> anyhow::Result<&str> {
+        ensure!(self.code == Some(code), "not {code}: {}", self.all());
+        Ok(&self.stdout)
+    }
+
+    /// Checks that a word stands on stderr.
+    pub fn says(&self, words: &str) -> anyhow::Result<()> {
+        ensure!(
+            self.stderr.contains(words),
+            "\"{words}\" is not said: {}",
+            self.all()
+        );
+        Ok(())
+    }
+}
+
+pub struct Scene {
+    // Dropped in this order: the servers before their folder.
+    servers: Vec<Server>,
+    pub host: Namespace,
+    pub internet: Namespace,
+    pub folder: Folder,
+    twin: Twin,
+}
+
+fn need(program: &str, package: &str) -> anyhow::Result<()> {
+    let lines = format!("PATH=$PATH:/usr/sbin:/sbin command -v {program}");
+    match Command::new("sh")
+        .args(["-c", &lines])
+        .output()?
+        .status
+        .success()
+    {
+        true => Ok(()),
+        false => Err(skip(format!(
+            "there is no {program}: apt install {package}"
+        ))),
+    }
+}
+
+fn ip(namespace: &Namespace, lines: &str) -> anyhow::Result<()> {
+    namespace.feed("ip", &["-batch", "-"], lines)
+}
+
+impl Scene {
+    pub fn new(twin: Twin) -> anyhow::Result<Scene> {
+        need("pasta", "passt")?;
+        let (host, internet) = (namespace()?, namespace()?);
+        Namespace::veth_pair(&host, &internet)?;
+        ip(
+            &host,
+            &format!(
+                "route add default via {}\nroute add default via {}\n",
+                VETH_IPV4.1, VETH_IPV6.1
+            ),
+        )?;
+        for [v4, v6] in [GOOD, BAD, SHARED] {
+            ip(
+                &internet,
+                &format!("address add {v4}/32 dev lo\naddress add {v6}/128 dev lo nodad\n"),
+            )?;
+        }
+        let folder = Folder::shared()?;
+        for program in ["fwctl", twin.program()] {
+            let source = built(program);
+            ensure!(
+                source.is_file(),
+                "there is no {}: run make build",
+                source.display()
+            );
+            std::fs::copy(&source, folder.file(program))?;
+        }
+        folder.write("resolv.conf", format!("nameserver {}\n", VETH_IPV4.1))?;
+        std::fs::create_dir(folder.file("www"))?;
+        std::fs::create_dir(folder.file("home"))?;
+        std::os::unix::fs::chown(folder.file("home"), Some(USER), Some(USER))?;
+        let mut scene = Scene {
+            servers: Vec::new(),
+            host,
+            internet,
+            folder,
+            twin,
+        };
+        scene.serve_names()?;
+        scene.serve_web()?;
+        Ok(scene)
+    }
+
+    fn serve_names(&mut self) -> anyhow::Result<()> {
+        let mut text = format!(
+            "no-daemon\nno-resolv\nno-hosts\nbind-interfaces\nlog-queries\nlisten-address={}\n",
+            VETH_IPV4.1
+        );
+        for (name, addresses) in NAMES {
+            for address in addresses {
+                text += &format!("address=/{name}/{address}\n");
+            }
+        }
+        let file = self.folder.write("dnsmasq.conf", text)?;
+        let log = self.folder.file("dnsmasq.log");
+        let words = ["dnsmasq", "-C", &file, "--pid-file=", "--user=root"];
+        self.servers
+            .push(Server::start(&self.internet, &log, &words)?);
+        let at = format!("@{}", VETH_IPV4.1);
+        until("dnsmasq answers", PATIENCE, || {
+            let output = self
+                .host
+                .command("dig")
+                .args([&at, "good.example", "+short"])
+                .output()?;
+            Ok(output.stdout.starts_with(GOOD[0].as_bytes()))
+        })
+    }
+
+    fn serve_web(&mut self) -> anyhow::Result<()> {
+        let (key, cert) = (self.folder.file("key.pem"), self.folder.file("cert.pem"));
+        let names = NAMES.map(|(name, _)| format!("DNS:{name}")).join(",");
+        let names = &format!("subjectAltName={names},DNS:*.wild.example");
+        let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=example -addext";
+        let mut words: Vec<&str> = new.split(' ').collect();
+        words.extend([names, "-keyout", &key, "-out", &cert]);
+        run(&self.host, "openssl", &words)?;
+        let text = NGINX.replace("FOLDER", &self.folder.path().to_string_lossy());
+        let file = self
+            .folder
+            .write("nginx.conf", format!("user root;\n{text}"))?;
+        self.serve("nginx", &["nginx", "-c", &file], 443)
+    }
+
+    /// Starts a server on the internet, and waits until it takes connections.
+    pub fn serve(&mut self, name: &str, words: &[&str], port: u16) -> anyhow::Result<()> {
+        let log = self.folder.file(&format!("{name}.out"));
+        self.servers
+            .push(Server::start(&self.internet, &log, words)?);
+        until(&format!("{name} listens"), PATIENCE, || {
+            let address: IpAddr = GOOD[0].parse()?;
+            Ok(self
+                .internet
+                .enter(|| std::net::TcpStream::connect((address, port)).is_ok()))
+        })
+    }
+
+    /// A command on the host, as the user or as root, outside any cage.
+    pub fn on_host(&self, is_root: bool, words: &[&str]) -> Command {
+        let mut command = self.host.command("unshare");
+        command.args([
+            "--mount",
+            "sh",
+            "-ec",
+            HOST,
+            "sh",
+            &self.folder.file("resolv.conf"),
+        ]);
+        if !is_root {
+            let user = USER.to_string();
+            command.args([
+                "setpriv",
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+                "--clear-groups",
+            ]);
+        }
+        command
+            .env("HOME", self.folder.file("home"))
+            .env("CURL_CA_BUNDLE", self.folder.file("cert.pem"));
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.args(words);
+        command
+    }
+
+    /// `fwctl run` by the user or root, with these words behind it.
+    pub fn run_as(&self, is_root: bool, words: &[&str]) -> Command {
+        let fwctl = self.folder.file("fwctl");
+        self.on_host(
+            is_root,
+            &[&[fwctl.as_str(), "run", "--twin", self.twin.name()], words].concat(),
+        )
+    }
+
+    /// The same by the user, to its end.
+    pub fn run(&self, words: &[&str]) -> anyhow::Result<Said> {
+        Ok(Said::of(self.run_as(false, words).output()?))
+    }
+
+    /// A shell's lines in a cage of the user's.
+    pub fn shell(&self, options: &[&str], lines: &str) -> anyhow::Result<Said> {
+        self.run(&[options, &["--", "sh", "-c", lines]].concat())
+    }
+
+    /// What the resolver was asked so far.
+    pub fn asked(&self) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(self.folder.file("dnsmasq.log"))?)
+    }
+}
