@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME,
-// FOLDER/packet/NAME, FOLDER/names/NAME, FOLDER/handover/NUMBER and FOLDER/comment/NUMBER in the
-// form that each target reads.
+// FOLDER/packet/NAME, FOLDER/print/NAME, FOLDER/names/NAME, FOLDER/handover/NUMBER and
+// FOLDER/comment/NUMBER in the form that each target reads.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +46,16 @@ static void write_packet(const char *folder, const struct vector *vector) {
     FILE *file = create(folder, "packet", vector->name);
 
     fwrite(prefix, 1, sizeof prefix, file);
+    fwrite(vector->bytes, 1, vector->length, file);
+    fclose(file);
+}
+
+/// Behind what is known of a packet: a client of TLS whose highest version, 0x0305, has no name.
+static void write_print(const char *folder, const struct vector *vector) {
+    const uint8_t known[100] = {[1] = 0x10, [74] = 2, [75] = 1, [77] = 0x05, [78] = 0x03};
+    FILE *file = create(folder, "print", vector->name);
+
+    fwrite(known, 1, sizeof known, file);
     fwrite(vector->bytes, 1, vector->length, file);
     fclose(file);
 }
@@ -138,6 +148,7 @@ int main(int argc, char **argv) {
     mkdir(argv[1], 0777);
     write_all(argv[1], "netlink", "netlink.txt", write_netlink);
     write_all(argv[1], "packet", "packets.txt", write_packet);
+    write_all(argv[1], "print", "packets.txt", write_print);
     write_all(argv[1], "names", "names-hello.txt", write_names);
     write_all(argv[1], "names", "names-http.txt", write_names);
     write_all(argv[1], "names", "names-dns.txt", write_names);

@@ -16,21 +16,22 @@ void object_put_bool(json_t *object, const char *key, bool value) {
     object_put(object, key, json_boolean(value));
 }
 
-static json_t *string_of(const char *text) {
-    json_t *string = json_string(text);
-    char *copy = string ? NULL : strdup(text);
+char *object_string_of(const char *text) {
+    json_t *string = json_string(text); // which takes nothing but UTF-8
+    char *copy = strdup(text);
 
-    for (char *at = copy; at && *at; at++)
+    for (char *at = copy; at && *at && !string; at++)
         if ((unsigned char)*at > 0x7f)
             *at = '?';
-    if (copy)
-        string = json_string(copy);
-    free(copy);
-    return string;
+    json_decref(string);
+    return copy;
 }
 
 void object_put_string(json_t *object, const char *key, const char *value) {
-    object_put(object, key, value ? string_of(value) : json_null());
+    char *text = value ? object_string_of(value) : NULL;
+
+    object_put(object, key, text ? json_string(text) : json_null());
+    free(text);
 }
 
 void object_put_text(json_t *object, const char *key, char *text) {

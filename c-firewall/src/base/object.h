@@ -12,8 +12,11 @@ void object_put(json_t *object, const char *key, json_t *value);
 void object_put_number(json_t *object, const char *key, uint64_t value);
 void object_put_bool(json_t *object, const char *key, bool value);
 
-/// Puts a text in, NULL as null. A text that is no UTF-8 gets question marks for all that is not
-/// ASCII.
+/// A text for an object: if it is not UTF-8, question marks replace all that is not ASCII.
+/// - Returns a copy, to be freed; NULL if there is no memory.
+char *object_string_of(const char *text);
+
+/// Puts a text in as object_string_of gives it, NULL as null.
 void object_put_string(json_t *object, const char *key, const char *value);
 
 /// The same of a text that print made, which is freed; NULL (no memory) is put in as empty.

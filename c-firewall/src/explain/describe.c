@@ -222,10 +222,18 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
 
 void describe_reply(FILE *out, const struct policy_reject *reject, uint8_t version) {
     const enum policy_reject_kind kind = version == 4 ? POLICY_REJECT_ICMP : POLICY_REJECT_ICMPV6;
+    const char *name;
+    uint8_t code;
 
-    if (reject->kind == POLICY_REJECT_TCP_RESET)
+    if (reject->kind == POLICY_REJECT_TCP_RESET) {
         fputs("tcp reset", out);
+        return;
+    }
+    code = reject_code(reject, version);
+    name = value_reject_name(kind, code);
+    fputs(version == 4 ? "icmp " : "icmpv6 ", out);
+    if (name)
+        fputs(name, out);
     else
-        fprintf(out, "%s %s", version == 4 ? "icmp" : "icmpv6",
-                value_reject_name(kind, reject_code(reject, version)));
+        fprintf(out, "%u", code);
 }

@@ -3,8 +3,10 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/object.h"
 #include "policy/symbol.h"
 
 enum {
@@ -325,6 +327,7 @@ uint64_t value_find_unit(const char *text, size_t length) {
 
 const char *value_unit_name(uint64_t seconds) { return symbol_name(symbols_units, seconds); }
 
+/// Prints the names of bits, and those without a name as one number.
 static void print_flags(FILE *out, const struct symbol *symbols, policy_value value,
                         const char *joined) {
     const char *between = "";
@@ -333,7 +336,10 @@ static void print_flags(FILE *out, const struct symbol *symbols, policy_value va
         if (value & symbols->number) {
             fprintf(out, "%s%s", between, symbols->name);
             between = joined;
+            value &= ~(policy_value)symbols->number;
         }
+    if (value != 0)
+        fprintf(out, "%s0x%" PRIx64, between, (uint64_t)value);
 }
 
 static void print_ipv4(FILE *out, policy_value address) {
@@ -371,11 +377,26 @@ static void print_ipv6(FILE *out, policy_value address) {
     }
 }
 
+/// Prints a text of at most VALUE_BYTES in quotes. One that is no UTF-8 gets question marks for all
+/// that is not ASCII.
 static void print_interface(FILE *out, policy_value value, const char *rest) {
-    uint8_t bytes[VALUE_BYTES];
+    uint8_t bytes[VALUE_BYTES + 1] = {0};
+    char *text;
 
     to_bytes(value, bytes);
-    fprintf(out, "\"%.*s%s\"", VALUE_BYTES, (const char *)bytes, rest);
+    text = object_string_of((const char *)bytes);
+    fprintf(out, "\"%s%s\"", text ? text : "", rest);
+    free(text);
+}
+
+/// Prints a version of TLS, which has no other form than its name; one without a name as on the wire.
+static void print_version(FILE *out, policy_value version) {
+    const char *name = symbol_name(symbols_of(POLICY_TLS_VERSION), version);
+
+    if (name)
+        fputs(name, out);
+    else
+        fprintf(out, "0x%04" PRIx64, (uint64_t)version);
 }
 
 /// Prints a value where no name is wanted.
@@ -394,7 +415,7 @@ static void print_number(FILE *out, enum policy_type type, policy_value value) {
         print_interface(out, value, "");
         break;
     case POLICY_TLS_VERSION:
-        fputs(symbol_name(symbols_of(type), value), out);
+        print_version(out, value);
         break;
     case POLICY_MARK:
         fprintf(out, "0x%08" PRIx64, (uint64_t)value);

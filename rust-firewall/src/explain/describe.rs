@@ -254,6 +254,9 @@ pub fn reply(reject: &Reject, version: u8) -> String {
         (_, 4) => (RejectKind::Icmp, "icmp"),
         _ => (RejectKind::Icmpv6, "icmpv6"),
     };
-    let code = value::reject_name(kind, reject::code(reject, version));
-    format!("{text} {}", code.unwrap_or_default())
+    let code = reject::code(reject, version);
+    match value::reject_name(kind, code) {
+        Some(name) => format!("{text} {name}"),
+        None => format!("{text} {code}"),
+    }
 }

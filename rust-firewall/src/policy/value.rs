@@ -5,6 +5,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::base::object;
 use crate::policy::symbol::{
     find, name_of, symbols_of, symbols_of_reject, symbols_printed, Symbol, LEVELS, UNITS,
 };
@@ -319,15 +320,19 @@ pub fn unit_name(seconds: u64) -> &'static str {
     name_of(UNITS, seconds.into()).unwrap_or("second")
 }
 
+/// Prints the names of bits, and those without a name as one number.
 fn print_flags(out: &mut String, symbols: &[Symbol], value: u128, joined: &str) {
-    let start = out.len();
+    let mut rest = value;
+    let mut between = "";
     for (name, bit) in symbols {
         if value & u128::from(*bit) != 0 {
-            if out.len() > start {
-                out.push_str(joined);
-            }
-            out.push_str(name);
+            put(out, format_args!("{between}{name}"));
+            between = joined;
+            rest &= !u128::from(*bit);
         }
+    }
+    if rest != 0 {
+        put(out, format_args!("{between}0x{rest:x}"));
     }
 }
 
@@ -363,11 +368,20 @@ fn print_ipv6(out: &mut String, address: u128) {
     }
 }
 
+/// Prints a text of at most 16 bytes in quotes. One that is no UTF-8 gets question marks for all that is not ASCII.
 fn print_interface(out: &mut String, value: u128, rest: &str) {
     let bytes = value.to_be_bytes();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or(&bytes);
-    let name = String::from_utf8_lossy(name);
+    let name = object::string_of(name);
     put(out, format_args!("\"{name}{rest}\""));
+}
+
+/// Prints a version of TLS, which has no other form than its name; one without a name as on the wire.
+fn print_version(out: &mut String, version: u128) {
+    match name_of(symbols_of(Type::TlsVersion), version) {
+        Some(name) => out.push_str(name),
+        None => put(out, format_args!("0x{version:04x}")),
+    }
 }
 
 /// Prints a value where no name is wanted.
@@ -378,7 +392,7 @@ fn print_number(out: &mut String, kind: Type, value: u128) {
         Type::Ifname | Type::IfaceIndex | Type::Alpn | Type::HttpMethod => {
             print_interface(out, value, "");
         }
-        Type::TlsVersion => out.push_str(name_of(symbols_of(kind), value).unwrap_or_default()),
+        Type::TlsVersion => print_version(out, value),
         Type::Mark => put(out, format_args!("0x{value:08x}")),
         Type::Dscp => put(out, format_args!("0x{value:02x}")),
         Type::TcpFlag | Type::CtState => put(out, format_args!("0x{value:x}")),
