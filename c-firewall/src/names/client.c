@@ -5,18 +5,30 @@
 #include "names/http.h"
 #include "names/record.h"
 
-enum names_state names_client_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                   uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                   struct names *names) {
-    const enum names_state tls = names_record_begins(bytes, length);
-    enum names_state http, state;
+/// Reads a client's first bytes that are no TLS. tls: what names_record_begins says of them.
+static enum names_state read_other(const uint8_t *bytes, uint32_t length, bool whole,
+                                   enum names_state tls, struct names *names) {
+    const enum names_state http = names_http_begins(bytes, length);
+    enum names_state state;
 
-    if (tls == NAMES_KNOWN)
-        return names_record_read(bytes, length, whole, scratch, names);
-    http = names_http_begins(bytes, length);
     if (http == NAMES_KNOWN)
         return names_http_read(bytes, length, whole, names);
     state = tls == NAMES_NONE && http == NAMES_NONE ? NAMES_KNOWN : NAMES_UNDECIDED;
     names_blank_fill(state, NAMES_OTHER, names);
     return names_blank_finish(state, whole, names);
+}
+
+enum names_state names_client_read(const uint8_t *bytes, uint32_t length, bool whole,
+                                   uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                   struct names *names) {
+    const enum names_state tls = names_record_begins(bytes, length);
+    enum names_state state;
+
+    if (tls == NAMES_KNOWN)
+        return names_record_read(bytes, length, whole, scratch, names);
+    state = read_other(bytes, length, whole, tls, names);
+    if (state == NAMES_KNOWN && names->protocol == NAMES_OTHER &&
+        names_http_shows_host(bytes, length))
+        return names_blank_finish(NAMES_UNREADABLE, whole, names);
+    return state;
 }

@@ -15,7 +15,8 @@
 /// - scratch: where a ClientHello of several records is put together.
 /// - names: always filled in whole. Fields are empty unless it is NAMES_KNOWN.
 /// - Returns names->state: NAMES_UNDECIDED while it can be either or bytes are missing
-///   (NAMES_UNREADABLE with whole); NAMES_KNOWN with the protocol NAMES_OTHER if it is neither.
+///   (NAMES_UNREADABLE with whole); NAMES_KNOWN with the protocol NAMES_OTHER if it is neither, and
+///   nothing that came begins as a field Host of HTTP does (NAMES_UNREADABLE then).
 enum names_state names_client_read(const uint8_t *bytes, uint32_t length, bool whole,
                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                    struct names *names);

@@ -16,6 +16,7 @@ static const char *const METHODS[] = {
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
 };
 static const char PROTOCOL[] = "HTTP";
+static const char HOST[] = "host";
 static const char VERSION[] = "HTTP/1."; // and a digit
 
 /// A request, in parts of the bytes that it came in.
@@ -26,9 +27,18 @@ struct request {
     struct names_cursor host; // the value of Host
 };
 
-/// Whether some server takes a byte for a space (RFC 9112, section 3).
+/// What some server takes a first line for.
+enum kind {
+    REQUEST, // a request
+    PERHAPS, // a request, if a field Host follows
+    NOTHING, // no request to any
+};
+
+/// Whether some server takes a byte for a space (RFC 9112, section 3): Python takes all that are
+/// spaces in Latin-1 (str.split).
 static bool is_blank(uint8_t byte) {
-    return byte == ' ' || byte == '\t' || byte == '\r' || byte == 0x0b || byte == 0x0c;
+    return byte == ' ' || byte == '\t' || (byte >= 0x0b && byte <= '\r') ||
+           (byte >= 0x1c && byte <= 0x1f) || byte == 0x85 || byte == 0xa0;
 }
 
 /// Whether a byte may stand before a request to some server.
@@ -79,15 +89,8 @@ static bool is_all(const uint8_t *bytes, uint32_t length, bool (*is_kind)(uint8_
 enum names_state names_http_begins(const uint8_t *bytes, uint32_t length) {
     const uint32_t before = span(bytes, length, is_leading);
     const uint32_t left = length - before;
-    const uint32_t limit =
-        left < NAMES_HTTP_TOKEN_BYTES_MAX + 1 ? left : NAMES_HTTP_TOKEN_BYTES_MAX + 1;
-    uint32_t method;
+    const uint32_t method = span(bytes + before, left, is_token);
 
-    if (left == 0)
-        return NAMES_UNDECIDED;
-    method = span(bytes + before, limit, is_token);
-    if (method > NAMES_HTTP_TOKEN_BYTES_MAX)
-        return NAMES_NONE;
     if (method == left)
         return NAMES_UNDECIDED;
     return method > 0 && is_blank(bytes[before + method]) ? NAMES_KNOWN : NAMES_NONE;
@@ -108,36 +111,60 @@ static bool take_line(struct names_cursor *stream, struct names_cursor *line) {
     return true;
 }
 
-/// Whether a first line, which begins with a word and a blank, is one of HTTP to any server: its
-/// last word is HTTP's version in whatever case, or its first is a method and its last not another
-/// protocol's version, as RTSP and SIP have.
-static bool is_http(struct names_cursor line) {
-    const char *text = (const char *)line.bytes;
-    uint32_t first = 0, target, last, name;
-    bool is_version, is_other;
+/// Takes a word, and what is blank before it.
+static struct names_cursor take_part(struct names_cursor *line) {
+    uint32_t length = 0;
 
-    while (line.length > 0 && is_blank(line.bytes[line.length - 1]))
-        line.length--;
-    while (first < line.length && !is_blank(line.bytes[first]))
-        first++;
-    for (last = line.length; last > first && !is_blank(line.bytes[last - 1]);)
-        last--;
-    for (target = first; target < last && is_blank(line.bytes[target]);)
-        target++;
-    for (name = last; name < line.length && line.bytes[name] != '/';)
-        name++;
-    is_version = name < line.length && name > last;
-    if (is_version && name - last == sizeof PROTOCOL - 1 &&
-        strncasecmp(text + last, PROTOCOL, sizeof PROTOCOL - 1) == 0)
-        return true;
-    is_other = target < last && is_version;
-    for (uint32_t i = last; i < name; i++)
-        is_other = is_other && isupper(line.bytes[i]);
-    for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS && !is_other; i++) {
-        if (strlen(METHODS[i]) == first && memcmp(text, METHODS[i], first) == 0)
+    names_cursor_part(line, span(line->bytes, line->length, is_blank));
+    while (length < line->length && !is_blank(line->bytes[length]))
+        length++;
+    return names_cursor_part(line, length);
+}
+
+/// The bytes of a version's name, as of HTTP in HTTP/1.1; 0 if a word is none.
+static uint32_t version_name(struct names_cursor word) {
+    const uint8_t *end = word.length ? memchr(word.bytes, '/', word.length) : NULL;
+
+    return end ? (uint32_t)(end - word.bytes) : 0;
+}
+
+/// Whether a word is a method of METHODS.
+static bool is_method(struct names_cursor word) {
+    for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS; i++) {
+        if (strlen(METHODS[i]) == word.length && memcmp(word.bytes, METHODS[i], word.length) == 0)
             return true;
     }
     return false;
+}
+
+/// Whether a word is a target to some server: a path, `*`, or what has a scheme.
+static bool is_target(struct names_cursor word) {
+    return word.length > 0 && (word.bytes[0] == '/' || word.bytes[0] == '*' ||
+                               memmem(word.bytes, word.length, ":/", 2));
+}
+
+/// What a first line, which begins with a word and a blank, is. A request has HTTP's version, in
+/// whatever case, as its last word, or a method as its first and not another protocol's version, as
+/// RTSP and SIP have, as its last. Perhaps it is one if it has such a version or a target: there
+/// are servers that know other methods without a version (HTTP/0.9), and such that read RTSP.
+static enum kind kind_of(struct names_cursor line) {
+    const struct names_cursor first = take_part(&line), target = take_part(&line);
+    struct names_cursor last = target, next;
+    bool is_other;
+    uint32_t name;
+
+    for (next = take_part(&line); next.length > 0; next = take_part(&line))
+        last = next;
+    name = version_name(last);
+    if (name == sizeof PROTOCOL - 1 &&
+        strncasecmp((const char *)last.bytes, PROTOCOL, sizeof PROTOCOL - 1) == 0)
+        return REQUEST;
+    is_other = last.bytes != target.bytes && name > 0;
+    for (uint32_t i = 0; i < name; i++)
+        is_other = is_other && isupper(last.bytes[i]);
+    if (!is_other && is_method(first))
+        return REQUEST;
+    return is_other || is_target(target) ? PERHAPS : NOTHING;
 }
 
 /// Takes a word, and the space behind it.
@@ -170,8 +197,8 @@ static struct names_cursor trim(struct names_cursor value) {
     return value;
 }
 
-/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, or a
-/// second Host that differs.
+/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, a Host
+/// with what some server takes for a space at an end, or a second Host that differs.
 static bool read_field(struct names_cursor line, struct request *request) {
     const uint8_t *colon = memchr(line.bytes, ':', line.length);
     struct names_cursor name, value;
@@ -184,8 +211,11 @@ static bool read_field(struct names_cursor line, struct request *request) {
         memchr(line.bytes, '\r', line.length))
         return false;
     value = trim(line);
-    if (name.length != 4 || strncasecmp((const char *)name.bytes, "host", 4) != 0)
+    if (name.length != sizeof HOST - 1 ||
+        strncasecmp((const char *)name.bytes, HOST, name.length) != 0)
         return true;
+    if (value.length > 0 && (is_blank(value.bytes[0]) || is_blank(value.bytes[value.length - 1])))
+        return false;
     if (request->has_host && (value.length != request->host.length ||
                               memcmp(value.bytes, request->host.bytes, value.length) != 0))
         return false;
@@ -278,6 +308,33 @@ static bool take_request(const struct request *request, struct names *names) {
     return name.length == 0 || names_host_fold(name.bytes, name.length, names);
 }
 
+/// Whether a line begins as a field Host does, to whatever server.
+static bool is_host(struct names_cursor line) {
+    names_cursor_part(&line, span(line.bytes, line.length, is_blank));
+    if (line.length < sizeof HOST - 1 ||
+        strncasecmp((const char *)line.bytes, HOST, sizeof HOST - 1) != 0)
+        return false;
+    names_cursor_part(&line, sizeof HOST - 1);
+    names_cursor_part(&line, span(line.bytes, line.length, is_blank));
+    return line.length > 0 && line.bytes[0] == ':';
+}
+
+/// Reads what follows a first line that is perhaps a request's.
+static enum names_state read_perhaps(struct names_cursor *stream, struct names *names) {
+    struct names_cursor line;
+
+    while (take_line(stream, &line)) {
+        if (is_host(line))
+            return NAMES_UNREADABLE;
+        if (line.length == 0 ||
+            (!is_blank(line.bytes[0]) && !memchr(line.bytes, ':', line.length))) {
+            names->protocol = NAMES_OTHER;
+            return NAMES_KNOWN;
+        }
+    }
+    return NAMES_UNDECIDED;
+}
+
 /// Reads a request into fields that are empty.
 static enum names_state read_request(const uint8_t *bytes, uint32_t length, struct names *names) {
     struct names_cursor stream = names_cursor_begin(bytes, length), before, line;
@@ -286,7 +343,12 @@ static enum names_state read_request(const uint8_t *bytes, uint32_t length, stru
     before = names_cursor_part(&stream, span(bytes, length, is_leading));
     if (!take_line(&stream, &line))
         return NAMES_UNDECIDED;
-    if (!is_http(line)) {
+    switch (kind_of(line)) {
+    case REQUEST:
+        break;
+    case PERHAPS:
+        return read_perhaps(&stream, names);
+    default:
         names->protocol = NAMES_OTHER;
         return NAMES_KNOWN;
     }
@@ -309,4 +371,14 @@ enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool who
     names_blank_fill(NAMES_UNDECIDED, NAMES_HTTP, names);
     state = read_request(bytes, length, names);
     return names_blank_finish(state, whole, names);
+}
+
+bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
+    struct names_cursor stream = names_cursor_begin(bytes, length), line;
+
+    while (take_line(&stream, &line)) {
+        if (is_host(line))
+            return true;
+    }
+    return is_host(stream);
 }

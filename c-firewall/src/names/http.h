@@ -5,7 +5,8 @@
 //
 // Theory of operation: a server may be lenient where the RFCs are strict, each in its own way. So a
 // request is either as strict as they ask, or unreadable; only what no server would take for a
-// request of HTTP is another protocol.
+// request of HTTP is another protocol. A first line that few servers take is told by what follows:
+// a line of Host makes it unreadable, the end of the header another protocol.
 #ifndef NAMES_HTTP_H
 #define NAMES_HTTP_H
 
@@ -14,11 +15,8 @@
 
 #include "names/types.h"
 
-enum {
-    NAMES_HTTP_TOKEN_BYTES_MAX = 32, // of a method; a longer word begins no request
-};
-
-/// Whether a stream begins as a request does: with a method and a space, maybe behind empty lines.
+/// Whether a stream begins as a request does: with a word, which may be a method, and what some
+/// server takes for a space; maybe behind empty lines.
 /// - Returns NAMES_KNOWN if it does, NAMES_UNDECIDED if more bytes are needed to tell, NAMES_NONE
 /// if
 ///   it does not.
@@ -34,10 +32,13 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length);
 ///   request the host is. A method longer than NAMES_METHOD_BYTES is cut and ends with a space,
 ///   which no method has.
 /// - Returns names->state: NAMES_KNOWN at the end of the header, since a second Host may stand
-///   anywhere in it; NAMES_KNOWN with the protocol NAMES_OTHER if the first line is one of another
-///   protocol; NAMES_UNDECIDED before (NAMES_UNREADABLE with whole); NAMES_UNREADABLE if servers
+///   anywhere in it; NAMES_KNOWN with the protocol NAMES_OTHER if no server takes the first line
+///   for one of HTTP, or few do and the header has no Host; NAMES_UNDECIDED before (NAMES_UNREADABLE with whole); NAMES_UNREADABLE if servers
 ///   may take it differently.
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
                                  struct names *names);
+
+/// Whether a line of a stream that is no request begins as a field Host does.
+bool names_http_shows_host(const uint8_t *bytes, uint32_t length);
 
 #endif

@@ -3,21 +3,30 @@
 //! Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections 4.2, 5.6.2 and 7.2 (authority, token, Host).
 //!
 //! Theory of operation: a server may be lenient where the RFCs are strict, each in its own way. So a request is either as
-//! strict as they ask, or unreadable; only what no server would take for a request of HTTP is another protocol.
+//! strict as they ask, or unreadable; only what no server would take for a request of HTTP is another protocol. A first line
+//! that few servers take is told by what follows: a line of Host makes it unreadable, the end of the header another protocol.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, METHOD_BYTES};
 use crate::names::{blank, host};
 
-/// Bytes of a method; a longer word begins no request.
-pub const TOKEN_BYTES_MAX: usize = 32;
-
 /// Methods of RFC 9110, section 9, and RFC 5789: a line with one of them is a request even without a version (HTTP/0.9).
 const METHODS: [&str; 9] = [
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
 ];
 const PROTOCOL: &[u8] = b"HTTP";
+const HOST: &[u8] = b"host";
+
+/// What some server takes a first line for.
+enum Kind {
+    /// A request.
+    Request,
+    /// A request, if a field Host follows.
+    Perhaps,
+    /// No request to any.
+    Nothing,
+}
 
 /// A request, in parts of the bytes that it came in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,9 +38,12 @@ struct Request<'a> {
     host: &'a [u8],
 }
 
-/// Whether some server takes a byte for a space (RFC 9112, section 3).
+/// Whether some server takes a byte for a space (RFC 9112, section 3): Python takes all that are spaces in Latin-1 (str.split).
 fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
+    matches!(
+        byte,
+        b' ' | b'\t' | 0x0b..=b'\r' | 0x1c..=0x1f | 0x85 | 0xa0
+    )
 }
 
 /// Whether a byte may stand before a request to some server.
@@ -89,14 +101,13 @@ fn is_all(bytes: &[u8], is_kind: fn(u8) -> bool) -> bool {
     !bytes.is_empty() && span(bytes, is_kind) == bytes.len()
 }
 
-/// Whether a stream begins as a request does: with a method and a space, maybe behind empty lines.
+/// Whether a stream begins as a request does: with a word, which may be a method, and what some server takes for a space; maybe
+/// behind empty lines.
 /// - Returns Known if it does, Undecided if more bytes are needed to tell, None if it does not.
 pub fn begins(bytes: &[u8]) -> NamesState {
     let text = bytes.get(span(bytes, is_leading)..).unwrap_or_default();
-    let limit = text.len().min(TOKEN_BYTES_MAX + 1);
-    let length = span(text.get(..limit).unwrap_or_default(), is_token);
+    let length = span(text, is_token);
     match text.get(length) {
-        _ if length > TOKEN_BYTES_MAX => NamesState::None,
         None => NamesState::Undecided,
         Some(byte) if length > 0 && is_blank(*byte) => NamesState::Known,
         Some(_) => NamesState::None,
@@ -116,26 +127,60 @@ fn take_line<'a>(stream: &mut Cursor<'a>, line: &mut &'a [u8]) -> bool {
     true
 }
 
-/// Whether a first line, which begins with a word and a blank, is one of HTTP to any server: its last word is HTTP's version
-/// in whatever case, or its first is a method and its last not another protocol's version, as RTSP and SIP have.
-fn is_http(line: &[u8]) -> bool {
-    let blanks = line
+/// Takes a word, and what is blank before it.
+fn take_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
+    cursor::part(line, span(line.bytes, is_blank) as u32);
+    let length = line
+        .bytes
         .iter()
-        .rev()
-        .take_while(|byte| is_blank(**byte))
+        .take_while(|byte| !is_blank(**byte))
         .count();
-    let line = line.get(..line.len() - blanks).unwrap_or_default();
-    let mut words = line.split(|byte| is_blank(*byte));
-    let first = words.next().unwrap_or_default();
-    let last = words.next_back().unwrap_or_default();
-    let target = words.find(|word| !word.is_empty());
-    let name = last.split(|byte| *byte == b'/').next().unwrap_or_default();
-    let is_version = name.len() < last.len() && !name.is_empty();
-    if is_version && name.eq_ignore_ascii_case(PROTOCOL) {
-        return true;
+    cursor::part(line, length as u32).bytes
+}
+
+/// The bytes of a version's name, as of HTTP in HTTP/1.1; 0 if a word is none.
+fn version_name(word: &[u8]) -> usize {
+    word.iter().position(|byte| *byte == b'/').unwrap_or(0)
+}
+
+/// Whether a word is a method of METHODS.
+fn is_method(word: &[u8]) -> bool {
+    METHODS.iter().any(|method| method.as_bytes() == word)
+}
+
+/// Whether a word is a target to some server: a path, `*`, or what has a scheme.
+fn is_target(word: &[u8]) -> bool {
+    word.starts_with(b"/") || word.starts_with(b"*") || word.windows(2).any(|bytes| bytes == b":/")
+}
+
+/// What a first line, which begins with a word and a blank, is. A request has HTTP's version, in whatever case, as its last
+/// word, or a method as its first and not another protocol's version, as RTSP and SIP have, as its last. Perhaps it is one if
+/// it has such a version or a target: there are servers that know other methods without a version (HTTP/0.9), and such that
+/// read RTSP.
+fn kind_of(line: &[u8]) -> Kind {
+    let mut left = cursor::begin(line);
+    let first = take_part(&mut left);
+    let target = take_part(&mut left);
+    let (mut last, mut is_other) = (target, false);
+    loop {
+        let next = take_part(&mut left);
+        if next.is_empty() {
+            break;
+        }
+        (last, is_other) = (next, true);
     }
-    let is_other = target.is_some() && is_version && name.iter().all(u8::is_ascii_uppercase);
-    !is_other && METHODS.iter().any(|method| method.as_bytes() == first)
+    let name = last.get(..version_name(last)).unwrap_or_default();
+    if name.eq_ignore_ascii_case(PROTOCOL) {
+        return Kind::Request;
+    }
+    is_other = is_other && !name.is_empty() && name.iter().all(u8::is_ascii_uppercase);
+    if !is_other && is_method(first) {
+        return Kind::Request;
+    }
+    match is_other || is_target(target) {
+        true => Kind::Perhaps,
+        false => Kind::Nothing,
+    }
 }
 
 /// Takes a word, and the space behind it.
@@ -165,7 +210,8 @@ fn trim(value: &[u8]) -> &[u8] {
     value
 }
 
-/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, or a second Host that differs.
+/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, a Host with what some server takes
+/// for a space at an end, or a second Host that differs.
 fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
@@ -176,8 +222,12 @@ fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
         return false;
     };
     let value = trim(value);
-    if !name.eq_ignore_ascii_case(b"host") {
+    if !name.eq_ignore_ascii_case(HOST) {
         return true;
+    }
+    let ends = [value.first(), value.last()];
+    if ends.into_iter().flatten().any(|byte| is_blank(*byte)) {
+        return false;
     }
     if request.has_host && value != request.host {
         return false;
@@ -278,6 +328,31 @@ fn take_request(request: &Request, names: &mut Names) -> bool {
     name.is_empty() || host::fold(name, names)
 }
 
+/// Whether a line begins as a field Host does, to whatever server.
+fn is_host(line: &[u8]) -> bool {
+    let text = line.get(span(line, is_blank)..).unwrap_or_default();
+    let Some((name, left)) = text.split_at_checked(HOST.len()) else {
+        return false;
+    };
+    let left = left.get(span(left, is_blank)..).unwrap_or_default();
+    name.eq_ignore_ascii_case(HOST) && left.starts_with(b":")
+}
+
+/// Reads what follows a first line that is perhaps a request's.
+fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
+    let mut line: &[u8] = &[];
+    while take_line(stream, &mut line) {
+        if is_host(line) {
+            return NamesState::Unreadable;
+        }
+        if line.is_empty() || (span(line, is_blank) == 0 && !line.contains(&b':')) {
+            names.protocol = NamesProtocol::Other;
+            return NamesState::Known;
+        }
+    }
+    NamesState::Undecided
+}
+
 /// Reads a request into fields that are empty.
 fn read_request(bytes: &[u8], names: &mut Names) -> NamesState {
     let mut stream = cursor::begin(bytes);
@@ -287,9 +362,13 @@ fn read_request(bytes: &[u8], names: &mut Names) -> NamesState {
     if !take_line(&mut stream, &mut line) {
         return NamesState::Undecided;
     }
-    if !is_http(line) {
-        names.protocol = NamesProtocol::Other;
-        return NamesState::Known;
+    match kind_of(line) {
+        Kind::Request => {}
+        Kind::Perhaps => return read_perhaps(&mut stream, names),
+        Kind::Nothing => {
+            names.protocol = NamesProtocol::Other;
+            return NamesState::Known;
+        }
     }
     if span(before, is_line_end) < before.len() || !read_request_line(line, &mut request) {
         return NamesState::Unreadable;
@@ -314,10 +393,15 @@ fn read_request(bytes: &[u8], names: &mut Names) -> NamesState {
 /// - names: always filled in whole. Fields are empty unless it is Known; without a host in the request the host is. A
 ///   method longer than METHOD_BYTES is cut and ends with a space, which no method has.
 /// - Returns names.state: Known at the end of the header, since a second Host may stand anywhere in it; Known with the
-///   protocol Other if the first line is one of another protocol; Undecided before (Unreadable with whole); Unreadable if
-///   servers may take it differently.
+///   protocol Other if no server takes the first line for one of HTTP, or few do and the header has no Host; Undecided before
+///   (Unreadable with whole); Unreadable if servers may take it differently.
 pub fn read(bytes: &[u8], whole: bool, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Http, names);
     let state = read_request(bytes, names);
     blank::finish(state, whole, names)
+}
+
+/// Whether a line of a stream that is no request begins as a field Host does.
+pub fn shows_host(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte == b'\n').any(is_host)
 }

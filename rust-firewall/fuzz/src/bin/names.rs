@@ -31,7 +31,13 @@ fuzz_target!(|input: &[u8]| -> Corpus {
             let end = usize::from(input[input.len() - 1]) % input.len();
             let shorter = ask(what, memory.copy(&bytes[..end], 1));
             let is_undecided = shorter.contains("\"state\":\"undecided\"");
-            assert!(is_undecided || shorter == line, "{end}: {shorter}");
+            // What was another protocol may show a field Host of HTTP with the bytes that came since.
+            let becomes_unreadable = shorter.contains("\"state\":\"known\",\"protocol\":\"other\"")
+                && line.contains("\"state\":\"unreadable\",\"protocol\":\"other\"");
+            assert!(
+                is_undecided || becomes_unreadable || shorter == line,
+                "{end}: {shorter}"
+            );
         }
     });
     Corpus::Keep
