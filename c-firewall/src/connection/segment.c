@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/segment.h"
 
+#include "connection/option.h"
 #include "connection/table.h"
 
 static uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -26,6 +27,10 @@ bool segment_of(const struct packet *packet, const struct connection_input *inpu
         .source_port = packet->source_port,
         .destination_port = packet->destination_port,
         .flags = header[13],
+        .is_multipath = (header[13] & SEGMENT_SYN) &&
+                        (copied < header_bytes ||
+                         option_has(header + PACKET_TCP_HEADER_BYTES,
+                                    header_bytes - PACKET_TCP_HEADER_BYTES, OPTION_MULTIPATH)),
         .sequence = be32(header + 4),
         .acknowledged = be32(header + 8),
         .data = header + min(header_bytes, copied),

@@ -24,6 +24,7 @@ struct segment {
     uint16_t source_port;
     uint16_t destination_port;
     uint8_t flags;
+    bool is_multipath; // a SYN that asks for Multipath TCP, or of which this can't be told
     uint32_t sequence;
     uint32_t acknowledged;
     const uint8_t *data;

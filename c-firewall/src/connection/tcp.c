@@ -243,8 +243,9 @@ struct followed connection_tcp_follow(struct connections *connections, const str
         is_noted(connections, slot, &segment) &&
         !checksum_is_right(packet, packet->end - packet->l4_offset))
         return lifetime_odd(connections, CONNECTION_CHECKSUM);
-    if ((segment.flags & SEGMENT_SYN) &&
-        (segment.flags & (SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG)))
+    // With Multipath TCP a server may read bytes that come over other connections.
+    if (segment.is_multipath || ((segment.flags & SEGMENT_SYN) &&
+                                 (segment.flags & (SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG))))
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
     if ((segment.flags & (SEGMENT_SYN | SEGMENT_ACK)) == SEGMENT_SYN)
         return open(connections, slot, &segment);

@@ -176,7 +176,7 @@ static size_t put_layer4(const struct step *step, uint8_t *at, bool is_udp) {
     }
     put32(at + 4, step->sequence);
     put32(at + 8, step->acknowledged);
-    at[12] = 0x50;
+    at[12] = (uint8_t)((header + option(step, "options", 0)) / 4 << 4);
     for (size_t i = 0; letters[i]; i++)
         at[13] |= strchr(step->flags, letters[i]) ? (uint8_t)(1 << i) : 0;
     put16(at + 14, 0xffff);

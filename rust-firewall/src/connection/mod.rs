@@ -9,6 +9,7 @@ pub mod follow;
 pub mod lifetime;
 pub mod listing;
 pub mod opening;
+pub mod option;
 pub mod pool;
 pub mod queries;
 pub mod retry;

@@ -2,8 +2,8 @@
 //! A segment of TCP (RFC 9293, section 3.1) as connections take it in.
 #![deny(clippy::indexing_slicing)]
 
-use crate::connection::table;
 use crate::connection::types::{Connection, ConnectionInput, ConnectionKey};
+use crate::connection::{option, table};
 use crate::packet::{Packet, TCP_HEADER_BYTES};
 
 pub const FIN: u8 = 0x01;
@@ -20,6 +20,8 @@ pub struct Segment<'a> {
     pub source_port: u16,
     pub destination_port: u16,
     pub flags: u8,
+    /// A SYN that asks for Multipath TCP, or of which this can't be told.
+    pub is_multipath: bool,
     pub sequence: u32,
     pub acknowledged: u32,
     /// What was copied of its data.
@@ -42,6 +44,8 @@ pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a
         return None;
     }
     let length = available - header_bytes;
+    let options = start + TCP_HEADER_BYTES as usize..start + header_bytes as usize;
+    let options = packet.bytes.get(options);
     let data = packet.bytes.get(start + header_bytes as usize..);
     let data = data.unwrap_or_default();
     let (key, is_low) = table::key(packet);
@@ -51,6 +55,8 @@ pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a
         source_port: packet.source_port,
         destination_port: packet.destination_port,
         flags,
+        is_multipath: flags & SYN != 0
+            && options.is_none_or(|options| option::has(options, option::MULTIPATH)),
         sequence: u32::from_be_bytes([s0, s1, s2, s3]),
         acknowledged: u32::from_be_bytes([a0, a1, a2, a3]),
         data: data.get(..length as usize).unwrap_or(data),

@@ -271,7 +271,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::odd(connections, ConnectionCause::Checksum);
     }
     let opens = segment.flags & (SYN | ACK) == SYN;
-    if segment.flags & SYN != 0 && segment.flags & (FIN | RST | URG) != 0 {
+    // With Multipath TCP a server may read bytes that come over other connections.
+    if segment.is_multipath || segment.flags & SYN != 0 && segment.flags & (FIN | RST | URG) != 0 {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
     match (slot, opens) {

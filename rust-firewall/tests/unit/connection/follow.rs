@@ -134,7 +134,9 @@ fn layer4(step: &Step, protocol: u8) -> Vec<u8> {
             .filter(|(letter, _)| step.flags.contains(*letter));
         bytes.extend(step.sequence.to_be_bytes());
         bytes.extend(step.acknowledged.to_be_bytes());
-        bytes.extend([0x50, set.map(|(_, bit)| bit).sum(), 0xff, 0xff, 0, 0, 0, 0]);
+        let offset = ((20 + step.option("options", 0)) / 4 << 4) as u8;
+        let flags = set.map(|(_, bit)| bit).sum();
+        bytes.extend([offset, flags, 0xff, 0xff, 0, 0, 0, 0]);
     }
     bytes.extend(&step.data);
     bytes

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The options of a header of TCP (RFC 9293, section 3.1).
+#![deny(clippy::indexing_slicing)]
+
+/// Multipath TCP (RFC 8684).
+pub const MULTIPATH: u8 = 30;
+/// The end of all options.
+const END: u8 = 0;
+/// Padding of one byte.
+const NONE: u8 = 1;
+
+/// Whether options have one of a kind. An option whose length is wrong ends them, as to Linux (tcp_parse_options).
+/// - options: what stands behind the first 20 bytes of a header.
+pub fn has(options: &[u8], kind: u8) -> bool {
+    let mut left = options;
+    while let [first, rest @ ..] = left {
+        if *first == END {
+            return false;
+        }
+        if *first == NONE {
+            left = rest;
+            continue;
+        }
+        let bytes = rest.first().copied().map_or(0, usize::from);
+        let Some(behind) = left.get(bytes..).filter(|_| bytes >= 2) else {
+            return false;
+        };
+        if *first == kind {
+            return true;
+        }
+        left = behind;
+    }
+    false
+}
