@@ -13,6 +13,9 @@ not reconcile, flows that flip, findings), 2 bad command line, policy or
 capture, 3 no firewall could be asked, 4 the firewall refused, failed or is not
 understood.";
 
+/// The policy of a host.
+const POLICY: &str = "/etc/twinwall/policy.nft";
+
 const EVERYWHERE: &str = "Options of all commands";
 
 /// Looks after a running rust-firewall or c-firewall (docs/RUN.md).
@@ -47,8 +50,9 @@ pub struct Arguments {
 pub enum Command {
     /// Show who runs, policy, queues, ledger and failure contract
     ///
-    /// The exit status is 1 if the ledger does not reconcile.
-    Status,
+    /// The exit status is 1 if the ledger does not reconcile, or if the kernel
+    /// does not hold the applied policy.
+    Status(StatePlace),
     /// Watch rates, rules, queues, ledger and top talkers
     ///
     /// Keys: q quits, p pauses, s changes the order of the rules (rate, packets,
@@ -144,6 +148,26 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Load a policy into the kernel, and go back unless `confirm` comes in time
+    ///
+    /// The tables of the policy are loaded in one transaction, with a table of
+    /// our own that names the generation; no other table is changed. A timer
+    /// outside of this shell restores the rules as they were, counters and
+    /// elements of sets too, so that a mistake heals itself.
+    Apply(Apply),
+    /// Keep the policy that was applied last
+    Confirm(StatePlace),
+    /// Go back from a policy that waits for `confirm`, or to an earlier generation
+    Revert(Revert),
+    /// Remove the applied policy: the rules are as they were before the first `apply`
+    Unapply(StatePlace),
+    /// List the last ten generations: when, by whom, and what became of them
+    History(StatePlace),
+    /// Load the policy at boot, as the unit twinwall.service does
+    ///
+    /// If the policy's file can't be loaded, the generation that was confirmed
+    /// last is; the exit status is 1 then.
+    Boot(Boot),
     /// What a unit's ExecReload runs: reloads the policy, or starts another
     /// program in the unit if `upgrade` has asked for it
     #[command(hide = true)]
@@ -164,6 +188,82 @@ pub enum Command {
         #[arg(long)]
         detach: bool,
     },
+}
+
+/// Where `apply` keeps its generations.
+#[derive(Args)]
+pub struct StatePlace {
+    /// The folder of the generations, which only root may change
+    #[arg(long, value_name = "FOLDER", default_value = apply::store::FOLDER)]
+    pub state: PathBuf,
+}
+
+/// Seconds until a generation is reverted.
+fn confirm_seconds() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=86400)
+}
+
+#[derive(Args)]
+pub struct Apply {
+    /// The policy: a text that `nft -f` would load
+    #[arg(value_name = "POLICY", default_value = POLICY)]
+    pub policy: PathBuf,
+    /// Seconds until the policy is reverted unless it is confirmed
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
+    pub confirm: u32,
+    /// Keep the policy without a confirmation
+    #[arg(long, conflicts_with = "confirm")]
+    pub now: bool,
+    #[command(flatten)]
+    pub place: StatePlace,
+}
+
+#[derive(Args)]
+pub struct Revert {
+    /// The generation to apply again (default: undo the one that waits)
+    #[arg(value_name = "N")]
+    pub generation: Option<u64>,
+    /// Seconds until that is reverted unless it is confirmed
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
+    pub confirm: u32,
+    /// Keep it without a confirmation
+    #[arg(long, conflicts_with = "confirm", requires = "generation")]
+    pub now: bool,
+    /// What the timer runs at the deadline
+    #[arg(long, hide = true)]
+    pub pending: bool,
+    /// The process that waits for the deadline where there is no systemd
+    #[arg(long, hide = true)]
+    pub at_deadline: bool,
+    #[command(flatten)]
+    pub place: StatePlace,
+}
+
+#[derive(Args)]
+pub struct Boot {
+    /// The policy
+    #[arg(value_name = "POLICY", default_value = POLICY)]
+    pub policy: PathBuf,
+    #[command(flatten)]
+    pub place: StatePlace,
+}
+
+impl Command {
+    /// Whether the command asks a running firewall over its control socket.
+    pub fn asks_firewall(&self) -> bool {
+        !matches!(
+            self,
+            Command::Launch { .. }
+                | Command::Apply(_)
+                | Command::Confirm(_)
+                | Command::Revert(_)
+                | Command::Unapply(_)
+                | Command::History(_)
+                | Command::Boot(_)
+                | Command::Run(_)
+                | Command::CageStage { .. }
+        )
+    }
 }
 
 #[derive(Args)]

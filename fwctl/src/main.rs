@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod answer;
+mod applied;
 mod arguments;
 mod client;
 mod connections;
@@ -39,7 +40,7 @@ use failure::{tell, Exit, Failure};
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
-        Command::Status => status::run(arguments),
+        Command::Status(place) => status::run(arguments, place),
         Command::Rules => rules::run(arguments),
         Command::Connections(asked) => connections::run(arguments, asked),
         Command::Reload => reload::run(arguments),
@@ -56,6 +57,12 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         } => upgrade::run(arguments, binary.as_deref(), given),
         Command::UnitReload { unit, command } => upgrade::unit::run(arguments, unit, command),
         Command::Launch { orphan, detach } => upgrade::launch::run(*orphan, *detach),
+        Command::Apply(asked) => applied::apply(asked),
+        Command::Confirm(place) => applied::confirm(place),
+        Command::Revert(asked) => applied::revert(asked),
+        Command::Unapply(place) => applied::unapply(place),
+        Command::History(place) => applied::history::run(arguments, place),
+        Command::Boot(asked) => applied::boot(asked),
         Command::Drops(asked) => drops::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),
         Command::Run(asked) => run::run(asked),
@@ -66,11 +73,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 /// Reads the command line, and finds the firewall that is meant.
 fn prepare() -> Result<Arguments, Failure> {
     let mut arguments = Arguments::parse();
-    let asks_nobody = matches!(
-        arguments.command,
-        Command::Launch { .. } | Command::Run(_) | Command::CageStage { .. }
-    );
-    if !asks_nobody {
+    if arguments.command.asks_firewall() {
         arguments.socket = instance::socket(&arguments)?;
     }
     Ok(arguments)

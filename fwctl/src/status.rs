@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `status`: who runs, and whether all is well.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::answer::{Contract, Status, StatusPolicy, StatusQueue};
-use crate::arguments::Arguments;
+use crate::applied::summary;
+use crate::arguments::{Arguments, StatePlace};
 use crate::client::{self, Client};
 use crate::contract;
 use crate::failure::{Exit, Failure};
@@ -27,7 +30,26 @@ fn changed(status: &Status) -> Option<Contract> {
     contract::changed(status, &options)
 }
 
-pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+/// Prints what is applied. Returns false if the kernel does not hold it, None if nothing is applied.
+fn print_applied(folder: &Path) -> Option<bool> {
+    let lines = summary::lines(folder)?;
+    output::print(&format!("applied policy\n{}", block("policy", &lines)));
+    summary::is_held(folder)
+}
+
+pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
+    let is_held = match arguments.json {
+        true => None,
+        false => print_applied(&place.state),
+    };
+    let of_applied = match is_held {
+        Some(false) => Exit::Findings,
+        _ => Exit::Fine,
+    };
+    // A policy without names needs no firewall.
+    if is_held.is_some() && !arguments.socket.exists() {
+        return Ok(of_applied);
+    }
     let mut client = client::connect(&arguments.socket)?;
     let answer = client.ask(&json!({"command": "status"}))?;
     let status: Status = answer.read()?;
@@ -36,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         false => output::print(&text(&status, changed(&status).as_ref())),
     };
     Ok(match status.ledger.reconciled {
-        true => Exit::Fine,
+        true => of_applied,
         false => Exit::Findings,
     })
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers as people read them.
+//! Numbers and dates as people read them.
+
+use chrono::{DateTime, Local};
 
 /// 1234567 as "1,234,567".
 pub fn thousands(number: u64) -> String {
@@ -45,6 +47,14 @@ pub fn span(seconds: u64) -> String {
         3600..86400 => format!("{hours} h {} min", minutes % 60),
         _ => format!("{days} d {} h", hours % 24),
     }
+}
+
+/// A date in local time: "2026-11-24 13:05:09".
+pub fn date(unix_ms: u64) -> String {
+    let time = DateTime::from_timestamp_millis(unix_ms as i64).unwrap_or_default();
+    time.with_timezone(&Local)
+        .format("%Y-%m-%d %H:%M:%S")
+        .to_string()
 }
 
 /// "1 packet", "2 packets".

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use twinwall_tests::case::{run, Part};
 
+mod apply;
 mod cage;
 mod capture;
 mod chaos;
@@ -23,7 +24,8 @@ mod reload;
 mod rules;
 mod upgrade;
 
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
+    Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
     Part::new("chaos", chaos::cases),

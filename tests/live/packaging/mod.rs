@@ -202,6 +202,7 @@ fn install() -> anyhow::Result<()> {
         "usr/bin/fwctl",
         "usr/bin/twinwall-scanner",
         "usr/bin/twinwall-capture",
+        "usr/lib/systemd/system/twinwall.service",
         "usr/lib/systemd/system/twinwall-rust@.service",
         "usr/lib/systemd/system/twinwall-c@.service",
         "usr/lib/systemd/system/twinwall-c@.service.d/10-network.conf",

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Errors: one line "CAUSE: CURE" and its kind.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+/// What kind of error ended an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The policy, or the request, can't be used.
+    Policy,
+    /// The kernel, nft or the state folder refused or failed.
+    System,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: Kind,
+    /// "CAUSE: CURE", without a line end.
+    pub text: String,
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// An error in the policy or the request.
+pub fn policy(text: impl Display) -> Failure {
+    Failure {
+        kind: Kind::Policy,
+        text: text.to_string(),
+    }
+}
+
+/// An error of the kernel, nft or the state folder.
+pub fn system(text: impl Display) -> Failure {
+    Failure {
+        kind: Kind::System,
+        text: text.to_string(),
+    }
+}
+
+/// Makes the failure of a file operation: "PATH: what the system says".
+pub fn at(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
+    move |error| system(format_args!("{}: {error}", path.display()))
+}

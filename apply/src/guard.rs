@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The orphan process that undoes a generation at its deadline, where there is no systemd.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::signal::{sigprocmask, SigSet, SigmaskHow, Signal};
+use nix::unistd::daemon;
+
+use crate::failure::{system, Result};
+use crate::store::{self, Store};
+use crate::{clock, undo};
+
+/// What the process says when it waits.
+pub const ARMED: &str = "armed";
+
+/// The deadline of a generation in ms of boot time, or None if it is not pending any more.
+fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
+    let pending = store::read(folder).ok()??.pending?;
+    (pending.number == number).then_some(pending.deadline_ms)
+}
+
+/// Waits until the deadline of the pending generation, as an orphan in a session of its own. Returns whether the generation is
+/// still pending then.
+fn wait(folder: &Path) -> Result<bool> {
+    let fail = |error: nix::Error| {
+        system(format_args!(
+            "waiting for the deadline: {error}: run fwctl revert by hand"
+        ))
+    };
+    let Some(pending) = store::read(folder)?.and_then(|state| state.pending) else {
+        return Ok(false);
+    };
+    let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(fail)?;
+    watch
+        .add_watch(folder, AddWatchFlags::IN_MOVED_TO)
+        .map_err(fail)?;
+    // Only SIGKILL and the deadline end it.
+    let polite = SigSet::from_iter([
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGTSTP,
+    ]);
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&polite), None).map_err(fail)?;
+    daemon(false, true).map_err(fail)?;
+    println!("{ARMED}");
+    let _ = std::io::stdout().flush();
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null");
+    if let Ok(null) = null {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+    loop {
+        let Some(deadline_ms) = deadline_of(folder, pending.number) else {
+            return Ok(false);
+        };
+        let left_ms = deadline_ms.saturating_sub(clock::boot_ms());
+        if left_ms == 0 {
+            return Ok(true);
+        }
+        // poll(2) sleeps on the monotonic clock, which stops in suspend: a second at most lies between two looks at boot time.
+        let left = PollTimeout::from(left_ms.min(1000) as u16);
+        let mut polled = [PollFd::new(watch.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut polled, left);
+        let _ = watch.read_events();
+    }
+}
+
+/// The whole life of the process.
+pub fn run(folder: &Path) -> Result<()> {
+    if wait(folder)? {
+        let mut store = Store::seize(folder)?;
+        undo::pending(&mut store, "not confirmed in time")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The lock of the state folder: one operation at a time. A transaction of nft inherits it, so that it is held until the
+//! transaction has ended, too, if fwctl is killed meanwhile.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use rustix::io::{fcntl_setfd, FdFlags};
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+
+use crate::failure::{at, system, Result};
+
+/// How long the end of a killed holder may take.
+const KILLED: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The lock, held until dropped.
+pub struct Lock(Flock<File>);
+
+impl Lock {
+    /// Lets programs that are started from now on hold the lock, too, or not.
+    pub fn set_inherited(&self, is_inherited: bool) -> Result<()> {
+        let flags = match is_inherited {
+            true => FdFlags::empty(),
+            false => FdFlags::CLOEXEC,
+        };
+        let set = fcntl_setfd(&*self.0, flags);
+        set.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).mode(0o600);
+    let file = file.custom_flags(nix::libc::O_NOFOLLOW).open(path);
+    file.map_err(at(path))
+}
+
+/// Waits until nobody else holds the lock.
+pub fn wait(path: &Path) -> Result<Lock> {
+    let locked = Flock::lock(open(path)?, FlockArg::LockExclusive);
+    let locked = locked.map_err(|(_, error)| at(path)(error.into()))?;
+    Ok(Lock(locked))
+}
+
+/// Every process that has the lock's file open, but this one.
+fn holders(path: &Path) -> Vec<Pid> {
+    let Ok(lock) = fs::metadata(path) else {
+        return Vec::new();
+    };
+    let is_lock = |fd: &PathBuf| {
+        fs::metadata(fd).is_ok_and(|data| (data.dev(), data.ino()) == (lock.dev(), lock.ino()))
+    };
+    let own = std::process::id().to_string();
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = process.file_name().to_string_lossy().into_owned();
+        let number = name.parse().ok().and_then(Pid::from_raw);
+        let (Some(pid), false) = (number, name == own) else {
+            continue;
+        };
+        let fds = fs::read_dir(process.path().join("fd"));
+        let mut fds = fds.into_iter().flatten().flatten().map(|fd| fd.path());
+        if fds.any(|fd| is_lock(&fd)) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Takes the lock, and ends who holds it: an operation that was stopped has had its time.
+pub fn seize(path: &Path) -> Result<Lock> {
+    let begun = Instant::now();
+    let mut file = open(path)?;
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => return Ok(Lock(locked)),
+            Err((file, _)) => file,
+        };
+        if begun.elapsed() > KILLED {
+            return Err(system(format_args!(
+                "{}: the processes that hold it don't end: end them, then run fwctl revert",
+                path.display()
+            )));
+        }
+        for pid in holders(path) {
+            if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
+                let _ = pidfd_send_signal(process, Signal::KILL);
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

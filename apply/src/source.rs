@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The text of a policy with its includes, and the tables that its commands name. The text is read as far as its commands
+//! at the outermost level; what stands in braces is nft's to understand.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::failure::{at, policy, Result};
+
+/// Depth of includes in includes, as nft allows it (MAX_INCLUDE_DEPTH in nftables' src/scanner.l).
+const DEPTH_MAX: usize = 16;
+const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
+/// Commands whose objects stand in a table, which is the first name behind the family.
+const IN_A_TABLE: [&str; 17] = [
+    "table",
+    "chain",
+    "rule",
+    "set",
+    "map",
+    "element",
+    "flowtable",
+    "counter",
+    "counters",
+    "quota",
+    "quotas",
+    "limit",
+    "limits",
+    "ct",
+    "synproxy",
+    "secmark",
+    "vmap",
+];
+
+/// A table of nf_tables.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Table {
+    pub family: String,
+    pub name: String,
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        write!(to, "{} {}", self.family, self.name)
+    }
+}
+
+/// A policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Absolute.
+    pub file: PathBuf,
+    /// With its includes in their places.
+    pub text: String,
+    /// Sorted, each once.
+    pub tables: Vec<Table>,
+}
+
+impl Source {
+    /// SHA-256 of the text, in hexadecimal.
+    pub fn digest(&self) -> String {
+        let digest = Sha256::digest(self.text.as_bytes());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A command at the outermost level: its words up to the first brace, and its line from 1.
+struct Command {
+    line: usize,
+    words: Vec<String>,
+}
+
+/// Splits a text into its outermost commands. Comments and what stands in braces are left out.
+fn commands(text: &str) -> Vec<Command> {
+    let mut found = Vec::new();
+    let mut command = Command {
+        line: 1,
+        words: Vec::new(),
+    };
+    let mut word = String::new();
+    let (mut line, mut depth) = (1, 0_usize);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_end = depth == 0 && matches!(letter, '\n' | ';');
+        let ends_word = depth > 0 || letter.is_whitespace() || matches!(letter, '{' | '#' | ';');
+        if ends_word && !word.is_empty() {
+            command.words.push(std::mem::take(&mut word));
+        }
+        if is_end && !command.words.is_empty() {
+            let next = Command {
+                line,
+                words: Vec::new(),
+            };
+            found.push(std::mem::replace(&mut command, next));
+        }
+        match letter {
+            '\n' => line += 1,
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            '#' => {
+                while letters.peek().is_some_and(|next| *next != '\n') {
+                    letters.next();
+                }
+            }
+            '\\' if letters.peek() == Some(&'\n') => {
+                letters.next();
+                line += 1;
+            }
+            '"' => {
+                let mut quoted = String::from('"');
+                for inner in letters.by_ref() {
+                    line += usize::from(inner == '\n');
+                    quoted.push(inner);
+                    if inner == '"' {
+                        break;
+                    }
+                }
+                if depth == 0 {
+                    word.push_str(&quoted);
+                }
+            }
+            _ if depth == 0 && !letter.is_whitespace() && letter != ';' => {
+                if command.words.is_empty() && word.is_empty() {
+                    command.line = line;
+                }
+                word.push(letter);
+            }
+            _ => {}
+        }
+    }
+    command.words.extend((!word.is_empty()).then_some(word));
+    found.extend((!command.words.is_empty()).then_some(command));
+    found
+}
+
+/// The table that a command is about. None if it is about none.
+fn table_of(file: &Path, command: &Command) -> Result<Option<Table>> {
+    let mut words = command.words.iter().map(String::as_str).peekable();
+    let refuse = |cause: &str, cure: &str| {
+        let place = format!("{}:{}", file.display(), command.line);
+        policy(format_args!("{place}: {cause}: {cure}"))
+    };
+    match words.peek() {
+        Some(&"define" | &"redefine" | &"undefine") => return Ok(None),
+        Some(&"add" | &"create" | &"insert" | &"delete" | &"destroy" | &"flush" | &"replace") => {
+            words.next();
+        }
+        Some(&"table") => {}
+        other => {
+            let cause = format!(
+                "\"{}\" is no command that builds a table",
+                other.unwrap_or(&"")
+            );
+            return Err(refuse(
+                &cause,
+                "write tables, as nft list ruleset prints them",
+            ));
+        }
+    }
+    let object = words.next().unwrap_or_default();
+    if object == "ruleset" {
+        return Err(refuse(
+            "flush ruleset removes the tables of other programs too",
+            "remove the line, since fwctl apply replaces the policy's own tables",
+        ));
+    }
+    if !IN_A_TABLE.contains(&object) {
+        let cause = format!("\"{object}\" is no object of a table");
+        return Err(refuse(
+            &cause,
+            "write tables, as nft list ruleset prints them",
+        ));
+    }
+    if object == "ct" {
+        words.next();
+    }
+    let family = words
+        .next_if(|word| FAMILIES.contains(word))
+        .unwrap_or("ip");
+    let Some(name) = words.next() else {
+        return Err(refuse(
+            "the command names no table",
+            "name the family and the table",
+        ));
+    };
+    let (family, name) = (family.to_owned(), name.to_owned());
+    Ok(Some(Table { family, name }))
+}
+
+/// The paths that an include names: relative ones start from the folder of the policy. A pattern may match none, a name must be
+/// there. Sorted, as nft reads them.
+fn included(folder: &Path, line: &str) -> Result<Option<Vec<PathBuf>>> {
+    let quoted = line.trim().strip_prefix("include").map(str::trim);
+    let name = quoted.and_then(|quoted| quoted.strip_prefix('"')?.split('"').next());
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let path = folder.join(name);
+    if !name.contains(['*', '?', '[']) {
+        return Ok(Some(vec![path]));
+    }
+    let found = glob::glob(&path.to_string_lossy());
+    let found = found.map_err(|error| {
+        policy(format_args!(
+            "include \"{name}\": {error}: correct the pattern"
+        ))
+    })?;
+    Ok(Some(found.flatten().collect()))
+}
+
+/// Reads a file, and puts the files that it includes in their places.
+fn expand(path: &Path, folder: &Path, depth: usize, text: &mut String) -> Result<()> {
+    if depth > DEPTH_MAX {
+        let shown = path.display();
+        return Err(policy(format_args!(
+            "{shown}: includes are nested more than {DEPTH_MAX} deep: remove the circle"
+        )));
+    }
+    let bytes = fs::read(path).map_err(at(path))?;
+    let read = String::from_utf8(bytes);
+    let read = read.map_err(|_| {
+        policy(format_args!(
+            "{}: it is no text in UTF-8: name a policy",
+            path.display()
+        ))
+    })?;
+    for line in read.lines() {
+        match included(folder, line)? {
+            Some(files) => {
+                for file in files {
+                    expand(&file, folder, depth + 1, text)?;
+                }
+            }
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a policy of a text. file: for messages.
+pub fn parse(file: PathBuf, text: String) -> Result<Source> {
+    let mut tables = Vec::new();
+    for command in commands(&text) {
+        tables.extend(table_of(&file, &command)?);
+    }
+    tables.sort();
+    tables.dedup();
+    if tables.is_empty() {
+        let shown = file.display();
+        return Err(policy(format_args!(
+            "{shown}: it names no table: write at least one"
+        )));
+    }
+    Ok(Source { file, text, tables })
+}
+
+/// Reads a policy.
+pub fn read(path: &Path) -> Result<Source> {
+    let file = fs::canonicalize(path).map_err(at(path))?;
+    let mut text = String::new();
+    expand(&file, file.parent().unwrap_or(&file), 0, &mut text)?;
+    parse(file, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(text: &str) -> std::result::Result<Vec<String>, String> {
+        let source = parse(PathBuf::from("p.nft"), text.to_owned());
+        let names = |source: Source| source.tables.iter().map(Table::to_string).collect();
+        source.map(names).map_err(|failure| failure.text)
+    }
+
+    #[test]
+    fn tables_are_found_at_the_outermost_level() {
+        for (text, expected) in [
+            (
+                "table inet filter {\n chain a { comment \"table ip x {\" }\n}",
+                vec!["inet filter"],
+            ),
+            ("table nat{\n}", vec!["ip nat"]),
+            (
+                "add table ip6 a; delete table ip6 a\ntable ip6 a { } # table ip b",
+                vec!["ip6 a"],
+            ),
+            (
+                "define x = { 1, 2 }\nadd rule inet f c accept\ntable netdev d {\n}",
+                vec!["inet f", "netdev d"],
+            ),
+            ("add \\\n table bridge b", vec!["bridge b"]),
+            (
+                "add ct helper inet h x { type \"ftp\" protocol tcp; }",
+                vec!["inet h"],
+            ),
+        ] {
+            assert_eq!(tables(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_commands_are_refused_with_their_line() {
+        for (text, place) in [
+            ("table ip a {\n}\n\nflush ruleset", "p.nft:4: flush ruleset"),
+            ("list ruleset", "p.nft:1: \"list\""),
+            ("# a\nadd monster ip a", "p.nft:2: \"monster\""),
+            ("add table", "p.nft:1: the command names no table"),
+            ("# nothing", "p.nft: it names no table"),
+        ] {
+            let text = tables(text).unwrap_err();
+            assert!(text.starts_with(place), "{text}");
+        }
+    }
+
+    #[test]
+    fn includes_stand_in_their_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("p.nft"), "include \"parts/*.nft\"\ninclude \"b\"\n").unwrap();
+        fs::create_dir(path("parts")).unwrap();
+        fs::write(path("parts/2.nft"), "table ip two { }").unwrap();
+        fs::write(path("parts/1.nft"), "table ip one { }").unwrap();
+        fs::write(path("b"), "table ip b { }\n").unwrap();
+        let source = read(&path("p.nft")).unwrap();
+        assert_eq!(
+            source.text,
+            "table ip one { }\ntable ip two { }\ntable ip b { }\n"
+        );
+        fs::write(path("b"), "include \"b\"\n").unwrap();
+        assert!(read(&path("p.nft")).unwrap_err().text.contains("nested"));
+        fs::remove_file(path("b")).unwrap();
+        assert!(read(&path("p.nft"))
+            .unwrap_err()
+            .text
+            .contains("No such file"));
+    }
+}

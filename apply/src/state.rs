@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The content of `state.json`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::source::Table;
+
+/// Generations that the history keeps.
+pub const HISTORY_MAX: usize = 10;
+
+/// How a generation ended up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Pending,
+    Confirmed,
+    Reverted,
+    Unapplied,
+}
+
+/// One application of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    pub number: u64,
+    pub outcome: Outcome,
+    /// Who applied it, e.g. "anna (sudo)".
+    pub by: String,
+    /// When it was applied (ms since 1970).
+    pub applied_ms: u64,
+    /// When the outcome was set (ms since 1970).
+    pub settled_ms: Option<u64>,
+    /// The absolute path of the policy, for people and for the boot.
+    pub file: String,
+    /// SHA-256 of the policy's text with its includes, in hexadecimal.
+    pub digest: String,
+    /// The tables of the policy.
+    pub tables: Vec<Table>,
+    /// Why it was reverted.
+    pub why: Option<String>,
+}
+
+/// The generation that waits for its confirmation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    pub number: u64,
+    /// The boot in which the deadline holds; in any other it has passed.
+    pub boot_id: String,
+    /// In milliseconds since that boot.
+    pub deadline_ms: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The number of the generation that was confirmed last, unless it was unapplied.
+    pub applied: Option<u64>,
+    pub pending: Option<Pending>,
+    /// The latest HISTORY_MAX generations, oldest first.
+    pub generations: Vec<Generation>,
+}
+
+impl State {
+    pub fn generation(&self, number: u64) -> Option<&Generation> {
+        self.generations.iter().find(|one| one.number == number)
+    }
+
+    pub fn applied(&self) -> Option<&Generation> {
+        self.generation(self.applied?)
+    }
+
+    pub fn next_number(&self) -> u64 {
+        self.generations.last().map_or(1, |last| last.number + 1)
+    }
+
+    /// Sets the outcome of a generation, at a date in ms since 1970.
+    pub fn settle(&mut self, number: u64, outcome: Outcome, why: Option<String>, now_ms: u64) {
+        let mut generations = self.generations.iter_mut();
+        if let Some(generation) = generations.find(|one| one.number == number) {
+            generation.outcome = outcome;
+            generation.settled_ms = Some(now_ms);
+            generation.why = why;
+        }
+    }
+
+    /// Adds a generation. Returns the numbers that leave the history: the oldest ones, never the applied one.
+    pub fn add(&mut self, generation: Generation) -> Vec<u64> {
+        self.generations.push(generation);
+        let mut gone = Vec::new();
+        while self.generations.len() > HISTORY_MAX {
+            let applied = self.applied;
+            let is_old = |one: &Generation| Some(one.number) != applied;
+            match self.generations.iter().position(is_old) {
+                Some(place) => gone.push(self.generations.remove(place).number),
+                None => break,
+            }
+        }
+        gone
+    }
+}

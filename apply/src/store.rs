@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The state folder: `state.json`, the lock, and a folder for each generation. Root's alone, by default /var/lib/twinwall/apply.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+
+use crate::failure::{at, policy, system, Result};
+use crate::lock::{self, Lock};
+use crate::nft;
+use crate::source::{self, Source};
+use crate::state::State;
+
+/// Where the state lies unless the command line says otherwise.
+pub const FOLDER: &str = "/var/lib/twinwall/apply";
+/// The texts of a generation.
+pub const POLICY: &str = "policy.nft";
+pub const KERNEL: &str = "kernel.nft";
+pub const UNDO: &str = "undo.nft";
+pub const REMOVAL: &str = "removal.nft";
+
+const STATE: &str = "state.json";
+const LOCK: &str = "lock";
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// The state folder, locked.
+pub struct Store {
+    folder: PathBuf,
+    pub state: State,
+    lock: Lock,
+}
+
+/// Makes the folder if it is not there. Fails if anybody but its user can change it.
+fn prepare(folder: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(at(folder))?;
+    let data = fs::symlink_metadata(folder).map_err(at(folder))?;
+    let is_own = data.uid() == geteuid().as_raw() && data.mode() & WRITABLE_BY_OTHERS == 0;
+    if data.is_dir() && is_own {
+        return Ok(());
+    }
+    Err(system(format_args!(
+        "{0} is no folder that only root can change: chown root: {0}; chmod 700 {0}",
+        folder.display()
+    )))
+}
+
+/// Writes a file so that after a power cut it has its old content or its new one.
+fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let part = path.with_extension("part");
+    let write = || {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&part)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&part, path)?;
+        File::open(path.parent().unwrap_or(path))?.sync_all()
+    };
+    write().map_err(at(path))
+}
+
+/// Reads the state of a folder. None if nothing was ever applied.
+pub fn read(folder: &Path) -> Result<Option<State>> {
+    let path = folder.join(STATE);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(at(&path))?,
+    };
+    let state = serde_json::from_str(&text);
+    state.map(Some).map_err(|error| {
+        system(format_args!(
+            "{}: {error}: it is no state of this version: move the folder away and apply the policy anew",
+            path.display()
+        ))
+    })
+}
+
+/// The policy of a generation, as it was applied.
+pub fn source(folder: &Path, number: u64) -> Result<Source> {
+    let state = read(folder)?.unwrap_or_default();
+    let Some(generation) = state.generation(number) else {
+        return Err(policy(format_args!(
+            "there is no generation {number}: choose one of fwctl history"
+        )));
+    };
+    let path = folder.join(number.to_string()).join(POLICY);
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    source::parse(PathBuf::from(&generation.file), text)
+}
+
+/// The path of the lock in a state folder.
+pub fn lock_path(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
+}
+
+impl Store {
+    fn with(folder: &Path, take: fn(&Path) -> Result<Lock>) -> Result<Store> {
+        prepare(folder)?;
+        let lock = take(&lock_path(folder))?;
+        Ok(Store {
+            folder: folder.to_owned(),
+            state: read(folder)?.unwrap_or_default(),
+            lock,
+        })
+    }
+
+    /// Opens a state folder when no other operation runs.
+    pub fn open(folder: &Path) -> Result<Store> {
+        Store::with(folder, lock::wait)
+    }
+
+    /// Opens a state folder, and ends the operation that runs.
+    pub fn seize(folder: &Path) -> Result<Store> {
+        Store::with(folder, lock::seize)
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes the state: the commit of an operation.
+    pub fn commit(&self) -> Result<()> {
+        let text = serde_json::to_string_pretty(&self.state).unwrap_or_default();
+        replace(&self.folder.join(STATE), text.as_bytes())
+    }
+
+    fn place(&self, number: u64) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+
+    /// Writes a text of a generation.
+    pub fn write(&self, number: u64, name: &str, text: &str) -> Result<()> {
+        let place = self.place(number);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&place);
+        made.map_err(at(&place))?;
+        replace(&place.join(name), text.as_bytes())
+    }
+
+    /// Reads a text of a generation.
+    pub fn text(&self, number: u64, name: &str) -> Result<String> {
+        let path = self.place(number).join(name);
+        fs::read_to_string(&path).map_err(at(&path))
+    }
+
+    /// Loads a text into the kernel. The lock is held until nft has ended, whatever ends this process.
+    pub fn load(&self, number: u64, name: &str) -> Result<()> {
+        self.lock.set_inherited(true)?;
+        let loaded = nft::load(&self.place(number).join(name));
+        self.lock.set_inherited(false)?;
+        loaded
+    }
+
+    /// Removes the texts of generations that have left the history.
+    pub fn remove(&self, numbers: &[u64]) {
+        for number in numbers {
+            let _ = fs::remove_dir_all(self.place(*number));
+        }
+    }
+}

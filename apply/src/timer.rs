@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Starts what undoes a generation at its deadline, outside of fwctl, its shell and the firewall: a timer of systemd, or an
+//! orphan process where systemd doesn't run or this is another network namespace than its.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::failure::{system, Result};
+use crate::guard::ARMED;
+
+/// The name of systemd's timer and of the service that it starts.
+const UNIT: &str = "twinwall-revert";
+/// The folder that exists if systemd runs (sd_booted(3)).
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// Whether systemd's services run in this network namespace.
+fn has_systemd() -> bool {
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    Path::new(SYSTEMD).is_dir() && network("1").is_some() && network("1") == network("self")
+}
+
+fn systemctl(arguments: &[&str]) {
+    let _ = Command::new("systemctl")
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
+
+/// Arms a timer of systemd.
+fn arm_unit(program: &Path, folder: &Path, seconds: u32) -> Result<()> {
+    systemctl(&["reset-failed", &format!("{UNIT}.service")]);
+    let output = Command::new("systemd-run")
+        .args(["--quiet", "--collect", "--unit", UNIT])
+        .args([
+            "--on-active",
+            &format!("{seconds}s"),
+            "--timer-property=AccuracySec=100ms",
+        ])
+        .arg(program)
+        .args(["revert", "--pending", "--state"])
+        .arg(folder)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(system(format_args!(
+            "systemd-run: {}: see systemctl status {UNIT}.timer",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))),
+        Err(error) => Err(system(format_args!(
+            "systemd-run: {error}: install systemd's tools"
+        ))),
+    }
+}
+
+/// Starts an orphan process that waits for the deadline. Returns when it waits.
+fn arm_process(program: &Path, folder: &Path) -> Result<()> {
+    let fail = |text: String| {
+        system(format_args!(
+            "the process that reverts did not start: {text}: run fwctl apply again"
+        ))
+    };
+    let mut child = Command::new(program)
+        .args(["revert", "--at-deadline", "--state"])
+        .arg(folder)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| fail(error.to_string()))?;
+    let mut line = String::new();
+    let out = child.stdout.take().map(BufReader::new);
+    let read = out.map_or(Ok(0), |mut out| out.read_line(&mut line));
+    let _ = child.wait();
+    match read {
+        Ok(_) if line.trim() == ARMED => Ok(()),
+        Ok(_) => Err(fail("it ended early".to_owned())),
+        Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+/// Arms the way back from the pending generation of a state folder.
+/// - seconds: until the deadline, which the state holds too.
+pub fn arm(folder: &Path, seconds: u32) -> Result<()> {
+    let program = std::env::current_exe();
+    let program =
+        program.map_err(|error| system(format_args!("/proc/self/exe: {error}: mount /proc")))?;
+    disarm();
+    match has_systemd() {
+        true => arm_unit(&program, folder, seconds),
+        false => arm_process(&program, folder),
+    }
+}
+
+/// Stops systemd's timer. The orphan process sees the state change and ends by itself.
+pub fn disarm() {
+    if has_systemd() {
+        systemctl(&["stop", &format!("{UNIT}.timer")]);
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `fwctl boot`: what is loaded after a restart.
+
+use std::fs::{set_permissions, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::ensure;
+
+use super::place::{Place, Row, OTHER_POLICY, POLICY};
+
+pub const ROWS: &[Row] = &[
+    ("boot-loads-the-policy", 60, boot_loads_the_policy),
+    (
+        "boot-loads-the-last-good-policy",
+        60,
+        boot_loads_the_last_good_policy,
+    ),
+    (
+        "boot-drops-what-was-not-confirmed",
+        60,
+        boot_drops_what_was_not_confirmed,
+    ),
+    ("boot-believes-root-only", 60, boot_believes_root_only),
+];
+
+/// The kernel forgets all rules, as at a restart.
+fn forget(place: &Place) -> anyhow::Result<()> {
+    place.namespace.feed("nft", &["-f", "-"], "flush ruleset\n")
+}
+
+fn boot_loads_the_policy() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    place.done(&["boot", &policy])?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
+    );
+    // The file may have been changed since, by who owns it.
+    forget(&place)?;
+    place.folder.replace("policy.nft", OTHER_POLICY)?;
+    place.done(&["boot", &policy])?;
+    ensure!(
+        place.rules()?.contains("udp dport 8888"),
+        "{}",
+        place.rules()?
+    );
+    Ok(())
+}
+
+fn boot_loads_the_last_good_policy() -> anyhow::Result<()> {
+    let (place, policy) = Place::applied()?;
+    forget(&place)?;
+    place
+        .folder
+        .replace("policy.nft", "table ip t {\n\tmonster\n}\n")?;
+    place.refused(&["boot", &policy], 1, "policy.nft:2")?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
+    );
+    let nowhere = place.folder.file("nowhere.nft");
+    forget(&place)?;
+    place.done(&["boot", &nowhere])?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
+    );
+    let fresh = Place::new()?;
+    fresh.refused(&["boot", &nowhere], 2, "no policy is loaded: write")
+}
+
+fn boot_drops_what_was_not_confirmed() -> anyhow::Result<()> {
+    let (place, policy) = Place::applied()?;
+    let other = place.folder.write("other.nft", OTHER_POLICY)?;
+    place.done(&["apply", "--confirm", "600", &other])?;
+    forget(&place)?;
+    place.done(&["boot", &policy])?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
+    );
+    let history = place.done(&["history"])?;
+    ensure!(
+        history.contains("reverted: the machine restarted"),
+        "{history}"
+    );
+    Ok(())
+}
+
+fn boot_believes_root_only() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    set_permissions(&policy, Permissions::from_mode(0o666))?;
+    let output = place.run(&["boot", &policy])?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && stderr.contains("others than root can change it"),
+        "{stderr}"
+    );
+    ensure!(!place.rules()?.contains("7777"), "{}", place.rules()?);
+    Ok(())
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An `apply` that is killed or stopped at any step: the rules come back.
+
+use std::os::unix::process::ExitStatusExt;
+
+use anyhow::{ensure, Context};
+use testbed::wait::{until, wait_within, PATIENCE};
+
+use super::place::{Place, Row, OTHER_POLICY};
+
+pub const ROWS: &[Row] = &[
+    ("killed-at-every-step", 300, killed_at_every_step),
+    ("stopped-in-the-middle", 60, stopped_in_the_middle),
+];
+
+/// The system calls between which the steps lie: files that are renamed and written, programs that are started.
+const STEPS: [&str; 3] = ["rename", "fsync", SPAWN];
+const SPAWN: &str = "clone,clone3,fork,vfork";
+const WAIT: &str = "wait4,waitid";
+/// More calls than an apply makes.
+const CALLS_MAX: u32 = 100;
+
+/// Applies a policy and kills fwctl in its nth call. Returns whether it was killed.
+fn kill_in(place: &Place, policy: &str, call: &str, nth: u32) -> anyhow::Result<bool> {
+    let inject = format!("inject={call}:signal=KILL:when={nth}");
+    let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
+    let mut apply = place.command_under(&wrapper, &["apply", "--confirm", "1", policy]);
+    let output = apply.output().context("strace")?;
+    Ok(output.status.signal().is_some())
+}
+
+fn killed_at_every_step() -> anyhow::Result<()> {
+    let (place, _) = Place::applied()?;
+    let before = place.rules()?;
+    let other = place.folder.write("other.nft", OTHER_POLICY)?;
+    for call in STEPS {
+        let mut kills = 0;
+        for nth in 1..CALLS_MAX {
+            let is_killed = kill_in(&place, &other, call, nth)?;
+            kills += u32::from(is_killed);
+            // Before the timer is armed nobody waits for the deadline, and nothing is loaded: the next command settles it.
+            let is_armed = place.rules()? != before;
+            if is_armed {
+                place.wait_settled()?;
+            } else if place.is_pending()? {
+                until("the revert", PATIENCE, || {
+                    Ok(place.run(&["revert"])?.status.success() || !place.is_pending()?)
+                })?;
+            }
+            place
+                .check_rules(&before)
+                .with_context(|| format!("killed in {call} {nth}"))?;
+            ensure!(place.state()?["applied"] == 1, "{}", place.state()?);
+            if !is_killed {
+                break;
+            }
+        }
+        ensure!(
+            (1..CALLS_MAX - 1).contains(&kills),
+            "{call}: killed {kills} times"
+        );
+    }
+    Ok(())
+}
+
+/// How many programs an apply waits for. The last one loads the rules.
+fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
+    let (trace, filter) = (place.folder.file("trace"), format!("trace={WAIT}"));
+    let wrapper = ["strace", "--quiet=all", "--output", &trace, "-e", &filter];
+    let mut apply = place.command_under(&wrapper, &["apply", "--confirm", "600", policy]);
+    ensure!(apply.output()?.status.success(), "fwctl apply");
+    place.done(&["revert"])?;
+    let calls = std::fs::read_to_string(trace)?;
+    Ok(calls
+        .lines()
+        .filter(|line| line.starts_with("wait"))
+        .count())
+}
+
+/// Ctrl-Z while nft loads the rules: the lock stays held, and nobody confirms.
+fn stopped_in_the_middle() -> anyhow::Result<()> {
+    let (place, _) = Place::applied()?;
+    let before = place.rules()?;
+    let other = place.folder.write("other.nft", OTHER_POLICY)?;
+    let last = waits(&place, &other)?;
+    let inject = format!("inject={WAIT}:signal=STOP:when={last}");
+    let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
+    let mut apply = place
+        .command_under(&wrapper, &["apply", "--confirm", "2", &other])
+        .spawn()?;
+    until("the new rules", PATIENCE, || {
+        Ok(place.rules()?.contains("dport 8888"))
+    })?;
+    ensure!(apply.try_wait()?.is_none(), "fwctl was not stopped");
+    place.wait_settled()?;
+    place.check_rules(&before)?;
+    ensure!(
+        place.outcome()?.1 == "not confirmed in time",
+        "{:?}",
+        place.outcome()?
+    );
+    let status = wait_within(&mut apply, PATIENCE).context("the stopped fwctl was not ended")?;
+    ensure!(!status.success(), "{status}");
+    Ok(())
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `fwctl apply` and its way back, with the kernel of a network namespace.
+
+use twinwall_tests::case::Case;
+
+mod boot;
+mod death;
+mod place;
+mod refusal;
+mod way;
+
+/// All cases of the part.
+pub fn cases() -> Vec<Case> {
+    let rows = [way::ROWS, refusal::ROWS, death::ROWS, boot::ROWS].concat();
+    let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);
+    rows.into_iter().map(case).collect()
+}

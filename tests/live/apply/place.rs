@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A network namespace with the rules of another program, a state folder, and fwctl.
+
+use std::process::{Command, Output};
+
+use anyhow::ensure;
+use serde_json::Value;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::twin::built;
+use testbed::wait::{until, PATIENCE};
+
+/// Name, limit in seconds and body of a case.
+pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
+
+/// What another program has loaded.
+const FOREIGN: &str = "table inet docker {
+	chain forward {
+		type filter hook forward priority filter; policy drop;
+		counter packets 7 bytes 700
+	}
+}
+";
+pub const POLICY: &str = "table inet host {
+	set known {
+		type ipv4_addr
+		elements = { 192.0.2.1, 192.0.2.2 }
+	}
+	chain input {
+		type filter hook input priority filter; policy accept;
+		ip saddr @known counter accept
+		udp dport 7777 counter drop
+	}
+}
+";
+pub const OTHER_POLICY: &str = "table ip other {
+	chain input {
+		type filter hook input priority filter; policy accept;
+		udp dport 8888 drop
+	}
+}
+";
+
+pub struct Place {
+    pub namespace: Namespace,
+    pub folder: Folder,
+    /// The state folder.
+    pub state: String,
+}
+
+impl Place {
+    pub fn new() -> anyhow::Result<Place> {
+        let (namespace, folder) = (Namespace::new()?, Folder::new()?);
+        let state = folder.file("state");
+        namespace.feed("nft", &["-f", "-"], FOREIGN)?;
+        Ok(Place {
+            namespace,
+            folder,
+            state,
+        })
+    }
+
+    /// A place where a policy is applied for good, and the path of its file.
+    pub fn applied() -> anyhow::Result<(Place, String)> {
+        let place = Place::new()?;
+        let policy = place.folder.write("policy.nft", POLICY)?;
+        place.done(&["apply", "--now", &policy])?;
+        Ok((place, policy))
+    }
+
+    /// fwctl with arguments and the state folder, behind a wrapper.
+    pub fn command_under(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
+        let program = built("fwctl").to_string_lossy().into_owned();
+        let words = [wrapper, &[program.as_str()]].concat();
+        let mut command = self.namespace.command(words[0]);
+        command
+            .args(&words[1..])
+            .args(arguments)
+            .args(["--state", &self.state]);
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        Ok(self.command_under(&[], arguments).output()?)
+    }
+
+    /// Runs fwctl, which must succeed. Returns its stdout.
+    pub fn done(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.run(arguments)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "fwctl {arguments:?}: {}: {stderr}",
+            output.status
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Runs fwctl, which must end with an exit code and one line with these words on stderr.
+    pub fn refused(&self, arguments: &[&str], code: i32, words: &str) -> anyhow::Result<()> {
+        let output = self.run(arguments)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.code() == Some(code),
+            "fwctl {arguments:?}: {}: {stderr}",
+            output.status
+        );
+        ensure!(
+            stderr.lines().count() == 1 && stderr.contains(words),
+            "fwctl {arguments:?}: {stderr}"
+        );
+        Ok(())
+    }
+
+    /// All rules of the namespace, with counters and elements.
+    pub fn rules(&self) -> anyhow::Result<String> {
+        let output = self
+            .namespace
+            .command("nft")
+            .args(["list", "ruleset"])
+            .output()?;
+        ensure!(output.status.success(), "nft list ruleset");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The state; null before the first apply.
+    pub fn state(&self) -> anyhow::Result<Value> {
+        match std::fs::read_to_string(format!("{}/state.json", self.state)) {
+            Ok(text) => Ok(serde_json::from_str(&text)?),
+            Err(_) => Ok(Value::Null),
+        }
+    }
+
+    pub fn is_pending(&self) -> anyhow::Result<bool> {
+        Ok(!self.state()?["pending"].is_null())
+    }
+
+    /// Waits until no generation is pending.
+    pub fn wait_settled(&self) -> anyhow::Result<()> {
+        until("the pending generation to be settled", PATIENCE, || {
+            Ok(!self.is_pending()?)
+        })
+    }
+
+    /// The outcome of the latest generation, and why.
+    pub fn outcome(&self) -> anyhow::Result<(String, String)> {
+        let state = self.state()?;
+        let last = state["generations"].as_array().and_then(|all| all.last());
+        let text = |key: &str| {
+            last.and_then(|last| last[key].as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Ok((text("outcome"), text("why")))
+    }
+
+    /// Checks that the rules are these.
+    pub fn check_rules(&self, expected: &str) -> anyhow::Result<()> {
+        let rules = self.rules()?;
+        ensure!(
+            rules == expected,
+            "the rules are\n{rules}\ninstead of\n{expected}"
+        );
+        Ok(())
+    }
+}
