@@ -19,15 +19,19 @@ const EVENTS_RATE: &str = "1000000";
 /// How long the firewall may take to tell of connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Packets that a policy can't decide: none passes, but where the cage only looks on.
+const CLOSED: &str = "closed";
+const LOOKING_ON: &str = "unknown=open,malformed=open,truncated=open";
+
 /// What the firewall is started with.
-pub fn arguments(policy: &Path, control: &Path) -> Vec<String> {
+pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
     let queue = QUEUE.to_string();
     let words = [
         ("--queue", queue.as_str()),
         ("--policy", &policy.to_string_lossy()),
         ("--control", &control.to_string_lossy()),
         ("--conntrack", "mark"),
-        ("--fail", "closed"),
+        ("--fail", if looks_on { LOOKING_ON } else { CLOSED }),
         ("--events", "-"),
         ("--events-rate", EVENTS_RATE),
         ("--log-level", "error"),
@@ -49,10 +53,10 @@ pub struct Firewall {
 
 /// Starts it in the caller's network namespace. In the outer user namespace it is root, with no capability but those that it
 /// keeps in its sandbox.
-pub fn start(program: &Path, policy: &Path, control: &Path) -> Result<Firewall, Failure> {
+pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> {
     let mut command = Command::new(program);
     command
-        .args(arguments(policy, control))
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     // Ctrl-C at the terminal is for the command alone.

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
 
 use crate::allow::{Allowed, Host};
 use crate::event::Peer;
@@ -18,39 +20,54 @@ const NAMES_MAX: usize = 10_000;
 
 /// The names that the command asked DNS for, and their addresses as the host's resolver gives them.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct Names(BTreeMap<IpAddr, String>);
+
+/// Looks names up while the command runs, by a thread that waits for the resolver.
+pub struct Lookup {
     asked: BTreeSet<String>,
-    by_address: BTreeMap<IpAddr, String>,
+    to: Sender<String>,
+    names: JoinHandle<Names>,
 }
 
-impl Names {
+impl Lookup {
+    pub fn start() -> Lookup {
+        let (to, from) = mpsc::channel::<String>();
+        let names = thread::spawn(move || {
+            let mut names = Names::default();
+            for name in from {
+                for address in (name.as_str(), 0).to_socket_addrs().into_iter().flatten() {
+                    names.0.entry(address.ip()).or_insert_with(|| name.clone());
+                }
+            }
+            names
+        });
+        let asked = BTreeSet::new();
+        Lookup { asked, to, names }
+    }
+
     /// Notes a question. The host asks the same, since the firewall does not tell answers.
     pub fn ask(&mut self, name: String) {
-        if self.asked.len() >= NAMES_MAX || !self.asked.insert(name.clone()) {
-            return;
+        if self.asked.len() < NAMES_MAX && self.asked.insert(name.clone()) {
+            let _ = self.to.send(name); // without the thread no name is found
         }
-        for address in (name.as_str(), 0).to_socket_addrs().into_iter().flatten() {
-            self.by_address
-                .entry(address.ip())
-                .or_insert_with(|| name.clone());
-        }
+    }
+
+    /// What was found, when the last answer has come.
+    pub fn finish(self) -> Names {
+        drop(self.to);
+        self.names.join().unwrap_or_default()
     }
 }
 
 /// What would have to be allowed for a connection to this peer. None: nothing, as for a question of DNS.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
-    let is_web =
-        (port == HTTPS && peer.kind != "http host") || (port == HTTP && peer.kind == "http host");
-    let name = peer
-        .name
-        .as_ref()
-        .filter(|_| is_web || peer.kind != "dns name");
     if port == DNS {
         return None;
     }
-    let found = name.or_else(|| names.by_address.get(&address));
-    let host = match found {
+    let is_web =
+        (port == HTTPS && peer.kind != "http host") || (port == HTTP && peer.kind == "http host");
+    let host = match peer.name.as_ref().or_else(|| names.0.get(&address)) {
         Some(name) => name.parse::<Allowed>().ok()?.host,
         None => Host::Net(address, if address.is_ipv4() { 32 } else { 128 }),
     };
@@ -145,7 +162,7 @@ mod tests {
             "nothing"
         );
         names
-            .by_address
+            .0
             .insert("192.0.2.1".parse().unwrap(), "git.example".to_owned());
         assert_eq!(shown(&peer("tcp", None, 22), &names), "git.example:22");
     }

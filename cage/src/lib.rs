@@ -13,6 +13,7 @@
 pub mod allow;
 mod channel;
 mod command;
+mod descriptors;
 mod event;
 pub mod failure;
 mod firewall;

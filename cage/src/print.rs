@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::start::Plan;
-use crate::{firewall, namespaces, queue_rules, sockets};
+use crate::{namespaces, queue_rules, sockets};
 
 fn words(program: &std::path::Path, arguments: &[String]) -> String {
     format!("{} {}", program.display(), arguments.join(" "))
@@ -40,14 +40,10 @@ pub fn print(settings: &Settings) -> Result<String, Failure> {
         "resolver of the command",
         &plan.resolver.to_string(),
     );
-    let control = firewall::control(plan.place);
     block(
         &mut text,
         "firewall",
-        &words(
-            &settings.firewall,
-            &firewall::arguments(&plan.policy, &control),
-        ),
+        &words(&settings.firewall, &plan.firewall_arguments(settings)),
     );
     block(&mut text, "queue rules, by nft", &queue_rules::for_nft());
     let tables = [("iptables", false), ("ip6tables", true)];

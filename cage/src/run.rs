@@ -14,10 +14,11 @@ use serde_json::{json, Value};
 
 use crate::channel::{self, Order, Received, Report as Said};
 use crate::command::{signal, watch_signals};
+use crate::descriptors;
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::firewall::{self, Firewall};
-use crate::learn::{self, Names};
+use crate::learn::{self, Lookup};
 use crate::report::{tell, Report};
 use crate::settings::{Settings, Source};
 use crate::start::{build, Cage, Plan};
@@ -88,7 +89,8 @@ fn watch_uplink(mut uplink: Child, to: Sender<Happened>) {
 struct Running<'a> {
     settings: &'a Settings,
     report: Report,
-    names: Names,
+    /// While it learns.
+    lookup: Option<Lookup>,
     control: std::path::PathBuf,
     firewall: Pid,
     uplink: Pid,
@@ -119,7 +121,11 @@ impl Running<'_> {
     fn line(&mut self, line: &str) {
         match Event::read(line) {
             Some(Event::Denied { peer, why, flow }) => self.report.deny(peer, why, flow),
-            Some(Event::Question { name }) => self.names.ask(name),
+            Some(Event::Question { name }) => {
+                if let Some(lookup) = &mut self.lookup {
+                    lookup.ask(name);
+                }
+            }
             None => {}
         }
     }
@@ -210,7 +216,7 @@ impl Running<'_> {
         }
     }
 
-    fn write(&self, plan: &Plan, ended: Ended, milliseconds: u128) -> Result<(), Failure> {
+    fn write(&mut self, plan: &Plan, ended: Ended, milliseconds: u128) -> Result<(), Failure> {
         let words = self
             .settings
             .command
@@ -222,7 +228,8 @@ impl Running<'_> {
                 .write(path, &command, ended.json(), milliseconds)?;
         }
         if let Source::Learn(path) = &self.settings.source {
-            let text = learn::policy(&self.report.allowed(), &self.names, plan.resolver, &command);
+            let names = self.lookup.take().map(Lookup::finish).unwrap_or_default();
+            let text = learn::policy(&self.report.allowed(), &names, plan.resolver, &command);
             learn::write(path, &text)?;
         }
         let table = self.report.table();
@@ -240,6 +247,7 @@ fn pid(child: &Child) -> Pid {
 /// Runs the command. The calling process must have one thread, and end soon afterwards: its namespaces stay changed.
 pub fn run(settings: &Settings) -> Result<Ended, Failure> {
     let began = Instant::now();
+    descriptors::check()?;
     let plan = Plan::new(settings)?;
     let Cage {
         channel,
@@ -252,7 +260,7 @@ pub fn run(settings: &Settings) -> Result<Ended, Failure> {
     let mut running = Running {
         settings,
         report: Report::new(settings.verbose),
-        names: Names::default(),
+        lookup: matches!(settings.source, Source::Learn(_)).then(Lookup::start),
         control,
         firewall: pid(&firewall.process),
         uplink: pid(&uplink),

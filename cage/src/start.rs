@@ -75,6 +75,11 @@ impl Plan {
         })
     }
 
+    pub fn firewall_arguments(&self, settings: &Settings) -> Vec<String> {
+        let looks_on = matches!(settings.source, Source::Learn(_));
+        firewall::arguments(&self.policy, &firewall::control(self.place), looks_on)
+    }
+
     fn inside(&self, settings: &Settings) -> Inside {
         Inside {
             uid: self.caller.uid,
@@ -120,8 +125,7 @@ fn network(
     let processes = open(&format!("/proc/{}/ns/pid", hold.id()))?;
     // The uplink may start now: the command does not run before the rules are there.
     let _ = made.send(Made { network, processes }); // who waits for it has failed itself
-    let control = firewall::control(plan.place);
-    let mut firewall = firewall::start(&settings.firewall, &plan.policy, &control)?;
+    let mut firewall = firewall::start(&settings.firewall, &plan.firewall_arguments(settings))?;
     queue_rules::load()?;
     firewall.wait()?;
     Ok(Networked { hold, firewall })

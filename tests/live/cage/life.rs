@@ -16,6 +16,7 @@ pub const ROWS: &[Row] = &[
     ("exit-codes", 120, exit_codes),
     ("signals", 120, signals),
     ("streams", 120, streams),
+    ("terminal", 120, terminal),
     ("end-of-fwctl", 120, end_of_fwctl),
     ("end-of-firewall", 120, end_of_firewall),
     ("end-of-uplink", 120, end_of_uplink),
@@ -139,6 +140,73 @@ fn streams(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs a command on a terminal of its own, waits for a word, types Ctrl-C, and prints what was shown and how it ended.
+const TERMINAL: &str = r#"
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+shown = b""
+while b"ready" not in shown:
+    shown += os.read(terminal, 1000)
+os.write(terminal, b"\x03")
+try:
+    while more := os.read(terminal, 1000):
+        shown += more
+except OSError:
+    pass
+print(shown.decode().replace("\r", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+/// On a terminal a command in a cage is as without: Ctrl-C ends it or is its own, and a shell has its jobs.
+fn terminal(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let script = scene.folder.write("terminal.py", TERMINAL)?;
+    let fwctl = scene.folder.file("fwctl");
+    let cage = [fwctl.as_str(), "run", "--twin", twin.name(), "--"];
+    let on_terminal = |cage: &[&str], lines: &[&str]| -> anyhow::Result<String> {
+        let command = [cage, &["/bin/bash", "--norc"], lines].concat();
+        let words = [&["/usr/bin/python3", script.as_str()], &command[..]].concat();
+        let said = Said::of(scene.on_host(false, &words).output()?);
+        // The number of a job's process is another in each.
+        let lines = said
+            .code(0)?
+            .lines()
+            .filter(|line| !line.starts_with("[1] "));
+        Ok(lines.collect::<Vec<&str>>().join("\n"))
+    };
+    for (lines, expected) in [
+        (
+            [
+                "-c",
+                "test -t 0 && test -t 1 && test -t 2 && echo ready; exec sleep 1000",
+            ],
+            "ready\n^C -2",
+        ),
+        (
+            [
+                "-c",
+                "trap 'exit 8' INT; echo ready; while :; do sleep 0.05; done",
+            ],
+            "ready\n^C 8",
+        ),
+        (
+            [
+                "-ic",
+                "sleep 1000 & jobs; kill %1; fg %1; sh -c 'echo ready; exec sleep 1000'",
+            ],
+            "sleep 1000\nTerminated\nready\n^C",
+        ),
+    ] {
+        let (plain, caged) = (on_terminal(&[], &lines)?, on_terminal(&cage, &lines)?);
+        ensure!(
+            plain == caged && caged.contains(expected),
+            "{lines:?}: {plain:?}, in a cage {caged:?}"
+        );
+    }
+    Ok(())
+}
+
 /// The processes of the scene's user that live, by their command lines.
 fn processes() -> anyhow::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
@@ -157,7 +225,7 @@ fn processes() -> anyhow::Result<Vec<(u32, String)>> {
 }
 
 /// Those of one scene, whose folder stands in their command lines or whose parent is one of them.
-fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
+pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
     let folder = scene.folder.path().display().to_string();
     let mut own: Vec<u32> = Vec::new();
     let all = processes()?;

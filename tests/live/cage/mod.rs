@@ -3,10 +3,12 @@
 
 use twinwall_tests::case::{for_each_twin, Case};
 
+mod adversary;
 mod life;
 mod reach;
 mod scene;
+mod uses;
 
 pub fn cases() -> Vec<Case> {
-    for_each_twin(&[life::ROWS, reach::ROWS].concat())
+    for_each_twin(&[adversary::ROWS, life::ROWS, reach::ROWS, uses::ROWS].concat())
 }

@@ -202,7 +202,7 @@ impl Scene {
 
     fn serve_names(&mut self) -> anyhow::Result<()> {
         let mut text = format!(
-            "no-daemon\nno-resolv\nno-hosts\nbind-interfaces\nlog-queries\nlisten-address={}\n",
+            "no-daemon\nno-resolv\nno-hosts\nbind-interfaces\nlog-queries\nlocal-ttl=60\nlisten-address={}\n",
             VETH_IPV4.1
         );
         for (name, addresses) in NAMES {

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What an adversary in a cage tries. Each way that is a way for root outside is none inside.
+
+use std::collections::BTreeMap;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use anyhow::{ensure, Context};
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::life::of;
+use super::scene::{Said, Scene, GOOD};
+
+pub const ROWS: &[Row] = &[
+    ("adversary", 240, user),
+    ("adversary-root", 240, root),
+    ("host-loopback", 120, host_loopback),
+    ("descriptors", 120, descriptors),
+    ("tunnels", 240, tunnels),
+];
+
+const ADVERSARY: &str = include_str!("adversary.py");
+const TUNNEL: &str = include_str!("tunnel.py");
+/// The system's, which an ordinary user may run.
+const PYTHON: &str = "/usr/bin/python3";
+const PORT: &str = "8765";
+/// Everything passes: what is prevented is so by the cage, not by a policy.
+const OPEN: &str = "table inet open {
+	chain output { type filter hook output priority filter; policy accept; }
+}
+";
+/// Ways that are none for the user outside any cage either, and that no policy is about: root goes them there.
+const FOR_ROOT: [&str; 3] = ["terminal", "io_uring", "vsock"];
+
+/// Each way, and `through` or what kept it.
+fn ways(said: &Said) -> anyhow::Result<BTreeMap<String, String>> {
+    let lines = said
+        .code(0)?
+        .lines()
+        .filter_map(|line| line.rsplit_once(": ").map(|_| line));
+    let split = |line: &str| {
+        let (way, how) = match line.strip_suffix(": through") {
+            Some(way) => (way, "through"),
+            None => line
+                .split_once(": [")
+                .or_else(|| line.split_once(": "))
+                .unwrap_or((line, "")),
+        };
+        (way.to_owned(), how.to_owned())
+    };
+    Ok(lines.map(split).collect())
+}
+
+/// What the host has that a command should not reach.
+struct Lures {
+    _abstract: UnixListener,
+    _path: UnixListener,
+    server: Child,
+    words: [String; 3],
+}
+
+impl Lures {
+    fn new(scene: &Scene) -> anyhow::Result<Lures> {
+        let name = format!("twinwall-cage-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name)?;
+        let path = scene.folder.file("service");
+        let (abstract_, at_path) = scene.host.enter(|| -> anyhow::Result<_> {
+            Ok((
+                UnixListener::bind_addr(&address)?,
+                UnixListener::bind(&path)?,
+            ))
+        })?;
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+        let lines = format!("import socket, http.server as h; h.HTTPServer.address_family = socket.AF_INET6; h.test(h.SimpleHTTPRequestHandler, h.HTTPServer, port={PORT}, bind='::')");
+        let server = scene
+            .host
+            .command(PYTHON)
+            .args(["-c", &lines])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let port: u16 = PORT.parse()?;
+        until("the host's server listens", PATIENCE, || {
+            Ok(scene
+                .host
+                .enter(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()))
+        })?;
+        Ok(Lures {
+            _abstract: abstract_,
+            _path: at_path,
+            server,
+            words: [name, path, PORT.to_owned()],
+        })
+    }
+}
+
+impl Drop for Lures {
+    fn drop(&mut self) {
+        let _ = self.server.kill(); // it may have ended
+        let _ = self.server.wait();
+    }
+}
+
+/// Runs the adversary in a cage whose processes it is told.
+fn try_in_cage(scene: &Scene, lures: &Lures, is_root: bool) -> anyhow::Result<Said> {
+    let script = scene.folder.write("adversary.py", ADVERSARY)?;
+    let policy = scene.folder.write("open.nft", OPEN)?;
+    let (ready, pids) = (
+        scene.folder.file("home/ready"),
+        scene.folder.file("home/pids"),
+    );
+    let lines = format!(": > {ready}; while ! [ -s {pids} ]; do sleep 0.05; done; exec {PYTHON} {script} $(cat {pids}) {}", lures.words.join(" "));
+    let mut command = scene.run_as(is_root, &["--policy", &policy, "--", "sh", "-c", &lines]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    until("the command runs", PATIENCE, || {
+        Ok(Path::new(&ready).exists())
+    })?;
+    let firewall = of(scene, "-firewall --queue")?
+        .first()
+        .copied()
+        .context("no firewall")?;
+    scene
+        .folder
+        .write("pids", format!("{} {firewall}\n", child.id()))?;
+    std::fs::rename(scene.folder.file("pids"), &pids)?;
+    Ok(Said::of(child.wait_with_output()?))
+}
+
+fn try_both(twin: Twin, is_root: bool) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let lures = Lures::new(&scene)?;
+    let inside = ways(&try_in_cage(&scene, &lures, is_root)?)?;
+    let through: Vec<_> = inside
+        .iter()
+        .filter(|(_, how)| *how == "through")
+        .map(|(way, _)| way)
+        .collect();
+    ensure!(
+        through.is_empty(),
+        "came through: {through:?}; all: {inside:#?}"
+    );
+    // Outside, root comes through by these: the script tries what it says.
+    let mut words = vec![PYTHON.to_owned(), scene.folder.file("adversary.py")];
+    words.extend([
+        std::process::id().to_string(),
+        lures.server.id().to_string(),
+    ]);
+    words.extend(lures.words.clone());
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outside = ways(&Said::of(scene.on_host(true, &words).output()?))?;
+    let ways_there = outside
+        .iter()
+        .filter(|(way, how)| *how == "through" && !FOR_ROOT.contains(&way.as_str()))
+        .count();
+    ensure!(
+        inside.len() == outside.len() && ways_there >= 18,
+        "{ways_there} ways are ways at all: {outside:#?}"
+    );
+    Ok(())
+}
+
+fn user(twin: Twin) -> anyhow::Result<()> {
+    try_both(twin, false)
+}
+
+fn root(twin: Twin) -> anyhow::Result<()> {
+    try_both(twin, true)
+}
+
+/// What the caller opens is open.
+fn host_loopback(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let lures = Lures::new(&scene)?;
+    let curl = format!("curl -s -o /dev/null --max-time 20 http://127.0.0.1:{PORT}/");
+    scene.shell(&[], &curl)?.code(7)?;
+    scene.shell(&["--host-loopback"], &curl)?.code(0)?;
+    let connect = format!(
+        "{PYTHON} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'",
+        lures.words[1]
+    );
+    scene.shell(&[], &connect)?.code(1)?;
+    scene
+        .shell(&["--host-socket", &lures.words[1]], &connect)?
+        .code(0)?;
+    Ok(())
+}
+
+/// A connection of the host's that the command would inherit; a pipe is its own business.
+fn descriptors(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let (fwctl, twin) = (scene.folder.file("fwctl"), twin.name());
+    let run = |lines: &str| -> anyhow::Result<Said> {
+        Ok(Said::of(
+            scene.on_host(false, &["/bin/bash", "-c", lines]).output()?,
+        ))
+    };
+    let said = run(&format!(
+        "exec 7<>/dev/tcp/{}/80; {fwctl} run --twin {twin} sh -c 'echo >&7'",
+        GOOD[0]
+    ))?;
+    said.code(125)?;
+    said.says("error: descriptor 7 is open and leads to the host's network")?;
+    let said = run(&format!(
+        "{fwctl} run --twin {twin} sh -c 'echo inherited >&7' 7>&1"
+    ))?;
+    ensure!(said.code(0)? == "inherited\n", "{}", said.all());
+    Ok(())
+}
+
+fn tunnels(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let script = scene.folder.write("tunnel.py", TUNNEL)?;
+    let options = [
+        "--allow",
+        "good.example",
+        "--allow",
+        "*.wild.example",
+        "--",
+        PYTHON,
+        &script,
+        GOOD[0],
+    ];
+    let said = scene.run(&options)?;
+    let text = said.code(0)?;
+    let expected = [
+        "A of an allowed name: answered",
+        "A of another name: ConnectionRefusedError",
+        "TXT of an allowed name: ConnectionRefusedError",
+        "HTTPS of an allowed name: ConnectionRefusedError",
+        "hello: answered",
+        "hello with ECH: ConnectionResetError",
+        "hello with another name: ConnectionResetError",
+        "no QUIC at QUIC's port: ConnectionRefusedError",
+        "another resolver: ConnectionRefusedError",
+        "another host, IPv6: ConnectionRefusedError",
+    ];
+    for line in expected {
+        ensure!(
+            text.lines().any(|one| one == line),
+            "not \"{line}\": {}",
+            said.all()
+        );
+    }
+    ensure!(!text.contains("another name, over TCP: answered"), "{text}");
+    let flood = text
+        .lines()
+        .find_map(|line| line.strip_prefix("flood: "))
+        .context("no flood")?;
+    ensure!(
+        flood.ends_with(", 10 refused"),
+        "a flood of questions is not bounded: {flood}"
+    );
+    let asked = scene.asked()?;
+    ensure!(
+        !asked.contains("secret") && !asked.contains("TXT") && !asked.contains("HTTPS"),
+        "it came out: {asked}"
+    );
+    ensure!(asked.contains("data0000"), "no question came out");
+    // What --ech lets pass is what the option says.
+    let said = scene.run(&[&["--ech"], &options[..]].concat())?;
+    ensure!(
+        said.code(0)?.contains("hello with ECH: answered\n"),
+        "{}",
+        said.all()
+    );
+    Ok(())
+}

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a command in a cage can say over DNS and in hellos. Prints a line for each attempt."""
+import socket
+import ssl
+import struct
+import sys
+
+RESOLVER = ("169.254.53.53", 53)
+GOOD = sys.argv[1]
+
+
+def question(name, kind):
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", kind, 1)
+
+
+def ask(own, name, kind):
+    own.send(question(name, kind))
+    return own.recv(4096)
+
+
+def datagrams():
+    own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    own.settimeout(20)
+    own.connect(RESOLVER)
+    return own
+
+
+def asked(name, kind):
+    try:
+        ask(datagrams(), name, kind)
+        return "answered"
+    except OSError as error:
+        return type(error).__name__
+
+
+def over_tcp(name):
+    try:
+        with socket.create_connection(RESOLVER, 20) as own:
+            text = question(name, 1)
+            own.sendall(struct.pack("!H", len(text)) + text)
+            return "answered" if own.recv(100) else "closed"
+    except OSError as error:
+        return type(error).__name__
+
+
+def flood(count):
+    """Questions below a wildcard, each with data in its name, as fast as can be: how many come out before ten are refused."""
+    own, answered, refused = datagrams(), 0, 0
+    for number in range(count):
+        try:
+            ask(own, f"data{number:08}.wild.example", 1)
+            answered += 1
+        except OSError:
+            refused += 1
+            if refused == 10:
+                break
+    return answered, refused
+
+
+def hello(name, is_ech):
+    """A ClientHello of OpenSSL's, with an extension encrypted_client_hello (RFC 9849, section 5) of random shape, as browsers send one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    out = ssl.MemoryBIO()
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    body = bytearray(out.read()[9:])
+    at = 34 + 1 + body[34]
+    at += 2 + struct.unpack_from("!H", body, at)[0]
+    at += 1 + body[at]
+    if is_ech:
+        inner = struct.pack("!BHHBH", 0, 1, 1, 7, 32) + bytes(32) + struct.pack("!H", 144) + bytes(144)
+        body += struct.pack("!HH", 0xFE0D, len(inner)) + inner
+        struct.pack_into("!H", body, at, len(body) - at - 2)
+    message = b"\1" + struct.pack("!I", len(body))[1:] + bytes(body)
+    return b"\x16\3\1" + struct.pack("!H", len(message)) + message
+
+
+def handshake(name, is_ech):
+    try:
+        with socket.create_connection((GOOD, 443), 20) as own:
+            own.sendall(hello(name, is_ech))
+            return "answered" if own.recv(100) else "closed"
+    except OSError as error:
+        return type(error).__name__
+
+
+def datagram(address, port, bytes_sent):
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as own:
+            own.settimeout(20)
+            own.connect((address, port))
+            own.send(bytes_sent)
+            own.recv(100)
+            return "answered"
+    except OSError as error:
+        return type(error).__name__
+
+
+print("A of an allowed name:", asked("good.example", 1))
+print("A of another name:", asked("secret.bad.example", 1))
+print("TXT of an allowed name:", asked("good.example", 16))
+print("HTTPS of an allowed name:", asked("good.example", 65))
+print("another name, over TCP:", over_tcp("secret.bad.example"))
+print("hello:", handshake("good.example", False))
+print("hello with ECH:", handshake("good.example", True))
+print("hello with another name:", handshake("other.example", False))
+print("no QUIC at QUIC's port:", datagram(GOOD, 443, b"\0" * 100))
+print("another resolver:", datagram("203.0.113.11", 53, question("good.example", 1)))
+print("another host, IPv6:", datagram("2001:db8:2::11", 443, b"\xc0" * 1200))
+print("flood: %d answered, %d refused" % flood(5000))

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What cages are for: real clients fetch from servers of ours what is allowed, and learn at once what is not.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{bail, ensure};
+use testbed::skip::skip;
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::scene::{Said, Scene, USER};
+
+pub const ROWS: &[Row] = &[
+    ("git-https", 180, git_https),
+    ("git-ssh", 180, git_ssh),
+    ("pip", 240, pip),
+    ("npm", 240, npm),
+    ("cargo", 240, cargo),
+    ("go", 240, go),
+    ("apt", 180, apt),
+    ("many-connections", 240, many),
+];
+
+/// Runs lines of a shell on the machine itself, which fetch nothing.
+fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
+    let output = Command::new("sh")
+        .args(["-ec", lines])
+        .current_dir(scene.folder.path())
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{lines}: {}",
+        Said::of(output).all()
+    );
+    Ok(())
+}
+
+/// The program's path, outside the folders of one user.
+fn need(program: &str, is_root: bool) -> anyhow::Result<()> {
+    let lines = format!("command -v {program}");
+    let output = Command::new("sh").args(["-c", &lines]).output()?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match output.status.success() && (is_root || !path.starts_with("/root")) {
+        true => Ok(()),
+        false => Err(skip(format!("there is no {program} for an ordinary user"))),
+    }
+}
+
+/// Lines that succeed in a cage that allows this, and fail in one that allows something else.
+fn both(scene: &Scene, is_root: bool, allowed: &str, lines: &str) -> anyhow::Result<()> {
+    let run = |allowed: &str| -> anyhow::Result<Said> {
+        let words = ["--verbose", "--allow", allowed, "--", "sh", "-ec", lines];
+        Ok(Said::of(scene.run_as(is_root, &words).output()?))
+    };
+    let denied = run("front.example")?;
+    ensure!(denied.code != Some(0), "it came through: {}", denied.all());
+    denied.says("denied: ")?;
+    let said = run(allowed)?;
+    said.code(0)?;
+    ensure!(!said.stderr.contains("denied: "), "{}", said.all());
+    Ok(())
+}
+
+fn make_repository(scene: &Scene) -> anyhow::Result<()> {
+    make(
+        scene,
+        "git init -q work; cd work; git config user.name a; git config user.email a@example; echo a > a; git add a; git commit -qm a
+         git clone -q --bare . ../www/repo.git; cd ../www/repo.git; git update-server-info",
+    )
+}
+
+fn git_https(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    make_repository(&scene)?;
+    let cert = scene.folder.file("cert.pem");
+    both(&scene, false, "good.example", &format!("cd home; rm -rf repo; GIT_SSL_CAINFO={cert} git clone -q https://good.example/repo.git; cat repo/a"))
+}
+
+/// A server of SSH, and a key of the user's.
+fn git_ssh(twin: Twin) -> anyhow::Result<()> {
+    let mut scene = Scene::new(twin)?;
+    if !Path::new("/usr/sbin/sshd").exists() {
+        return Err(skip("there is no sshd: apt install openssh-server"));
+    }
+    make_repository(&scene)?;
+    let folder = scene.folder.path().display().to_string();
+    make(
+        &scene,
+        &format!(
+            "mkdir -p /run/sshd; ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f home/id; chown {USER}:{USER} home/id
+             printf '%s\\n' 'Port 22' 'HostKey {folder}/host' 'AuthorizedKeysFile {folder}/home/id.pub' 'StrictModes no' 'UsePAM no' \
+                 'PidFile none' 'PermitRootLogin yes' 'PasswordAuthentication no' > sshd.conf"
+        ),
+    )?;
+    let conf = scene.folder.file("sshd.conf");
+    scene.serve("sshd", &["/usr/sbin/sshd", "-D", "-e", "-f", &conf], 22)?;
+    let ssh = "ssh -F none -i id -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=20";
+    let lines = format!("cd home; rm -rf repo; GIT_SSH_COMMAND='{ssh}' git clone -q ssh://root@good.example{folder}/www/repo.git; cat repo/a");
+    both(&scene, false, "root@good.example:22", &lines)
+}
+
+fn pip(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let wheel = r#"
+import os, zipfile
+os.makedirs("www/simple/tiny")
+name = "tiny-1.0-py3-none-any.whl"
+with zipfile.ZipFile(f"www/simple/tiny/{name}", "w") as wheel:
+    wheel.writestr("tiny.py", "")
+    wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+with open("www/simple/tiny/index.html", "w") as page:
+    page.write(f'<a href="{name}">{name}</a>')
+"#;
+    scene.folder.write("wheel.py", wheel)?;
+    if let Err(error) = make(
+        &scene,
+        "/usr/bin/python3 wheel.py; /usr/bin/python3 -m venv venv",
+    ) {
+        return Err(skip(format!("no virtual environment of Python: {error}")));
+    }
+    let cert = scene.folder.file("cert.pem");
+    let options = format!("--retries 0 --disable-pip-version-check --no-cache-dir --no-deps --cert {cert} --index-url https://good.example/simple/");
+    let lines = format!("REQUESTS_CA_BUNDLE={cert} PIP_CONFIG_FILE=/dev/null venv/bin/pip download {options} -d home tiny; ls home/tiny-1.0*");
+    both(&scene, false, "good.example", &lines)
+}
+
+fn npm(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    need("npm", false)?;
+    make(
+        &scene,
+        r#"mkdir -p www/npm package; echo '{"name":"tiny","version":"1.0.0"}' > package/package.json; tar -czf www/npm/tiny.tgz package
+           echo '{"name":"tiny","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"tiny","version":"1.0.0",
+               "dist":{"tarball":"https://good.example/npm/tiny.tgz"}}}}' > www/npm/tiny"#,
+    )?;
+    let cert = scene.folder.file("cert.pem");
+    let options = "--registry https://good.example/npm/ --fetch-retries 0 --no-audit --no-fund --no-update-notifier";
+    both(&scene, false, "good.example", &format!("cd home; rm -rf node_modules; npm_config_cafile={cert} npm install {options} tiny; ls node_modules/tiny/package.json"))
+}
+
+fn cargo(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    need("cargo", true)?;
+    make(
+        &scene,
+        r#"mkdir -p tiny-1.0.0/src www/crates www/index/ti/ny home/project/src home/project/.cargo
+           printf '[package]\nname = "tiny"\nversion = "1.0.0"\nedition = "2021"\n' > tiny-1.0.0/Cargo.toml; : > tiny-1.0.0/src/lib.rs
+           tar -czf www/crates/tiny-1.0.0.crate tiny-1.0.0
+           sum=$(sha256sum www/crates/tiny-1.0.0.crate | cut -d' ' -f1)
+           echo '{"dl":"https://good.example/crates/{crate}-{version}.crate"}' > www/index/config.json
+           echo '{"name":"tiny","vers":"1.0.0","deps":[],"cksum":"'$sum'","features":{},"yanked":false}' > www/index/ti/ny/tiny
+           printf '[package]\nname = "project"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\ntiny = { version = "1", registry = "own" }\n' > home/project/Cargo.toml
+           : > home/project/src/lib.rs
+           printf '[registries.own]\nindex = "sparse+https://good.example/index/"\n' > home/project/.cargo/config.toml"#,
+    )?;
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
+    let cert = scene.folder.file("cert.pem");
+    let variables = format!("RUSTUP_HOME={home}/.rustup CARGO_HOME=$PWD/cargo CARGO_HTTP_CAINFO={cert} CARGO_NET_RETRY=0 PATH=$PATH:{home}/.cargo/bin");
+    both(&scene, true, "good.example", &format!("cd home/project; rm -rf cargo Cargo.lock; {variables} cargo fetch --quiet; ls cargo/registry/src/*/tiny-1.0.0/Cargo.toml"))
+}
+
+fn go(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    need("go", false)?;
+    let zip = r#"
+import os, zipfile
+os.makedirs("www/go/tiny.example/@v")
+folder = "www/go/tiny.example/@v/"
+open(folder + "list", "w").write("v1.0.0\n")
+open(folder + "v1.0.0.info", "w").write('{"Version":"v1.0.0","Time":"2026-01-01T00:00:00Z"}')
+open(folder + "v1.0.0.mod", "w").write("module tiny.example\n")
+with zipfile.ZipFile(folder + "v1.0.0.zip", "w") as module:
+    module.writestr("tiny.example@v1.0.0/go.mod", "module tiny.example\n")
+    module.writestr("tiny.example@v1.0.0/tiny.go", "package tiny\n")
+"#;
+    scene.folder.write("zip.py", zip)?;
+    make(&scene, "/usr/bin/python3 zip.py")?;
+    let cert = scene.folder.file("cert.pem");
+    let variables = format!("GOPATH=$PWD/go GOCACHE=$PWD/cache GOPROXY=https://good.example/go GOSUMDB=off GOTOOLCHAIN=local GOFLAGS=-modcacherw SSL_CERT_FILE={cert}");
+    both(&scene, false, "good.example", &format!("cd home; rm -rf go; {variables} go mod download tiny.example@v1.0.0; ls go/pkg/mod/tiny.example@v1.0.0/tiny.go"))
+}
+
+fn apt(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    need("apt-get", false)?;
+    make(
+        &scene,
+        "mkdir -p www/apt; printf 'Package: tiny\\nVersion: 1.0\\nArchitecture: all\\nMaintainer: a\\nFilename: ./tiny.deb\\nSize: 1\\nSHA256: 0\\n\\n' > www/apt/Packages
+         printf 'deb [trusted=yes] http://good.example/apt ./\\n' > sources.list",
+    )?;
+    let folder = scene.folder.path().display();
+    let options = format!("-o Dir::Etc::sourcelist={folder}/sources.list -o Dir::Etc::sourceparts=/nowhere -o Dir::State=$PWD/state -o Dir::State::status=$PWD/status -o Dir::Cache=$PWD/cache -o APT::Sandbox::User= -o Acquire::EnableSrvRecords=false -o Acquire::Retries=0 -o APT::Update::Error-Mode=any");
+    let lines = format!("cd home; rm -rf state cache; mkdir -p state/lists/partial cache/archives/partial; : > status; apt-get {options} update; ls state/lists/*Packages*");
+    both(&scene, false, "good.example", &lines)
+}
+
+/// Twenty clients at once, each with a hundred connections: all that are allowed are answered, and none that is denied.
+fn many(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let lines = r#"
+import concurrent.futures, socket, ssl
+def ask(number):
+    name = "good.example" if number % 2 else "bad.example"
+    try:
+        with socket.create_connection(("good.example", 443), 100) as plain:
+            with ssl._create_unverified_context().wrap_socket(plain, server_hostname=name) as own:
+                own.sendall(f"GET / HTTP/1.0\r\nHost: {name}\r\n\r\n".encode())
+                return own.makefile("rb").read().decode().splitlines()[-1]
+    except OSError as error:
+        return type(error).__name__
+with concurrent.futures.ThreadPoolExecutor(20) as pool:
+    said = list(pool.map(ask, range(2000)))
+for word in sorted(set(said)):
+    print(said.count(word), word)
+"#;
+    scene.folder.write("many.py", lines)?;
+    let said = scene.run(&[
+        "--allow",
+        "good.example",
+        "--",
+        "/usr/bin/python3",
+        "many.py",
+    ])?;
+    let text = said.code(0)?;
+    if text != "1000 ConnectionResetError\n1000 good.example here\n" {
+        bail!("{}", said.all());
+    }
+    ensure!(
+        said.stderr.contains("tls sni bad.example"),
+        "{}",
+        said.all()
+    );
+    Ok(())
+}
