@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/lifetime.h"
 
+#include "connection/share.h"
 #include "connection/table.h"
 
 #define SECOND_NS 1000000000ULL
@@ -8,6 +9,7 @@
 enum {
     EXPIRE_MAX = 16,  // connections of a list that are looked at for one packet as over
     SHARE = 16,       // a list gives room to others if it holds more than this part of the table
+    SAMPLE = 16,      // connections of a list of which the one makes room whose client has most
     RECLAIM_MAX = 16, // connections that give their memory to another one for one piece of a stream
 };
 
@@ -53,6 +55,7 @@ static uint32_t count_of(const struct connections *connections, enum connection_
 /// Takes a connection out of the table, and gives back what it kept.
 static void forget(struct connections *connections, uint32_t slot) {
     stream_release(&connection_table_at(&connections->table, slot)->stream, &connections->pool);
+    share_leave(&connections->table, slot);
     connection_table_remove(&connections->table, slot);
 }
 
@@ -150,29 +153,67 @@ static void evict(struct connections *connections, uint32_t slot, uint64_t now_n
     abandon(connections, slot, now_ns);
 }
 
-/// Makes room for another connection.
-static void make_room(struct connections *connections, uint64_t now_ns) {
-    if (connection_table_is_full(&connections->table))
-        evict(connections, oldest(connections, list_to_evict(connections)), now_ns);
+/// The connection that makes room for another one of a client: of the oldest of a list, one whose
+/// client has most. A client that has as many pays with its own oldest one.
+static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
+    struct connection_table *table = &connections->table;
+    uint32_t slot = oldest(connections, list_to_evict(connections));
+    uint32_t found = slot, most = 0, own;
+
+    for (uint32_t i = 0; i < SAMPLE && slot != CONNECTION_SLOT_NONE; i++) {
+        const struct connection *connection = connection_table_at(table, slot);
+        const uint32_t count = share_count(table, connection->share);
+
+        if (count > most) {
+            found = slot;
+            most = count;
+        }
+        slot = connection->newer;
+    }
+    own = share_count(table, place);
+    return own >= most && connection_table_at(table, found)->share != place
+               ? share_oldest(table, place)
+               : found;
+}
+
+/// Makes room for another connection of a client.
+static void make_room(struct connections *connections, const struct connection_key *key,
+                      bool client_low, uint64_t now_ns) {
+    if (connection_table_is_full(&connections->table)) {
+        const uint32_t place = share_place(&connections->table, key, client_low);
+
+        evict(connections, slot_to_evict(connections, place), now_ns);
+    }
+}
+
+/// Adds a connection that the table has not. Returns its slot.
+static uint32_t add(struct connections *connections, const struct connection_key *key,
+                    bool client_low, enum connection_list list, uint64_t now_ns) {
+    const uint32_t slot = connection_table_add(&connections->table, key, list, now_ns);
+
+    connection_table_at(&connections->table, slot)->client_low = client_low;
+    share_enter(&connections->table, slot);
+    return slot;
 }
 
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
-                       enum connection_list list, uint64_t now_ns) {
+                       bool client_low, enum connection_list list, uint64_t now_ns) {
     struct connection *connection;
     uint32_t slot;
 
-    make_room(connections, now_ns);
+    make_room(connections, key, client_low, now_ns);
     connections->counts.opened++;
-    slot = connection_table_add(&connections->table, key, list, now_ns);
+    slot = add(connections, key, client_low, list, now_ns);
     connection = connection_table_at(&connections->table, slot);
     connection->names.state = NAMES_UNDECIDED;
     return slot;
 }
 
 uint32_t lifetime_take_over(struct connections *connections, const struct connection_key *key,
-                            enum connection_list list, uint64_t since_ns, uint64_t now_ns) {
-    make_room(connections, now_ns);
-    return connection_table_add(&connections->table, key, list, since_ns);
+                            bool client_low, enum connection_list list, uint64_t since_ns,
+                            uint64_t now_ns) {
+    make_room(connections, key, client_low, now_ns);
+    return add(connections, key, client_low, list, since_ns);
 }
 
 void lifetime_forget_all(struct connections *connections) {

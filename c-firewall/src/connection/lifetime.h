@@ -16,13 +16,16 @@ void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t no
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
 
 /// Begins to follow a connection that the table has not.
+/// - client_low: the client is the lower one of both ends.
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
-                       enum connection_list list, uint64_t now_ns);
+                       bool client_low, enum connection_list list, uint64_t now_ns);
 
 /// Goes on with a connection that another table had, and this one has not.
+/// - client_low: the client is the lower one of both ends.
 /// - since_ns: when it came to its list there, or was used last.
 uint32_t lifetime_take_over(struct connections *connections, const struct connection_key *key,
-                            enum connection_list list, uint64_t since_ns, uint64_t now_ns);
+                            bool client_low, enum connection_list list, uint64_t since_ns,
+                            uint64_t now_ns);
 
 /// Takes all connections out of the table.
 void lifetime_forget_all(struct connections *connections);

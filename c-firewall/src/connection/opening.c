@@ -3,6 +3,7 @@
 
 #include "connection/direction.h"
 #include "connection/lifetime.h"
+#include "connection/share.h"
 #include "connection/stream.h"
 #include "connection/table.h"
 
@@ -21,10 +22,10 @@ static uint32_t first_of(const struct segment *segment) { return segment->sequen
 uint32_t opening_begin(struct connections *connections, const struct segment *segment) {
     const uint64_t now_ns = segment->now_ns;
     const bool is_buried = connection_table_is_buried(&connections->table, &segment->key, now_ns);
-    const uint32_t slot = lifetime_open(connections, &segment->key, CONNECTION_OPENING, now_ns);
+    const uint32_t slot =
+        lifetime_open(connections, &segment->key, segment->is_low, CONNECTION_OPENING, now_ns);
     struct connection *connection = at(connections, slot);
 
-    connection->client_low = segment->is_low;
     connection->is_dns = segment->destination_port == DNS_PORT;
     connection->begun = first_of(segment);
     connection->stream.base = connection->begun;
@@ -100,6 +101,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     struct connection *connection = at(connections, slot);
 
     stream_release(&connection->stream, &connections->pool);
+    share_leave(&connections->table, slot);
     connection->opened_ns = segment->now_ns;
     connection->begun = connection->pending_base;
     connection->stream = stream_make(connection->begun);
@@ -116,6 +118,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->syn_data = false;
     connection->cache = (struct connection_cache){0};
     connection->names = (struct names){.state = NAMES_UNDECIDED};
+    share_enter(&connections->table, slot);
     connections->counts.opened++;
     connection_table_move_to(&connections->table, slot, CONNECTION_OPENING, segment->now_ns);
     return lifetime_named(connections, slot);

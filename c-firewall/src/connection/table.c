@@ -27,6 +27,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
         .mask = (uint32_t)(buckets - 1),
         .buckets = calloc(buckets, sizeof *table->buckets),
         .graves = calloc(buckets, sizeof *table->graves),
+        .shares = calloc(buckets, sizeof *table->shares),
         .slots = malloc(connections * sizeof *table->slots),
         .limit = connections,
         .free = CONNECTION_SLOT_NONE,
@@ -35,7 +36,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
         table->lists[list] =
             (struct connection_times){CONNECTION_SLOT_NONE, CONNECTION_SLOT_NONE, 0};
     }
-    if (table->buckets && table->graves && table->slots)
+    if (table->buckets && table->graves && table->shares && table->slots)
         return 0;
     connection_table_free(table);
     return -ENOMEM;
@@ -44,6 +45,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
 void connection_table_free(struct connection_table *table) {
     free(table->buckets);
     free(table->graves);
+    free(table->shares);
     free(table->slots);
     *table = (struct connection_table){0};
 }

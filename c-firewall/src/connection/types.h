@@ -157,6 +157,10 @@ struct connection {
     uint32_t chained; // the next one of its bucket, or, of none, the next one that is free
     uint32_t older;
     uint32_t newer;
+    // Where it counts as its client's, and those that came there before and after it.
+    uint32_t share;
+    uint32_t share_older;
+    uint32_t share_newer;
     enum connection_list list;
     bool is_udp;     // else TCP
     bool client_low; // the client is the lower one of both ends
@@ -206,6 +210,13 @@ struct connection_grave {
     uint32_t second; // when, in seconds from 1; 0 = none was
 };
 
+/// The connections of the clients of one place, from the oldest on. Slots are plus 1; 0 = none.
+struct connection_share {
+    uint32_t oldest;
+    uint32_t newest;
+    uint32_t count;
+};
+
 /// Connections by their key.
 struct connection_table {
     struct siphash_key key;
@@ -214,6 +225,7 @@ struct connection_table {
     // One a bucket, by a hash of their own, which goes on in upgrades.
     struct connection_grave *graves;
     struct siphash_key grave_key;
+    struct connection_share *shares; // one a bucket, by the hash of a client's address
     struct connection *slots;
     uint32_t used;  // slots that were ever in use
     uint32_t limit; // of them

@@ -123,10 +123,10 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     if (bytes == 0)
         return 0;
     is_buried = connection_table_is_buried(&connections->table, &datagram->key, datagram->now_ns);
-    *slot = lifetime_open(connections, &datagram->key, CONNECTION_SHOWING, datagram->now_ns);
+    *slot = lifetime_open(connections, &datagram->key, datagram->is_low, CONNECTION_SHOWING,
+                          datagram->now_ns);
     connection = at(connections, *slot);
     connection->is_udp = true;
-    connection->client_low = datagram->is_low;
     set_keys(connections, *slot, &keys, datagram, header);
     if (is_buried)
         lifetime_unreadable(connections, *slot, CONNECTION_AMBIGUOUS, datagram->now_ns);

@@ -187,6 +187,7 @@ static size_t put_layer4(const struct step *step, uint8_t *at, bool is_udp) {
 static size_t put_packet(const struct step *step, uint8_t *packet) {
     const bool is_udp = strcmp(step->flags, "udp") == 0, is_ipv6 = option(step, "ip", 4) == 6;
     const uint8_t protocol = is_udp ? IPPROTO_UDP : IPPROTO_TCP;
+    const uint8_t client = (uint8_t)option(step, "client", CLIENT);
     const size_t address = is_ipv6 ? 16 : 4, header = is_ipv6 ? 40 : 20;
     const size_t body = put_layer4(step, packet + header, is_udp);
     const uint8_t pseudo[] = {0, protocol, (uint8_t)(body >> 8), (uint8_t)body};
@@ -208,8 +209,8 @@ static size_t put_packet(const struct step *step, uint8_t *packet) {
         packet[9] = protocol;
     }
     ends[0] = ends[address] = 0x20;
-    ends[address - 1] = step->from_client ? CLIENT : SERVER;
-    ends[2 * address - 1] = step->from_client ? SERVER : CLIENT;
+    ends[address - 1] = step->from_client ? client : SERVER;
+    ends[2 * address - 1] = step->from_client ? SERVER : client;
     total = sum(sum(sum(0, ends, 2 * address), pseudo, sizeof pseudo), packet + header, body);
     while (total >> 16)
         total = (total & 0xffff) + (total >> 16);
@@ -294,8 +295,11 @@ static void begin(struct play *play) {
 }
 
 static struct connections *made(struct play *play) {
-    if (!play->is_made)
+    if (!play->is_made) {
         assert_int_equal(connection_make(&play->connections, &play->settings), 0);
+        // Whose clients fall into one place is not left to chance.
+        play->connections.table.key = (struct siphash_key){{0}};
+    }
     play->is_made = true;
     return &play->connections;
 }

@@ -7,7 +7,7 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionKey, ConnectionList, Connections, Followed,
     FollowedKind, LIST_COUNT, SLOT_NONE,
 };
-use crate::connection::{stream, table};
+use crate::connection::{share, stream, table};
 use crate::names::{Names, NamesProtocol, NamesState};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -27,6 +27,8 @@ const EXPIRE_NS: u64 = 10_000_000;
 const EXPIRE_MAX: u32 = 16;
 /// A list gives room to others if it holds more than this part of the table.
 const SHARE: u32 = 16;
+/// Connections of a list of which the one makes room whose client has most.
+const SAMPLE: u32 = 16;
 /// Connections that give their memory to another one for one piece of a stream.
 const RECLAIM_MAX: u32 = 16;
 
@@ -66,6 +68,7 @@ fn count_of(connections: &Connections, list: ConnectionList) -> u32 {
 fn forget(connections: &mut Connections, slot: u32) {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
+    share::leave(&mut connections.table, slot);
     table::remove(&mut connections.table, slot);
 }
 
@@ -165,40 +168,83 @@ fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     abandon(connections, slot, now_ns);
 }
 
-/// Makes room for another connection.
-fn make_room(connections: &mut Connections, now_ns: u64) {
+/// The connection that makes room for another one of a client: of the oldest of a list, one whose client has most. A client that has as many pays
+/// with its own oldest one.
+fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
+    let mut slot = oldest(connections, list_to_evict(connections));
+    let (mut found, mut most) = (slot, 0);
+    for _ in 0..SAMPLE {
+        if slot == SLOT_NONE {
+            break;
+        }
+        let connection = table::at(&mut connections.table, slot);
+        let (newer, share) = (connection.newer, connection.share);
+        let count = share::count(&connections.table, share);
+        if count > most {
+            (found, most) = (slot, count);
+        }
+        slot = newer;
+    }
+    let is_own = table::at(&mut connections.table, found).share == place;
+    match share::count(&connections.table, place) {
+        own if own >= most && !is_own => share::oldest(&connections.table, place),
+        _ => found,
+    }
+}
+
+/// Makes room for another connection of a client.
+fn make_room(connections: &mut Connections, key: &ConnectionKey, client_low: bool, now_ns: u64) {
     if table::is_full(&connections.table) {
-        let slot = oldest(connections, list_to_evict(connections));
+        let place = share::place(&connections.table, key, client_low);
+        let slot = slot_to_evict(connections, place);
         evict(connections, slot, now_ns);
     }
 }
 
-/// Begins to follow a connection that the table has not.
-pub fn open(
+/// Adds a connection that the table has not. Returns its slot.
+fn add(
     connections: &mut Connections,
     key: &ConnectionKey,
+    client_low: bool,
     list: ConnectionList,
     now_ns: u64,
 ) -> u32 {
-    make_room(connections, now_ns);
-    connections.counts.opened += 1;
     let slot = table::add(&mut connections.table, key, list, now_ns);
+    table::at(&mut connections.table, slot).client_low = client_low;
+    share::enter(&mut connections.table, slot);
+    slot
+}
+
+/// Begins to follow a connection that the table has not.
+/// - client_low: the client is the lower one of both ends.
+pub fn open(
+    connections: &mut Connections,
+    key: &ConnectionKey,
+    client_low: bool,
+    list: ConnectionList,
+    now_ns: u64,
+) -> u32 {
+    make_room(connections, key, client_low, now_ns);
+    connections.counts.opened += 1;
+    let slot = add(connections, key, client_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.names.state = NamesState::Undecided;
     slot
 }
 
 /// Goes on with a connection that another table had, and this one has not.
+/// - client_low: the client is the lower one of both ends.
 /// - since_ns: when it came to its list there, or was used last.
 pub fn take_over(
     connections: &mut Connections,
     key: &ConnectionKey,
+    client_low: bool,
     list: ConnectionList,
     since_ns: u64,
     now_ns: u64,
 ) -> u32 {
-    make_room(connections, now_ns);
-    table::add(&mut connections.table, key, list, since_ns)
+    make_room(connections, key, client_low, now_ns);
+    add(connections, key, client_low, list, since_ns)
 }
 
 /// Takes all connections out of the table.

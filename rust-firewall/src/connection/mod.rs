@@ -14,6 +14,7 @@ pub mod pool;
 pub mod queries;
 pub mod retry;
 pub mod segment;
+pub mod share;
 pub mod stream;
 pub mod table;
 pub mod tcp;

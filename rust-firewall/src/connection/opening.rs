@@ -12,7 +12,7 @@ use crate::connection::segment::{self, Segment, ACK, SYN};
 use crate::connection::types::{
     Connection, ConnectionCache, ConnectionCause, ConnectionList, Connections, Followed,
 };
-use crate::connection::{direction, lifetime, stream, table};
+use crate::connection::{direction, lifetime, share, stream, table};
 use crate::names::{Names, NamesState};
 
 /// Whose servers are asked by DNS.
@@ -30,9 +30,8 @@ pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     let now_ns = segment.now_ns;
     let is_buried = table::is_buried(&connections.table, &segment.key, now_ns);
     let list = ConnectionList::Opening;
-    let slot = lifetime::open(connections, &segment.key, list, now_ns);
+    let slot = lifetime::open(connections, &segment.key, segment.is_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
-    connection.client_low = segment.is_low;
     connection.is_dns = segment.destination_port == DNS_PORT;
     connection.begun = first_of(segment);
     connection.stream.base = connection.begun;
@@ -116,6 +115,8 @@ fn confirm(connection: &mut Connection, segment: &Segment) {
 fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
+    share::leave(&mut connections.table, slot);
+    let connection = table::at(&mut connections.table, slot);
     connection.opened_ns = segment.now_ns;
     connection.begun = connection.pending_base;
     connection.stream = stream::make(connection.begun);
@@ -135,6 +136,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
         state: NamesState::Undecided,
         ..Names::default()
     };
+    share::enter(&mut connections.table, slot);
     connections.counts.opened += 1;
     let list = ConnectionList::Opening;
     table::move_to(&mut connections.table, slot, list, segment.now_ns);

@@ -10,7 +10,8 @@
 
 use crate::base::siphash::{self, SiphashKey};
 use crate::connection::types::{
-    Connection, ConnectionKey, ConnectionList, Grave, List, Table, KEY_WORDS, LIST_COUNT, SLOT_NONE,
+    Connection, ConnectionKey, ConnectionList, Grave, List, Share, Table, KEY_WORDS, LIST_COUNT,
+    SLOT_NONE,
 };
 use crate::packet::{self, Packet};
 
@@ -28,6 +29,7 @@ pub fn make(connections: u32) -> Table {
         buckets: vec![0; buckets],
         graves: vec![Grave::default(); buckets],
         grave_key: siphash::draw(),
+        shares: vec![Share::default(); buckets],
         slots: Vec::with_capacity(connections as usize),
         limit: connections,
         free: SLOT_NONE,

@@ -222,6 +222,10 @@ pub struct Connection {
     pub chained: u32,
     pub older: u32,
     pub newer: u32,
+    /// Where it counts as its client's, and those that came there before and after it.
+    pub share: u32,
+    pub share_older: u32,
+    pub share_newer: u32,
     pub list: ConnectionList,
     /// UDP, else TCP.
     pub is_udp: bool,
@@ -291,6 +295,14 @@ pub struct Grave {
     pub second: u32,
 }
 
+/// The connections of the clients of one place, from the oldest on. Slots are plus 1; 0 = none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Share {
+    pub oldest: u32,
+    pub newest: u32,
+    pub count: u32,
+}
+
 /// Connections by their key.
 #[derive(Debug)]
 pub struct Table {
@@ -302,6 +314,8 @@ pub struct Table {
     /// One a bucket, by a hash of their own, which goes on in upgrades.
     pub graves: Vec<Grave>,
     pub grave_key: SiphashKey,
+    /// One a bucket, by the hash of a client's address.
+    pub shares: Vec<Share>,
     /// Those that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
     pub limit: u32,
@@ -387,6 +401,9 @@ impl Default for Connection {
             chained: SLOT_NONE,
             older: SLOT_NONE,
             newer: SLOT_NONE,
+            share: 0,
+            share_older: SLOT_NONE,
+            share_newer: SLOT_NONE,
             list: ConnectionList::Opening,
             is_udp: false,
             client_low: false,

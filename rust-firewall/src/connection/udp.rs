@@ -138,10 +138,9 @@ fn open_first(
     }
     let is_buried = table::is_buried(&connections.table, &datagram.key, now_ns);
     let list = ConnectionList::Showing;
-    let slot = lifetime::open(connections, &datagram.key, list, now_ns);
+    let slot = lifetime::open(connections, &datagram.key, datagram.is_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.is_udp = true;
-    connection.client_low = datagram.is_low;
     set_keys(connections, slot, &keys, datagram, header);
     if is_buried {
         lifetime::unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use rust_firewall::base::siphash::SiphashKey;
 use rust_firewall::connection::listing::{self, Page};
 use rust_firewall::connection::{
     follow, table, ConnectionChecksum, ConnectionInput, ConnectionSettings,
@@ -148,8 +149,8 @@ fn packet_of(step: &Step) -> Vec<u8> {
     let mut body = layer4(step, protocol);
     let is_ipv6 = step.option("ip", 4) == 6;
     let (source, destination) = match step.from_client {
-        true => (CLIENT, SERVER),
-        false => (SERVER, CLIENT),
+        true => (step.option("client", CLIENT.into()) as u8, SERVER),
+        false => (SERVER, step.option("client", CLIENT.into()) as u8),
     };
     let end = |last: u8| {
         let mut address = vec![0; if is_ipv6 { 16 } else { 4 }];
@@ -291,6 +292,13 @@ fn counts_text(counts: &ConnectionCounts) -> String {
     text.trim_start().to_owned()
 }
 
+/// Room for connections. Whose clients fall into one place is not left to chance.
+fn made(settings: &ConnectionSettings) -> Connections {
+    let mut connections = follow::make(settings);
+    connections.table.key = SiphashKey { words: [0; 2] };
+    connections
+}
+
 /// A script as far as it was played.
 struct Play {
     settings: ConnectionSettings,
@@ -329,8 +337,7 @@ impl Play {
 
     fn connections(&mut self) -> &mut Connections {
         let settings = self.settings;
-        self.connections
-            .get_or_insert_with(|| follow::make(&settings))
+        self.connections.get_or_insert_with(|| made(&settings))
     }
 
     /// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall, or to chance, is
@@ -341,7 +348,7 @@ impl Play {
         };
         let now_ns = self.input.now_ns;
         let bytes = written(&mut old, u64::MAX, now_ns);
-        let mut new = follow::make(&self.settings);
+        let mut new = made(&self.settings);
         parse(&bytes, &mut new, now_ns).expect("good connections");
         assert_eq!(written(&mut new, u64::MAX, now_ns), bytes);
         new.counts = old.counts;
