@@ -65,6 +65,22 @@ static enum names_state read(struct connections *connections, uint32_t slot, uin
                              &connection->names);
 }
 
+/// Whether what came last leaves undecided what was so.
+/// - before: where what was read ends.
+/// - data: of the segment that came last, from its offset on.
+static bool waits(struct connections *connections, uint32_t slot, uint32_t before, uint32_t offset,
+                  const uint8_t *data, uint32_t length) {
+    const struct connection *connection = at(connections, slot);
+    const uint32_t end = stream_prefix(&connection->stream);
+
+    if (end >= STREAM_BYTES_MAX || offset > before || offset + length != end)
+        return false;
+    stream_gather(&connection->stream, &connections->pool, 0, min(end, NAMES_RECORD_HEAD_BYTES),
+                  connections->gathered);
+    return names_client_waits(&connection->names, connections->gathered, data + (before - offset),
+                              end - before, end);
+}
+
 /// Notes that a client has shown its names up to a place.
 static struct followed decide(struct connections *connections, uint32_t slot, uint32_t place,
                               uint64_t now_ns) {
@@ -100,7 +116,7 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     after = stream_prefix(&connection->stream);
-    if (after > before)
+    if (after > before && !waits(connections, slot, before, offset, data, needed))
         state = read(connections, slot, offset, data, needed);
     if (state == NAMES_KNOWN)
         return decide(connections, slot, after, segment->now_ns);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "names/client.h"
 
+#include <string.h>
+
 #include "names/blank.h"
 #include "names/http.h"
 #include "names/record.h"
@@ -31,4 +33,17 @@ enum names_state names_client_read(const uint8_t *bytes, uint32_t length, bool w
         names_http_shows_host(bytes, length))
         return names_blank_finish(NAMES_UNREADABLE, whole, names);
     return state;
+}
+
+bool names_client_waits(const struct names *names,
+                        const uint8_t head[static NAMES_RECORD_HEAD_BYTES], const uint8_t *added,
+                        uint32_t length, uint32_t end) {
+    switch (names->protocol) {
+    case NAMES_TLS:
+        return end >= NAMES_RECORD_HEAD_BYTES && names_record_waits(head, end);
+    case NAMES_HTTP:
+        return !memchr(added, '\n', length);
+    default:
+        return false;
+    }
 }

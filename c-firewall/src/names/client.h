@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "names/hello.h"
+#include "names/record.h"
 #include "names/types.h"
 
 /// Reads a client's first bytes, be they TLS, HTTP or something else.
@@ -20,5 +21,15 @@
 enum names_state names_client_read(const uint8_t *bytes, uint32_t length, bool whole,
                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                    struct names *names);
+
+/// Whether names_client_read would say NAMES_UNDECIDED again, so that nothing need be read again: a
+/// hello whose length is known is not there yet, or a line of a request.
+/// - names: as names_client_read left them, with NAMES_UNDECIDED.
+/// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes, of which there are so many.
+/// - added: what came since, so many bytes.
+/// - end: how many bytes of the stream came; more will be kept.
+bool names_client_waits(const struct names *names,
+                        const uint8_t head[static NAMES_RECORD_HEAD_BYTES], const uint8_t *added,
+                        uint32_t length, uint32_t end);
 
 #endif

@@ -33,8 +33,8 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length);
 ///   which no method has.
 /// - Returns names->state: NAMES_KNOWN at the end of the header, since a second Host may stand
 ///   anywhere in it; NAMES_KNOWN with the protocol NAMES_OTHER if no server takes the first line
-///   for one of HTTP, or few do and the header has no Host; NAMES_UNDECIDED before (NAMES_UNREADABLE with whole); NAMES_UNREADABLE if servers
-///   may take it differently.
+///   for one of HTTP, or few do and the header has no Host; NAMES_UNDECIDED before
+///   (NAMES_UNREADABLE with whole); NAMES_UNREADABLE if servers may take it differently.
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
                                  struct names *names);
 

@@ -8,6 +8,7 @@
 
 enum {
     HEADER_BYTES = 5,                   // of a record: its content type, version and length
+    HELLO_HEADER_BYTES = 4,             // of a handshake message: its type and length
     RECORD_BYTES_MAX = (1 << 14) + 256, // without it: 2^14, and what protection may add in TLS 1.3
     CHANGE_CIPHER_SPEC = 20,            // the lowest content type
     ALERT = 21,
@@ -158,4 +159,16 @@ enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
             return state;
         gathered += append(scratch, gathered, &fragment);
     }
+}
+
+bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t end) {
+    struct names_cursor header = names_cursor_begin(head + 3, NAMES_RECORD_HEAD_BYTES - 3);
+    const uint32_t record = names_cursor_number(&header, 2);
+    const bool is_settled = names_hello_is_settled(header.bytes, header.length);
+    uint32_t hello;
+
+    names_cursor_part(&header, 1);
+    hello = HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
+    return head[0] == HANDSHAKE && head[1] == MAJOR && record <= RECORD_BYTES_MAX && !is_settled &&
+           end < HEADER_BYTES + (hello < record ? hello : record);
 }

@@ -10,6 +10,10 @@
 #include "names/hello.h"
 #include "names/types.h"
 
+enum {
+    NAMES_RECORD_HEAD_BYTES = 9, // of a record's header, and that of the handshake message in it
+};
+
 /// Whether a stream begins as TLS does, to some server: with a content type and a version.
 /// - Returns NAMES_KNOWN if it does, NAMES_UNDECIDED if more bytes are needed to tell, NAMES_NONE
 /// if
@@ -37,5 +41,10 @@ enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool w
 enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
                                           uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                           struct names *names);
+
+/// Whether a stream of which nothing can be told yet still has not enough of its first record.
+/// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes.
+/// - end: how many bytes of the stream came.
+bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t end);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "names/client.h"
 #include "names/quic.h"
 #include "test.h"
 #include "vectors.h"
@@ -70,6 +71,44 @@ static void what_is_decided_stays_decided(void **state) {
     assert_true(cuts > 1000);
 }
 
+/// Reads a stream as one byte after the other comes, without reading again what waits. Returns how
+/// often that was so.
+static int read_slowly(const uint8_t *bytes, uint32_t length) {
+    static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
+    uint8_t head[NAMES_RECORD_HEAD_BYTES] = {0};
+    struct names names = {.state = NAMES_UNDECIDED}, again;
+    int waited = 0;
+
+    for (uint32_t end = 1; end <= length && names.state == NAMES_UNDECIDED; end++) {
+        memcpy(head, bytes, end < sizeof head ? end : sizeof head);
+        if (names_client_waits(&names, head, bytes + end - 1, 1, end)) {
+            waited++;
+            assert_int_equal(names_client_read(bytes, end, false, scratch, &again),
+                             NAMES_UNDECIDED);
+            assert_int_equal(again.protocol, names.protocol);
+        } else {
+            names_client_read(bytes, end, false, scratch, &names);
+        }
+    }
+    return waited;
+}
+
+static void what_waits_is_undecided(void **state) {
+    int waited = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        FILE *file = vectors_open(FILES[i]);
+        struct vector vector = {0};
+
+        while (vectors_next(file, &vector))
+            if (strcmp(vector.ask, "client") == 0)
+                waited += read_slowly(vector.bytes, (uint32_t)vector.length);
+        fclose(file);
+    }
+    assert_true(waited > 1000);
+}
+
 /// Allocations of libcrypto so far.
 static int allocations;
 
@@ -127,6 +166,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_vector_gives_what_it_expects),
         cmocka_unit_test(what_is_decided_stays_decided),
+        cmocka_unit_test(what_waits_is_undecided),
         cmocka_unit_test(opening_allocates_nothing),
     };
 

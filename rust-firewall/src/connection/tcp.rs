@@ -16,7 +16,7 @@ use crate::connection::types::{
     FollowedKind, SLOT_NONE,
 };
 use crate::connection::{checksum, direction, lifetime, opening, queries, retry, stream, table};
-use crate::names::{client, NamesState};
+use crate::names::{client, record, NamesState};
 use crate::packet::Packet;
 
 /// Compares what comes again, or comes late, with what was decided on. Where a server may ask for another hello, what stands behind the first
@@ -81,6 +81,30 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
     client::read(bytes, whole, scratch, names)
 }
 
+/// Whether what came last leaves undecided what was so.
+/// - before: where what was read ends.
+/// - data: of the segment that came last, from its offset on.
+fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, data: &[u8]) -> bool {
+    let connection = table::at(&mut connections.table, slot);
+    let end = stream::prefix(&connection.stream);
+    let added = before
+        .checked_sub(offset)
+        .and_then(|read| data.get(read as usize..));
+    let mut head = [0; record::HEAD_BYTES];
+    if end >= BYTES_MAX || offset + data.len() as u32 != end {
+        return false;
+    }
+    let bytes = end.min(head.len() as u32);
+    stream::gather(
+        &connection.stream,
+        &mut connections.pool,
+        0,
+        bytes,
+        &mut head,
+    );
+    added.is_some_and(|added| client::waits(&connection.names, &head, added, end))
+}
+
 /// Notes that a client has shown its names up to a place.
 fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> Followed {
     lifetime::decide(connections, slot, place, now_ns);
@@ -121,7 +145,8 @@ fn take_undecided(
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
     let after = stream::prefix(&table::at(&mut connections.table, slot).stream);
-    let state = match after > before {
+    let is_more = after > before && !waits(connections, slot, before, offset, data);
+    let state = match is_more {
         true => read(connections, slot, offset, data),
         false => NamesState::Undecided,
     };

@@ -43,3 +43,17 @@ pub fn read(
     }
     state
 }
+
+/// Whether `read` would say Undecided again, so that nothing need be read again: a hello whose length is known is not there
+/// yet, or a line of a request.
+/// - names: as `read` left them, with Undecided.
+/// - head: the stream's first record::HEAD_BYTES bytes, of which there are so many.
+/// - added: what came since.
+/// - end: how many bytes of the stream came; more will be kept.
+pub fn waits(names: &Names, head: &[u8; record::HEAD_BYTES], added: &[u8], end: u32) -> bool {
+    match names.protocol {
+        NamesProtocol::Tls => end >= record::HEAD_BYTES as u32 && record::waits(head, end),
+        NamesProtocol::Http => !added.contains(&b'\n'),
+        _ => false,
+    }
+}

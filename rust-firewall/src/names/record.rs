@@ -7,8 +7,12 @@ use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello};
 
+/// Of a record's header, and that of the handshake message in it.
+pub const HEAD_BYTES: usize = 9;
 /// Of a record: its content type, version and length.
 const HEADER_BYTES: u32 = 5;
+/// Of a handshake message: its type and length.
+const HELLO_HEADER_BYTES: u32 = 4;
 /// Of a record without its header: 2^14, and what protection may add in TLS 1.3.
 const RECORD_BYTES_MAX: u32 = (1 << 14) + 256;
 /// Content types: the lowest, that of handshakes, and the highest (heartbeat).
@@ -175,4 +179,21 @@ pub fn read_second(
             state => return state,
         }
     }
+}
+
+/// Whether a stream of which nothing can be told yet still has not enough of its first record.
+/// - head: the stream's first HEAD_BYTES bytes.
+/// - end: how many bytes of the stream came.
+pub fn waits(head: &[u8; HEAD_BYTES], end: u32) -> bool {
+    let [kind, major, _, message @ ..] = head;
+    let mut header = cursor::begin(message);
+    let record = cursor::number(&mut header, 2);
+    let is_settled = hello::is_settled(header.bytes);
+    cursor::part(&mut header, 1);
+    let hello = HELLO_HEADER_BYTES + cursor::number(&mut header, 3);
+    *kind == HANDSHAKE
+        && *major == MAJOR
+        && record <= RECORD_BYTES_MAX
+        && !is_settled
+        && end < HEADER_BYTES + hello.min(record)
 }
