@@ -19,7 +19,7 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 
 /// How long to wait for something that must come: far longer than it ever takes, since a busy machine gives a process
 /// no time for whole seconds, and a test that passes does not wait for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` gives true; fails with `what` if it has not within the limit.
 pub fn until(

@@ -4,7 +4,7 @@
 # agent) and the files `out`, `err` and `code`, which grow with each command; `sent` has a line for the boot and each command.
 
 KEPT_MACHINE=$KEPT/kept
-BOOT_SECONDS=240
+BOOT_SECONDS=1200
 
 # Starts a machine with the folder $work, which outlives this script.
 start_system() {

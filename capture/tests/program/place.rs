@@ -18,7 +18,7 @@ use capture::socket::Socket;
 use testbed::netns::Namespace;
 
 /// What is not done by then hangs.
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(300);
 /// For experiments (IEEE 802): no stack sends it of its own accord.
 pub const PROTOCOL: u16 = 0x88b5;
 pub const OURS: &str = "ether proto 0x88b5";

@@ -12,7 +12,7 @@ use serde_json::Value;
 use testbed::netns::Namespace;
 
 /// A run of the program that is not done by then hangs.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(400);
 
 /// An empty namespace. Fails if we are not root, and says so: a test that did not take place is not green.
 pub fn namespace() -> Namespace {
@@ -139,7 +139,7 @@ pub fn serve(
 pub fn says(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 'static {
     move |mut stream| {
         let _ = stream.write_all(words);
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
+        let _ = stream.set_read_timeout(Some(LIMIT));
         let _ = stream.read(&mut [0; 1]);
     }
 }

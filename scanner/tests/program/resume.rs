@@ -234,7 +234,7 @@ fn an_interrupted_scan_of_silent_hosts_ends() {
             );
             let start = Instant::now();
             interrupted(&place, &words, results, &mut told);
-            assert!(start.elapsed() < Duration::from_secs(30), "{words}");
+            assert!(start.elapsed() < Duration::from_secs(300), "{words}");
         }
     }
 }

@@ -92,7 +92,7 @@ fn a_signal_before_the_scan_ends_the_program() {
         .unwrap();
     let _bound = Bound::new(&child);
     let waits = || std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(300);
     while !waits().contains("pipe") && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }

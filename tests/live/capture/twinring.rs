@@ -70,7 +70,7 @@ fn run() -> anyhow::Result<String> {
     let mut command = Command::new(root().join("vm/run"));
     let module = root().join("build/kernel/modules/twinwall_twinring.ko");
     let library = built("libtwinring-pcap.so");
-    command.args(["--memory", "512", "--timeout", "250", "--console"]);
+    command.args(["--memory", "512", "--timeout", "1200", "--console"]);
     command.arg(root().join("build/kernel/console-capture"));
     command.arg("--ko").arg(module);
     for tool in TOOLS {

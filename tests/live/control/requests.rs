@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Shutdown;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -242,18 +242,14 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut firewall = place.start(twin, &[])?;
     exchange(&place)?;
-    let answer = place.ask(r#"{"command":"drain","seconds":20}"#)?;
-    ensure!(answer["ok"] == true && answer["seconds"] == 20 && answer["waiting"] == 0);
-    let begin = Instant::now();
+    // Far longer than we wait for its end: nothing waits in the queue, so it ends at once.
+    let answer = place.ask(r#"{"command":"drain","seconds":3600}"#)?;
+    ensure!(answer["ok"] == true && answer["seconds"] == 3600 && answer["waiting"] == 0);
     until(
         "the firewall ends",
         PATIENCE,
         || Ok(!firewall.is_running()?),
     )?;
-    ensure!(
-        begin.elapsed() < Duration::from_secs(10),
-        "nothing waits, so it ends soon"
-    );
     let ended = firewall.end_by(0)?;
     ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     Ok(())

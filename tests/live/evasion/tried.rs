@@ -18,7 +18,7 @@ const CLIENTS: usize = 8;
 /// Of a client whose packets may get lost.
 const TRIES: usize = 5;
 /// For an answer that must come.
-const ANSWERED: Duration = Duration::from_secs(3);
+const ANSWERED: Duration = Duration::from_secs(8);
 /// Between two looks at what the server has heard.
 const LOOK: Duration = Duration::from_millis(5);
 /// The next client's port: no two of a case share one.

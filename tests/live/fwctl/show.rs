@@ -3,7 +3,6 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -339,7 +338,7 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     let mut place = Place::new(twin)?;
     let said = place.fwctl(&["drain", "--seconds", "5"])?;
     check_has(said.code(0)?, "drained in ")?;
-    until("the firewall ends", Duration::from_secs(10), || {
+    until("the firewall ends", PATIENCE, || {
         Ok(!place.firewall.is_running()?)
     })?;
     place

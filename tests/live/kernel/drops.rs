@@ -23,7 +23,7 @@ pub fn every_drop_is_told(twin: Twin) -> anyhow::Result<()> {
     let fwctl = twin.binary().with_file_name("fwctl");
     let programs = [fwctl, twin.binary(), root().join("build/kernel/guest")];
     let mut command = Command::new(root().join("vm/run"));
-    command.args(["--memory", "512", "--timeout", "120", "--console"]);
+    command.args(["--memory", "512", "--timeout", "1200", "--console"]);
     command.arg(root().join(format!("build/kernel/console-drops-{}", twin.name())));
     command.args(MODULES.iter().flat_map(|module| ["--module", module]));
     for file in ["/usr/sbin/nft", "/usr/bin/bash"] {

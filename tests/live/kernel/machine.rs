@@ -18,7 +18,7 @@ const TIMED_OUT: i32 = 124;
 const KERNEL_LINE: &str = "slub_debug=FZPU";
 /// For a module that may make a processor hang: 20 s of that end the machine. On a busy host that could be a false alarm.
 const FRAGILE_KERNEL_LINE: &str = "slub_debug=FZPU softlockup_panic=1";
-const SECONDS: &str = "250";
+const SECONDS: &str = "1200";
 
 fn kernel(name: &str) -> PathBuf {
     root().join("build/kernel").join(name)

@@ -4,14 +4,13 @@
 use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::Twin;
-use testbed::wait::until;
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::http::{ask, connect, get, Place, PORT};
@@ -138,10 +137,9 @@ fn scrape(twin: Twin) -> anyhow::Result<()> {
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)?;
     let ledger = firewall.settled_ledger()?.total;
     let prometheus = Prometheus::start(&place)?;
-    let limit = Duration::from_secs(60);
     let packets = "twinwall_rule_packets_total%7Bcomment=%22asked%22%7D";
     let mut found = None;
-    until("it has scraped", limit, || {
+    until("it has scraped", PATIENCE, || {
         found = prometheus.query(&place, packets).unwrap_or(None);
         Ok(found.is_some())
     })
