@@ -19,11 +19,12 @@ SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba
 # C that is no part of the twin: modules, exchanges, what tests the modules, and a peer.
 KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c/*.cpp tests/live/kernel/guest/*.[ch] harness/peers/*/*.[ch])
 
-# Runs an experiment. What it leaves belongs to who owns the repository, so that `make plot` needs no root.
-run = status=0; $(SUDO) build/harness run $(1) || status=$$?; \
-	[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result; exit $$status
+# $(call run,EXPERIMENT,FOLDER): runs an experiment. The result belongs to the owner of the repository, so that
+# `make plot` needs no root.
+run = status=0; $(SUDO) build/harness run $(1) --out $(2) || status=$$?; \
+	[ ! -d $(2) ] || $(SUDO) chown -R --reference=Makefile $(2); exit $$status
 
-.PHONY: help deps build man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build tools harness man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -36,35 +37,46 @@ deps: ## install what is missing of deps/debian.txt (asks sudo if you are not ro
 	@deps/install vm || echo "warning: without these packages the tests of vm/ are skipped" >&2
 	@deps/install browser || echo "warning: without a browser its tests are skipped" >&2
 
-build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/scanner, build/capture and build/harness
-	@$(RUST) cargo build --release --locked --package rust-firewall --package harness --package fwctl \
-		--package scanner --package capture
-	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
-	@install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,rust-firewall harness fwctl scanner capture) \
-		build/c/c-firewall
-	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/scanner build/capture build/harness"
+# $(call in-rust,PROGRAM...): builds them with the libraries' features that all of the workspace needs, so that none is
+# built twice.
+in-rust = $(RUST) cargo build --release --locked --workspace $(addprefix --bin=,$(1)) && \
+	install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,$(1))
 
-man: ## build/man: the man pages, of what the programs say of themselves
+build: ## build/rust-firewall, build/c-firewall and build/fwctl
+	@$(call in-rust,rust-firewall fwctl)
+	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
+	@install -D -t build build/c/c-firewall
+	@echo "built: build/rust-firewall build/c-firewall build/fwctl"
+
+tools: ## build/scanner and build/capture, which a firewall does not need
+	@$(call in-rust,scanner capture)
+	@echo "built: build/scanner build/capture"
+
+harness: ## build/harness, which measures and draws
+	@$(call in-rust,harness)
+	@echo "built: build/harness"
+
+man: build tools ## build/man: the man pages, of what the programs say of themselves
 	@deps/install package
 	@packaging/man/make build
 
 user: ## the system user twinwall, whom firewalls become that root starts (needs root; the packages make it, too)
 	@packaging/user
 
-install: build man ## programs, man pages, policies, systemd units, the user: PREFIX=/usr/local DESTDIR= (then no user)
+install: man ## programs, man pages, policies, systemd units, the user: PREFIX=/usr/local DESTDIR= (then no user)
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install build
 	@[ -n "$(DESTDIR)" ] || packaging/user
 
-deb: build man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-capture, twinwall-common
+deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-capture, twinwall-common
 	@packaging/deb build
 
 test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build ends
+	@$(MAKE) --no-print-directory build tools harness ends
 	@tests/run
 
-test-vm: build ## what is in vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
+test-vm: build tools harness ## what is in vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@tests/run vm
@@ -96,14 +108,14 @@ fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECOND
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null
 	@deps/install build rust run $(if $(EXCHANGES),kernel vm)
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build tools harness
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
-	@$(call run,$(EXPERIMENT))
+	@$(call run,$(EXPERIMENT),result/$(basename $(notdir $(EXPERIMENT))))
 
 results: ## every shipped experiment as its file says, for what is committed: some hours, told before they begin
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build ethr peers
+	@$(MAKE) --no-print-directory build tools harness ethr peers
 	@harness/all $(MAKE) --no-print-directory
 
 ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=FOLDER builds from a folder
@@ -115,23 +127,23 @@ peers: ## build/peers: what EXPERIMENT=peers measures the twins beside, of what 
 ends: ## build/ends: ends of TLS and QUIC in other languages, for the tests, of what has its toolchain here
 	@tests/ends/make build
 
-demo: ## deps, build, and the short experiment with its figures
+demo: ## deps, build, and the short experiment: table and figures in build/demo
 	@deps/check-root >/dev/null
 	@deps/install build rust run
-	@$(MAKE) --no-print-directory build
-	@$(call run,demo)
+	@$(MAKE) --no-print-directory build harness
+	@$(call run,demo,build/demo)
 
-bench-scanner: build ## the scanner beside itself on epoll and the scanners on PATH: result/scanner (needs root)
+bench-scanner: build tools ## the scanner beside itself on epoll and the scanners on PATH: result/scanner (needs root)
 	@deps/check-root >/dev/null
-	@$(RUST) cargo bench --quiet --locked --no-run --package harness --bench scanner
-	@program=$$($(RUST) cargo bench --locked --no-run --package harness --bench scanner 2>&1 \
+	@$(RUST) cargo bench --quiet --locked --no-run --workspace --bench scanner
+	@program=$$($(RUST) cargo bench --locked --no-run --workspace --bench scanner 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
 	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
-micro: build micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in slices: ROUNDS=120
+micro: harness micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in slices: ROUNDS=120
 	@build/harness micro $(if $(ROUNDS),--rounds $(ROUNDS))
 
-instructions: build micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
+instructions: harness micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
 	@$(RUST) build/harness instructions $(if $(WRITE),--write)
 
 packet-cost: ## instructions a packet on its way through kernel, queue and twin, counted by a virtual machine: a minute
@@ -141,8 +153,8 @@ packet-cost: ## instructions a packet on its way through kernel, queue and twin,
 
 micro-programs:
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
-	@$(RUST) cargo bench --quiet --locked --no-run --package rust-firewall --bench micro
-	@program=$$($(RUST) cargo bench --locked --no-run --package rust-firewall --bench micro 2>&1 \
+	@$(RUST) cargo bench --quiet --locked --no-run --workspace --bench micro
+	@program=$$($(RUST) cargo bench --locked --no-run --workspace --bench micro 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); install -D "$$program" build/rust-micro
 
 kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts instructions: a table; DEBUG=1: the lab's tests, fuzzers and exchanges under KASAN, lockdep, kmemleak and fault injection
@@ -150,7 +162,7 @@ kernel-lab: ## every exchange of kernel/ once, in a virtual machine that counts 
 	@$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel
 	@$(if $(DEBUG),kernel/debug,kernel/lab --table kernel/once.list)
 
-plot: ## draw the figures of all results again, from the saved data
+plot: harness ## draw the figures of all results again, from the saved data
 	@build/harness plot
 
 rules: ## load QUEUE_RULES=loopback-9999 (rules/queue) on this machine; IPTABLES=iptables-legacy for the other backend
