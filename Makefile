@@ -24,8 +24,8 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c
 run = status=0; $(SUDO) build/harness run $(1) --out $(2) || status=$$?; \
 	[ ! -d $(2) ] || $(SUDO) chown -R --reference=Makefile $(2); exit $$status
 
-.PHONY: help deps build tools harness man user install deb test test-vm check-root certify soak fuzz bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
-.PHONY: spec lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell
+.PHONY: help deps build tools harness man user install deb check test test-long test-vm check-root certify soak fuzz bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: spec lint-rust lint-format lint-cppcheck lint-tidy lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
 	@echo "Twinwall: a userspace firewall on NFQUEUE, written twice"
@@ -70,11 +70,21 @@ install: man ## programs, man pages, policies, systemd units, the user: PREFIX=/
 deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-capture, twinwall-common
 	@packaging/deb build
 
-test: ## deps, build, and every test: unit, twins, namespaces, valgrind, fuzzers, lint
+check: ## what two minutes can tell after a change in either twin: formats, spec, docs, unit tests, vectors, the twins' comparison; no root, no network
+	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
+	@tests/run --check
+
+test: ## deps, build, and every test of tests/parts but the long ones: a quarter of an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build tools harness ends
+	@$(MAKE) --no-print-directory build tools harness
 	@tests/run
+
+test-long: ## what takes longer: whole fuzzing, soak, the lab's debug kernel, clang-tidy, valgrind, instructions: an hour
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory build tools harness
+	@tests/run --long
 
 test-vm: build tools harness ## what is in vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
 	@deps/check-root >/dev/null
@@ -178,7 +188,7 @@ spec: ## make the tables of both twins from spec/, and those of docs/ARCHITECTUR
 bindings: ## make sys-bindings/src/bindings.rs from the C headers
 	@$(RUST) sys-bindings/regenerate
 
-lint: lint-rust lint-format lint-c lint-bindings lint-spec lint-docs lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, spec, docs, shellcheck
+lint: lint-rust lint-format lint-cppcheck lint-tidy lint-bindings lint-spec lint-docs lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, spec, docs, shellcheck
 
 # The lints named here are on in Rust 1.85, the oldest that we build with, and were found wanting and taken off since.
 lint-rust:
@@ -190,9 +200,10 @@ lint-format:
 	@$(RUST) cargo fmt --manifest-path kernel/userland/rust/Cargo.toml --check -- --color never
 	@$(RUST) cargo fmt --manifest-path tests/ends/rustls-aws-lc/Cargo.toml --check -- --color never
 	@clang-format --dry-run -Werror $(KERNEL_C)
+	@$(MAKE) --silent --no-print-directory -C c-firewall lint-format
 
-lint-c:
-	@$(MAKE) --no-print-directory -C c-firewall lint BUILD=$(CURDIR)/build/c
+lint-cppcheck lint-tidy:
+	@$(MAKE) --no-print-directory -C c-firewall $@ BUILD=$(CURDIR)/build/c
 
 lint-bindings:
 	@$(RUST) sys-bindings/regenerate --check

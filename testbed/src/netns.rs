@@ -14,9 +14,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::{bail, Context};
+use nix::errno::Errno;
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::sys::socket::{socket, AddressFamily, SockFlag, SockType};
 
+use crate::skip::skip;
 use crate::wait::{until, PATIENCE};
 
 /// The addresses of the two ends that [`Namespace::veth_pair`] makes: (first, second).
@@ -39,12 +41,18 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN.
+    /// Makes an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN; where TWINWALL_WITHOUT_ROOT
+    /// is set (`make check`) with a [`Skip`](crate::skip::Skip).
     pub fn new() -> anyhow::Result<Namespace> {
         // unshare(2) moves the calling thread only, so a thread that ends at once does it.
         let file = on_thread(|| -> anyhow::Result<File> {
-            unshare(CloneFlags::CLONE_NEWNET)
-                .context("a network namespace could not be made: run as root or with sudo")?;
+            match unshare(CloneFlags::CLONE_NEWNET) {
+                Err(Errno::EPERM) if std::env::var_os("TWINWALL_WITHOUT_ROOT").is_some() => {
+                    return Err(skip("needs a network namespace, and thus root"));
+                }
+                result => result
+                    .context("a network namespace could not be made: run as root or with sudo")?,
+            }
             loopback_up().context("the loopback interface of a new namespace did not come up")?;
             File::open("/proc/thread-self/ns/net").context("/proc/thread-self/ns/net")
         })?;
@@ -269,10 +277,8 @@ mod tests {
         Namespace::veth_pair(&a, &b).unwrap();
         for address in [VETH_IPV4.1, VETH_IPV6.1] {
             let listener = b.enter(|| TcpListener::bind((address, 9999))).unwrap();
-            a.enter(|| {
-                TcpStream::connect_timeout(&(address, 9999).into(), Duration::from_secs(30))
-            })
-            .unwrap();
+            a.enter(|| TcpStream::connect_timeout(&(address, 9999).into(), PATIENCE))
+                .unwrap();
             drop(listener);
         }
         assert!(interfaces(&a).contains(&"veth".to_string()));
@@ -280,7 +286,7 @@ mod tests {
         let start = Instant::now();
         while interfaces(&a).contains(&"veth".to_string()) {
             assert!(
-                start.elapsed() < Duration::from_secs(30),
+                start.elapsed() < PATIENCE,
                 "the namespace outlives its handle"
             );
             thread::sleep(Duration::from_millis(20));
@@ -299,10 +305,7 @@ mod tests {
         });
         let start = Instant::now();
         while child.try_wait().unwrap().is_none() {
-            assert!(
-                start.elapsed() < Duration::from_secs(30),
-                "the child lives on"
-            );
+            assert!(start.elapsed() < PATIENCE, "the child lives on");
             thread::sleep(Duration::from_millis(10));
         }
     }

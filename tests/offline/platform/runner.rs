@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("runner/what-fails-again-has-failed", 30, fails_again),
         Case::new("runner/what-then-passes-is-unsteady", 30, passes_then),
         Case::new("runner/a-crash-is-a-failure", 30, crashed),
+        Case::new("runner/every-folder-is-a-part", 30, every_folder),
     ]
 }
 
@@ -155,4 +156,23 @@ fn crashed() -> anyhow::Result<()> {
         "1 unsteady: failed first, passed alone; counted as neither\n0 passed, 1 failed, 0 skipped",
         false,
     )
+}
+
+/// A folder of tests that tests/parts does not name would never be run.
+fn every_folder() -> anyhow::Result<()> {
+    let parts = fs::read_to_string(root().join("tests/parts"))?;
+    let name = |line: &str| line.split_whitespace().nth(3).map(str::to_owned);
+    let lines = parts.lines().filter(|line| !line.starts_with('#'));
+    let named: Vec<String> = lines.filter_map(name).collect();
+    for program in ["tests/live", "tests/offline"] {
+        for entry in fs::read_dir(root().join(program))? {
+            let entry = entry?;
+            let folder = entry.file_name().to_string_lossy().replace('_', "-");
+            ensure!(
+                !entry.file_type()?.is_dir() || named.contains(&folder),
+                "tests/parts has no line for {program}/{folder}"
+            );
+        }
+    }
+    Ok(())
 }
