@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The firewall inside the cage: how it is started, when it is ready, and what it says of packets and connections.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -58,7 +59,8 @@ pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> 
     command
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     // Ctrl-C at the terminal is for the command alone.
     command.process_group(0);
     let mut process = command.spawn().map_err(Failure::at(program.display()))?;
@@ -78,13 +80,31 @@ impl Firewall {
         let start: Option<Value> = serde_json::from_str(&line).ok();
         match (read, start) {
             (Ok(_), Some(start)) if start["event"] == "start" => Ok(()),
-            _ => {
-                // Why, it has said on stderr.
-                let status = self.process.wait().map_err(Failure::at("the firewall"))?;
-                Err(Failure::new(format_args!(
-                    "the firewall did not start ({status}): its own line above says why"
-                )))
-            }
+            _ => Err(self.why()),
+        }
+    }
+
+    /// Why it ended instead: its own line, if it has said one.
+    fn why(&mut self) -> Failure {
+        let mut said = String::new();
+        if let Some(stderr) = &mut self.process.stderr {
+            let _ = stderr.read_to_string(&mut said); // what it said so far is what there is
+        }
+        let status = self.process.wait();
+        let own = said.lines().find_map(|line| line.strip_prefix("error: "));
+        match (own, status) {
+            (Some(line), _) => Failure::new(line),
+            (None, Ok(status)) => Failure::new(format_args!(
+                "the firewall did not start ({status}): {said}"
+            )),
+            (None, Err(error)) => Failure::at("the firewall")(error),
+        }
+    }
+
+    /// Passes on what it says on stderr from now on.
+    pub fn pass_on(&mut self) {
+        if let Some(mut stderr) = self.process.stderr.take() {
+            thread::spawn(move || io::copy(&mut stderr, &mut io::stderr()));
         }
     }
 }
@@ -110,7 +130,7 @@ struct Page {
 
 /// The connections that the firewall follows now, and those that ended in the last two minutes. A policy that reads no names
 /// has none.
-pub fn connections(control: &Path) -> std::io::Result<Vec<Connection>> {
+pub fn connections(control: &Path) -> io::Result<Vec<Connection>> {
     let mut stream = UnixStream::connect(control)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream.try_clone()?);

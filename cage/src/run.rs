@@ -66,7 +66,8 @@ fn watch_stage(channel: &OwnedFd, to: Sender<Happened>) -> Result<(), Failure> {
 }
 
 /// Passes the firewall's lines on, then tells of its end.
-fn watch_firewall(firewall: Firewall, to: Sender<Happened>) -> JoinHandle<()> {
+fn watch_firewall(mut firewall: Firewall, to: Sender<Happened>) -> JoinHandle<()> {
+    firewall.pass_on();
     let Firewall { mut process, lines } = firewall;
     thread::spawn(move || {
         for line in lines.lines().map_while(Result::ok) {

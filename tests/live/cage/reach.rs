@@ -201,6 +201,8 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     let said = scene.shell(&["--policy", &wrong], "echo ran")?;
     ensure!(said.code(125)?.is_empty(), "{}", said.all());
     said.says("wrong.nft:2")?;
+    let is_one = said.stderr.starts_with("error: ") && said.stderr.lines().count() == 1;
+    ensure!(is_one, "one line: {}", said.all());
     let said = scene.shell(&["--policy", "missing.nft"], "echo ran")?;
     ensure!(said.code(125)?.is_empty(), "{}", said.all());
     Ok(())
