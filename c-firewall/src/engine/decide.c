@@ -35,25 +35,6 @@ static void fail(bool open, struct decide_outcome *outcome) {
     outcome->by = DECIDE_BY_FAIL;
 }
 
-/// What the settings say of a packet of which a rule reads what is not known: bytes, a name, or
-/// both, of which the stricter holds.
-static void end_open(const struct decide_settings *settings, const struct decide_input *input,
-                     struct decide_outcome *outcome) {
-    const bool waits = input->names && input->names->state == NAMES_UNDECIDED;
-
-    if (outcome->undecidable) {
-        fail(settings->truncated_open, outcome);
-        if (!outcome->undecided || outcome->verdict == VERDICT_DROP)
-            return;
-    }
-    if (!waits) {
-        fail(settings->unknown_open, outcome);
-        return;
-    }
-    outcome->verdict = settings->undecided_verdict;
-    outcome->by = DECIDE_BY_UNDECIDED;
-}
-
 static void decide_by(const struct decide_settings *settings, const struct compiled *compiled,
                       struct flow *flow, struct flow_counters *counters,
                       const struct decide_input *input, struct decide_outcome *outcome,
@@ -85,9 +66,7 @@ static void decide_by(const struct decide_settings *settings, const struct compi
         bases = bases_of(compiled, input->hook, nfproto);
     if (bases.count == 0)
         return;
-    walk_policy(compiled, flow, counters, input, bases, nfproto, recorder, outcome);
-    if (outcome->undecidable || outcome->undecided)
-        end_open(settings, input, outcome);
+    walk_policy(settings, compiled, flow, counters, input, bases, nfproto, recorder, outcome);
 }
 
 /// The whole walk becomes one function, also where others call its parts: a tenth fewer

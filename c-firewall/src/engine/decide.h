@@ -23,7 +23,8 @@ enum verdict decide(const struct decide_settings *settings, enum packet_status s
 ///   unless settings->malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule
 ///   reads what is beyond the captured bytes (outcome->undecidable) or a name that can't be read;
 ///   --undecided about those of which a rule reads a name that is not known yet
-///   (outcome->undecided): rules before it have had their effects then.
+///   (outcome->undecided). Rules before it have had their effects then; and where such a packet may
+///   pass, it does so only if the rules may accept it (ways.h).
 void decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
                    struct flow *flow, struct flow_counters *counters,
                    const struct decide_input *input, struct decide_outcome *outcome);

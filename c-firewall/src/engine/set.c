@@ -191,6 +191,27 @@ static int make_ranged(struct set *set, const bool *wide, const struct policy_ra
     return make_candidates(set, wide);
 }
 
+static int compare_targets(const void *a, const void *b) {
+    const struct set_target *one = a, *other = b;
+
+    if (one->verdict != other->verdict)
+        return one->verdict < other->verdict ? -1 : 1;
+    return (one->chain > other->chain) - (one->chain < other->chain);
+}
+
+static int make_leads(struct set *set, uint32_t count) {
+    set->leads = malloc((count + 1ULL) * sizeof *set->leads);
+    if (!set->leads)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        set->leads[i] = set->targets[i];
+    qsort(set->leads, count, sizeof *set->leads, compare_targets);
+    for (uint32_t i = 0; i < count; i++)
+        if (i == 0 || compare_targets(&set->leads[i], &set->leads[set->lead_count - 1]) != 0)
+            set->leads[set->lead_count++] = set->leads[i];
+    return 0;
+}
+
 static int make_map(struct set *set, const struct policy_elements *elements, uint32_t first_chain) {
     if (elements->marks) {
         set->marks = malloc((elements->count + 1ULL) * sizeof *set->marks);
@@ -207,6 +228,7 @@ static int make_map(struct set *set, const struct policy_elements *elements, uin
                 .verdict = elements->targets[i].verdict,
                 .chain = first_chain + elements->targets[i].chain_index,
             };
+        return make_leads(set, elements->count);
     }
     return 0;
 }
@@ -246,6 +268,7 @@ void set_free(struct set *set) {
     free(set->always);
     free(set->marks);
     free(set->targets);
+    free(set->leads);
     *set = (struct set){0};
 }
 

@@ -36,6 +36,8 @@ struct set {
     // What a map gives; else NULL.
     uint32_t *marks;
     struct set_target *targets;
+    uint32_t lead_count;
+    struct set_target *leads; // the targets, each once
 };
 
 /// Makes a set.

@@ -91,8 +91,8 @@ enum decide_why {
     DECIDE_HELD,      // every statement held
     DECIDE_DIFFERS,   // a match or map: the key's fields have the values of the step
     DECIDE_MISSING,   // a match or map: the packet does not have a field
-    DECIDE_BEYOND,    // a field is beyond the captured bytes, which ends the walk
-    DECIDE_UNKNOWN,   // a name is not known yet, or can't be read, which ends the walk
+    DECIDE_BEYOND,    // a field is beyond the captured bytes: the rule may hold or not
+    DECIDE_UNKNOWN,   // a name is not known yet, or can't be read: the rule may hold or not
     DECIDE_LIMIT,     // the limit did not let it through
     DECIDE_QUOTA,     // the quota did not let it through
     DECIDE_NO_ANSWER, // the rule is for packets of another kind (dependency.h)
@@ -103,6 +103,7 @@ struct decide_step {
     struct compile_place place; // statement: the one that did not hold; their count with HELD
     uint32_t depth;             // jumps and gotos taken on the way here
     enum decide_why why;
+    bool may; // what is not known decides whether the rule holds, or whether the packet comes to it
     enum policy_field missing; // MISSING, BEYOND, UNKNOWN
     uint32_t values_count;     // DIFFERS
     policy_value values[POLICY_KEY_FIELDS_MAX];

@@ -23,6 +23,13 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     describe_why(out, &explain->policy, step, &explain->shown, explain_interface, (void *)explain);
 }
 
+/// Whether a rule held.
+static const char *matched(const struct decide_step *step) {
+    if (step->may)
+        return "may";
+    return step->why == DECIDE_HELD ? "yes" : "no";
+}
+
 static void put_item(FILE *out, const struct explain *explain, const struct trace_item *item,
                      int width) {
     const int indent = STEP + (int)item->depth * STEP * STEPS_OF_A_JUMP;
@@ -33,7 +40,7 @@ static void put_item(FILE *out, const struct explain *explain, const struct trac
     } else {
         fprintf(out, "%*s", indent + STEP, "");
         describe_place_padded(out, &explain->policy, item->step.place, width);
-        fprintf(out, "  %-3s  ", item->step.why == DECIDE_HELD ? "yes" : "no");
+        fprintf(out, "  %-3s  ", matched(&item->step));
         put_why(out, explain, &item->step);
     }
     putc('\n', out);

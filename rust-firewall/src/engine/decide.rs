@@ -11,7 +11,6 @@ use crate::engine::types::{
     LOGS_MAX,
 };
 use crate::engine::walk;
-use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, PacketStatus};
 
@@ -71,28 +70,6 @@ fn fail(open: bool, outcome: &mut DecideOutcome) {
     outcome.by = DecideBy::Fail;
 }
 
-/// What the settings say of a packet of which a rule reads what is not known: bytes, a name, or both, of
-/// which the stricter holds.
-#[cold]
-#[inline(never)]
-fn end_open(settings: &DecideSettings, input: &DecideInput, outcome: &mut DecideOutcome) {
-    let waits = input
-        .names
-        .is_some_and(|names| names.state == NamesState::Undecided);
-    if outcome.undecidable {
-        fail(settings.truncated_open, outcome);
-        if !outcome.undecided || outcome.verdict == Verdict::Drop {
-            return;
-        }
-    }
-    if !waits {
-        fail(settings.unknown_open, outcome);
-        return;
-    }
-    outcome.verdict = settings.undecided_verdict;
-    outcome.by = DecideBy::Undecided;
-}
-
 /// The outcome before anything is decided.
 #[inline]
 fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
@@ -144,10 +121,7 @@ fn decide_by<R: DecideRecorder>(
     if bases.is_empty() {
         return;
     }
-    walk::policy(&policy, input, bases, nfproto, recorder, outcome);
-    if outcome.undecidable || outcome.undecided {
-        end_open(settings, input, outcome);
-    }
+    walk::policy(settings, &policy, input, bases, nfproto, recorder, outcome);
 }
 
 /// What happens with a packet.

@@ -41,6 +41,8 @@ pub struct Set {
     /// What a map gives, one an element; else empty.
     pub marks: Vec<u32>,
     pub targets: Vec<SetTarget>,
+    /// The targets, each once.
+    pub leads: Vec<SetTarget>,
 }
 
 fn bits(wide: bool) -> u32 {
@@ -170,6 +172,13 @@ fn make_ranged(set: &mut Set, wide: &[bool], ranges: &[Range]) {
     make_candidates(set, wide);
 }
 
+fn make_leads(set: &mut Set) {
+    set.leads.clone_from(&set.targets);
+    set.leads
+        .sort_by_key(|target| (target.verdict as u32, target.chain));
+    set.leads.dedup();
+}
+
 fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
     set.marks.clone_from(&elements.marks);
     let targets = elements.targets.iter().map(|target| SetTarget {
@@ -177,6 +186,7 @@ fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
         chain: first_chain + target.chain_index,
     });
     set.targets = targets.collect();
+    make_leads(set);
 }
 
 /// Makes a set.

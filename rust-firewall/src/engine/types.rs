@@ -132,9 +132,9 @@ pub enum DecideWhy {
     Differs,
     /// A match or map: the packet does not have a field.
     Missing,
-    /// A field is beyond the captured bytes, which ends the walk.
+    /// A field is beyond the captured bytes: the rule may hold or not.
     Beyond,
-    /// A name is not known yet, or can't be read, which ends the walk.
+    /// A name is not known yet, or can't be read: the rule may hold or not.
     Unknown,
     /// The limit did not let it through.
     Limit,
@@ -152,6 +152,8 @@ pub struct DecideStep {
     /// Jumps and gotos taken on the way here.
     pub depth: u32,
     pub why: DecideWhy,
+    /// What is not known decides whether the rule holds, or whether the packet comes to it.
+    pub may: bool,
     /// With `Missing`, `Beyond` and `Unknown`.
     pub missing: Option<Field>,
     /// With `Differs`.

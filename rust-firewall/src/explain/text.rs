@@ -35,6 +35,15 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     format!("{text} | {why}")
 }
 
+/// Whether a rule held.
+fn matched(step: &DecideStep) -> &'static str {
+    match step.why {
+        _ if step.may => "may",
+        DecideWhy::Held => "yes",
+        _ => "no ",
+    }
+}
+
 fn put_item(out: &mut String, explain: &Explain, item: &TraceItem, width: usize) {
     let indent = |depth: u32| STEP + depth as usize * STEP * STEPS_OF_A_JUMP;
     let _ = match item {
@@ -44,15 +53,12 @@ fn put_item(out: &mut String, explain: &Explain, item: &TraceItem, width: usize)
         }
         TraceItem::Rule(step) => {
             let place = describe::place(&explain.policy, step.place);
-            let matched = match step.why {
-                DecideWhy::Held => "yes",
-                _ => "no ",
-            };
             writeln!(
                 out,
-                "{}{}  {matched}  {}",
+                "{}{}  {}  {}",
                 " ".repeat(indent(step.depth) + STEP),
                 describe::place_padded(&place, width),
+                matched(step),
                 why(explain, step)
             )
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The twins against each other, without root: `check` on texts that are policies or almost, and `explain` on random
-//! policies and packets and on comments of captures. Every byte that they say must be equal.
+//! policies and packets, among them policies that ask for names, and on comments of captures. Every byte that they say must be equal.
 //!     differential [--seconds N] [--seed N] [--decisions N]
 //! It goes on until the time is over and so many packets are decided. What was kept of earlier disagreements in
 //! tests/corpus/crashes comes first. A new one is one line; it is shrunk and kept there, and the exit code is 1.
@@ -13,6 +13,7 @@ use anyhow::{bail, Context};
 mod ask;
 mod comments;
 mod decisions;
+mod names;
 mod texts;
 
 use ask::Asker;
@@ -31,6 +32,8 @@ pub struct Tally {
     pub policies: u64,
     pub decisions: u64,
     pub comments: u64,
+    /// Packets with a name that is not known.
+    pub opens: u64,
     pub disagreements: u64,
 }
 
@@ -75,6 +78,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
         && tally.disagreements < DISAGREEMENTS_MAX
     {
         decisions::part(&asker, options.seed, part, &mut tally)?;
+        names::part(&asker, options.seed, part, &mut tally)?;
         for number in 0..texts::PER_PART {
             texts::part(
                 &asker,
@@ -88,12 +92,13 @@ fn run(options: &Options) -> anyhow::Result<bool> {
         part += 1;
     }
     println!(
-        "seed {}: {} texts ({} refused), {} policies, {} decisions, {} comments, {} disagreements",
+        "seed {}: {} texts ({} refused), {} policies, {} decisions ({} with unknown names), {} comments, {} disagreements",
         options.seed,
         tally.texts,
         tally.refused,
         tally.policies,
         tally.decisions,
+        tally.opens,
         tally.comments,
         tally.disagreements
     );

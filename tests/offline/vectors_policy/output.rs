@@ -73,6 +73,7 @@ fn check_packet(packet: &Packet, send: &Send, policy: &str) -> anyhow::Result<()
         Some(By::Policy) => packet.by.starts_with("policy "),
         Some(By::Default) => packet.by == "default",
         Some(By::Fail) => packet.by == "fail",
+        Some(By::Undecided) => packet.by == "undecided",
     };
     ensure!(agrees, "expected by {:?}", send.by);
     Ok(())

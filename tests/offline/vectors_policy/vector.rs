@@ -44,6 +44,7 @@ pub enum By {
     Policy,
     Default,
     Fail,
+    Undecided,
 }
 
 /// What a counter shows at the end.
@@ -321,6 +322,7 @@ fn by_of(text: &str) -> anyhow::Result<By> {
         "policy" => By::Policy,
         "default" => By::Default,
         "fail" => By::Fail,
+        "undecided" => By::Undecided,
         line => By::Rule(number(line)?),
     })
 }

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine/ways.h"
+
+#include "engine/fields.h"
+#include "engine/matches.h"
+#include "engine/set.h"
+#include "engine/statement.h"
+
+static const struct set_target NOWHERE = {.verdict = POLICY_CONTINUE};
+
+/// Whether a rule holds.
+enum holds {
+    HOLDS_NO,
+    HOLDS_MAY,
+    HOLDS_YES,
+    HOLDS_CLOSED, // it may, and what it reads is not let through
+};
+
+/// What of a packet that is not known decides whether rules hold.
+struct read {
+    bool beyond; // fields beyond the captured bytes
+    bool names;
+};
+
+/// A walk along several ways.
+struct ways {
+    struct walk *walk;
+    // Whether a packet may pass where a rule reads a field beyond the captured bytes, or a name
+    // that is not known.
+    bool truncated_open;
+    bool unknown_open;
+    bool waits;         // the names may still come
+    uint32_t base;      // the base chain at hand
+    bool accepts;       // a way through it is accepted
+    bool returns;       // a way comes to its end
+    bool aside;         // a way that may be accepted is elsewhere, until the chain at hand ends
+    struct read read;   // by the rules so far
+    uint32_t statement; // the rule at hand: where it can be told no more
+    enum decide_why why;
+};
+
+/// Whether what is done now is done on some ways only.
+static bool is_aside(const struct ways *ways) { return ways->aside || ways->accepts; }
+
+/// Ends by what the settings say of what was read.
+static void end_open(struct ways *ways, struct read read, bool open) {
+    const bool by_names = ways->waits && read.names && (!read.beyond || ways->truncated_open);
+    struct decide_outcome *outcome = ways->walk->outcome;
+
+    outcome->undecidable = read.beyond;
+    outcome->undecided = read.names;
+    outcome->reject = (struct policy_reject){0};
+    outcome->verdict = open ? VERDICT_ACCEPT : VERDICT_DROP;
+    outcome->by = by_names ? DECIDE_BY_UNDECIDED : DECIDE_BY_FAIL;
+}
+
+/// Forgets how the way before has ended.
+static void clear_end(struct ways *ways) {
+    struct decide_outcome *outcome = ways->walk->outcome;
+
+    outcome->verdict = VERDICT_DROP;
+    outcome->reject = (struct policy_reject){0};
+    outcome->undecidable = false;
+    outcome->undecided = false;
+}
+
+/// Whether a packet may pass a rule that reads this.
+static bool is_open(const struct ways *ways, struct read read) {
+    return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
+}
+
+/// A rule sets the mark on some ways only.
+static void forget_mark(struct ways *ways) {
+    ways->walk->fields.present &= ~FIELDS_BIT(POLICY_META_MARK);
+    ways->walk->fields.unknown |= FIELDS_BIT(POLICY_META_MARK);
+}
+
+/// Notes that the rule at hand may hold or not, by one of its statements.
+static void note_open(struct ways *ways, struct read *read, uint32_t statement, enum decide_why why,
+                      uint64_t fields) {
+    const struct fields *known = &ways->walk->fields;
+    // A mark that is not known is the work of a rule that was passed.
+    const uint64_t names = known->unknown & ~known->present & ~FIELDS_BIT(POLICY_META_MARK);
+
+    if (ways->why == DECIDE_HELD) {
+        ways->statement = statement;
+        ways->why = why;
+    }
+    read->beyond |= why == DECIDE_BEYOND || (fields & known->beyond);
+    read->names |= (fields & names) != 0;
+}
+
+/// A map sets the mark on some ways only. Returns why the rule ends there.
+static enum decide_why mark_map(struct ways *ways, const struct compile_op *op) {
+    uint32_t element;
+    const enum match found = matches_find(ways->walk->compiled, &ways->walk->fields, op, &element);
+
+    if (found == MATCH_FOUND)
+        forget_mark(ways);
+    return matches_why_not(found);
+}
+
+/// Does what a statement does that is no verdict. Returns why the rule ends there.
+/// - may: the rule may hold; becomes true by a limit or quota that may let the packet through or
+///   not.
+static enum decide_why walk_statement(struct ways *ways, const struct compile_op *op, bool *may) {
+    const bool aside = *may || is_aside(ways);
+    struct set_target none = NOWHERE;
+    enum decide_why why = DECIDE_HELD;
+    bool is_known;
+
+    switch ((enum compile_kind)op->kind) {
+    case COMPILE_COUNTER:
+    case COMPILE_LOG:
+        return aside ? DECIDE_HELD : statement_walk(ways->walk, op, &none);
+    case COMPILE_LIMIT:
+    case COMPILE_QUOTA:
+        if (!aside)
+            return statement_walk(ways->walk, op, &none);
+        *may = true;
+        return DECIDE_HELD;
+    case COMPILE_MARK:
+        is_known = op->mask == 0 || fields_is_present(&ways->walk->fields, POLICY_META_MARK);
+        if (!aside)
+            why = statement_walk(ways->walk, op, &none);
+        if (aside || !is_known)
+            forget_mark(ways);
+        return why;
+    case COMPILE_MARK_MAP:
+        return aside ? mark_map(ways, op) : statement_walk(ways->walk, op, &none);
+    default:
+        return statement_walk(ways->walk, op, &none);
+    }
+}
+
+/// Whether a rule holds, from a statement on, whose effects it has.
+/// - read: becomes what decides that.
+static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, uint32_t from,
+                           struct read *read) {
+    const struct compile_op *ops = statement_ops(ways->walk, rule);
+    const enum decide_why needs = statement_meets(ways->walk, rule->needs);
+    bool may = needs == DECIDE_BEYOND;
+
+    ways->statement = needs == DECIDE_HELD ? rule->count : 0;
+    ways->why = needs;
+    if (needs != DECIDE_HELD && needs != DECIDE_BEYOND)
+        return HOLDS_NO;
+    read->beyond |= may;
+    for (uint32_t i = from; i < rule->count; i++) {
+        enum decide_why why;
+
+        if (ops[i].kind > COMPILE_LEARNED && !is_open(ways, *read))
+            return HOLDS_CLOSED;
+        if (ops[i].kind == COMPILE_VERDICT || ops[i].kind == COMPILE_REJECT)
+            break;
+        why = walk_statement(ways, &ops[i], &may);
+        if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN) {
+            may = true;
+            note_open(ways, read, i, why, matches_looks_at(ways->walk->compiled, &ops[i]));
+            if (ops[i].kind == COMPILE_MARK_MAP)
+                forget_mark(ways);
+        } else if (why != DECIDE_HELD) {
+            ways->statement = i;
+            ways->why = why;
+            return HOLDS_NO;
+        }
+    }
+    if (!is_open(ways, *read))
+        return HOLDS_CLOSED;
+    return may ? HOLDS_MAY : HOLDS_YES;
+}
+
+/// Where a rule leads that holds; a vmap whose key is not known: nowhere.
+static struct set_target target(struct ways *ways, const struct compile_rule *rule) {
+    const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
+    struct set_target target = NOWHERE;
+
+    if (op->kind == COMPILE_VERDICT)
+        target = (struct set_target){(enum policy_verdict)op->code, op->index};
+    else if (op->kind == COMPILE_REJECT)
+        target.verdict = POLICY_DROP;
+    else if (op->kind == COMPILE_VMAP)
+        statement_walk(ways->walk, op, &target);
+    return target;
+}
+
+/// The set of a rule's vmap if its key is not known; else NULL.
+static const struct set *leads(const struct ways *ways, const struct compile_rule *rule) {
+    const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
+    enum match found;
+    uint32_t element;
+
+    if (op->kind != COMPILE_VMAP)
+        return NULL;
+    found = matches_find(ways->walk->compiled, &ways->walk->fields, op, &element);
+    return found == MATCH_BEYOND || found == MATCH_UNKNOWN ? &ways->walk->compiled->sets[op->index]
+                                                           : NULL;
+}
+
+/// A way comes to the end of the chain at hand before the others do.
+static void note_return(struct ways *ways) {
+    for (uint32_t i = ways->walk->depth; i > 0; i--) {
+        struct frame_fork *fork = &ways->walk->stack[i - 1].fork;
+
+        fork->joins = true;
+        if (!fork->is_goto)
+            return;
+        fork->aside = true;
+    }
+    ways->returns = true;
+}
+
+/// Notes one of the places that a rule may lead to. Returns whether it is a chain, which is
+/// entered.
+/// - next: of the places where its vmap may lead, to be noted behind that chain; 0 = none.
+static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, uint32_t next) {
+    switch (lead.verdict) {
+    case POLICY_ACCEPT:
+        ways->accepts = true;
+        return false;
+    case POLICY_DROP:
+    case POLICY_CONTINUE:
+        return false;
+    case POLICY_RETURN:
+        note_return(ways);
+        ways->aside = true;
+        return false;
+    case POLICY_JUMP:
+    case POLICY_GOTO:
+        break;
+    }
+    frame_remember(ways->walk, rule,
+                   (struct frame_fork){.joins = true,
+                                       .is_goto = lead.verdict == POLICY_GOTO,
+                                       .aside = ways->aside,
+                                       .next = next});
+    ways->aside = true;
+    ways->walk->way++;
+    frame_enter_newly(ways->walk, lead.chain);
+    return true;
+}
+
+/// Notes where the vmap of a rule may lead, from the n-th place on.
+static void note_leads(struct ways *ways, uint32_t number, const struct compile_rule *rule,
+                       uint32_t n) {
+    const struct set *set = leads(ways, rule);
+
+    for (; set && n < set->lead_count; n++)
+        if (note_lead(ways, number, set->leads[n], n + 1))
+            return;
+}
+
+/// Goes on after a rule that led to another chain.
+/// - came: a way comes to the end of that chain.
+static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
+    const bool passes = came && waiting.fork.is_goto;
+
+    if (passes)
+        note_return(ways);
+    ways->aside = waiting.fork.aside || passes;
+    frame_go_back(ways->walk, &waiting);
+    if (waiting.fork.next > 0)
+        note_leads(ways, waiting.rule, &ways->walk->compiled->rules[waiting.rule],
+                   waiting.fork.next);
+}
+
+/// Notes that a way has come to the end of the base chain.
+static void note_policy(struct ways *ways) {
+    clear_end(ways);
+    ways->accepts |= frame_end_by_policy(ways->walk, ways->base) == POLICY_ACCEPT;
+}
+
+/// A way comes to the end of the chain at hand. Returns false if the base chain has been walked.
+static bool end_chain(struct ways *ways) {
+    if (ways->walk->depth == 0) {
+        note_policy(ways);
+        return false;
+    }
+    resume(ways, ways->walk->stack[--ways->walk->depth], true);
+    return true;
+}
+
+/// A way has ended in the chain at hand. Goes on where another one does; returns false if none
+/// does.
+static bool end_way(struct ways *ways) {
+    while (ways->walk->depth > 0) {
+        const struct frame_waiting waiting = ways->walk->stack[--ways->walk->depth];
+
+        if (waiting.fork.joins) {
+            resume(ways, waiting, false);
+            return true;
+        }
+    }
+    if (ways->returns)
+        note_policy(ways);
+    return false;
+}
+
+/// Ends a way by the verdict of a rule. Returns false if the base chain has been walked.
+static bool end_by(struct ways *ways, uint32_t number, const struct compile_rule *rule,
+                   enum policy_verdict verdict) {
+    const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
+    struct set_target none = NOWHERE;
+
+    clear_end(ways);
+    frame_end_by_rule(ways->walk, verdict, number);
+    if (op->kind == COMPILE_REJECT)
+        statement_walk(ways->walk, op, &none);
+    ways->accepts |= verdict == POLICY_ACCEPT;
+    return end_way(ways);
+}
+
+/// Goes where a rule leads that holds. Returns false if the base chain has been walked.
+static bool follow(struct ways *ways, uint32_t number, const struct compile_rule *rule) {
+    const struct set_target leads_to = target(ways, rule);
+
+    switch (leads_to.verdict) {
+    case POLICY_CONTINUE:
+        return true;
+    case POLICY_ACCEPT:
+    case POLICY_DROP:
+        return end_by(ways, number, rule, leads_to.verdict);
+    case POLICY_RETURN:
+        return end_chain(ways);
+    case POLICY_JUMP:
+        frame_remember(ways->walk, number, (struct frame_fork){.aside = ways->aside});
+        break;
+    case POLICY_GOTO:
+        break;
+    }
+    ways->walk->way++;
+    frame_enter_newly(ways->walk, leads_to.chain);
+    return true;
+}
+
+/// Reports the rule at hand. may: it is reached on some ways only.
+static void record(struct ways *ways, uint32_t number, const struct compile_rule *rule,
+                   enum holds holds, bool may) {
+    const struct set_target leads_to = target(ways, rule);
+
+    statement_record(ways->walk, number, ways->statement, ways->why, &leads_to,
+                     holds != HOLDS_NO && (may || holds != HOLDS_YES));
+}
+
+/// Walks a rule from a statement on. Returns false if the base chain has been walked.
+/// - is_new: it has not been reported.
+static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is_new) {
+    const struct compile_rule *rule = &ways->walk->compiled->rules[number];
+    const bool aside = is_aside(ways);
+    struct read read = {0};
+    const enum holds holds = try_rule(ways, rule, from, &read);
+
+    if (ways->walk->recorder && is_new)
+        record(ways, number, rule, holds, aside);
+    switch (holds) {
+    case HOLDS_NO:
+        return true;
+    case HOLDS_YES:
+        return follow(ways, number, rule);
+    case HOLDS_CLOSED:
+        end_open(ways, read, false);
+        return end_way(ways);
+    case HOLDS_MAY:
+        break;
+    }
+    ways->read.beyond |= read.beyond;
+    ways->read.names |= read.names;
+    if (!note_lead(ways, number, target(ways, rule), 0))
+        note_leads(ways, number, rule, 0);
+    return true;
+}
+
+/// Walks a base chain, or the rest of it. Returns whether it may accept.
+/// - stuck: the rule that the walk has come to; FRAME_NO_RULE = the chain is entered.
+static bool walk_base(struct ways *ways, uint32_t base, uint32_t stuck) {
+    bool goes_on = true;
+
+    ways->base = base;
+    ways->accepts = false;
+    ways->returns = false;
+    ways->aside = false;
+    if (stuck != FRAME_NO_RULE) {
+        goes_on = walk_rule(ways, stuck, ways->walk->stuck, false);
+    } else {
+        ways->walk->depth = 0;
+        ways->walk->way = 0;
+        frame_enter_newly(ways->walk, base);
+    }
+    while (goes_on) {
+        const uint32_t rule = frame_next_rule(&ways->walk->frame);
+
+        goes_on = rule == FRAME_NO_RULE ? end_chain(ways) : walk_rule(ways, rule, 0, true);
+    }
+    return ways->accepts;
+}
+
+void ways_go_on(struct walk *walk, const struct decide_settings *settings,
+                struct compile_bases bases) {
+    const struct names *names = walk->input->names;
+    const bool waits = names && names->state == NAMES_UNDECIDED;
+    uint32_t stuck = walk->outcome->rule;
+    struct ways ways = {
+        .walk = walk,
+        .truncated_open = settings->truncated_open,
+        .unknown_open =
+            waits ? settings->undecided_verdict == VERDICT_ACCEPT : settings->unknown_open,
+        .waits = waits,
+    };
+
+    clear_end(&ways);
+    for (uint32_t i = 0; i < bases.count; i++) {
+        if (!walk_base(&ways, walk->compiled->bases[bases.first + i], stuck))
+            return;
+        stuck = FRAME_NO_RULE;
+    }
+    end_open(&ways, ways.read, true);
+}

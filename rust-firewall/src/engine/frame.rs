@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A packet on its way through a policy: the chain at hand, its rules in their order, and where to go on after it.
+#![deny(clippy::indexing_slicing)]
+
+use arrayvec::ArrayVec;
+
+use crate::engine::candidates;
+use crate::engine::compiled::{CompileIndex, CompileReach, INDEXES_MAX};
+use crate::engine::fields::{self, Fields};
+use crate::engine::flow::DecidePolicy;
+use crate::engine::lookup;
+use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideRecorder};
+use crate::policy::{Verdict as Leads, WAY_MAX};
+
+/// Lists of rules to be walked in one chain.
+const LISTS_MAX: usize = INDEXES_MAX + 1;
+
+/// A chain that is being walked: its next rule is the lowest of all lists' next.
+pub struct Frame<'a> {
+    pub chain: u32,
+    pub lists: ArrayVec<&'a [u32], LISTS_MAX>,
+}
+
+/// Where a walk goes on when a chain that a rule led to has ended.
+#[derive(Clone, Copy)]
+pub struct Waiting {
+    pub chain: u32,
+    /// That led there.
+    pub rule: u32,
+    pub way: u32,
+    /// For `ways` alone.
+    pub fork: Fork,
+}
+
+/// What a walk along several ways knows of a rule that led to another chain.
+#[derive(Clone, Copy)]
+pub struct Fork {
+    /// A way goes on behind the rule, however those through the chain end.
+    pub joins: bool,
+    /// The rule only may lead there, and the chain's end is that of the rule's chain, too.
+    pub is_goto: bool,
+    /// Behind the rule a way that may be accepted is elsewhere.
+    pub aside: bool,
+    /// Which of the places where its vmap may lead comes next; 0 = none.
+    pub next: u32,
+}
+
+/// What stands for a rule that leads to one chain for certain.
+pub const NO_FORK: Fork = Fork {
+    joins: false,
+    is_goto: false,
+    aside: false,
+    next: 0,
+};
+
+/// A packet on its way through the policy.
+pub struct Walk<'a, R> {
+    pub policy: DecidePolicy<'a>,
+    pub input: &'a DecideInput<'a>,
+    pub recorder: &'a mut R,
+    pub outcome: &'a mut DecideOutcome,
+    pub fields: Fields,
+    /// The chain at hand.
+    pub frame: Frame<'a>,
+    pub reach: CompileReach,
+    /// Jumps and gotos taken on the way there.
+    pub way: u32,
+    /// The statement that could not be told, where a walk has ended by it.
+    pub stuck: u32,
+    /// Jumps to return from.
+    pub stack: ArrayVec<Waiting, WAY_MAX>,
+}
+
+fn add_list<'a>(frame: &mut Frame<'a>, list: &'a [u32]) {
+    if !list.is_empty() {
+        // There is room for all lists that a chain has.
+        let _ = frame.lists.try_push(list);
+    }
+}
+
+/// Adds the rules that an index has for the packet.
+fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
+    let lookup = &index.candidates.lookup;
+    if !fields::is_present(&walk.fields, index.field) {
+        return;
+    }
+    if fields::is_name(index.field) {
+        walk.outcome.read_names = true;
+    }
+    let list = match index.slot {
+        Some(slot) => lookup::find_wide(lookup, fields::wide(&walk.fields, slot)),
+        None => lookup::find(lookup, fields::narrow(&walk.fields, index.field)),
+    };
+    if let Some(list) = list {
+        add_list(&mut walk.frame, candidates::list(&index.candidates, list));
+    }
+}
+
+#[inline(always)]
+pub fn enter<R>(walk: &mut Walk<R>, chain: u32) {
+    let compiled = walk.policy.compiled;
+    walk.frame.chain = chain;
+    walk.frame.lists.clear();
+    let entered = compiled.chains.get(chain as usize);
+    let Some(finder) = entered.and_then(|entered| entered.finders.get(walk.reach as usize)) else {
+        return;
+    };
+    let first = finder.first_always as usize;
+    let always = first..first + finder.always_count as usize;
+    add_list(
+        &mut walk.frame,
+        compiled.always.get(always).unwrap_or_default(),
+    );
+    let first = finder.first_index as usize;
+    let indexes = compiled
+        .indexes
+        .get(first..first + finder.index_count as usize);
+    for index in indexes.unwrap_or_default() {
+        add_candidates(walk, index);
+    }
+}
+
+/// Enters a chain from another one, or as the first.
+pub fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
+    enter(walk, chain);
+    if R::LISTENS {
+        if let Some(chain) = walk.policy.compiled.chains.get(chain as usize) {
+            walk.recorder.chain(chain.place, walk.way);
+        }
+    }
+}
+
+/// Skips the rules of a list before this one.
+fn skip(list: &mut &[u32], rule: u32) {
+    let passed = list.partition_point(|&other| other <= rule);
+    *list = list.get(passed..).unwrap_or_default();
+}
+
+/// The next rule of the chain at hand.
+#[inline]
+pub fn next_rule(frame: &mut Frame) -> Option<u32> {
+    let (first, others) = frame.lists.split_first_mut()?;
+    let mut lowest = first;
+    for list in others {
+        if let Some(&rule) = list.first() {
+            if lowest.first().is_none_or(|&other| rule < other) {
+                lowest = list;
+            }
+        }
+    }
+    let (&rule, rest) = lowest.split_first()?;
+    *lowest = rest;
+    Some(rule)
+}
+
+/// Goes on after a rule that led to another chain.
+pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
+    walk.way = waiting.way;
+    enter(walk, waiting.chain);
+    for list in &mut walk.frame.lists {
+        skip(list, waiting.rule);
+    }
+}
+
+/// Goes on after the rule that jumped here. Returns false if there is none.
+pub fn leave<R>(walk: &mut Walk<R>) -> bool {
+    let Some(waiting) = walk.stack.pop() else {
+        return false;
+    };
+    go_back(walk, &waiting);
+    true
+}
+
+/// Notes where to go on after a return. There is room: `parse` refuses ways of more than WAY_MAX
+/// chains.
+pub fn remember<R>(walk: &mut Walk<R>, rule: u32, fork: Fork) {
+    let _ = walk.stack.try_push(Waiting {
+        chain: walk.frame.chain,
+        rule,
+        way: walk.way,
+        fork,
+    });
+}
+
+pub fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
+    walk.outcome.by = DecideBy::Rule;
+    walk.outcome.rule = rule;
+    walk.outcome.chain = walk.frame.chain;
+    verdict
+}
+
+pub fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> Leads {
+    walk.outcome.by = DecideBy::Policy;
+    walk.outcome.chain = base;
+    let chain = walk.policy.compiled.chains.get(base as usize);
+    chain.map_or(Leads::Drop, |chain| chain.policy)
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The ways of a packet of which a policy reads what is not known: a match that reads it may hold or not, and both are walked.
+//!
+//! The walk takes one way after the other, without keeping more than the jumps to return from. Where a rule may lead to a verdict,
+//! that verdict is noted and the walk goes on as if the rule did not hold; a chain that it may lead to is walked first. A way of which
+//! another one is noted to pass by ("aside") has no effects: what is counted, limited and marked is what happens however the packet
+//! is accepted.
+#![deny(clippy::indexing_slicing)]
+
+use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
+use crate::engine::fields;
+use crate::engine::frame::{self, Fork, Waiting, Walk, NO_FORK};
+use crate::engine::matches::{self, Match};
+use crate::engine::set::SetTarget;
+use crate::engine::statement;
+use crate::engine::types::{DecideBy, DecideRecorder, DecideSettings, DecideWhy};
+use crate::names::NamesState;
+use crate::packet::verdict::Verdict;
+use crate::policy::{Field, Verdict as Leads};
+
+const NOWHERE: SetTarget = SetTarget {
+    verdict: Leads::Continue,
+    chain: 0,
+};
+
+/// Whether a rule holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    No,
+    May,
+    Yes,
+    /// It may, and what it reads is not let through.
+    Closed,
+}
+
+/// What of a packet that is not known decides whether rules hold.
+#[derive(Clone, Copy, Default)]
+struct Read {
+    /// Fields beyond the captured bytes.
+    beyond: bool,
+    names: bool,
+}
+
+/// A walk along several ways.
+struct Ways<'w, 'a, R> {
+    walk: &'w mut Walk<'a, R>,
+    /// Whether a packet may pass where a rule reads a field beyond the captured bytes, or a name that is not known.
+    truncated_open: bool,
+    unknown_open: bool,
+    /// The names may still come.
+    waits: bool,
+    /// The base chain at hand.
+    base: u32,
+    /// A way through it is accepted.
+    accepts: bool,
+    /// A way comes to its end.
+    returns: bool,
+    /// A way that may be accepted is elsewhere, until the chain at hand ends.
+    aside: bool,
+    /// By the rules so far.
+    read: Read,
+    /// The rule at hand: where it can be told no more.
+    statement: u32,
+    why: DecideWhy,
+}
+
+/// Whether what is done now is done on some ways only.
+fn is_aside<R>(ways: &Ways<R>) -> bool {
+    ways.aside || ways.accepts
+}
+
+/// Ends by what the settings say of what was read.
+fn end_open<R>(ways: &mut Ways<R>, read: Read, open: bool) {
+    let by_names = ways.waits && read.names && (!read.beyond || ways.truncated_open);
+    let outcome = &mut ways.walk.outcome;
+    outcome.undecidable = read.beyond;
+    outcome.undecided = read.names;
+    outcome.reject = None;
+    outcome.verdict = match open {
+        true => Verdict::Accept,
+        false => Verdict::Drop,
+    };
+    outcome.by = match by_names {
+        true => DecideBy::Undecided,
+        false => DecideBy::Fail,
+    };
+}
+
+/// Forgets how the way before has ended.
+fn clear_end<R>(ways: &mut Ways<R>) {
+    let outcome = &mut ways.walk.outcome;
+    (outcome.verdict, outcome.reject) = (Verdict::Drop, None);
+    (outcome.undecidable, outcome.undecided) = (false, false);
+}
+
+/// Whether a packet may pass a rule that reads this.
+fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
+    (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
+}
+
+/// A rule sets the mark on some ways only.
+fn forget_mark<R>(ways: &mut Ways<R>) {
+    let mark = fields::bit(Field::MetaMark);
+    ways.walk.fields.present &= !mark;
+    ways.walk.fields.unknown |= mark;
+}
+
+/// Notes that the rule at hand may hold or not, by one of its statements.
+fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: DecideWhy, fields: u64) {
+    if ways.why == DecideWhy::Held {
+        ways.statement = statement;
+        ways.why = why;
+    }
+    let known = &ways.walk.fields;
+    // A mark that is not known is the work of a rule that was passed.
+    let names = known.unknown & !known.present & !fields::bit(Field::MetaMark);
+    read.beyond |= why == DecideWhy::Beyond || fields & known.beyond != 0;
+    read.names |= fields & names != 0;
+}
+
+/// A map sets the mark on some ways only. Gives why the rule ends there.
+fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk) -> DecideWhy {
+    let found = matches::find(ways.walk.policy.compiled, &ways.walk.fields, set, ask);
+    if matches!(found, Match::Found(_)) {
+        forget_mark(ways);
+    }
+    matches::why_not(found)
+}
+
+/// Does what a statement does that is no verdict. Gives why the rule ends there.
+/// - may: the rule may hold; becomes true by a limit or quota that may let the packet through or not.
+fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> DecideWhy {
+    let aside = *may || is_aside(ways);
+    let mut none = NOWHERE;
+    match op {
+        CompileOp::Counter(_) | CompileOp::Log(_) if aside => DecideWhy::Held,
+        CompileOp::Limit(_) | CompileOp::Quota(_) if aside => {
+            *may = true;
+            DecideWhy::Held
+        }
+        CompileOp::Mark { .. } if aside => {
+            forget_mark(ways);
+            DecideWhy::Held
+        }
+        CompileOp::Mark { keep, .. } => {
+            let is_known = *keep == 0 || fields::is_present(&ways.walk.fields, Field::MetaMark);
+            let why = statement::walk(ways.walk, op, &mut none);
+            if !is_known {
+                forget_mark(ways);
+            }
+            why
+        }
+        CompileOp::MarkMap { set, ask } if aside => mark_map(ways, *set, *ask),
+        _ => statement::walk(ways.walk, op, &mut none),
+    }
+}
+
+/// Whether a rule holds, from a statement on, whose effects it has.
+/// - read: becomes what decides that.
+fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
+    let compiled = ways.walk.policy.compiled;
+    let needs = statement::meets(ways.walk, rule.needs);
+    let mut may = needs == DecideWhy::Beyond;
+    (ways.statement, ways.why) = (0, needs);
+    match needs {
+        DecideWhy::Held => ways.statement = rule.count,
+        DecideWhy::Beyond => read.beyond = true,
+        _ => return Holds::No,
+    }
+    let ops = statement::ops(ways.walk, rule).iter().zip(0..);
+    for (op, number) in ops.skip(from as usize) {
+        if !op.is_match() && !is_open(ways, *read) {
+            return Holds::Closed;
+        }
+        if matches!(op, CompileOp::Verdict { .. } | CompileOp::Reject(_)) {
+            break;
+        }
+        let why = walk_statement(ways, op, &mut may);
+        match why {
+            DecideWhy::Held => {}
+            DecideWhy::Beyond | DecideWhy::Unknown => {
+                may = true;
+                note_open(ways, read, number, why, matches::looks_at(compiled, op));
+                if matches!(op, CompileOp::MarkMap { .. }) {
+                    forget_mark(ways);
+                }
+            }
+            other => {
+                (ways.statement, ways.why) = (number, other);
+                return Holds::No;
+            }
+        }
+    }
+    match (may, is_open(ways, *read)) {
+        (_, false) => Holds::Closed,
+        (false, true) => Holds::Yes,
+        (true, true) => Holds::May,
+    }
+}
+
+/// Where a rule leads that holds; a vmap whose key is not known: nowhere.
+fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
+    let to = |verdict, chain| SetTarget { verdict, chain };
+    match statement::ops(ways.walk, rule).last() {
+        Some(&CompileOp::Verdict { verdict, chain }) => to(verdict, chain),
+        Some(CompileOp::Reject(_)) => to(Leads::Drop, 0),
+        Some(op @ CompileOp::Vmap { .. }) => {
+            let mut target = NOWHERE;
+            statement::walk(ways.walk, op, &mut target);
+            target
+        }
+        _ => NOWHERE,
+    }
+}
+
+/// Where a rule's vmap may lead if its key is not known; else nothing.
+fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
+    let Some(&CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
+        return &[];
+    };
+    let compiled = ways.walk.policy.compiled;
+    let found = matches::find(compiled, &ways.walk.fields, set, ask);
+    match compiled.sets.get(set as usize) {
+        Some(set) if matches!(found, Match::Beyond | Match::Unknown) => &set.leads,
+        _ => &[],
+    }
+}
+
+/// A way comes to the end of the chain at hand before the others do.
+fn note_return<R>(ways: &mut Ways<R>) {
+    for waiting in ways.walk.stack.iter_mut().rev() {
+        waiting.fork.joins = true;
+        if !waiting.fork.is_goto {
+            return;
+        }
+        waiting.fork.aside = true;
+    }
+    ways.returns = true;
+}
+
+/// Notes one of the places that a rule may lead to. Returns whether it is a chain, which is entered.
+/// - next: of the places where its vmap may lead, to be noted behind that chain; 0 = none.
+fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, next: u32) -> bool {
+    match lead.verdict {
+        Leads::Accept => ways.accepts = true,
+        Leads::Drop | Leads::Continue => {}
+        Leads::Return => {
+            note_return(ways);
+            ways.aside = true;
+        }
+        Leads::Jump | Leads::Goto => {
+            let fork = Fork {
+                joins: true,
+                is_goto: lead.verdict == Leads::Goto,
+                aside: ways.aside,
+                next,
+            };
+            frame::remember(ways.walk, rule, fork);
+            ways.aside = true;
+            ways.walk.way += 1;
+            frame::enter_newly(ways.walk, lead.chain);
+            return true;
+        }
+    }
+    false
+}
+
+/// Notes where the vmap of a rule may lead, from the n-th place on.
+fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, n: u32) {
+    for (lead, next) in leads(ways, rule).iter().zip(1..).skip(n as usize) {
+        if note_lead(ways, number, *lead, next) {
+            return;
+        }
+    }
+}
+
+/// Goes on after a rule that led to another chain.
+/// - came: a way comes to the end of that chain.
+fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
+    let passes = came && waiting.fork.is_goto;
+    if passes {
+        note_return(ways);
+    }
+    ways.aside = waiting.fork.aside || passes;
+    frame::go_back(ways.walk, waiting);
+    if waiting.fork.next > 0 {
+        let rules = &ways.walk.policy.compiled.rules;
+        if let Some(rule) = rules.get(waiting.rule as usize) {
+            note_leads(ways, waiting.rule, rule, waiting.fork.next);
+        }
+    }
+}
+
+/// Notes that a way has come to the end of the base chain.
+fn note_policy<R>(ways: &mut Ways<R>) {
+    clear_end(ways);
+    ways.accepts |= frame::end_by_policy(ways.walk, ways.base) == Leads::Accept;
+}
+
+/// A way comes to the end of the chain at hand. Returns false if the base chain has been walked.
+fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
+    let Some(waiting) = ways.walk.stack.pop() else {
+        note_policy(ways);
+        return false;
+    };
+    resume(ways, &waiting, true);
+    true
+}
+
+/// A way has ended in the chain at hand. Goes on where another one does; returns false if none does.
+fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
+    while let Some(waiting) = ways.walk.stack.pop() {
+        if waiting.fork.joins {
+            resume(ways, &waiting, false);
+            return true;
+        }
+    }
+    if ways.returns {
+        note_policy(ways);
+    }
+    false
+}
+
+/// Ends a way by the verdict of a rule. Returns false if the base chain has been walked.
+fn end_by<R: DecideRecorder>(
+    ways: &mut Ways<R>,
+    number: u32,
+    rule: &CompileRule,
+    verdict: Leads,
+) -> bool {
+    clear_end(ways);
+    frame::end_by_rule(ways.walk, verdict, number);
+    if let Some(op @ CompileOp::Reject(_)) = statement::ops(ways.walk, rule).last() {
+        statement::walk(ways.walk, op, &mut { NOWHERE });
+    }
+    ways.accepts |= verdict == Leads::Accept;
+    end_way(ways)
+}
+
+/// Goes where a rule leads that holds. Returns false if the base chain has been walked.
+fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) -> bool {
+    let target = target(ways, rule);
+    match target.verdict {
+        Leads::Continue => true,
+        Leads::Accept | Leads::Drop => end_by(ways, number, rule, target.verdict),
+        Leads::Return => end_chain(ways),
+        Leads::Jump => {
+            let aside = ways.aside;
+            frame::remember(ways.walk, number, Fork { aside, ..NO_FORK });
+            ways.walk.way += 1;
+            frame::enter_newly(ways.walk, target.chain);
+            true
+        }
+        Leads::Goto => {
+            ways.walk.way += 1;
+            frame::enter_newly(ways.walk, target.chain);
+            true
+        }
+    }
+}
+
+/// Reports the rule at hand. may: it is reached on some ways only.
+fn record<R: DecideRecorder>(
+    ways: &mut Ways<R>,
+    number: u32,
+    rule: &CompileRule,
+    holds: Holds,
+    may: bool,
+) {
+    let target = target(ways, rule);
+    let may = holds != Holds::No && (may || holds != Holds::Yes);
+    statement::record(ways.walk, number, ways.statement, ways.why, &target, may);
+}
+
+/// Walks a rule from a statement on. Returns false if the base chain has been walked.
+/// - is_new: it has not been reported.
+fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_new: bool) -> bool {
+    let Some(rule) = ways.walk.policy.compiled.rules.get(number as usize) else {
+        return true;
+    };
+    let aside = is_aside(ways);
+    let mut read = Read::default();
+    let holds = try_rule(ways, rule, from, &mut read);
+    if R::LISTENS && is_new {
+        record(ways, number, rule, holds, aside);
+    }
+    match holds {
+        Holds::No => true,
+        Holds::Yes => follow(ways, number, rule),
+        Holds::Closed => {
+            end_open(ways, read, false);
+            end_way(ways)
+        }
+        Holds::May => {
+            ways.read.beyond |= read.beyond;
+            ways.read.names |= read.names;
+            let target = target(ways, rule);
+            if !note_lead(ways, number, target, 0) {
+                note_leads(ways, number, rule, 0);
+            }
+            true
+        }
+    }
+}
+
+/// Walks a base chain, or the rest of it. Gives whether it may accept.
+/// - stuck: the rule that the walk has come to; none = the chain is entered.
+fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32>) -> bool {
+    ways.base = base;
+    (ways.accepts, ways.returns, ways.aside) = (false, false, false);
+    let mut goes_on = true;
+    match stuck {
+        Some(rule) => {
+            let from = ways.walk.stuck;
+            goes_on = walk_rule(ways, rule, from, false);
+        }
+        None => {
+            ways.walk.stack.clear();
+            ways.walk.way = 0;
+            frame::enter_newly(ways.walk, base);
+        }
+    }
+    while goes_on {
+        goes_on = match frame::next_rule(&mut ways.walk.frame) {
+            Some(rule) => walk_rule(ways, rule, 0, true),
+            None => end_chain(ways),
+        };
+    }
+    ways.accepts
+}
+
+/// Goes on from a rule of which a walk could not tell whether it holds, to the end of the base chains: fills in outcome.
+/// - bases: the base chain at hand, and those behind it.
+/// - A way is dropped at a rule that reads what the settings do not let pass. The packet is accepted if a way through each base
+///   chain is; else dropped by what the last way ended with.
+#[cold]
+#[inline(never)]
+pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, bases: &[u32]) {
+    let names = walk.input.names.map(|names| names.state);
+    let waits = names == Some(NamesState::Undecided);
+    let mut stuck = Some(walk.outcome.rule);
+    let mut ways = Ways {
+        walk,
+        truncated_open: settings.truncated_open,
+        unknown_open: match waits {
+            true => settings.undecided_verdict == Verdict::Accept,
+            false => settings.unknown_open,
+        },
+        waits,
+        base: 0,
+        accepts: false,
+        returns: false,
+        aside: false,
+        read: Read::default(),
+        statement: 0,
+        why: DecideWhy::Held,
+    };
+    clear_end(&mut ways);
+    for &base in bases {
+        if !walk_base(&mut ways, base, stuck.take()) {
+            return;
+        }
+    }
+    let read = ways.read;
+    end_open(&mut ways, read, true);
+}
