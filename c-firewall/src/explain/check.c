@@ -7,6 +7,7 @@
 
 #include "engine/compile.h"
 #include "explain/describe.h"
+#include "policy/advice.h"
 #include "policy/parse/parse.h"
 #include "policy/print.h"
 
@@ -112,6 +113,8 @@ static int print(char *text, struct failure *failure) {
     return 0;
 }
 
+static void warn(const char *text) { log_warn("%s", text); }
+
 int check_run(const struct options *options) {
     const struct compile_settings settings = {0}; // interfaces are looked for when packets run
     struct policy policy = {0};
@@ -123,6 +126,8 @@ int check_run(const struct options *options) {
         result = compile_policy(&policy, &settings, &compiled, &failure);
     if (result == 0)
         result = print(options->print ? print_policy(&policy) : summary(&policy), &failure);
+    if (result == 0 && !options->print)
+        advice_advise(&policy, warn);
     compile_free(compiled);
     policy_free(&policy);
     return result < 0 ? log_fail(&failure) : LOG_EXIT_STOPPED;

@@ -5,7 +5,8 @@
 
 #include "options/options.h"
 
-/// Prints "ok", or with options->print the canonical text, or what is wrong. Returns the exit code.
+/// Prints "ok" and what nft knows nothing of, and warns of what does less than it seems to; or with
+/// options->print the canonical text; or what is wrong. Returns the exit code.
 int check_run(const struct options *options);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "engine/interface.h"
 #include "engine/learned.h"
+#include "policy/advice.h"
 #include "policy/parse/parse.h"
 
 const struct requirement *load_requirement(const struct loaded *loaded) {
@@ -65,6 +66,8 @@ int load_learn(struct loaded *loaded, const struct options *options, const struc
     return -ENOMEM;
 }
 
+static void warn(const char *text) { log_warn("%s", text); }
+
 int load(struct loaded *loaded, const struct options *options, struct failure *failure) {
     int result;
 
@@ -80,6 +83,8 @@ int load(struct loaded *loaded, const struct options *options, struct failure *f
         result = options_require(options, load_requirement(loaded), failure);
     if (result < 0)
         load_free(loaded);
+    else
+        advice_advise(&loaded->policy, warn);
     return result;
 }
 

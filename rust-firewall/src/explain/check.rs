@@ -6,6 +6,7 @@ use crate::base::output;
 use crate::engine::compile::{self, CompileSettings};
 use crate::explain::describe;
 use crate::options::Options;
+use crate::policy::advice;
 use crate::policy::parse;
 use crate::policy::print;
 use crate::policy::{
@@ -109,14 +110,17 @@ fn check(options: &Options) -> Result<(), Failure> {
         interfaces_must_exist: false,
     };
     compile::policy(&policy, &settings)?;
-    match options.print {
-        true => output::print(&print::policy(&policy)),
-        false => output::print(&summary(&policy)),
+    if options.print {
+        output::print(&print::policy(&policy));
+        return Ok(());
     }
+    output::print(&summary(&policy));
+    advice::advise(&policy, &mut |text| log::warn(text));
     Ok(())
 }
 
-/// Prints "ok" and what nft knows nothing of, or with options.print the canonical text, or what is wrong. Returns the exit code.
+/// Prints "ok" and what nft knows nothing of, and warns of what does less than it seems to; or with
+/// options.print the canonical text; or what is wrong. Returns the exit code.
 pub fn run(options: &Options) -> LogExit {
     match check(options) {
         Ok(()) => LogExit::Stopped,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The policy language: its tree, values, symbols, and how it is printed.
 
+pub mod advice;
 pub mod forest;
 pub mod hostname;
 pub mod parse;

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::clock;
 use crate::base::lock;
-use crate::base::log::Failure;
+use crate::base::log::{self, Failure};
 use crate::engine::compile::{self, CompileSettings};
 use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, Flow, FlowCounter};
 use crate::engine::interface;
 use crate::engine::learned;
 use crate::options::{self, Options};
+use crate::policy::advice;
 use crate::policy::parse;
 use crate::policy::requirement::Requirement;
 use crate::policy::Policy;
@@ -87,7 +88,7 @@ pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     loaded.compiled.learned = known.or_else(room);
 }
 
-/// Loads options.policy, if there is one. Fails for a policy that is wrong or names an interface
+/// Loads options.policy, if there is one, and warns of what in it does less than it seems to. Fails for a policy that is wrong or names an interface
 /// that is missing, and for too few --copy-bytes.
 pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let Some(path) = &options.policy else {
@@ -97,5 +98,6 @@ pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let policy = parse::file(path)?;
     let compiled = compile(&policy)?;
     options::require(options, compile::requirement(&compiled))?;
+    advice::advise(&policy, &mut |text| log::warn(text));
     Ok(Some(make_state(policy, compiled, loaded_ms)))
 }

@@ -3,7 +3,7 @@
 //!
 //! NAME.nft in tests/corpus/policy is a policy, and says in its first line what it shows. Beside it lies NAME.ok, its canonical
 //! print, or NAME.err, the line that refuses it, without "error: ";
-//! NAME.says is what `check` says behind "ok", if it says more. What nft does not take though we do has a line
+//! NAME.says is what `check` says behind "ok", if it says more, NAME.warns what it warns of. What nft does not take though we do has a line
 //! `# nft: WHY`, which ends with `(nor the print)` if that is not taken, either. Policies that are too large to lie here are made by `generated`.
 
 mod generated;
@@ -114,12 +114,22 @@ pub fn check(twin: Twin, folder: &Path, arguments: &[&str]) -> anyhow::Result<Sa
 
 /// Both twins take a policy and say this.
 pub fn both_say(folder: &Path, arguments: &[&str], expected: &str) -> anyhow::Result<()> {
+    both_warn(folder, arguments, expected, "")
+}
+
+/// Both twins take a policy and say this, with these warnings.
+fn both_warn(
+    folder: &Path,
+    arguments: &[&str],
+    expected: &str,
+    warnings: &str,
+) -> anyhow::Result<()> {
     for twin in TWINS {
         let said = check(twin, folder, arguments)?;
         let program = twin.program();
         ensure!(
-            said.code == Some(0) && said.stderr.is_empty(),
-            "{program}: {:?}, {}",
+            said.code == Some(0) && said.stderr == warnings,
+            "{program}: {:?}, {}\nand not {warnings}",
             said.code,
             said.stderr
         );
@@ -152,12 +162,12 @@ pub fn both_refuse(folder: &Path, policy: &str, expected: &str) -> anyhow::Resul
 fn accepted_and_printed(name: &str) -> anyhow::Result<()> {
     let (policy, print) = (format!("{name}.nft"), format!("{name}.ok"));
     let expected = read(name, "ok")?;
-    let says = folder().join(format!("{name}.says"));
-    let more = match says.exists() {
-        true => read(name, "says")?,
-        false => String::new(),
+    let read_if = |end: &str| match folder().join(format!("{name}.{end}")).exists() {
+        true => read(name, end),
+        false => Ok(String::new()),
     };
-    both_say(&folder(), &[&policy], &format!("ok\n{more}"))?;
+    let says = format!("ok\n{}", read_if("says")?);
+    both_warn(&folder(), &[&policy], &says, &read_if("warns")?)?;
     both_say(&folder(), &["--print", &policy], &expected)?;
     both_say(&folder(), &["--print", &print], &expected)
 }

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/advice.h"
+
+#include <stdio.h>
+
+enum {
+    ESTABLISHED = 2,      // the value of `ct state established`
+    STEPS_MAX = 1 << 20,  // rules that a search walks: chains lead to one another in very many ways
+    LEFT_OUT_SHARE = 10,  // a file is doubtful if more than one line in so many was left out
+    TEXT_BYTES = 2 * 4096 // of a line: two paths and what is said
+};
+
+/// A search through the rules behind one that accepts established connections.
+struct search {
+    const struct policy_table *table;
+    const struct policy_place *accepts; // the rule that accepts them, once it was met; NULL = none
+    const struct policy_place *behind;  // the first rule behind it that asks for a name
+    uint32_t steps;
+};
+
+static const char *file_of(const struct policy *policy, uint32_t file) {
+    return file < policy->file_count ? policy->files[file] : "";
+}
+
+static const struct policy_elements *elements_of(const struct policy_table *table,
+                                                 const struct policy_match *match) {
+    switch (match->right) {
+    case POLICY_RIGHT_RANGE:
+        return NULL;
+    case POLICY_RIGHT_NAMED:
+        return &table->sets[match->set].elements;
+    case POLICY_RIGHT_LITERAL:
+        break;
+    }
+    return &match->elements;
+}
+
+static bool has(const struct policy_range *range, policy_value value) {
+    return range->low <= value && value <= range->high;
+}
+
+/// Whether an element of one field is the state of established connections.
+static bool is_established(const struct policy_elements *elements, uint32_t index) {
+    return has(&elements->ranges[(size_t)index * elements->fields], ESTABLISHED);
+}
+
+/// Whether a match holds for all packets of established connections.
+static bool holds(const struct policy_table *table, const struct policy_match *match) {
+    const struct policy_elements *elements = elements_of(table, match);
+    bool found = false;
+
+    if (match->key.fields[0] == POLICY_META_L4PROTO || match->key.fields[0] == POLICY_META_NFPROTO)
+        return true;
+    if (match->key.fields[0] != POLICY_CT_STATE_FIELD || match->key.count > 1)
+        return false;
+    if (!elements && match->op == POLICY_BITS_ANY)
+        return (match->range.low & ESTABLISHED) != 0;
+    if (!elements)
+        found = has(&match->range,
+                    match->masked ? ESTABLISHED & match->mask : (policy_value)ESTABLISHED);
+    for (uint32_t i = 0; elements && i < elements->count; i++)
+        found = found || is_established(elements, i);
+    return (match->op == POLICY_EQ && found) || (match->op == POLICY_NE && !found);
+}
+
+/// Whether a map leads established connections to accept.
+static bool map_accepts(const struct policy_table *table, const struct policy_match *map) {
+    const struct policy_elements *elements = elements_of(table, map);
+
+    if (!elements || map->key.count != 1 || map->key.fields[0] != POLICY_CT_STATE_FIELD)
+        return false;
+    for (uint32_t i = 0; elements->targets && i < elements->count; i++)
+        if (elements->targets[i].verdict == POLICY_ACCEPT && is_established(elements, i))
+            return true;
+    return false;
+}
+
+/// Whether a rule accepts all packets of established connections.
+static bool accepts_established(const struct policy_table *table, const struct policy_rule *rule) {
+    bool reads_state = false;
+
+    for (uint32_t i = 0; i < rule->count; i++) {
+        const struct policy_statement *statement = &rule->statements[i];
+
+        switch (statement->kind) {
+        case POLICY_MATCH:
+            if (!holds(table, statement->match))
+                return false;
+            reads_state |= statement->match->key.fields[0] == POLICY_CT_STATE_FIELD;
+            break;
+        case POLICY_COUNTER:
+        case POLICY_LOG:
+        case POLICY_MARK_SET:
+            break;
+        case POLICY_VERDICT:
+            return reads_state && statement->target->verdict == POLICY_ACCEPT;
+        case POLICY_VMAP:
+            return map_accepts(table, statement->match);
+        default:
+            return false;
+        }
+    }
+    return false;
+}
+
+/// Whether a match or map of a rule reads one of some fields.
+static bool reads(const struct policy_rule *rule, bool (*wanted)(enum policy_field field)) {
+    for (uint32_t i = 0; i < rule->count; i++) {
+        const struct policy_statement *statement = &rule->statements[i];
+
+        if (statement->kind != POLICY_MATCH && statement->kind != POLICY_VMAP)
+            continue;
+        for (uint32_t j = 0; j < statement->match->key.count; j++)
+            if (wanted(statement->match->key.fields[j]))
+                return true;
+    }
+    return false;
+}
+
+static bool is_name(enum policy_field field) {
+    return policy_field_facts(field)->part == POLICY_PART_NAMES;
+}
+
+static bool is_tls(enum policy_field field) {
+    return field >= POLICY_TLS_SNI && field <= POLICY_TLS_ECH;
+}
+
+/// Whether a field tells protocols apart.
+static bool is_told(enum policy_field field) {
+    const enum policy_part part = policy_field_facts(field)->part;
+
+    return part == POLICY_PART_TRANSPORT || part == POLICY_PART_PROTOCOL ||
+           field == POLICY_IP_PROTOCOL;
+}
+
+static void search_chain(struct search *search, const struct policy_chain *chain);
+
+/// Searches the chain that a target leads to.
+/// - always: all packets go there, so what is accepted there is accepted for the chain that leads
+///   there, too.
+static void search_target(struct search *search, const struct policy_target *target, bool always) {
+    const struct policy_place *before = search->accepts;
+
+    if (target->verdict != POLICY_JUMP && target->verdict != POLICY_GOTO)
+        return;
+    search_chain(search, &search->table->chains[target->chain_index]);
+    if (!always)
+        search->accepts = before;
+}
+
+/// Searches where a rule leads.
+static void search_rule(struct search *search, const struct policy_rule *rule) {
+    const struct policy_statement *last = &rule->statements[rule->count - 1];
+    const struct policy_elements *elements;
+
+    if (last->kind == POLICY_VERDICT)
+        search_target(search, last->target, rule->count == 1);
+    if (last->kind != POLICY_VMAP)
+        return;
+    elements = elements_of(search->table, last->match);
+    for (uint32_t i = 0; elements && elements->targets && i < elements->count; i++)
+        search_target(search, &elements->targets[i], false);
+}
+
+/// Searches a chain and those that it leads to, until a rule behind one that accepts asks for a
+/// name.
+static void search_chain(struct search *search, const struct policy_chain *chain) {
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const struct policy_rule *rule = &chain->rules[i];
+
+        if (search->behind || search->steps == 0)
+            return;
+        search->steps--;
+        if (search->accepts && reads(rule, is_name)) {
+            search->behind = &rule->place;
+            return;
+        }
+        if (!search->accepts && accepts_established(search->table, rule))
+            search->accepts = &rule->place;
+        search_rule(search, rule);
+    }
+}
+
+/// Tells of a base chain that accepts established connections before it asks for names.
+static void tell_established(const struct policy *policy, const struct policy_table *table,
+                             const struct policy_chain *chain, void (*tell)(const char *text)) {
+    struct search search = {.table = table, .steps = STEPS_MAX};
+    char text[TEXT_BYTES];
+
+    search_chain(&search, chain);
+    if (!search.accepts || !search.behind)
+        return;
+    snprintf(text, sizeof text,
+             "%s:%u: asks for names behind %s:%u, which accepts established connections: these are "
+             "accepted before they show a name: put this rule before that one",
+             file_of(policy, search.behind->file), search.behind->line,
+             file_of(policy, search.accepts->file), search.accepts->line);
+    tell(text);
+}
+
+/// Tells of a rule of TLS whose answer is for TCP alone.
+static void tell_reset(const struct policy *policy, const struct policy_rule *rule,
+                       void (*tell)(const char *text)) {
+    const struct policy_statement *last = &rule->statements[rule->count - 1];
+    char text[TEXT_BYTES];
+
+    if (last->kind != POLICY_REJECT || last->reject.kind != POLICY_REJECT_TCP_RESET ||
+        !reads(rule, is_tls) || reads(rule, is_told))
+        return;
+    snprintf(text, sizeof text,
+             "%s:%u: answers TCP only and lets QUIC with the same name pass: write `reject`",
+             file_of(policy, rule->place.file), rule->place.line);
+    tell(text);
+}
+
+/// Tells of a file of names of which little was read.
+static void tell_file(const struct policy *policy, const struct policy_listed_file *file,
+                      void (*tell)(const char *text)) {
+    const char *name = file_of(policy, file->file);
+    char text[TEXT_BYTES];
+
+    if (file->names == 0)
+        snprintf(text, sizeof text, "%s: has no names: is it the right file?", name);
+    else if ((uint64_t)file->left_out * LEFT_OUT_SHARE > file->lines)
+        snprintf(text, sizeof text,
+                 "%s:%u: %u of %u lines are none that is read and were left out, this one first: "
+                 "see `file` in GRAMMAR.md",
+                 name, file->first_left_out, file->left_out, file->lines);
+    else
+        return;
+    tell(text);
+}
+
+void advice_advise(const struct policy *policy, void (*tell)(const char *text)) {
+    for (uint32_t i = 0; i < policy->table_count; i++) {
+        const struct policy_table *table = &policy->tables[i];
+
+        for (uint32_t j = 0; j < table->chain_count; j++) {
+            const struct policy_chain *chain = &table->chains[j];
+
+            if (chain->is_base)
+                tell_established(policy, table, chain, tell);
+            for (uint32_t k = 0; k < chain->count; k++)
+                tell_reset(policy, &chain->rules[k], tell);
+        }
+        for (uint32_t j = 0; j < table->set_count; j++)
+            for (uint32_t k = 0; k < table->sets[j].listed.file_count; k++)
+                tell_file(policy, &table->sets[j].listed.files[k], tell);
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What in a valid policy most likely does less than it seems to, each in one line.
+
+use crate::policy::{
+    field_facts, Chain, Elements, Field, ListedFile, Match, Op, Part, Place, Policy, RejectKind,
+    Right, Rule, StatementKind, Table, Target, Verdict,
+};
+
+/// The value of `ct state established`.
+const ESTABLISHED: u128 = 2;
+/// Rules that a search walks at most: chains may lead to one another in very many ways.
+const STEPS_MAX: u32 = 1 << 20;
+/// A file of names is doubtful if more than one line in so many was left out.
+const LEFT_OUT_SHARE: u32 = 10;
+
+/// A search through the rules behind one that accepts established connections.
+struct Search<'a> {
+    table: &'a Table,
+    /// The rule that accepts them, once it was met.
+    accepts: Option<Place>,
+    /// The first rule behind it that asks for a name.
+    behind: Option<Place>,
+    steps: u32,
+}
+
+/// A place: "FILE:LINE".
+fn shown(policy: &Policy, place: Place) -> String {
+    let file = policy.files.get(place.file as usize);
+    format!("{}:{}", file.map_or("", String::as_str), place.line)
+}
+
+fn elements_of<'a>(table: &'a Table, right: &'a Right) -> Option<&'a Elements> {
+    match right {
+        Right::Range(_) => None,
+        Right::Named { set, .. } => Some(&table.sets[*set as usize].elements),
+        Right::Literal(elements) => Some(elements),
+    }
+}
+
+/// Whether an element of one field is the state of established connections.
+fn is_established(elements: &Elements, index: usize) -> bool {
+    let range = &elements.ranges[index * elements.fields];
+    (range.low..=range.high).contains(&ESTABLISHED)
+}
+
+/// Whether a match holds for all packets of established connections.
+fn holds(table: &Table, matched: &Match) -> bool {
+    match matched.key.fields[0] {
+        Field::MetaL4proto | Field::MetaNfproto => return true,
+        Field::CtState => {}
+        _ => return false,
+    }
+    if matched.key.fields.len() > 1 {
+        return false;
+    }
+    let found = match (&matched.right, elements_of(table, &matched.right)) {
+        (Right::Range(range), _) if matched.op == Op::BitsAny => {
+            return range.low & ESTABLISHED != 0
+        }
+        (Right::Range(range), _) => {
+            let value = ESTABLISHED & matched.mask.unwrap_or(ESTABLISHED);
+            (range.low..=range.high).contains(&value)
+        }
+        (_, Some(elements)) => (0..elements.count()).any(|index| is_established(elements, index)),
+        (_, None) => false,
+    };
+    match matched.op {
+        Op::Eq => found,
+        Op::Ne => !found,
+        _ => false,
+    }
+}
+
+/// Whether a map leads established connections to accept.
+fn map_accepts(table: &Table, map: &Match) -> bool {
+    let elements = elements_of(table, &map.right);
+    let Some(elements) = elements.filter(|_| map.key.fields == [Field::CtState]) else {
+        return false;
+    };
+    let mut targets = elements.targets.iter().zip(0..);
+    targets
+        .any(|(target, index)| target.verdict == Verdict::Accept && is_established(elements, index))
+}
+
+/// Whether a rule accepts all packets of established connections.
+fn accepts_established(table: &Table, rule: &Rule) -> bool {
+    let mut reads_state = false;
+    for statement in &rule.statements {
+        match &statement.kind {
+            StatementKind::Match(matched) if holds(table, matched) => {
+                reads_state |= matched.key.fields[0] == Field::CtState;
+            }
+            StatementKind::Counter(_) | StatementKind::Log(_) | StatementKind::MarkSet(_) => {}
+            StatementKind::Verdict(target) => {
+                return reads_state && target.verdict == Verdict::Accept
+            }
+            StatementKind::Vmap(map) => return map_accepts(table, map),
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Whether a match or map of a rule reads one of some fields.
+fn reads(rule: &Rule, wanted: &dyn Fn(Field) -> bool) -> bool {
+    rule.statements
+        .iter()
+        .any(|statement| match &statement.kind {
+            StatementKind::Match(matched) | StatementKind::Vmap(matched) => {
+                matched.key.fields.iter().any(|field| wanted(*field))
+            }
+            _ => false,
+        })
+}
+
+fn is_name(field: Field) -> bool {
+    field_facts(field).part == Part::Names
+}
+
+/// Searches the chain that a target leads to.
+/// - always: all packets go there, so what is accepted there is accepted for the chain that leads there, too.
+fn search_target(search: &mut Search, target: &Target, always: bool) {
+    if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
+        return;
+    }
+    let before = search.accepts;
+    let table = search.table;
+    search_chain(search, &table.chains[target.chain_index as usize]);
+    if !always {
+        search.accepts = before;
+    }
+}
+
+/// Searches a chain and those that it leads to, until a rule behind one that accepts asks for a name.
+fn search_chain(search: &mut Search, chain: &Chain) {
+    let table = search.table;
+    for rule in &chain.rules {
+        if search.behind.is_some() || search.steps == 0 {
+            return;
+        }
+        search.steps -= 1;
+        if search.accepts.is_some() && reads(rule, &is_name) {
+            search.behind = Some(rule.place);
+            return;
+        }
+        if search.accepts.is_none() && accepts_established(table, rule) {
+            search.accepts = Some(rule.place);
+        }
+        match rule.statements.last().map(|last| &last.kind) {
+            Some(StatementKind::Verdict(target)) => {
+                search_target(search, target, rule.statements.len() == 1);
+            }
+            Some(StatementKind::Vmap(map)) => {
+                let targets = elements_of(table, &map.right).map(|elements| &elements.targets);
+                for target in targets.into_iter().flatten() {
+                    search_target(search, target, false);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Tells of a base chain that accepts established connections before it asks for names.
+fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dyn FnMut(&str)) {
+    let mut search = Search {
+        table,
+        accepts: None,
+        behind: None,
+        steps: STEPS_MAX,
+    };
+    search_chain(&mut search, chain);
+    if let (Some(accepts), Some(behind)) = (search.accepts, search.behind) {
+        tell(&format!(
+            "{}: asks for names behind {}, which accepts established connections: these are accepted before they show a \
+             name: put this rule before that one",
+            shown(policy, behind),
+            shown(policy, accepts)
+        ));
+    }
+}
+
+/// Tells of a rule of TLS whose answer is for TCP alone.
+fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
+    let reset = rule.statements.last().is_some_and(|last| {
+        matches!(&last.kind, StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset)
+    });
+    let tls = Field::TlsSni as u32..=Field::TlsEch as u32;
+    let is_tls = |field: Field| tls.contains(&(field as u32));
+    let is_told = |field: Field| {
+        let part = field_facts(field).part;
+        part == Part::Transport || part == Part::Protocol || field == Field::IpProtocol
+    };
+    if reset && reads(rule, &is_tls) && !reads(rule, &is_told) {
+        tell(&format!(
+            "{}: answers TCP only and lets QUIC with the same name pass: write `reject`",
+            shown(policy, rule.place)
+        ));
+    }
+}
+
+/// Tells of a file of names of which little was read.
+fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
+    let name = policy.files.get(file.file as usize);
+    let name = name.map_or("", String::as_str);
+    if file.names == 0 {
+        tell(&format!("{name}: has no names: is it the right file?"));
+    } else if u64::from(file.left_out) * u64::from(LEFT_OUT_SHARE) > u64::from(file.lines) {
+        tell(&format!(
+            "{name}:{}: {} of {} lines are none that is read and were left out, this one first: see `file` in GRAMMAR.md",
+            file.first_left_out, file.left_out, file.lines
+        ));
+    }
+}
+
+/// Tells, line by line, what a policy that was parsed most likely does not do as it is meant: rules by name behind one that
+/// accepts established connections, `reject with tcp reset` of names of TLS, and files of names of which little was read.
+pub fn advise(policy: &Policy, tell: &mut dyn FnMut(&str)) {
+    for table in &policy.tables {
+        for chain in &table.chains {
+            if chain.base.is_some() {
+                tell_established(policy, table, chain, tell);
+            }
+            for rule in &chain.rules {
+                tell_reset(policy, rule, tell);
+            }
+        }
+        for file in table.sets.iter().flat_map(|set| &set.listed.files) {
+            tell_file(policy, file, tell);
+        }
+    }
+}
