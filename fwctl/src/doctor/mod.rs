@@ -16,6 +16,7 @@ mod nft;
 mod owner;
 pub mod rights;
 mod ruleset;
+mod source;
 mod tools;
 
 use std::ffi::OsString;
@@ -110,6 +111,7 @@ pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
     kernel::check(&patient, &mut findings);
     owner::check(&patient, &mut findings);
     hooks::check(&patient, &mut findings);
+    source::check(&mut findings);
     limits::check(&patient, &mut findings);
     cpu::check(&patient, &mut findings);
     output::print(&match arguments.json {
