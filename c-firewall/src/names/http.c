@@ -322,12 +322,27 @@ static bool is_host(struct names_cursor line) {
     return line.length > 0 && line.bytes[0] == ':';
 }
 
+bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
+    struct names_cursor left = names_cursor_begin(bytes, length);
+
+    while (!is_host(left)) {
+        uint32_t line = 0;
+
+        while (line < left.length && !is_line_end(left.bytes[line]))
+            line++;
+        if (line == left.length)
+            return false;
+        names_cursor_part(&left, line + 1);
+    }
+    return true;
+}
+
 /// Reads what follows a first line that is perhaps a request's.
 static enum names_state read_perhaps(struct names_cursor *stream, struct names *names) {
     struct names_cursor line;
 
     while (take_line(stream, &line)) {
-        if (is_host(line))
+        if (names_http_shows_host(line.bytes, line.length))
             return NAMES_UNREADABLE;
         if (line.length == 0 ||
             (!is_blank(line.bytes[0]) && !memchr(line.bytes, ':', line.length))) {
@@ -374,14 +389,4 @@ enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool who
     names_blank_fill(NAMES_UNDECIDED, NAMES_HTTP, names);
     state = read_request(bytes, length, names);
     return names_blank_finish(state, whole, names);
-}
-
-bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
-    struct names_cursor stream = names_cursor_begin(bytes, length), line;
-
-    while (take_line(&stream, &line)) {
-        if (is_host(line))
-            return true;
-    }
-    return is_host(stream);
 }

@@ -38,7 +38,8 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length);
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
                                  struct names *names);
 
-/// Whether a line of a stream that is no request begins as a field Host does.
+/// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line,
+/// too, as to Python.
 bool names_http_shows_host(const uint8_t *bytes, uint32_t length);
 
 #endif

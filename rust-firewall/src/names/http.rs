@@ -338,11 +338,16 @@ fn is_host(line: &[u8]) -> bool {
     name.eq_ignore_ascii_case(HOST) && left.starts_with(b":")
 }
 
+/// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line, too, as to Python.
+pub fn shows_host(bytes: &[u8]) -> bool {
+    bytes.split(|byte| is_line_end(*byte)).any(is_host)
+}
+
 /// Reads what follows a first line that is perhaps a request's.
 fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
     while take_line(stream, &mut line) {
-        if is_host(line) {
+        if shows_host(line) {
             return NamesState::Unreadable;
         }
         if line.is_empty() || (span(line, is_blank) == 0 && !line.contains(&b':')) {
@@ -399,9 +404,4 @@ pub fn read(bytes: &[u8], whole: bool, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Http, names);
     let state = read_request(bytes, names);
     blank::finish(state, whole, names)
-}
-
-/// Whether a line of a stream that is no request begins as a field Host does.
-pub fn shows_host(bytes: &[u8]) -> bool {
-    bytes.split(|byte| *byte == b'\n').any(is_host)
 }
