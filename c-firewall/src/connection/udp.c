@@ -304,7 +304,7 @@ struct followed connection_udp_follow(struct connections *connections, const str
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || kind == NAMES_QUIC_BAD || kind == NAMES_QUIC_LONG ||
               kind == NAMES_QUIC_INITIAL;
-    is_query = !is_quic && datagram.destination_port == DNS_PORT;
+    is_query = !input->segmented && datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))
         return pass(connections, slot, &datagram, kind);

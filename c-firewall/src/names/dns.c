@@ -8,7 +8,9 @@
 #include "names/host.h"
 
 enum {
-    ANSWER = 0x8000,      // in the header's flags (QR)
+    // Of the header: the id and the flags, whose bit QR counts for nothing, since there are servers
+    // that pass it over in a query.
+    ID_AND_FLAGS_BYTES = 4,
     COUNTS_BYTES = 6,     // of the header behind the number of questions: three more numbers
     LABEL_BYTES_MAX = 63, // a higher length is a pointer of compression or reserved
     LENGTH_BYTES = 2,     // of a message over TCP: its length
@@ -41,18 +43,11 @@ static bool read_name(struct names_cursor *message, struct names *names) {
 /// Reads a message into fields that are empty.
 static enum names_state read_message(const uint8_t *message, uint32_t length, struct names *names) {
     struct names_cursor left = names_cursor_begin(message, length);
-    uint32_t flags, questions;
+    uint32_t questions;
 
-    names_cursor_number(&left, 2);
-    flags = names_cursor_number(&left, 2);
+    names_cursor_part(&left, ID_AND_FLAGS_BYTES);
     questions = names_cursor_number(&left, 2);
     names_cursor_part(&left, COUNTS_BYTES);
-    if (left.cut)
-        return NAMES_UNREADABLE;
-    if (flags & ANSWER) {
-        names->protocol = NAMES_OTHER;
-        return NAMES_KNOWN;
-    }
     if (questions != 1 || !read_name(&left, names))
         return NAMES_UNREADABLE;
     names->dns_type = (uint16_t)names_cursor_number(&left, 2);

@@ -9,14 +9,12 @@
 
 #include "names/types.h"
 
-/// Reads a message.
+/// Reads a message that is sent to a server.
 /// - message: all of it, from its header on.
 /// - names: always filled in whole. Fields are empty unless it is NAMES_KNOWN; the root's name is
 ///   empty, too.
-/// - Returns names->state: NAMES_KNOWN with the protocol NAMES_DNS for a query, with NAMES_OTHER
-/// for
-///   what is none (an answer); NAMES_UNREADABLE if it has not exactly one question, or that is cut
-///   or malformed.
+/// - Returns names->state: NAMES_KNOWN, or NAMES_UNREADABLE if the message has not exactly one
+///   question, or that is cut or malformed.
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names);
 
 /// Reads the first message of a stream, which stands behind its length.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections of UDP: QUIC at any port (RFC 9000, RFC 9001, RFC 9369), and queries of DNS, each of which stands alone.
+//! Connections of UDP: QUIC at any port but that of DNS (RFC 9000, RFC 9001, RFC 9369), and queries of DNS, each of which
+//! stands alone.
 //!
 //! Theory of operation: a server keeps what it was sent under any connection id, and nothing tells us which it took. So
 //! the CRYPTO frames of all Initial packets between two ends are one stream, whatever connection id they have: Retry
 //! makes a client send the same bytes again, and other bytes for one place are an evasion. What we have forgotten, a
-//! server may remember: for a while such a connection is Unreadable.
+//! server may remember: for a while such a connection is Unreadable. A server of DNS reads a query in whatever looks like
+//! QUIC, so that is looked for at other ports only: as DNS each of its long headers has more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -354,7 +356,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     let kind = quic::header(datagram.data, 0).kind;
     let is_quic =
         input.segmented || matches!(kind, QuicKind::Bad | QuicKind::Long | QuicKind::Initial);
-    let is_query = !is_quic && datagram.destination_port == DNS_PORT;
+    let is_query = !input.segmented && datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
     let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;
     if !(is_quic || is_query || is_unknown) {

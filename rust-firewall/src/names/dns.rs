@@ -7,8 +7,8 @@ use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, HOST_BYTES};
 use crate::names::{blank, host};
 
-/// In the header's flags: it is an answer (QR).
-const ANSWER: u32 = 0x8000;
+/// Of the header: the id and the flags, whose bit QR counts for nothing, since there are servers that pass it over in a query.
+const ID_AND_FLAGS_BYTES: u32 = 4;
 /// Of the header behind the number of questions: three more numbers.
 const COUNTS_BYTES: u32 = 6;
 /// Bytes of a label; a higher length is a pointer of compression or reserved.
@@ -44,17 +44,9 @@ fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
 /// Reads a message into fields that are empty.
 fn read_message(message: &[u8], names: &mut Names) -> NamesState {
     let mut left = cursor::begin(message);
-    cursor::number(&mut left, 2);
-    let flags = cursor::number(&mut left, 2);
+    cursor::part(&mut left, ID_AND_FLAGS_BYTES);
     let questions = cursor::number(&mut left, 2);
     cursor::part(&mut left, COUNTS_BYTES);
-    if left.cut {
-        return NamesState::Unreadable;
-    }
-    if flags & ANSWER != 0 {
-        names.protocol = NamesProtocol::Other;
-        return NamesState::Known;
-    }
     if questions != 1 || !read_name(&mut left, names) {
         return NamesState::Unreadable;
     }
@@ -66,11 +58,10 @@ fn read_message(message: &[u8], names: &mut Names) -> NamesState {
     }
 }
 
-/// Reads a message.
+/// Reads a message that is sent to a server.
 /// - message: all of it, from its header on.
 /// - names: always filled in whole. Fields are empty unless it is Known; the root's name is empty, too.
-/// - Returns names.state: Known with the protocol Dns for a query, with Other for what is none (an answer); Unreadable if
-///   it has not exactly one question, or that is cut or malformed.
+/// - Returns names.state: Known, or Unreadable if the message has not exactly one question, or that is cut or malformed.
 pub fn query(message: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
     let state = read_message(message, names);
