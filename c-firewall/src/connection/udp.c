@@ -15,7 +15,10 @@
 enum {
     DNS_PORT = 53,    // whose servers are asked by DNS
     HEADER_BYTES = 5, // which show whether it begins with a long header, and its version
-    PACKETS_MAX = 8,  // of QUIC that are looked at in one datagram
+    // Packets of QUIC that are looked at in one datagram, and in one that is several
+    // (UDP_MAX_SEGMENTS of linux/udp.h has been 64).
+    PACKETS_MAX = 8,
+    SEGMENTED_PACKETS_MAX = 64,
     LONG_HEADER = 0x80,
 };
 
@@ -39,8 +42,10 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Reads a packet's header; false if it was not copied or is malformed.
-static bool datagram_of(const struct packet *packet, uint64_t now_ns, struct datagram *datagram) {
+/// Reads a packet's header; false if it was not copied or is malformed. The kernel sends all bytes
+/// of a packet that is several datagrams, whatever its header says (__udp_gso_segment).
+static bool datagram_of(const struct packet *packet, const struct connection_input *input,
+                        struct datagram *datagram) {
     const uint32_t start = packet->l4_offset;
     const uint32_t available = packet->end > start ? packet->end - start : 0;
     const uint8_t *header = packet->bytes + start;
@@ -50,8 +55,8 @@ static bool datagram_of(const struct packet *packet, uint64_t now_ns, struct dat
         return false;
     copied = packet->captured - start - PACKET_UDP_HEADER_BYTES;
     told = (uint32_t)(header[4] << 8 | header[5]);
-    if (told == 0)
-        told = available; // too long for the field
+    if (told == 0 || (input->segmented && told < available))
+        told = available; // 0 = too long for the field
     if (told < PACKET_UDP_HEADER_BYTES || told > available)
         return false;
     told -= PACKET_UDP_HEADER_BYTES;
@@ -61,7 +66,7 @@ static bool datagram_of(const struct packet *packet, uint64_t now_ns, struct dat
         .data = header + PACKET_UDP_HEADER_BYTES,
         .captured = copied < told ? copied : told,
         .length = told,
-        .now_ns = now_ns,
+        .now_ns = input->now_ns,
     };
     datagram->is_low = connection_table_key(packet, &datagram->key);
     return true;
@@ -206,7 +211,9 @@ static bool take_frames(struct connections *connections, uint32_t slot, const ui
 }
 
 /// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long
-/// header of a version that is understood seems to. The datagram's end if nowhere.
+/// header of a version that is understood seems to. The datagram's end if nowhere. Where one ends
+/// the kernel does not tell, and what a packet before says of its length can be false for its
+/// receiver.
 static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place) {
     for (; place < length && length - place >= HEADER_BYTES; place++) {
         if (data[place] >= LONG_HEADER && names_quic_is_understood(be32(data + place + 1)))
@@ -220,15 +227,17 @@ static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place
 static bool take_packets(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, bool segmented,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+    const uint32_t packets_max = segmented ? SEGMENTED_PACKETS_MAX : PACKETS_MAX;
     bool is_read = true;
-    uint32_t place = 0;
+    uint32_t place = segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
 
-    for (uint32_t i = 0; i < PACKETS_MAX; i++) {
+    for (uint32_t i = 0; i < packets_max; i++) {
         const struct names_quic_header header =
             names_quic_header(datagram->data, datagram->captured, place);
         uint32_t bytes;
 
-        place = header.end;
+        place = segmented ? next_packet(datagram->data, datagram->captured, header.start + 1)
+                          : header.end;
         switch (header.kind) {
         case NAMES_QUIC_INITIAL:
             bytes = *slot == CONNECTION_SLOT_NONE
@@ -240,11 +249,8 @@ static bool take_packets(struct connections *connections, uint32_t *slot,
         case NAMES_QUIC_BAD:
             is_read = false;
             break;
-        case NAMES_QUIC_LONG:
-            break;
         default:
-            if (segmented)
-                place = next_packet(datagram->data, datagram->captured, header.start + 1);
+            break;
         }
         if (place >= datagram->captured)
             return is_read;
@@ -266,9 +272,11 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return lifetime_odd(connections, CONNECTION_PARSE);
 }
 
-/// A query of DNS, which stands alone.
-static struct followed ask(struct connections *connections, const struct datagram *datagram) {
-    if (names_dns_query(datagram->data, datagram->captured, &connections->alone) != NAMES_KNOWN)
+/// A query of DNS, which stands alone. Where each of several begins can't be told.
+static struct followed ask(struct connections *connections, const struct datagram *datagram,
+                           bool segmented) {
+    if (segmented ||
+        names_dns_query(datagram->data, datagram->captured, &connections->alone) != NAMES_KNOWN)
         return lifetime_odd(connections, CONNECTION_PARSE);
     connections->counts.decided[connections->alone.protocol]++;
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
@@ -292,7 +300,7 @@ struct followed connection_udp_follow(struct connections *connections, const str
     enum names_quic_kind kind;
     uint32_t slot;
 
-    if (!datagram_of(packet, input->now_ns, &datagram))
+    if (!datagram_of(packet, input, &datagram))
         return lifetime_odd(connections, CONNECTION_CUT);
     slot = connection_table_find(&connections->table, &datagram.key);
     if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation)) {
@@ -304,7 +312,7 @@ struct followed connection_udp_follow(struct connections *connections, const str
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || kind == NAMES_QUIC_BAD || kind == NAMES_QUIC_LONG ||
               kind == NAMES_QUIC_INITIAL;
-    is_query = !input->segmented && datagram.destination_port == DNS_PORT;
+    is_query = datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))
         return pass(connections, slot, &datagram, kind);
@@ -313,6 +321,6 @@ struct followed connection_udp_follow(struct connections *connections, const str
     if (input->checksum == CONNECTION_CHECKSUM_UNVERIFIED &&
         !checksum_is_right(packet, datagram.length + PACKET_UDP_HEADER_BYTES))
         return lifetime_odd(connections, CONNECTION_CHECKSUM);
-    return is_query ? ask(connections, &datagram)
+    return is_query ? ask(connections, &datagram, input->segmented)
                     : go_on(connections, slot, &datagram, input->segmented);
 }

@@ -171,7 +171,7 @@ static size_t put_layer4(const struct step *step, uint8_t *at, bool is_udp) {
     put16(at + 2, step->from_client ? server : client);
     memcpy(at + header, step->data ? step->data : at, step->length);
     if (is_udp) {
-        put16(at + 4, (uint32_t)(step->length + header));
+        put16(at + 4, option(step, "length", (uint32_t)step->length) + (uint32_t)header);
         return header + step->length;
     }
     put32(at + 4, step->sequence);

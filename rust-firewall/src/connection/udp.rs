@@ -23,8 +23,9 @@ use crate::packet::{Packet, UDP_HEADER_BYTES};
 const DNS_PORT: u16 = 53;
 /// Of a datagram, which show whether it begins with a long header, and its version.
 const HEADER_BYTES: usize = 5;
-/// Packets of QUIC that are looked at in one datagram.
+/// Packets of QUIC that are looked at in one datagram, and in one that is several (UDP_MAX_SEGMENTS of linux/udp.h has been 64).
 const PACKETS_MAX: u32 = 8;
+const SEGMENTED_PACKETS_MAX: u32 = 64;
 
 /// A datagram.
 struct Datagram<'a> {
@@ -40,8 +41,9 @@ struct Datagram<'a> {
     now_ns: u64,
 }
 
-/// Reads a packet's header; None if it was not copied or is malformed.
-fn datagram_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Datagram<'a>> {
+/// Reads a packet's header; None if it was not copied or is malformed. The kernel sends all bytes of a packet that is several
+/// datagrams, whatever its header says (__udp_gso_segment).
+fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
     let &[_, _, _, _, high, low, _, _] = header else {
@@ -51,6 +53,7 @@ fn datagram_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Datagram<'a>> {
     // 0 = too long for the field.
     let told = match u32::from(u16::from_be_bytes([high, low])) {
         0 => available,
+        told if input.segmented => told.max(available),
         told => told,
     };
     if told < UDP_HEADER_BYTES || told > available {
@@ -66,7 +69,7 @@ fn datagram_of<'a>(packet: &Packet<'a>, now_ns: u64) -> Option<Datagram<'a>> {
         destination_port: packet.destination_port,
         data: data.get(..length as usize).unwrap_or(data),
         length,
-        now_ns,
+        now_ns: input.now_ns,
     })
 }
 
@@ -236,7 +239,8 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
 }
 
 /// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long header of a version that
-/// is understood seems to. The datagram's end if nowhere.
+/// is understood seems to. The datagram's end if nowhere. Where one ends the kernel does not tell, and what a packet before
+/// says of its length can be false for its receiver.
 fn next_packet(data: &[u8], at: u32) -> u32 {
     let windows = data.get(at as usize..).unwrap_or_default().windows(5);
     for (place, window) in (at..).zip(windows) {
@@ -258,19 +262,23 @@ fn take_packets(
     plain: &mut [u8; hello::BYTES_MAX],
 ) -> (u32, bool) {
     let mut is_read = true;
-    let mut at = 0;
-    for _ in 0..PACKETS_MAX {
+    let (mut at, packets_max) = match segmented {
+        true => (next_packet(datagram.data, 0), SEGMENTED_PACKETS_MAX),
+        false => (0, PACKETS_MAX),
+    };
+    for _ in 0..packets_max {
         let header = quic::header(datagram.data, at);
         let mut bytes = 0;
-        at = header.end;
+        at = match segmented {
+            true => next_packet(datagram.data, header.start + 1),
+            false => header.end,
+        };
         match header.kind {
             QuicKind::Initial if slot == SLOT_NONE => {
                 (slot, bytes) = open_first(connections, datagram, &header, plain);
             }
             QuicKind::Initial => bytes = open_known(connections, slot, datagram, &header, plain),
             QuicKind::Bad => is_read = false,
-            QuicKind::Long => {}
-            _ if segmented => at = next_packet(datagram.data, header.start + 1),
             _ => {}
         }
         if header.kind == QuicKind::Initial {
@@ -311,9 +319,9 @@ fn go_on(
     lifetime::odd(connections, ConnectionCause::Parse)
 }
 
-/// A query of DNS, which stands alone.
-fn ask(connections: &mut Connections, datagram: &Datagram) -> Followed {
-    if dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
+/// A query of DNS, which stands alone. Where each of several begins can't be told.
+fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> Followed {
+    if segmented || dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
         return lifetime::odd(connections, ConnectionCause::Parse);
     }
     let protocol = connections.alone.protocol;
@@ -340,7 +348,7 @@ fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: Qui
 
 /// Takes in a packet of UDP.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
-    let Some(datagram) = datagram_of(packet, input.now_ns) else {
+    let Some(datagram) = datagram_of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);
     };
     let slot = table::find(&connections.table, &datagram.key);
@@ -356,7 +364,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     let kind = quic::header(datagram.data, 0).kind;
     let is_quic =
         input.segmented || matches!(kind, QuicKind::Bad | QuicKind::Long | QuicKind::Initial);
-    let is_query = !input.segmented && datagram.destination_port == DNS_PORT;
+    let is_query = datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
     let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;
     if !(is_quic || is_query || is_unknown) {
@@ -371,7 +379,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::odd(connections, ConnectionCause::Checksum);
     }
     match is_query {
-        true => ask(connections, &datagram),
+        true => ask(connections, &datagram, input.segmented),
         false => go_on(connections, slot, &datagram, input.segmented),
     }
 }

@@ -126,7 +126,8 @@ fn layer4(step: &Step, protocol: u8) -> Vec<u8> {
     bytes.extend((source as u16).to_be_bytes());
     bytes.extend((destination as u16).to_be_bytes());
     if protocol == UDP {
-        bytes.extend((step.data.len() as u16 + 8).to_be_bytes());
+        let told = step.option("length", step.data.len() as u32);
+        bytes.extend((told as u16 + 8).to_be_bytes());
         bytes.extend([0, 0]);
     } else {
         let bits = [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('A', 16), ('U', 32)];
