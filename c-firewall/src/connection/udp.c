@@ -142,17 +142,12 @@ static uint32_t open_first(struct connections *connections, const struct datagra
 static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
                         const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
-    const bool is_known = connection->names.state == NAMES_KNOWN;
-    const uint32_t decided = connection->stream.decided;
     enum connection_cause cause = CONNECTION_GAPS;
 
-    if (connection->evasion || connection->names.state == NAMES_UNREADABLE ||
-        (is_known && offset >= decided))
+    if (connection->evasion || connection->names.state == NAMES_UNREADABLE)
         return true;
     if (connection->stream.let_go)
         return false;
-    if (is_known && length > decided - offset)
-        length = (uint32_t)(decided - offset);
     if (offset + length <= STREAM_BYTES_MAX) {
         switch (lifetime_keep(connections, slot, (uint32_t)offset, bytes, length, now_ns)) {
         case STREAM_KEPT:
@@ -170,20 +165,64 @@ static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t
     return true;
 }
 
-/// Reads the ClientHello of a connection as far as it is there.
+/// Says that what a client sent can't be read.
+static void give_up(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    at(connections, slot)->names.state = NAMES_UNDECIDED;
+    lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+}
+
+/// Reads what is gathered behind the first ClientHello of a connection: the client's answer to
+/// HelloRetryRequest (RFC 8446, section 4.1.4), which servers take the name of, too. With other
+/// names it is an evasion.
+/// - end: of what is gathered.
+static void read_again(struct connections *connections, uint32_t slot, uint32_t end,
+                       uint64_t now_ns) {
+    const uint8_t *bytes = connections->gathered;
+    uint32_t place = 0;
+
+    for (;;) {
+        struct names again;
+
+        place += names_hello_length(bytes + place, end - place);
+        if (place >= end)
+            return;
+        switch (names_hello_read(bytes + place, end - place, NAMES_QUIC, &again)) {
+        case NAMES_KNOWN:
+            if (names_hello_is_same(&at(connections, slot)->names, &again))
+                break;
+            lifetime_evade(connections, slot, now_ns);
+            return;
+        case NAMES_UNDECIDED:
+            if (end >= STREAM_BYTES_MAX)
+                give_up(connections, slot, now_ns);
+            return;
+        default:
+            give_up(connections, slot, now_ns);
+            return;
+        }
+    }
+}
+
+/// Reads the ClientHello of a connection as far as it is there, and what stands behind it.
 static void read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
     const uint32_t end = stream_prefix(&connection->stream);
-    enum names_state state;
-
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
-    state = names_hello_read(connections->gathered, end, NAMES_QUIC, &connection->names);
-    if (state == NAMES_KNOWN) {
-        lifetime_decide(connections, slot, end, now_ns);
-    } else if (state == NAMES_UNREADABLE || end >= STREAM_BYTES_MAX) {
-        connection->names.state = NAMES_UNDECIDED;
-        lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+    if (connection->names.state == NAMES_UNDECIDED) {
+        switch (names_hello_read(connections->gathered, end, NAMES_QUIC, &connection->names)) {
+        case NAMES_KNOWN:
+            lifetime_decide(connections, slot, end, now_ns);
+            break;
+        case NAMES_UNDECIDED:
+            if (end >= STREAM_BYTES_MAX)
+                give_up(connections, slot, now_ns);
+            return;
+        default:
+            give_up(connections, slot, now_ns);
+            return;
+        }
     }
+    read_again(connections, slot, end, now_ns);
 }
 
 /// Takes in the frames of an Initial packet. Returns false if one can't be read.
@@ -204,8 +243,8 @@ static bool take_frames(struct connections *connections, uint32_t slot, const ui
         is_read = is_read && frame.kind != NAMES_QUIC_FRAME_BAD && frame.next > place;
         place = frame.next;
     }
-    if (stream_prefix(&connection->stream) > before && connection->names.state == NAMES_UNDECIDED &&
-        !connection->evasion)
+    if (stream_prefix(&connection->stream) > before &&
+        connection->names.state != NAMES_UNREADABLE && !connection->evasion)
         read(connections, slot, now_ns);
     return is_read;
 }

@@ -8,7 +8,8 @@
 #include "names/host.h"
 
 enum {
-    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - 4, // of a message without its type and length
+    HEADER_BYTES = 4, // of a handshake message: its type and its length
+    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - HEADER_BYTES, // of one without them
     RANDOM_BYTES = 32,
     SESSION_BYTES_MAX = 32,
     // TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446,
@@ -165,4 +166,17 @@ enum names_state names_hello_read(const uint8_t *handshake, uint32_t length,
     if (names_hello_is_settled(handshake, length))
         state = read_message(handshake, length, names);
     return names_blank_finish(state, false, names);
+}
+
+uint32_t names_hello_length(const uint8_t *handshake, uint32_t length) {
+    struct names_cursor message = names_cursor_begin(handshake, length);
+
+    names_cursor_number(&message, 1);
+    return HEADER_BYTES + names_cursor_vector(&message, 3).length;
+}
+
+bool names_hello_is_same(const struct names *first, const struct names *again) {
+    return memcmp(first->host, again->host, sizeof first->host) == 0 &&
+           memcmp(first->alpn, again->alpn, sizeof first->alpn) == 0 &&
+           first->version == again->version && first->ech == again->ech;
 }

@@ -30,4 +30,11 @@ bool names_hello_is_settled(const uint8_t *handshake, uint32_t length);
 enum names_state names_hello_read(const uint8_t *handshake, uint32_t length,
                                   enum names_protocol protocol, struct names *names);
 
+/// Bytes of the message at the start of a handshake that names_hello_read has found NAMES_KNOWN.
+uint32_t names_hello_length(const uint8_t *handshake, uint32_t length);
+
+/// Whether two messages that are NAMES_KNOWN show the same: a client that answers HelloRetryRequest
+/// may change other parts of its hello only (RFC 8446, section 4.1.2).
+bool names_hello_is_same(const struct names *first, const struct names *again);
+
 #endif

@@ -16,7 +16,7 @@ use crate::connection::types::{
 };
 use crate::connection::{checksum, lifetime, stream, table};
 use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
-use crate::names::{dns, hello, quic, NamesProtocol, NamesState};
+use crate::names::{dns, hello, quic, Names, NamesProtocol, NamesState};
 use crate::packet::{Packet, UDP_HEADER_BYTES};
 
 /// Whose servers are asked by DNS.
@@ -162,18 +162,11 @@ fn take_crypto(
     now_ns: u64,
 ) -> bool {
     let connection = table::at(&mut connections.table, slot);
-    let is_known = connection.names.state == NamesState::Known;
-    let decided = u64::from(connection.stream.decided);
-    let is_behind = is_known && offset >= decided;
-    if connection.evasion || connection.names.state == NamesState::Unreadable || is_behind {
+    if connection.evasion || connection.names.state == NamesState::Unreadable {
         return true;
     }
     if connection.stream.let_go {
         return false;
-    }
-    let mut bytes = bytes;
-    if is_known {
-        bytes = bytes.get(..(decided - offset) as usize).unwrap_or(bytes);
     }
     let mut cause = ConnectionCause::Gaps;
     if offset + bytes.len() as u64 <= u64::from(BYTES_MAX) {
@@ -191,7 +184,37 @@ fn take_crypto(
     true
 }
 
-/// Reads the ClientHello of a connection as far as it is there.
+/// Says that what a client sent can't be read.
+fn give_up(connections: &mut Connections, slot: u32, now_ns: u64) {
+    table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
+    lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
+}
+
+/// Reads what is gathered behind the first ClientHello of a connection: the client's answer to HelloRetryRequest (RFC 8446,
+/// section 4.1.4), which servers take the name of, too. With other names it is an evasion.
+/// - end: of what is gathered.
+fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
+    let mut left = connections.gathered.get(..end as usize).unwrap_or_default();
+    loop {
+        left = left.get(hello::length(left) as usize..).unwrap_or_default();
+        if left.is_empty() {
+            return;
+        }
+        let mut again = Names::default();
+        let first = &table::at(&mut connections.table, slot).names;
+        match hello::read(left, NamesProtocol::Quic, &mut again) {
+            NamesState::Known if hello::is_same(first, &again) => {}
+            NamesState::Known => {
+                lifetime::evade(connections, slot, now_ns);
+                return;
+            }
+            NamesState::Undecided if end < BYTES_MAX => return,
+            _ => return give_up(connections, slot, now_ns),
+        }
+    }
+}
+
+/// Reads the ClientHello of a connection as far as it is there, and what stands behind it.
 fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
@@ -204,14 +227,14 @@ fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
         &mut gathered[..],
     );
     let bytes = gathered.get(..end as usize).unwrap_or_default();
-    let state = hello::read(bytes, NamesProtocol::Quic, &mut connection.names);
-    let is_whole = end >= BYTES_MAX;
-    if state == NamesState::Known {
-        lifetime::decide(connections, slot, end, now_ns);
-    } else if state == NamesState::Unreadable || is_whole {
-        connection.names.state = NamesState::Undecided;
-        lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
+    if connection.names.state == NamesState::Undecided {
+        match hello::read(bytes, NamesProtocol::Quic, &mut connection.names) {
+            NamesState::Known => lifetime::decide(connections, slot, end, now_ns),
+            NamesState::Undecided if end < BYTES_MAX => return,
+            _ => return give_up(connections, slot, now_ns),
+        }
     }
+    read_again(connections, slot, end, now_ns);
 }
 
 /// Takes in the frames of an Initial packet. Returns false if one can't be read.
@@ -232,7 +255,7 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
     }
     let connection = table::at(&mut connections.table, slot);
     let has_grown = stream::prefix(&connection.stream) > before;
-    if has_grown && connection.names.state == NamesState::Undecided && !connection.evasion {
+    if has_grown && connection.names.state != NamesState::Unreadable && !connection.evasion {
         read(connections, slot, now_ns);
     }
     is_read

@@ -12,7 +12,9 @@ use crate::names::{blank, host};
 pub const BYTES_MAX: usize = 16384;
 
 /// Of a handshake message without its type and length.
-const BODY_BYTES_MAX: u32 = BYTES_MAX as u32 - 4;
+const BODY_BYTES_MAX: u32 = (BYTES_MAX - HEADER_BYTES) as u32;
+/// Of a handshake message: its type and its length.
+const HEADER_BYTES: usize = 4;
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
@@ -174,4 +176,20 @@ pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> Nam
         false => NamesState::Undecided,
     };
     blank::finish(state, false, names)
+}
+
+/// Bytes of the message at the start of a handshake that `read` has found Known.
+pub fn length(handshake: &[u8]) -> u32 {
+    let mut message = cursor::begin(handshake);
+    cursor::number(&mut message, 1);
+    (HEADER_BYTES + cursor::vector(&mut message, 3).bytes.len()) as u32
+}
+
+/// Whether two messages that are Known show the same: a client that answers HelloRetryRequest may change other parts of
+/// its hello only (RFC 8446, section 4.1.2).
+pub fn is_same(first: &Names, again: &Names) -> bool {
+    first.host == again.host
+        && first.alpn == again.alpn
+        && first.version == again.version
+        && first.ech == again.ech
 }
