@@ -113,7 +113,7 @@ static uint32_t open_initial(const uint8_t *datagram, const struct names_quic_he
 
 static void put_packet(const uint8_t *datagram, const struct names_quic_header *header,
                        struct names_quic_keys *keys, struct crypto *crypto, FILE *out) {
-    static const char *const kinds[] = {"bad", "short", "unknown", "long", "initial"};
+    static const char *const kinds[] = {"bad", "short", "unknown", "long", "handshake", "initial"};
     static uint8_t plain[NAMES_HELLO_BYTES_MAX];
     uint32_t bytes = 0;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/lifetime.h"
 
+#include "connection/ids.h"
 #include "connection/share.h"
 #include "connection/table.h"
 
@@ -55,18 +56,23 @@ static uint32_t count_of(const struct connections *connections, enum connection_
 /// Takes a connection out of the table, and gives back what it kept.
 static void forget(struct connections *connections, uint32_t slot) {
     stream_release(&connection_table_at(&connections->table, slot)->stream, &connections->pool);
+    connection_ids_remove(&connections->table, slot);
     share_leave(&connections->table, slot);
     connection_table_remove(&connections->table, slot);
 }
 
-/// Takes a connection out of the table whose server may go on with it. That of TCP needs another
-/// SYN then, which the server does not answer while it has the connection; of UDP it must be
-/// remembered, and if its SYN had data, which come again with the same SYN.
-static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
-    if (connection->is_udp || connection->syn_data)
+    if (connection->is_udp || connection->syn_data) {
         connection_table_bury(&connections->table, &connection->key, now_ns);
+        connection_ids_bury(&connections->table, slot, now_ns);
+    }
+}
+
+/// Takes a connection out of the table that its server may go on with.
+static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    lifetime_bury(connections, slot, now_ns);
     forget(connections, slot);
 }
 

@@ -12,6 +12,11 @@
 /// Gives back what was kept of a client's bytes, and puts its connection where it stays.
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
+/// Remembers a connection that is to be forgotten and that its server may go on with. One of TCP
+/// needs another SYN then, which the server does not answer while it has the connection; of UDP it
+/// must be remembered, and if its SYN had data, which come again with the same SYN.
+void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns);
+
 /// Looks at the connections whose time is over, so many at most.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
 

@@ -26,6 +26,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
         .grave_key = siphash_draw(),
         .mask = (uint32_t)(buckets - 1),
         .buckets = calloc(buckets, sizeof *table->buckets),
+        .id_buckets = calloc(buckets, sizeof *table->id_buckets),
         .graves = calloc(buckets, sizeof *table->graves),
         .shares = calloc(buckets, sizeof *table->shares),
         .slots = malloc(connections * sizeof *table->slots),
@@ -36,7 +37,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
         table->lists[list] =
             (struct connection_times){CONNECTION_SLOT_NONE, CONNECTION_SLOT_NONE, 0};
     }
-    if (table->buckets && table->graves && table->shares && table->slots)
+    if (table->buckets && table->id_buckets && table->graves && table->shares && table->slots)
         return 0;
     connection_table_free(table);
     return -ENOMEM;
@@ -44,6 +45,7 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
 
 void connection_table_free(struct connection_table *table) {
     free(table->buckets);
+    free(table->id_buckets);
     free(table->graves);
     free(table->shares);
     free(table->slots);
@@ -96,13 +98,18 @@ static uint64_t hash(const struct siphash_key *hasher, const struct connection_k
     return siphash_words(hasher, key->words, is_ipv4 ? IPV4_WORDS : CONNECTION_KEY_WORDS);
 }
 
+uint32_t connection_table_bucket(const struct connection_table *table,
+                                 const struct connection_key *key) {
+    return (uint32_t)hash(&table->key, key) & table->mask;
+}
+
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot) {
     return slot < table->used ? &table->slots[slot] : &table->spare;
 }
 
 uint32_t connection_table_find(const struct connection_table *table,
                                const struct connection_key *key) {
-    uint32_t slot = table->buckets[(uint32_t)hash(&table->key, key) & table->mask] - 1;
+    uint32_t slot = table->buckets[connection_table_bucket(table, key)] - 1;
 
     while (slot < table->used) {
         const struct connection *connection = &table->slots[slot];
@@ -161,7 +168,7 @@ static void take_out(struct connection_table *table, uint32_t slot) {
 
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
                               enum connection_list list, uint64_t now_ns) {
-    uint32_t *first = &table->buckets[(uint32_t)hash(&table->key, key) & table->mask];
+    uint32_t *first = &table->buckets[connection_table_bucket(table, key)];
     uint32_t slot = table->free;
     struct connection *connection;
 
@@ -187,7 +194,7 @@ void connection_table_move_to(struct connection_table *table, uint32_t slot,
 
 void connection_table_remove(struct connection_table *table, uint32_t slot) {
     struct connection *connection = connection_table_at(table, slot);
-    uint32_t *first = &table->buckets[(uint32_t)hash(&table->key, &connection->key) & table->mask];
+    uint32_t *first = &table->buckets[connection_table_bucket(table, &connection->key)];
     uint32_t before = *first - 1;
 
     take_out(table, slot);

@@ -23,6 +23,10 @@ void connection_table_free(struct connection_table *table);
 /// both ends.
 bool connection_table_key(const struct packet *packet, struct connection_key *key);
 
+/// The bucket of a key.
+uint32_t connection_table_bucket(const struct connection_table *table,
+                                 const struct connection_key *key);
+
 /// A connection; of CONNECTION_SLOT_NONE one that is none.
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot);
 

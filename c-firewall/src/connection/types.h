@@ -194,6 +194,8 @@ struct connection {
     struct names_quic_keys keys;
     uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX]; // that the keys are of
     uint8_t id_bytes;
+    bool has_id;         // it can be found by its id
+    uint32_t id_chained; // with has_id: the next one of that bucket
     struct names names;
 };
 
@@ -220,8 +222,9 @@ struct connection_share {
 /// Connections by their key.
 struct connection_table {
     struct siphash_key key;
-    uint32_t mask;     // buckets - 1; they are a power of 2
-    uint32_t *buckets; // the first connection of each, plus 1
+    uint32_t mask;        // buckets - 1; they are a power of 2
+    uint32_t *buckets;    // the first connection of each, plus 1
+    uint32_t *id_buckets; // the same by the connection id of QUIC
     // One a bucket, by a hash of their own, which goes on in upgrades.
     struct connection_grave *graves;
     struct siphash_key grave_key;

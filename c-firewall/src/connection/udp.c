@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "connection/checksum.h"
+#include "connection/ids.h"
 #include "connection/lifetime.h"
 #include "connection/stream.h"
 #include "connection/table.h"
@@ -72,23 +73,30 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
     return true;
 }
 
-/// Notes by which connection id a client's packets are opened.
+/// The connection id that a packet is sent to.
+static const uint8_t *id_of(const struct datagram *datagram,
+                            const struct names_quic_header *header) {
+    return datagram->data + header->connection;
+}
+
+/// Notes by which connection id a client's packets are opened. The one before is given up.
 static void set_keys(struct connections *connections, uint32_t slot,
                      const struct names_quic_keys *keys, const struct datagram *datagram,
                      const struct names_quic_header *header) {
-    struct connection *connection = at(connections, slot);
-
-    memcpy(connection->id, datagram->data + header->connection, header->connection_bytes);
-    connection->id_bytes = header->connection_bytes;
-    connection->keys = *keys;
+    connection_ids_bury(&connections->table, slot, datagram->now_ns);
+    connection_ids_remove(&connections->table, slot);
+    connection_ids_add(&connections->table, slot, id_of(datagram, header),
+                       header->connection_bytes);
+    at(connections, slot)->keys = *keys;
 }
 
 /// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in
-/// another version (RFC 9368), or by the packet's own connection id, as after Retry. Returns the
-/// bytes of its frames; 0 = it can't be.
+/// another version (RFC 9368), or by the packet's own connection id, as after Retry.
+/// - is_others: its connection id is another connection's.
+/// - Returns the bytes of its frames; 0 = it can't be.
 static uint32_t open_known(struct connections *connections, uint32_t slot,
                            const struct datagram *datagram, const struct names_quic_header *header,
-                           uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+                           bool is_others, uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
     const struct names_quic_opener *opener = &connections->opener;
     struct connection *connection = at(connections, slot);
     struct names_quic_keys keys = connection->keys;
@@ -109,15 +117,19 @@ static uint32_t open_known(struct connections *connections, uint32_t slot,
     }
     keys = names_quic_derive(opener, datagram->data, header);
     bytes = names_quic_open(opener, &keys, datagram->data, header, plain);
-    if (bytes > 0)
+    if (bytes > 0 && !is_others)
         set_keys(connections, slot, &keys, datagram, header);
     return bytes;
 }
 
 /// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be.
-/// *slot gets its slot. Returns the bytes of its frames.
+/// *slot gets its slot.
+/// - is_others: its connection id is another connection's: it is not followed, unless it is one
+/// that
+///   was given up.
+/// - Returns the bytes of its frames.
 static uint32_t open_first(struct connections *connections, const struct datagram *datagram,
-                           const struct names_quic_header *header,
+                           const struct names_quic_header *header, bool is_others,
                            uint8_t plain[static NAMES_HELLO_BYTES_MAX], uint32_t *slot) {
     const struct names_quic_opener *opener = &connections->opener;
     struct names_quic_keys keys = names_quic_derive(opener, datagram->data, header);
@@ -128,6 +140,8 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     if (bytes == 0)
         return 0;
     is_buried = connection_table_is_buried(&connections->table, &datagram->key, datagram->now_ns);
+    if (is_others && !is_buried)
+        return 0;
     *slot = lifetime_open(connections, &datagram->key, datagram->is_low, CONNECTION_SHOWING,
                           datagram->now_ns);
     connection = at(connections, *slot);
@@ -261,36 +275,70 @@ static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place
     return length;
 }
 
+/// Packets of QUIC that are looked at in a datagram.
+static uint32_t packets_max(bool segmented) {
+    return segmented ? SEGMENTED_PACKETS_MAX : PACKETS_MAX;
+}
+
+/// Where the first packet of a datagram may begin.
+static uint32_t first_packet(const struct datagram *datagram, bool segmented) {
+    return segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
+}
+
+/// Where the packet behind one may begin.
+static uint32_t packet_behind(const struct datagram *datagram, bool segmented,
+                              const struct names_quic_header *header) {
+    return segmented ? next_packet(datagram->data, datagram->captured, header->start + 1)
+                     : header->end;
+}
+
+/// Whether a datagram has a Handshake packet.
+static bool has_handshake(const struct datagram *datagram, bool segmented) {
+    uint32_t place = first_packet(datagram, segmented);
+
+    for (uint32_t i = 0; i < packets_max(segmented); i++) {
+        const struct names_quic_header header =
+            names_quic_header(datagram->data, datagram->captured, place);
+
+        place = packet_behind(datagram, segmented, &header);
+        if (header.kind == NAMES_QUIC_HANDSHAKE || place >= datagram->captured)
+            return header.kind == NAMES_QUIC_HANDSHAKE;
+    }
+    return false;
+}
+
+/// Takes in an Initial packet. *slot gets its connection's. Returns false if it can't be read, or
+/// its connection id is another connection's.
+static bool take_initial(struct connections *connections, uint32_t *slot,
+                         const struct datagram *datagram, const struct names_quic_header *header,
+                         uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+    const uint64_t now_ns = datagram->now_ns;
+    const bool is_others = connection_ids_is_taken(&connections->table, id_of(datagram, header),
+                                                   header->connection_bytes, *slot, now_ns);
+    const uint32_t bytes = *slot == CONNECTION_SLOT_NONE
+                               ? open_first(connections, datagram, header, is_others, plain, slot)
+                               : open_known(connections, *slot, datagram, header, is_others, plain);
+
+    return bytes > 0 && take_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
+}
+
 /// Takes in the packets of a client's datagram. *slot gets its connection's. Returns false if one
 /// can't be read.
 static bool take_packets(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, bool segmented,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
-    const uint32_t packets_max = segmented ? SEGMENTED_PACKETS_MAX : PACKETS_MAX;
     bool is_read = true;
-    uint32_t place = segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
+    uint32_t place = first_packet(datagram, segmented);
 
-    for (uint32_t i = 0; i < packets_max; i++) {
+    for (uint32_t i = 0; i < packets_max(segmented); i++) {
         const struct names_quic_header header =
             names_quic_header(datagram->data, datagram->captured, place);
-        uint32_t bytes;
 
-        place = segmented ? next_packet(datagram->data, datagram->captured, header.start + 1)
-                          : header.end;
-        switch (header.kind) {
-        case NAMES_QUIC_INITIAL:
-            bytes = *slot == CONNECTION_SLOT_NONE
-                        ? open_first(connections, datagram, &header, plain, slot)
-                        : open_known(connections, *slot, datagram, &header, plain);
-            if (bytes == 0 || !take_frames(connections, *slot, plain, bytes, datagram->now_ns))
-                is_read = false;
-            break;
-        case NAMES_QUIC_BAD:
+        place = packet_behind(datagram, segmented, &header);
+        if (header.kind == NAMES_QUIC_INITIAL &&
+            !take_initial(connections, slot, datagram, &header, plain))
             is_read = false;
-            break;
-        default:
-            break;
-        }
+        is_read = is_read && header.kind != NAMES_QUIC_BAD;
         if (place >= datagram->captured)
             return is_read;
     }
@@ -306,7 +354,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
         return is_read ? lifetime_other(connections) : lifetime_odd(connections, CONNECTION_PARSE);
     }
     lifetime_touch(connections, slot, datagram->now_ns);
-    if (is_read || at(connections, slot)->evasion)
+    if (is_read || at(connections, slot)->evasion ||
+        at(connections, slot)->names.state == NAMES_UNREADABLE)
         return lifetime_named(connections, slot);
     return lifetime_odd(connections, CONNECTION_PARSE);
 }
@@ -332,6 +381,13 @@ static struct followed pass(struct connections *connections, uint32_t slot,
     return lifetime_named(connections, slot);
 }
 
+/// Whether one of the ends shows that the server has a whole ClientHello of which we have not all.
+static bool is_answered(struct connections *connections, uint32_t slot,
+                        const struct datagram *datagram, bool segmented) {
+    return slot != CONNECTION_SLOT_NONE && at(connections, slot)->names.state == NAMES_UNDECIDED &&
+           has_handshake(datagram, segmented);
+}
+
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input) {
     struct datagram datagram;
@@ -346,11 +402,12 @@ struct followed connection_udp_follow(struct connections *connections, const str
         lifetime_touch(connections, slot, input->now_ns);
         return (struct followed){FOLLOWED_DENIED, slot};
     }
+    if (is_answered(connections, slot, &datagram, input->segmented))
+        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
     if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low)
         return pass(connections, slot, &datagram, NAMES_QUIC_SHORT);
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
-    is_quic = input->segmented || kind == NAMES_QUIC_BAD || kind == NAMES_QUIC_LONG ||
-              kind == NAMES_QUIC_INITIAL;
+    is_quic = input->segmented || (kind != NAMES_QUIC_SHORT && kind != NAMES_QUIC_UNKNOWN);
     is_query = datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))

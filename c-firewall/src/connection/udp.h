@@ -3,11 +3,13 @@
 // of DNS, each of which stands alone.
 //
 // Theory of operation: a server keeps what it was sent under any connection id, and nothing tells
-// us which it took. So the CRYPTO frames of all Initial packets between two ends are one stream,
-// whatever connection id they have: Retry makes a client send the same bytes again, and other bytes
-// for one place are an evasion. What we have forgotten, a server may remember: for a while such a
-// connection is Unreadable. A server of DNS reads a query in whatever looks like QUIC, so that is
-// looked for at other ports only: as DNS each of its long headers has more than one question.
+// us which it took; it passes over where it came from. So Initial packets with the connection id of
+// another connection can't be read. And the CRYPTO frames of all Initial packets between two ends
+// are one stream, whatever connection id they have: Retry makes a client send the same bytes again,
+// and other bytes for one place are an evasion. What we have forgotten, a server may remember: for
+// a while such a connection is Unreadable. A server of DNS reads a query in whatever looks like
+// QUIC, so that is looked for at other ports only: as DNS each of its long headers has more than
+// one question.
 #ifndef CONNECTION_UDP_H
 #define CONNECTION_UDP_H
 

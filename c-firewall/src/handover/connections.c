@@ -30,6 +30,7 @@ static int write_records(struct handover_memory *memory, struct connections *con
 
         while (result == 0 && slot != CONNECTION_SLOT_NONE) {
             const struct connection *connection = connection_table_at(&connections->table, slot);
+            const uint32_t this = slot;
 
             record.length = 0;
             handover_record_put(&record, connection, &connections->pool, now_ns);
@@ -37,8 +38,7 @@ static int write_records(struct handover_memory *memory, struct connections *con
             if (record.length > left) {
                 counts[1]++;
                 left = 0; // none is passed over for a smaller one
-                if (connection->is_udp || connection->syn_data)
-                    connection_table_bury(&connections->table, &connection->key, now_ns);
+                lifetime_bury(connections, this, now_ns);
                 continue;
             }
             left -= record.length;

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "connection/ids.h"
 #include "connection/lifetime.h"
 #include "connection/retry.h"
 #include "connection/stream.h"
@@ -431,5 +432,7 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     if (!take_names(reading, &connection->names, is_udp) ||
         (connection->may_retry && !retry_can(&connection->names)))
         return "names";
+    if (is_udp)
+        connection_ids_add(&connections->table, slot, connection->id, connection->id_bytes);
     return take_stream(reading, connections, slot, now_ns) ? NULL : "stream";
 }

@@ -45,6 +45,7 @@ enum {
     TYPE_SHIFT = 4,
     TYPE_MASK = 3,
     TYPE_INITIAL = 0,
+    TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
     // What is hidden of it (RFC 9001, section 5.4.1), and of that the bytes of the packet's number,
     // less one.
@@ -154,7 +155,7 @@ static bool read_long(uint8_t first, struct names_cursor *left, struct names_qui
         source.length > NAMES_QUIC_CONNECTION_BYTES_MAX)
         return false;
     header->connection_bytes = (uint8_t)destination.length;
-    header->kind = NAMES_QUIC_LONG;
+    header->kind = type == TYPE_HANDSHAKE ? NAMES_QUIC_HANDSHAKE : NAMES_QUIC_LONG;
     if (type == TYPE_RETRY)
         return true;
     if (type == TYPE_INITIAL) {

@@ -27,7 +27,9 @@ enum names_quic_kind {
                         // no QUIC
     NAMES_QUIC_UNKNOWN, // a long header of a version that is not understood, or of version
                         // negotiation
-    NAMES_QUIC_LONG,    // 0-RTT, Handshake or Retry
+    NAMES_QUIC_LONG,    // 0-RTT or Retry
+    // A Handshake packet: the server has a whole ClientHello (RFC 9001, section 4.1.4).
+    NAMES_QUIC_HANDSHAKE,
     NAMES_QUIC_INITIAL,
 };
 

@@ -7,7 +7,7 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionKey, ConnectionList, Connections, Followed,
     FollowedKind, LIST_COUNT, SLOT_NONE,
 };
-use crate::connection::{share, stream, table};
+use crate::connection::{ids, share, stream, table};
 use crate::names::{Names, NamesProtocol, NamesState};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -68,18 +68,25 @@ fn count_of(connections: &Connections, list: ConnectionList) -> u32 {
 fn forget(connections: &mut Connections, slot: u32) {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
+    ids::remove(&mut connections.table, slot);
     share::leave(&mut connections.table, slot);
     table::remove(&mut connections.table, slot);
 }
 
-/// Takes a connection out of the table whose server may go on with it. That of TCP needs another SYN then, which the server does not answer while
-/// it has the connection; of UDP it must be remembered, and if its SYN had data, which come again with the same SYN.
-fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
+/// Remembers a connection that is to be forgotten and that its server may go on with. One of TCP needs another SYN then, which the server does not
+/// answer while it has the connection; of UDP it must be remembered, and if its SYN had data, which come again with the same SYN.
+pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
     if connection.is_udp || connection.syn_data {
         table::bury(&mut connections.table, &key, now_ns);
+        ids::bury(&mut connections.table, slot, now_ns);
     }
+}
+
+/// Takes a connection out of the table that its server may go on with.
+fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
+    bury(connections, slot, now_ns);
     forget(connections, slot);
 }
 

@@ -6,6 +6,7 @@ pub mod bound;
 pub mod checksum;
 pub mod direction;
 pub mod follow;
+pub mod ids;
 pub mod lifetime;
 pub mod listing;
 pub mod opening;

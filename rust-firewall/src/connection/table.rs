@@ -27,6 +27,7 @@ pub fn make(connections: u32) -> Table {
         key: siphash::draw(),
         mask: (buckets - 1) as u32,
         buckets: vec![0; buckets],
+        id_buckets: vec![0; buckets],
         graves: vec![Grave::default(); buckets],
         grave_key: siphash::draw(),
         shares: vec![Share::default(); buckets],
@@ -84,6 +85,11 @@ fn hash(hasher: &SiphashKey, key: &ConnectionKey) -> u64 {
     }
 }
 
+/// The bucket of a key.
+pub fn bucket(table: &Table, key: &ConnectionKey) -> u32 {
+    hash(&table.key, key) as u32 & table.mask
+}
+
 /// A connection; of SLOT_NONE one that is none.
 pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
     match table.slots.get_mut(slot as usize) {
@@ -94,7 +100,7 @@ pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
 
 /// The connection of a key, or SLOT_NONE.
 pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
-    let bucket = hash(&table.key, key) as u32 & table.mask;
+    let bucket = bucket(table, key);
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut slot = first.wrapping_sub(1);
     while let Some(connection) = table.slots.get(slot as usize) {
@@ -172,7 +178,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     } else {
         return SLOT_NONE;
     }
-    let bucket = hash(&table.key, key) as u32 & table.mask;
+    let bucket = bucket(table, key);
     let mut chained = 0;
     if let Some(first) = table.buckets.get_mut(bucket as usize) {
         chained = *first;
@@ -199,7 +205,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     take_out(table, slot);
     let connection = at(table, slot);
     let (key, chained) = (connection.key, connection.chained);
-    let bucket = hash(&table.key, &key) as u32 & table.mask;
+    let bucket = bucket(table, &key);
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut before = first.wrapping_sub(1);
     if before == slot {

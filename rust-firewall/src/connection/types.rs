@@ -275,6 +275,9 @@ pub struct Connection {
     /// The connection id that the keys are of.
     pub id: [u8; quic::CONNECTION_BYTES_MAX],
     pub id_bytes: u8,
+    /// It can be found by its id; then the next one of that bucket.
+    pub has_id: bool,
+    pub id_chained: u32,
     pub names: Names,
 }
 
@@ -311,6 +314,8 @@ pub struct Table {
     pub mask: u32,
     /// The first connection of each bucket, plus 1.
     pub buckets: Vec<u32>,
+    /// The same by the connection id of QUIC.
+    pub id_buckets: Vec<u32>,
     /// One a bucket, by a hash of their own, which goes on in upgrades.
     pub graves: Vec<Grave>,
     pub grave_key: SiphashKey,
@@ -434,6 +439,8 @@ impl Default for Connection {
             keys: QuicKeys::default(),
             id: [0; quic::CONNECTION_BYTES_MAX],
             id_bytes: 0,
+            has_id: false,
+            id_chained: SLOT_NONE,
             names: Names::default(),
         }
     }

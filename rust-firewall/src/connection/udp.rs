@@ -2,7 +2,8 @@
 //! Connections of UDP: QUIC at any port but that of DNS (RFC 9000, RFC 9001, RFC 9369), and queries of DNS, each of which
 //! stands alone.
 //!
-//! Theory of operation: a server keeps what it was sent under any connection id, and nothing tells us which it took. So
+//! Theory of operation: a server keeps what it was sent under any connection id, and nothing tells us which it took; it
+//! passes over where it came from. So Initial packets with the connection id of another connection can't be read. And
 //! the CRYPTO frames of all Initial packets between two ends are one stream, whatever connection id they have: Retry
 //! makes a client send the same bytes again, and other bytes for one place are an evasion. What we have forgotten, a
 //! server may remember: for a while such a connection is Unreadable. A server of DNS reads a query in whatever looks like
@@ -14,7 +15,7 @@ use crate::connection::types::{
     ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey, ConnectionList,
     Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{checksum, lifetime, stream, table};
+use crate::connection::{checksum, ids, lifetime, stream, table};
 use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use crate::names::{dns, hello, quic, Names, NamesProtocol, NamesState};
 use crate::packet::{Packet, UDP_HEADER_BYTES};
@@ -73,7 +74,16 @@ fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datag
     })
 }
 
-/// Notes by which connection id a client's packets are opened.
+/// The connection id that a packet is sent to.
+fn id_of<'a>(datagram: &Datagram<'a>, header: &QuicHeader) -> &'a [u8] {
+    let start = header.connection as usize;
+    let id = datagram
+        .data
+        .get(start..start + usize::from(header.connection_bytes));
+    id.unwrap_or_default()
+}
+
+/// Notes by which connection id a client's packets are opened. The one before is given up.
 fn set_keys(
     connections: &mut Connections,
     slot: u32,
@@ -81,23 +91,22 @@ fn set_keys(
     datagram: &Datagram,
     header: &QuicHeader,
 ) {
-    let connection = table::at(&mut connections.table, slot);
-    let id = datagram.data.get(header.connection as usize..);
-    let id = id.unwrap_or_default().iter();
-    for (place, byte) in connection.id.iter_mut().zip(id) {
-        *place = *byte;
-    }
-    connection.id_bytes = header.connection_bytes;
-    connection.keys = *keys;
+    ids::bury(&mut connections.table, slot, datagram.now_ns);
+    ids::remove(&mut connections.table, slot);
+    ids::add(&mut connections.table, slot, id_of(datagram, header));
+    table::at(&mut connections.table, slot).keys = *keys;
 }
 
 /// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in another version
-/// (RFC 9368), or by the packet's own connection id, as after Retry. Returns the bytes of its frames; 0 = it can't be.
+/// (RFC 9368), or by the packet's own connection id, as after Retry.
+/// - is_others: its connection id is another connection's.
+/// - Returns the bytes of its frames; 0 = it can't be.
 fn open_known(
     connections: &mut Connections,
     slot: u32,
     datagram: &Datagram,
     header: &QuicHeader,
+    is_others: bool,
     plain: &mut [u8; hello::BYTES_MAX],
 ) -> u32 {
     let connection = table::at(&mut connections.table, slot);
@@ -120,18 +129,20 @@ fn open_known(
     }
     keys = quic::derive(opener, datagram.data, header);
     let bytes = quic::open(opener, &mut keys, datagram.data, header, plain);
-    if bytes > 0 {
+    if bytes > 0 && !is_others {
         set_keys(connections, slot, &keys, datagram, header);
     }
     bytes
 }
 
-/// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be. Returns its slot, or
-/// SLOT_NONE, and the bytes of its frames.
+/// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be.
+/// - is_others: its connection id is another connection's: it is not followed, unless it is one that was given up.
+/// - Returns its slot, or SLOT_NONE, and the bytes of its frames.
 fn open_first(
     connections: &mut Connections,
     datagram: &Datagram,
     header: &QuicHeader,
+    is_others: bool,
     plain: &mut [u8; hello::BYTES_MAX],
 ) -> (u32, u32) {
     let now_ns = datagram.now_ns;
@@ -142,6 +153,9 @@ fn open_first(
         return (SLOT_NONE, 0);
     }
     let is_buried = table::is_buried(&connections.table, &datagram.key, now_ns);
+    if is_others && !is_buried {
+        return (SLOT_NONE, 0);
+    }
     let list = ConnectionList::Showing;
     let slot = lifetime::open(connections, &datagram.key, datagram.is_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
@@ -276,6 +290,66 @@ fn next_packet(data: &[u8], at: u32) -> u32 {
     data.len() as u32
 }
 
+/// Packets of QUIC that are looked at in a datagram.
+fn packets_max(segmented: bool) -> u32 {
+    match segmented {
+        true => SEGMENTED_PACKETS_MAX,
+        false => PACKETS_MAX,
+    }
+}
+
+/// Where the first packet of a datagram may begin.
+fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
+    match segmented {
+        true => next_packet(datagram.data, 0),
+        false => 0,
+    }
+}
+
+/// Where the packet behind one may begin.
+fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u32 {
+    match segmented {
+        true => next_packet(datagram.data, header.start + 1),
+        false => header.end,
+    }
+}
+
+/// Whether a datagram has a Handshake packet.
+fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
+    let mut at = first_packet(datagram, segmented);
+    for _ in 0..packets_max(segmented) {
+        let header = quic::header(datagram.data, at);
+        at = packet_behind(datagram, segmented, &header);
+        if header.kind == QuicKind::Handshake || at as usize >= datagram.data.len() {
+            return header.kind == QuicKind::Handshake;
+        }
+    }
+    false
+}
+
+/// Takes in an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if it can't be read, or its connection id
+/// is another connection's.
+fn take_initial(
+    connections: &mut Connections,
+    slot: u32,
+    datagram: &Datagram,
+    header: &QuicHeader,
+    plain: &mut [u8; hello::BYTES_MAX],
+) -> (u32, bool) {
+    let now_ns = datagram.now_ns;
+    let is_others = ids::is_taken(&connections.table, id_of(datagram, header), slot, now_ns);
+    let (slot, bytes) = match slot {
+        SLOT_NONE => open_first(connections, datagram, header, is_others, plain),
+        slot => {
+            let bytes = open_known(connections, slot, datagram, header, is_others, plain);
+            (slot, bytes)
+        }
+    };
+    let frames = plain.get(..bytes as usize).unwrap_or_default();
+    let is_read = bytes > 0 && take_frames(connections, slot, frames, now_ns);
+    (slot, is_read && !is_others)
+}
+
 /// Takes in the packets of a client's datagram. Returns its connection's slot, and false if one can't be read.
 fn take_packets(
     connections: &mut Connections,
@@ -285,30 +359,16 @@ fn take_packets(
     plain: &mut [u8; hello::BYTES_MAX],
 ) -> (u32, bool) {
     let mut is_read = true;
-    let (mut at, packets_max) = match segmented {
-        true => (next_packet(datagram.data, 0), SEGMENTED_PACKETS_MAX),
-        false => (0, PACKETS_MAX),
-    };
-    for _ in 0..packets_max {
+    let mut at = first_packet(datagram, segmented);
+    for _ in 0..packets_max(segmented) {
         let header = quic::header(datagram.data, at);
-        let mut bytes = 0;
-        at = match segmented {
-            true => next_packet(datagram.data, header.start + 1),
-            false => header.end,
-        };
-        match header.kind {
-            QuicKind::Initial if slot == SLOT_NONE => {
-                (slot, bytes) = open_first(connections, datagram, &header, plain);
-            }
-            QuicKind::Initial => bytes = open_known(connections, slot, datagram, &header, plain),
-            QuicKind::Bad => is_read = false,
-            _ => {}
-        }
+        at = packet_behind(datagram, segmented, &header);
         if header.kind == QuicKind::Initial {
-            let frames = plain.get(..bytes as usize).unwrap_or_default();
-            let is_taken = bytes > 0 && take_frames(connections, slot, frames, datagram.now_ns);
+            let is_taken;
+            (slot, is_taken) = take_initial(connections, slot, datagram, &header, plain);
             is_read = is_read && is_taken;
         }
+        is_read = is_read && header.kind != QuicKind::Bad;
         if at as usize >= datagram.data.len() {
             return (slot, is_read);
         }
@@ -336,7 +396,8 @@ fn go_on(
         };
     }
     lifetime::touch(connections, slot, datagram.now_ns);
-    if is_read || table::at(&mut connections.table, slot).evasion {
+    let connection = table::at(&mut connections.table, slot);
+    if is_read || connection.evasion || connection.names.state == NamesState::Unreadable {
         return lifetime::named(connections, slot);
     }
     lifetime::odd(connections, ConnectionCause::Parse)
@@ -369,6 +430,18 @@ fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: Qui
     lifetime::named(connections, slot)
 }
 
+/// Whether one of the ends shows that the server has a whole ClientHello of which we have not all.
+fn is_answered(
+    connections: &mut Connections,
+    slot: u32,
+    datagram: &Datagram,
+    segmented: bool,
+) -> bool {
+    slot != SLOT_NONE
+        && table::at(&mut connections.table, slot).names.state == NamesState::Undecided
+        && has_handshake(datagram, segmented)
+}
+
 /// Takes in a packet of UDP.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(datagram) = datagram_of(packet, input) else {
@@ -380,13 +453,16 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         let kind = FollowedKind::Denied;
         return Followed { kind, slot };
     }
+    if is_answered(connections, slot, &datagram, input.segmented) {
+        let cause = ConnectionCause::Ambiguous;
+        return lifetime::unreadable(connections, slot, cause, input.now_ns);
+    }
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
     if slot != SLOT_NONE && is_servers {
         return pass(connections, slot, &datagram, QuicKind::Short);
     }
     let kind = quic::header(datagram.data, 0).kind;
-    let is_quic =
-        input.segmented || matches!(kind, QuicKind::Bad | QuicKind::Long | QuicKind::Initial);
+    let is_quic = input.segmented || !matches!(kind, QuicKind::Short | QuicKind::Unknown);
     let is_query = datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
     let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;

@@ -55,16 +55,14 @@ fn write_records(
         let mut slot = head.map_or(SLOT_NONE, |head| head.oldest);
         while slot != SLOT_NONE {
             let connection = table::at(&mut connections.table, slot);
-            let (key, goes_on) = (connection.key, connection.is_udp || connection.syn_data);
+            let this = slot;
             bytes.clear();
             record::put(&mut bytes, connection, &mut connections.pool, now_ns);
             slot = connection.newer;
             if bytes.len() as u64 > left {
                 *left_out += 1;
                 left = 0; // none is passed over for a smaller one
-                if goes_on {
-                    table::bury(&mut connections.table, &key, now_ns);
-                }
+                lifetime::bury(connections, this, now_ns);
                 continue;
             }
             left -= bytes.len() as u64;

@@ -16,7 +16,7 @@ use crate::connection::types::{
     Connection, ConnectionCause, ConnectionKey, ConnectionList, Connections, Pool, StreamSpan,
     KEY_WORDS, LIST_COUNT, PROTOCOL_COUNT, SLOT_NONE, SPANS_MAX,
 };
-use crate::connection::{lifetime, retry, stream, table};
+use crate::connection::{ids, lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
@@ -475,6 +475,12 @@ pub fn take(
     let is_good = take_names(reading, &mut connection.names, is_udp);
     if !is_good || connection.may_retry && !retry::can(&connection.names) {
         return Err("names");
+    }
+    if is_udp {
+        let connection = table::at(&mut connections.table, slot);
+        let (id, bytes) = (connection.id, connection.id_bytes);
+        let id = id.get(..bytes.into()).unwrap_or_default();
+        ids::add(&mut connections.table, slot, id);
     }
     match take_stream(reading, connections, slot, now_ns) {
         true => Ok(()),

@@ -46,6 +46,7 @@ const LONG: u8 = 0x80;
 const TYPE_SHIFT: u8 = 4;
 const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
+const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
 /// What is hidden of it (RFC 9001, section 5.4.1), and of that the bytes of the packet's number, less one.
 const HIDDEN: u8 = 0x0f;
@@ -75,8 +76,10 @@ pub enum QuicKind {
     Short,
     /// A long header of a version that is not understood, or of version negotiation.
     Unknown,
-    /// 0-RTT, Handshake or Retry.
+    /// 0-RTT or Retry.
     Long,
+    /// A Handshake packet: the server has a whole ClientHello (RFC 9001, section 4.1.4).
+    Handshake,
     /// An Initial packet.
     Initial,
 }
@@ -85,11 +88,11 @@ pub enum QuicKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicHeader {
     pub kind: QuicKind,
-    /// With Unknown, Long and Initial.
+    /// With Unknown, Long, Handshake and Initial.
     pub version: u32,
     /// Where the packet begins.
     pub start: u32,
-    /// Where the destination's connection id is, and its bytes; with Long and Initial.
+    /// Where the destination's connection id is, and its bytes; with Long, Handshake and Initial.
     pub connection: u32,
     pub connection_bytes: u8,
     /// Where the packet's number is; with Initial.
@@ -207,7 +210,10 @@ fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
         return false;
     }
     header.connection_bytes = destination.bytes.len() as u8;
-    header.kind = QuicKind::Long;
+    header.kind = match packet_type {
+        TYPE_HANDSHAKE => QuicKind::Handshake,
+        _ => QuicKind::Long,
+    };
     if packet_type == TYPE_RETRY {
         return true;
     }

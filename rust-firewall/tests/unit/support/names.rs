@@ -139,6 +139,7 @@ fn packet(
         QuicKind::Short => "short",
         QuicKind::Unknown => "unknown",
         QuicKind::Long => "long",
+        QuicKind::Handshake => "handshake",
         QuicKind::Initial => "initial",
     };
     let connection = &datagram[header.connection as usize..][..header.connection_bytes.into()];
