@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "connection/direction.h"
 #include "connection/table.h"
 
 enum {
@@ -15,8 +16,10 @@ enum {
 struct asked *asked_make(void) {
     struct asked *asked = calloc(1, sizeof *asked);
 
-    if (asked)
+    if (asked) {
         asked->key = siphash_draw();
+        borders_make(&asked->borders);
+    }
     return asked;
 }
 
@@ -43,23 +46,39 @@ static struct asked_question *bucket(struct asked *asked, uint64_t tag) {
 }
 
 void asked_note(struct asked *asked, const struct packet *packet, const struct answer *query,
-                uint64_t now_ns) {
+                const struct connection_input *input) {
     const uint64_t tag = hash(asked, packet, query);
     struct asked_question *all = bucket(asked, tag), *place = all;
 
     for (int i = 0; i < ASKED_BUCKET_QUESTIONS && place->tag != tag; i++)
         if (all[i].tag == tag || all[i].end_ns < place->end_ns)
             place = &all[i];
-    *place = (struct asked_question){.tag = tag, .end_ns = now_ns + WAIT_NS};
+    *place = (struct asked_question){
+        .tag = tag,
+        .end_ns = input->now_ns + WAIT_NS,
+        .client_interface = input->source_interface,
+        .server_interface = input->sink_interface,
+    };
+}
+
+/// Whether an answer comes from where a question went to. Where that isn't known, it comes from
+/// elsewhere than the question did, unless that was this host.
+static bool is_answer(const struct asked_question *question, const struct connection_input *input) {
+    const uint32_t client = question->client_interface, server = question->server_interface;
+    const bool is_told =
+        server != CONNECTION_INTERFACE_UNKNOWN || client == CONNECTION_INTERFACE_HOST;
+
+    return direction_answers(client, server, input) &&
+           (is_told || client != input->source_interface);
 }
 
 bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
-                uint64_t now_ns) {
+                const struct connection_input *input) {
     const uint64_t tag = hash(asked, packet, answer);
     struct asked_question *all = bucket(asked, tag);
 
     for (int i = 0; i < ASKED_BUCKET_QUESTIONS; i++) {
-        if (all[i].tag == tag && all[i].end_ns > now_ns) {
+        if (all[i].tag == tag && all[i].end_ns > input->now_ns && is_answer(&all[i], input)) {
             all[i].end_ns = 0;
             return true;
         }

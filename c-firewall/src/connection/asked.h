@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #include "base/siphash.h"
+#include "connection/borders.h"
+#include "connection/types.h"
 #include "names/answer.h"
 #include "packet/packet.h"
 
@@ -22,13 +24,16 @@ enum {
 /// A question.
 struct asked_question {
     uint64_t tag;
-    uint64_t end_ns; // when it is over; 0 = there is none
+    uint64_t end_ns;           // when it is over; 0 = there is none
+    uint32_t client_interface; // where it came from
+    uint32_t server_interface; // and went to
 };
 
 /// The questions of a worker.
 struct asked {
     struct siphash_key key;
     struct asked_question buckets[ASKED_BUCKETS][ASKED_BUCKET_QUESTIONS];
+    struct borders borders; // of answers over TCP
 };
 
 /// Makes room for questions; to be freed with free. NULL if there is no memory.
@@ -36,10 +41,10 @@ struct asked *asked_make(void);
 
 /// Notes the question of a query.
 void asked_note(struct asked *asked, const struct packet *packet, const struct answer *query,
-                uint64_t now_ns);
+                const struct connection_input *input);
 
 /// Takes out the question of an answer. Returns whether it was waiting.
 bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
-                uint64_t now_ns);
+                const struct connection_input *input);
 
 #endif

@@ -30,10 +30,14 @@ void direction_bind_pending(struct connection *connection, const struct connecti
     connection->pending_server_interface = input->sink_interface;
 }
 
+bool direction_answers(uint32_t client, uint32_t server, const struct connection_input *input) {
+    return !differs(server, input->source_interface) && !differs(client, input->sink_interface);
+}
+
 bool direction_answers_pending(const struct connection *connection,
                                const struct connection_input *input) {
-    return !differs(connection->pending_server_interface, input->source_interface) &&
-           !differs(connection->pending_client_interface, input->sink_interface);
+    return direction_answers(connection->pending_client_interface,
+                             connection->pending_server_interface, input);
 }
 
 void direction_take_pending(struct connection *connection, const struct connection_input *input) {

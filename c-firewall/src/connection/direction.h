@@ -5,6 +5,7 @@
 #define CONNECTION_DIRECTION_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "connection/types.h"
 
@@ -24,8 +25,12 @@ bool direction_is_foreign(const struct connection *connection, bool is_low,
 /// Notes the interfaces of a SYN that the server has not answered.
 void direction_bind_pending(struct connection *connection, const struct connection_input *input);
 
-/// Whether an answer to the SYN that is pending came from the interface that this went to, and goes
-/// back where this came from.
+/// Whether a packet comes from the interface that another one went to, and goes back where that
+/// came from.
+/// - client, server: where the other one came from and went to.
+bool direction_answers(uint32_t client, uint32_t server, const struct connection_input *input);
+
+/// Whether a packet may answer the SYN that is pending.
 bool direction_answers_pending(const struct connection *connection,
                                const struct connection_input *input);
 

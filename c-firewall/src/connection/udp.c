@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "connection/checksum.h"
+#include "connection/direction.h"
 #include "connection/ids.h"
 #include "connection/lifetime.h"
 #include "connection/stream.h"
@@ -32,6 +33,7 @@ struct datagram {
     const uint8_t *data;
     uint32_t captured; // what was copied of its data
     uint32_t length;   // of its data
+    struct connection_input input;
     uint64_t now_ns;
 };
 
@@ -67,6 +69,7 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
         .data = header + PACKET_UDP_HEADER_BYTES,
         .captured = copied < told ? copied : told,
         .length = told,
+        .input = *input,
         .now_ns = input->now_ns,
     };
     datagram->is_low = connection_table_key(packet, &datagram->key);
@@ -146,6 +149,7 @@ static uint32_t open_first(struct connections *connections, const struct datagra
                           datagram->now_ns);
     connection = at(connections, *slot);
     connection->is_udp = true;
+    direction_bind(connection, &datagram->input);
     set_keys(connections, *slot, &keys, datagram, header);
     if (is_buried)
         lifetime_unreadable(connections, *slot, CONNECTION_AMBIGUOUS, datagram->now_ns);
@@ -381,6 +385,16 @@ static struct followed pass(struct connections *connections, uint32_t slot,
     return lifetime_named(connections, slot);
 }
 
+/// Whether a datagram comes from another interface than its end is bound to, or, as the server's,
+/// goes to another one than the client is.
+static bool is_forged(const struct connection *connection, const struct datagram *datagram) {
+    const uint32_t client = connection->client_interface, server = connection->server_interface;
+
+    return connection->client_low == datagram->is_low
+               ? direction_is_foreign(connection, datagram->is_low, &datagram->input)
+               : !direction_answers(client, server, &datagram->input);
+}
+
 /// Whether one of the ends shows that the server has a whole ClientHello of which we have not all.
 static bool is_answered(struct connections *connections, uint32_t slot,
                         const struct datagram *datagram, bool segmented) {
@@ -402,10 +416,14 @@ struct followed connection_udp_follow(struct connections *connections, const str
         lifetime_touch(connections, slot, input->now_ns);
         return (struct followed){FOLLOWED_DENIED, slot};
     }
+    if (slot != CONNECTION_SLOT_NONE && is_forged(at(connections, slot), &datagram))
+        return lifetime_odd(connections, CONNECTION_INTERFACE);
     if (is_answered(connections, slot, &datagram, input->segmented))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
-    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low)
+    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low) {
+        direction_bind_server(at(connections, slot), input);
         return pass(connections, slot, &datagram, NAMES_QUIC_SHORT);
+    }
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || (kind != NAMES_QUIC_SHORT && kind != NAMES_QUIC_UNKNOWN);
     is_query = datagram.destination_port == DNS_PORT;

@@ -16,9 +16,17 @@ enum {
     LENGTH_BYTES = 2, // of a message over TCP: its length
     TCP_LENGTH = 12,  // where a header of TCP has its length
     UDP_LENGTH = 4,   // and one of UDP that of all
+    TCP_SEQUENCE = 4, // where a header of TCP has its sequence number
+    TCP_FLAGS = 13,   // and its flags (RFC 9293, section 3.1)
+    SYN = 0x02,
+    ACK = 0x10,
 };
 
 #define SECOND_NS UINT64_C(1000000000)
+
+static uint32_t be32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
 
 static void count(uint64_t results[TEACH_RESULT_COUNT], enum teach_result result) {
     results[result]++;
@@ -90,7 +98,7 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
 
 /// Takes in a message of DNS, and counts what became of it, if it is an answer.
 static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
-                 const struct names_cursor *message, uint64_t now_ns,
+                 const struct names_cursor *message, const struct connection_input *how,
                  uint64_t results[TEACH_RESULT_COUNT]) {
     struct answer read = {0};
     const uint32_t offset = names_answer_question(message->bytes, message->length, &read);
@@ -98,7 +106,7 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
 
     if (!read.is_answer) {
         if (packet->destination_port == DNS_PORT && offset > 0 && sets_of(compiled, &read) != 0)
-            asked_note(asked, packet, &read, now_ns);
+            asked_note(asked, packet, &read, how);
         return;
     }
     if (packet->source_port != DNS_PORT)
@@ -110,12 +118,12 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
     sets = sets_of(compiled, &read);
     if (sets == 0) {
         count(results, TEACH_OTHER);
-    } else if (!asked_take(asked, packet, &read, now_ns)) {
+    } else if (!asked_take(asked, packet, &read, how)) {
         count(results, TEACH_UNASKED);
     } else if (!names_answer_read(message->bytes, message->length, offset, &read)) {
         count(results, TEACH_UNREADABLE);
     } else {
-        learn(compiled, sets, &read, now_ns);
+        learn(compiled, sets, &read, how->now_ns);
         count(results, read.count > 0 ? TEACH_LEARNED : TEACH_EMPTY);
     }
 }
@@ -123,16 +131,65 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
 /// Takes in the messages of a segment of TCP, each behind its length. Returns whether the last one
 /// lies whole in it.
 static bool take_stream(struct asked *asked, const struct compiled *compiled,
-                        const struct packet *packet, struct names_cursor data, uint64_t now_ns,
-                        uint64_t results[TEACH_RESULT_COUNT]) {
+                        const struct packet *packet, struct names_cursor data,
+                        const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
     while (data.length > 0) {
         const struct names_cursor message = names_cursor_vector(&data, LENGTH_BYTES);
 
         if (message.cut)
             return false;
-        take(asked, compiled, packet, &message, now_ns, results);
+        take(asked, compiled, packet, &message, how, results);
     }
-    return !data.cut;
+    return true;
+}
+
+/// Takes in what a server sends behind a sequence number, from the border on between its messages.
+/// Returns whether each that begins there lies whole in it.
+static bool take_answers(struct asked *asked, const struct compiled *compiled,
+                         const struct packet *packet, uint32_t sequence, struct names_cursor data,
+                         const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+    struct names_cursor left;
+    int32_t distance;
+    uint32_t next;
+
+    if (!borders_next(&asked->borders, packet, how, &next))
+        return data.length == 0;
+    distance = (int32_t)(next - sequence);
+    if (distance < 0 || (uint32_t)distance > data.length)
+        return distance > 0 || data.length == 0;
+    data = names_cursor_begin(data.bytes + distance, data.length - (uint32_t)distance);
+    left = data;
+    while (left.length >= LENGTH_BYTES) {
+        const uint32_t length = LENGTH_BYTES + (uint32_t)(left.bytes[0] << 8 | left.bytes[1]);
+
+        next += length;
+        left = length <= left.length ? names_cursor_begin(left.bytes + length, left.length - length)
+                                     : names_cursor_begin(left.bytes, 0);
+        borders_set(&asked->borders, packet, how, next);
+    }
+    return take_stream(asked, compiled, packet, data, how, results);
+}
+
+/// Takes in a segment of TCP. Returns false if it is a server's and can't be read.
+static bool take_segment(struct asked *asked, const struct compiled *compiled,
+                         const struct packet *packet, struct names_cursor data,
+                         const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+    const uint8_t *header = packet->bytes + packet->l4_offset;
+    const uint32_t sequence = be32(header + TCP_SEQUENCE);
+
+    switch (header[TCP_FLAGS] & (SYN | ACK)) {
+    case SYN:
+        borders_begin(&asked->borders, packet, how);
+        break;
+    case SYN | ACK:
+        borders_set(&asked->borders, packet, how, sequence + 1);
+        break;
+    default:
+        return packet->source_port == DNS_PORT
+                   ? take_answers(asked, compiled, packet, sequence, data, how, results)
+                   : take_stream(asked, compiled, packet, data, how, results);
+    }
+    return data.length == 0;
 }
 
 void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
@@ -147,9 +204,9 @@ void teach_packet(struct asked *asked, const struct compiled *compiled, const st
     if (packet->fragment || (how->segmented && !is_tcp) || !data_of(packet, how, &data))
         is_read = false;
     else if (is_tcp)
-        is_read = take_stream(asked, compiled, packet, data, how->now_ns, results);
+        is_read = take_segment(asked, compiled, packet, data, how, results);
     else
-        take(asked, compiled, packet, &data, how->now_ns, results);
+        take(asked, compiled, packet, &data, how, results);
     if (!is_read && is_servers)
         count(results, TEACH_UNREADABLE);
 }

@@ -3,7 +3,8 @@
 //
 // Theory of operation: a query for a name that a set learns is noted; the answer to it, from where
 // it was sent, to who sent it, teaches its addresses. Both must be accepted first, so only a server
-// that the policy lets a client ask can teach. A message is read where it lies whole in one packet.
+// that the policy lets a client ask can teach. A message is read where it lies whole in one packet;
+// over TCP, where the one before it ends.
 #ifndef ENGINE_TEACH_H
 #define ENGINE_TEACH_H
 

@@ -15,6 +15,8 @@ enum {
 };
 
 #define SECOND_NS 1000000000ULL
+/// A time, on this host.
+#define AT(now) ((struct connection_input){.now_ns = (now)})
 
 /// A packet of UDP from or to the server, of a client's port. bytes: for it to point to.
 static struct packet packet_of(uint16_t port, bool from_server, uint8_t bytes[PACKET_BYTES]) {
@@ -53,19 +55,19 @@ static void a_question_is_answered_once(void **state) {
     struct asked *asked = asked_make();
 
     (void)state;
-    assert_false(asked_take(asked, &told, &right, 1));
-    asked_note(asked, &query, &asks, 1);
-    asked_note(asked, &query, &asks, 2); // sent again
+    assert_false(asked_take(asked, &told, &right, &AT(1)));
+    asked_note(asked, &query, &asks, &AT(1));
+    asked_note(asked, &query, &asks, &AT(2)); // sent again
     others[0].id = 8;
     others[1].dns_type = 28;
     others[2].class = 3;
     others[3].host.bytes[0] = 'b';
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_false(asked_take(asked, &told, &others[i], 3));
-    assert_false(asked_take(asked, &query, &right, 3));
-    assert_false(asked_take(asked, &elsewhere, &right, 3));
-    assert_true(asked_take(asked, &told, &right, 3));
-    assert_false(asked_take(asked, &told, &right, 3));
+        assert_false(asked_take(asked, &told, &others[i], &AT(3)));
+    assert_false(asked_take(asked, &query, &right, &AT(3)));
+    assert_false(asked_take(asked, &elsewhere, &right, &AT(3)));
+    assert_true(asked_take(asked, &told, &right, &AT(3)));
+    assert_false(asked_take(asked, &told, &right, &AT(3)));
     free(asked);
 }
 
@@ -82,9 +84,41 @@ static void a_question_waits_for_ten_seconds(void **state) {
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        asked_note(asked, &query, &asks, SECOND_NS);
-        assert_int_equal(asked_take(asked, &told, &right, SECOND_NS + cases[i].seconds * SECOND_NS),
-                         cases[i].expected);
+        asked_note(asked, &query, &asks, &AT(SECOND_NS));
+        assert_int_equal(
+            asked_take(asked, &told, &right, &AT(SECOND_NS + cases[i].seconds * SECOND_NS)),
+            cases[i].expected);
+    }
+    free(asked);
+}
+
+static void an_answer_comes_from_where_its_question_went(void **state) {
+    enum { ANY = CONNECTION_INTERFACE_UNKNOWN };
+    static const struct {
+        uint32_t asked_in, asked_out, told_in, told_out;
+        bool expected;
+    } cases[] = {
+        {2, 3, 3, 2, true},     {2, 3, 2, 2, false},    {2, 3, 3, 4, false},
+        {2, 3, 0, 2, false},    {2, ANY, 3, ANY, true}, {2, ANY, 2, ANY, false},
+        {0, ANY, 0, ANY, true}, {0, 3, 3, 0, true},     {0, 3, 0, 0, false},
+        {2, 2, 2, 2, true},
+    };
+    uint8_t query_bytes[PACKET_BYTES], told_bytes[PACKET_BYTES];
+    const struct packet query = packet_of(4000, false, query_bytes);
+    const struct packet told = packet_of(4000, true, told_bytes);
+    const struct answer right = message(7, true), asks = message(7, false);
+    struct asked *asked = asked_make();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct connection_input input = AT(1);
+
+        input.source_interface = cases[i].asked_in;
+        input.sink_interface = cases[i].asked_out;
+        asked_note(asked, &query, &asks, &input);
+        input.source_interface = cases[i].told_in;
+        input.sink_interface = cases[i].told_out;
+        assert_int_equal(asked_take(asked, &told, &right, &input), cases[i].expected);
     }
     free(asked);
 }
@@ -100,11 +134,11 @@ static void the_oldest_questions_make_room(void **state) {
     for (uint16_t id = 0; id < QUESTIONS; id++) {
         const struct answer asks = message(id, false);
 
-        asked_note(asked, &query, &asks, id + 1U);
+        asked_note(asked, &query, &asks, &AT(id + 1U));
     }
     for (uint16_t id = 0; id < QUESTIONS; id++) {
         const struct answer right = message(id, true);
-        const bool is_there = asked_take(asked, &told, &right, 1);
+        const bool is_there = asked_take(asked, &told, &right, &AT(1));
 
         assert_true(is_there || id < QUESTIONS - NEWEST);
         left += is_there;
@@ -117,6 +151,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_question_is_answered_once),
         cmocka_unit_test(a_question_waits_for_ten_seconds),
+        cmocka_unit_test(an_answer_comes_from_where_its_question_went),
         cmocka_unit_test(the_oldest_questions_make_room),
     };
 

@@ -7,8 +7,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
-use crate::connection::table;
-use crate::connection::types::KEY_WORDS;
+use crate::connection::borders::{self, Borders};
+use crate::connection::types::{ConnectionInput, INTERFACE_HOST, INTERFACE_UNKNOWN, KEY_WORDS};
+use crate::connection::{direction, table};
 use crate::names::answer::Answer;
 use crate::names::HOST_BYTES;
 use crate::packet::Packet;
@@ -27,6 +28,9 @@ struct Question {
     tag: u64,
     /// When it is over; 0 = there is none.
     end_ns: u64,
+    /// Where it came from and went to.
+    client_interface: u32,
+    server_interface: u32,
 }
 
 /// The questions of a worker.
@@ -34,6 +38,8 @@ struct Question {
 pub struct Asked {
     key: SiphashKey,
     buckets: Vec<[Question; BUCKET_QUESTIONS]>,
+    /// Of answers over TCP.
+    pub borders: Borders,
 }
 
 /// Makes room for questions.
@@ -41,6 +47,7 @@ pub fn make() -> Asked {
     Asked {
         key: siphash::draw(),
         buckets: vec![[Question::default(); BUCKET_QUESTIONS]; BUCKETS],
+        borders: borders::make(),
     }
 }
 
@@ -75,7 +82,7 @@ fn bucket(asked: &mut Asked, tag: u64) -> &mut [Question] {
 }
 
 /// Notes the question of a query.
-pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, now_ns: u64) {
+pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &ConnectionInput) {
     let tag = hash(asked, packet, query);
     let all = bucket(asked, tag).iter_mut();
     let place = all.min_by_key(|question| match question.tag == tag {
@@ -83,16 +90,30 @@ pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, now_ns: u64) {
         false => question.end_ns.max(1),
     });
     if let Some(question) = place {
-        let end_ns = now_ns + WAIT_NS;
-        *question = Question { tag, end_ns };
+        *question = Question {
+            tag,
+            end_ns: input.now_ns + WAIT_NS,
+            client_interface: input.source_interface,
+            server_interface: input.sink_interface,
+        };
     }
 }
 
+/// Whether an answer comes from where a question went to. Where that isn't known, it comes from elsewhere than the question
+/// did, unless that was this host.
+fn is_answer(question: &Question, input: &ConnectionInput) -> bool {
+    let (client, server) = (question.client_interface, question.server_interface);
+    let is_told = server != INTERFACE_UNKNOWN || client == INTERFACE_HOST;
+    direction::answers(client, server, input) && (is_told || client != input.source_interface)
+}
+
 /// Takes out the question of an answer. Returns whether it was waiting.
-pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, now_ns: u64) -> bool {
+pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, input: &ConnectionInput) -> bool {
     let tag = hash(asked, packet, answer);
     let mut all = bucket(asked, tag).iter_mut();
-    let waiting = all.find(|question| question.tag == tag && question.end_ns > now_ns);
+    let waiting = all.find(|question| {
+        question.tag == tag && question.end_ns > input.now_ns && is_answer(question, input)
+    });
     let Some(question) = waiting else {
         return false;
     };

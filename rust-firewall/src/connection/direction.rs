@@ -39,10 +39,16 @@ pub fn bind_pending(connection: &mut Connection, input: &ConnectionInput) {
     connection.pending_server_interface = input.sink_interface;
 }
 
-/// Whether an answer to the SYN that is pending came from the interface that this went to, and goes back where this came from.
+/// Whether a packet comes from the interface that another one went to, and goes back where that came from.
+/// - client, server: where the other one came from and went to.
+pub fn answers(client: u32, server: u32, input: &ConnectionInput) -> bool {
+    !differs(server, input.source_interface) && !differs(client, input.sink_interface)
+}
+
+/// Whether a packet may answer the SYN that is pending.
 pub fn answers_pending(connection: &Connection, input: &ConnectionInput) -> bool {
-    !differs(connection.pending_server_interface, input.source_interface)
-        && !differs(connection.pending_client_interface, input.sink_interface)
+    let client = connection.pending_client_interface;
+    answers(client, connection.pending_server_interface, input)
 }
 
 /// Binds both ends by the SYN that was pending, now that the server has answered it.

@@ -2,6 +2,7 @@
 //! Connections, followed until their clients have shown their names.
 
 pub mod asked;
+pub mod borders;
 pub mod bound;
 pub mod checksum;
 pub mod direction;

@@ -12,10 +12,10 @@
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
 use crate::connection::types::{
-    ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey, ConnectionList,
-    Connections, Followed, FollowedKind, SLOT_NONE,
+    Connection, ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionKey,
+    ConnectionList, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{checksum, ids, lifetime, stream, table};
+use crate::connection::{checksum, direction, ids, lifetime, stream, table};
 use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use crate::names::{dns, hello, quic, Names, NamesProtocol, NamesState};
 use crate::packet::{Packet, UDP_HEADER_BYTES};
@@ -39,6 +39,7 @@ struct Datagram<'a> {
     data: &'a [u8],
     /// Of its data.
     length: u32,
+    input: ConnectionInput,
     now_ns: u64,
 }
 
@@ -70,6 +71,7 @@ fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datag
         destination_port: packet.destination_port,
         data: data.get(..length as usize).unwrap_or(data),
         length,
+        input: *input,
         now_ns: input.now_ns,
     })
 }
@@ -160,6 +162,7 @@ fn open_first(
     let slot = lifetime::open(connections, &datagram.key, datagram.is_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.is_udp = true;
+    direction::bind(connection, &datagram.input);
     set_keys(connections, slot, &keys, datagram, header);
     if is_buried {
         lifetime::unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);
@@ -430,6 +433,16 @@ fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: Qui
     lifetime::named(connections, slot)
 }
 
+/// Whether a datagram comes from another interface than its end is bound to, or, as the server's, goes to another one than the
+/// client is.
+fn is_forged(connection: &Connection, datagram: &Datagram) -> bool {
+    let (client, server) = (connection.client_interface, connection.server_interface);
+    match connection.client_low == datagram.is_low {
+        true => direction::is_foreign(connection, datagram.is_low, &datagram.input),
+        false => !direction::answers(client, server, &datagram.input),
+    }
+}
+
 /// Whether one of the ends shows that the server has a whole ClientHello of which we have not all.
 fn is_answered(
     connections: &mut Connections,
@@ -453,12 +466,16 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         let kind = FollowedKind::Denied;
         return Followed { kind, slot };
     }
+    if slot != SLOT_NONE && is_forged(table::at(&mut connections.table, slot), &datagram) {
+        return lifetime::odd(connections, ConnectionCause::Interface);
+    }
     if is_answered(connections, slot, &datagram, input.segmented) {
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, input.now_ns);
     }
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
     if slot != SLOT_NONE && is_servers {
+        direction::bind_server(table::at(&mut connections.table, slot), input);
         return pass(connections, slot, &datagram, QuicKind::Short);
     }
     let kind = quic::header(datagram.data, 0).kind;

@@ -3,12 +3,12 @@
 //!
 //! Theory of operation: a query for a name that a set learns is noted; the answer to it, from where it was sent, to who
 //! sent it, teaches its addresses. Both must be accepted first, so only a server that the policy lets a client ask can
-//! teach. A message is read where it lies whole in one packet.
+//! teach. A message is read where it lies whole in one packet; over TCP, where the one before it ends.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::counts::{self, Count};
 use crate::connection::asked::{self, Asked};
-use crate::connection::checksum;
+use crate::connection::{borders, checksum};
 use crate::connection::{ConnectionChecksum, ConnectionInput};
 use crate::engine::compiled::Compiled;
 use crate::engine::hostnames;
@@ -21,6 +21,9 @@ use crate::packet::{Packet, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
 /// Whose servers are asked by DNS.
 const DNS_PORT: u16 = 53;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
+/// Flags of TCP (RFC 9293, section 3.1).
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 /// Of a message over TCP: its length.
 const LENGTH_BYTES: u32 = 2;
 /// Where a header of TCP has its length, and one of UDP that of all.
@@ -120,7 +123,7 @@ fn take(
     compiled: &Compiled,
     packet: &Packet,
     message: &[u8],
-    now_ns: u64,
+    how: &ConnectionInput,
     results: &mut TeachResults,
 ) {
     let mut read = Answer::default();
@@ -128,7 +131,7 @@ fn take(
     if !read.is_answer {
         let is_query = packet.destination_port == DNS_PORT && offset.is_some();
         if is_query && sets_of(compiled, &read) != 0 {
-            asked::note(asked, packet, &read, now_ns);
+            asked::note(asked, packet, &read, how);
         }
         return;
     }
@@ -142,12 +145,12 @@ fn take(
     let sets = sets_of(compiled, &read);
     if sets == 0 {
         count(results, TeachResult::Other);
-    } else if !asked::take(asked, packet, &read, now_ns) {
+    } else if !asked::take(asked, packet, &read, how) {
         count(results, TeachResult::Unasked);
     } else if !answer::read(message, offset, &mut read) {
         count(results, TeachResult::Unreadable);
     } else {
-        learn(compiled, sets, &read, now_ns);
+        learn(compiled, sets, &read, how.now_ns);
         let result = match read.count {
             0 => TeachResult::Empty,
             _ => TeachResult::Learned,
@@ -162,7 +165,7 @@ fn take_stream(
     compiled: &Compiled,
     packet: &Packet,
     data: &[u8],
-    now_ns: u64,
+    how: &ConnectionInput,
     results: &mut TeachResults,
 ) -> bool {
     let mut left = cursor::begin(data);
@@ -171,9 +174,66 @@ fn take_stream(
         if message.cut {
             return false;
         }
-        take(asked, compiled, packet, message.bytes, now_ns, results);
+        take(asked, compiled, packet, message.bytes, how, results);
     }
-    !left.cut
+    true
+}
+
+/// Takes in what a server sends behind a sequence number, from the border on between its messages. Returns whether each that
+/// begins there lies whole in it.
+fn take_answers(
+    asked: &mut Asked,
+    compiled: &Compiled,
+    packet: &Packet,
+    sequence: u32,
+    data: &[u8],
+    how: &ConnectionInput,
+    results: &mut TeachResults,
+) -> bool {
+    let Some(mut next) = borders::next(&mut asked.borders, packet, how) else {
+        return data.is_empty();
+    };
+    let distance = next.wrapping_sub(sequence) as i32;
+    let place = usize::try_from(distance).ok();
+    let Some(data) = place.and_then(|place| data.get(place..)) else {
+        return distance > 0 || data.is_empty();
+    };
+    let mut left = data;
+    while let Some(length) = left.first_chunk() {
+        let length = LENGTH_BYTES + u32::from(u16::from_be_bytes(*length));
+        next = next.wrapping_add(length);
+        left = left.get(length as usize..).unwrap_or_default();
+        borders::set(&mut asked.borders, packet, how, next);
+    }
+    take_stream(asked, compiled, packet, data, how, results)
+}
+
+/// Takes in a segment of TCP. Returns false if it is a server's and can't be read.
+fn take_segment(
+    asked: &mut Asked,
+    compiled: &Compiled,
+    packet: &Packet,
+    data: &[u8],
+    how: &ConnectionInput,
+    results: &mut TeachResults,
+) -> bool {
+    let header = packet.bytes.get(packet.l4_offset as usize..);
+    let Some(&[_, _, _, _, s0, s1, s2, s3, _, _, _, _, _, flags]) =
+        header.and_then(|header| header.first_chunk())
+    else {
+        return false;
+    };
+    let sequence = u32::from_be_bytes([s0, s1, s2, s3]);
+    let is_servers = packet.source_port == DNS_PORT;
+    match flags & (SYN | ACK) {
+        SYN => borders::begin(&mut asked.borders, packet, how),
+        0 | ACK if is_servers => {
+            return take_answers(asked, compiled, packet, sequence, data, how, results);
+        }
+        0 | ACK => return take_stream(asked, compiled, packet, data, how, results),
+        _ => borders::set(&mut asked.borders, packet, how, sequence.wrapping_add(1)),
+    }
+    data.is_empty()
 }
 
 /// Takes in a packet that is accepted.
@@ -194,9 +254,9 @@ pub fn packet(
     let data = data_of(packet, how).filter(|_| !packet.fragment && !is_joined);
     let is_read = match data {
         None => false,
-        Some(data) if is_tcp => take_stream(asked, compiled, packet, data, how.now_ns, results),
+        Some(data) if is_tcp => take_segment(asked, compiled, packet, data, how, results),
         Some(data) => {
-            take(asked, compiled, packet, data, how.now_ns, results);
+            take(asked, compiled, packet, data, how, results);
             true
         }
     };

@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("learn/what-is-refused", 60, what_is_refused),
         Case::new("learn/for-how-long", 60, for_how_long),
         Case::new("learn/over-tcp", 60, over_tcp),
+        Case::new("learn/within-another-over-tcp", 60, within_another),
         Case::new("learn/over-ipv6", 60, over_ipv6),
         Case::new("learn/what-is-odd", 60, what_is_odd),
         Case::new("learn/sets-apart", 60, sets_apart),
@@ -44,6 +45,8 @@ const POLICY: &str = r#"table inet filter {
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 const A: u16 = 1;
 const CNAME: u16 = 5;
 const AAAA: u16 = 28;
@@ -81,9 +84,13 @@ fn udp(from: u16, to: u16, data: &[u8]) -> Vec<u8> {
 }
 
 fn tcp(from: u16, to: u16, data: &[u8]) -> Vec<u8> {
+    segment(from, to, ACK, 1, data)
+}
+
+fn segment(from: u16, to: u16, flags: u8, sequence: u32, data: &[u8]) -> Vec<u8> {
     let ports = [from, to].map(u16::to_be_bytes).concat();
-    let rest = [0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0];
-    [&ports[..], &rest, data].concat()
+    let rest = [0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
+    [&ports[..], &sequence.to_be_bytes(), &rest, data].concat()
 }
 
 /// A message behind its length.
@@ -152,6 +159,19 @@ impl Script {
     /// Has the client ask from a port.
     fn ask(&mut self, port: u16, query: &[u8]) {
         self.send(packet(CLIENT, SERVER, UDP, &udp(port, 53, query)));
+    }
+
+    /// Opens a connection of DNS from a port: the first byte of each end is number 1.
+    fn open(&mut self, port: u16) {
+        let (asked, told) = (segment(port, 53, SYN, 0, b""), SYN | ACK);
+        self.send(packet(CLIENT, SERVER, TCP, &asked));
+        self.say(port, told, 0, b"");
+    }
+
+    /// Has the server send a segment to a port.
+    fn say(&mut self, port: u16, flags: u8, sequence: usize, data: &[u8]) {
+        let segment = segment(53, port, flags, sequence as u32, data);
+        self.send(packet(SERVER, CLIENT, TCP, &segment));
     }
 
     /// Has the server answer to a port.
@@ -333,6 +353,7 @@ fn over_tcp() -> anyhow::Result<()> {
         framed(&answer(8, "b.cdn.example", 60, "192.0.2.81")),
         framed(&answer(9, "c.cdn.example", 60, "192.0.2.82")),
     ];
+    script.open(4000);
     let ask = packet(CLIENT, SERVER, TCP, &tcp(4000, 53, &asked.concat()));
     script.send(ask);
     script.send(packet(CLIENT, SERVER, TCP, &tcp(4000, 53, b"")));
@@ -340,10 +361,59 @@ fn over_tcp() -> anyhow::Result<()> {
     script.send(packet(SERVER, CLIENT, TCP, &both));
     script.reach("the first in a segment", "accept", WEB);
     script.reach("the second", "accept", "192.0.2.81");
+    let behind = 1 + told[0].len() + told[1].len();
     let (first, second) = told[2].split_at(20);
-    script.send(packet(SERVER, CLIENT, TCP, &tcp(53, 4000, first)));
-    script.send(packet(SERVER, CLIENT, TCP, &tcp(53, 4000, second)));
+    script.say(4000, ACK, behind, first);
+    script.say(4000, ACK, behind + 20, second);
     script.reach("in two segments", "drop", "192.0.2.82");
+    let ask = tcp(4000, 53, &framed(&query(10, "d.cdn.example", A)));
+    script.send(packet(CLIENT, SERVER, TCP, &ask));
+    let fourth = framed(&answer(10, "d.cdn.example", 60, "192.0.2.83"));
+    let behind = behind + told[2].len();
+    script.say(4000, ACK, behind + 1, &fourth);
+    script.reach("behind a gap", "drop", "192.0.2.83");
+    script.say(4000, ACK, 1, &[&told.concat()[..], &fourth].concat());
+    script.reach("with all that was before", "accept", "192.0.2.83");
+    script.run()
+}
+
+/// What looks like an answer lies within another one, and begins a segment.
+fn within_another() -> anyhow::Result<()> {
+    let forged = framed(&answer(7, "a.cdn.example", 60, WEB));
+    let text = record("evil.example", 16, 60, &forged);
+    let true_one = framed(&message(6, 0x8180, "evil.example", 16, &[text]));
+    let at = true_one.len() - forged.len();
+    let asked = [
+        framed(&query(6, "evil.example", 16)),
+        framed(&query(7, "a.cdn.example", A)),
+    ];
+    let opened = |is_open: bool| {
+        let mut script = Script::default();
+        if is_open {
+            script.open(4000);
+        }
+        script.send(packet(CLIENT, SERVER, TCP, &tcp(4000, 53, &asked.concat())));
+        script
+    };
+    let (first, second) = true_one.split_at(at);
+    let mut script = opened(true);
+    script.say(4000, ACK, 1, first);
+    script.say(4000, ACK, 1 + at, second);
+    script.reach("behind what is before it", "drop", WEB);
+    script.run()?;
+    let mut script = opened(true);
+    script.say(4000, ACK, 1 + at, second);
+    script.reach("before what is before it", "drop", WEB);
+    script.run()?;
+    let mut script = opened(false);
+    script.say(4000, ACK, 1 + at, second);
+    script.reach("without a beginning", "drop", WEB);
+    script.run()?;
+    let mut script = opened(true);
+    script.say(4000, ACK, 1, &true_one[..1]);
+    script.say(4000, ACK, 2, &true_one[1..at]);
+    script.say(4000, ACK, 1 + at, second);
+    script.reach("behind a length in two segments", "drop", WEB);
     script.run()
 }
 

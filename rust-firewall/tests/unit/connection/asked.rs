@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Questions that wait: found once by their answer alone, for a while, and never more than there is room for.
 
-use rust_firewall::connection::asked;
+use rust_firewall::connection::{asked, ConnectionInput, INTERFACE_UNKNOWN};
 use rust_firewall::names::answer::Answer;
 use rust_firewall::packet::{self, Packet};
 
@@ -23,6 +23,14 @@ fn bytes_of(port: u16, from_server: bool) -> Vec<u8> {
     bytes.extend(ports.map(u16::to_be_bytes).concat());
     bytes.extend([0, 8, 0, 0]);
     bytes
+}
+
+/// A time, on this host.
+fn at(now_ns: u64) -> ConnectionInput {
+    ConnectionInput {
+        now_ns,
+        ..ConnectionInput::default()
+    }
 }
 
 fn parsed(bytes: &[u8]) -> Packet<'_> {
@@ -50,22 +58,22 @@ fn a_question_is_answered_once() {
     let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
     let (query, told) = (parsed(&query), parsed(&told));
     let right = message(7, true);
-    assert!(!asked::take(&mut asked, &told, &right, 1));
-    asked::note(&mut asked, &query, &message(7, false), 1);
-    asked::note(&mut asked, &query, &message(7, false), 2); // sent again
+    assert!(!asked::take(&mut asked, &told, &right, &at(1)));
+    asked::note(&mut asked, &query, &message(7, false), &at(1));
+    asked::note(&mut asked, &query, &message(7, false), &at(2)); // sent again
     let mut others = [right; 4];
     others[0].id = 8;
     others[1].dns_type = 28;
     others[2].class = 3;
     others[3].host.bytes[0] = b'b';
     for other in &others {
-        assert!(!asked::take(&mut asked, &told, other, 3));
+        assert!(!asked::take(&mut asked, &told, other, &at(3)));
     }
-    assert!(!asked::take(&mut asked, &query, &right, 3));
+    assert!(!asked::take(&mut asked, &query, &right, &at(3)));
     let other = bytes_of(4001, true);
-    assert!(!asked::take(&mut asked, &parsed(&other), &right, 3));
-    assert!(asked::take(&mut asked, &told, &right, 3));
-    assert!(!asked::take(&mut asked, &told, &right, 3));
+    assert!(!asked::take(&mut asked, &parsed(&other), &right, &at(3)));
+    assert!(asked::take(&mut asked, &told, &right, &at(3)));
+    assert!(!asked::take(&mut asked, &told, &right, &at(3)));
 }
 
 #[test]
@@ -74,12 +82,42 @@ fn a_question_waits_for_ten_seconds() {
     let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
     let (query, told) = (parsed(&query), parsed(&told));
     for (seconds, expected) in [(9, true), (10, false), (11, false)] {
-        asked::note(&mut asked, &query, &message(7, false), SECOND_NS);
+        asked::note(&mut asked, &query, &message(7, false), &at(SECOND_NS));
         let now_ns = SECOND_NS + seconds * SECOND_NS;
         assert_eq!(
-            asked::take(&mut asked, &told, &message(7, true), now_ns),
+            asked::take(&mut asked, &told, &message(7, true), &at(now_ns)),
             expected
         );
+    }
+}
+
+#[test]
+fn an_answer_comes_from_where_its_question_went() {
+    const ANY: u32 = INTERFACE_UNKNOWN;
+    let mut asked = asked::make();
+    let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
+    let (query, told) = (parsed(&query), parsed(&told));
+    let by = |(source_interface, sink_interface)| ConnectionInput {
+        source_interface,
+        sink_interface,
+        ..at(1)
+    };
+    let cases = [
+        ((2, 3), (3, 2), true),
+        ((2, 3), (2, 2), false),
+        ((2, 3), (3, 4), false),
+        ((2, 3), (0, 2), false),
+        ((2, ANY), (3, ANY), true),
+        ((2, ANY), (2, ANY), false),
+        ((0, ANY), (0, ANY), true),
+        ((0, 3), (3, 0), true),
+        ((0, 3), (0, 0), false),
+        ((2, 2), (2, 2), true),
+    ];
+    for (asks, tells, expected) in cases {
+        asked::note(&mut asked, &query, &message(7, false), &by(asks));
+        let is_taken = asked::take(&mut asked, &told, &message(7, true), &by(tells));
+        assert_eq!(is_taken, expected, "{asks:?} {tells:?}");
     }
 }
 
@@ -92,12 +130,12 @@ fn the_oldest_questions_make_room() {
             &mut asked,
             &parsed(&query),
             &message(id, false),
-            u64::from(id) + 1,
+            &at(u64::from(id) + 1),
         );
     }
     let mut left = 0;
     for id in 0..QUESTIONS {
-        let is_there = asked::take(&mut asked, &parsed(&told), &message(id, true), 1);
+        let is_there = asked::take(&mut asked, &parsed(&told), &message(id, true), &at(1));
         assert!(is_there || id < QUESTIONS - NEWEST, "{id}");
         left += usize::from(is_there);
     }
