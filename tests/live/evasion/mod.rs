@@ -14,6 +14,7 @@ use crate::capture::Recorder;
 use crate::names::judge;
 
 mod client;
+mod datagrams;
 mod hello;
 pub mod net;
 mod over_ipv6;
@@ -81,6 +82,7 @@ pub fn cases() -> Vec<Case> {
         .into_iter()
         .chain([calibration])
         .chain(queries::cases())
+        .chain(datagrams::cases())
         .chain(quic::cases())
         .collect()
 }

@@ -19,13 +19,13 @@ use super::wire::Version;
 use super::{start, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
-const PORT: u16 = 53;
+pub const PORT: u16 = 53;
 /// Of a message: its header.
 const HEADER_BYTES: usize = 12;
 /// Allowed questions that are asked in one segment before the denied one.
 const MANY: usize = 30;
 
-const BLOCK_LIST: &str = r#"
+pub const BLOCK_LIST: &str = r#"
 table inet filter {
 	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
 	chain forward {
@@ -35,7 +35,7 @@ table inet filter {
 }
 "#;
 
-const ALLOW_LIST: &str = r#"
+pub const ALLOW_LIST: &str = r#"
 table inet filter {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
@@ -59,15 +59,19 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// A question for a name, behind its length.
-pub fn question(host: &str) -> Vec<u8> {
+/// The labels of a name, without the root's.
+pub fn labels(host: &str) -> Vec<u8> {
     let labels = host.split('.').flat_map(|label| {
         let length = [label.len() as u8];
         [&length[..], label.as_bytes()].concat()
     });
-    let labels: Vec<u8> = labels.collect();
+    labels.collect()
+}
+
+/// A question for a name, behind its length.
+pub fn question(host: &str) -> Vec<u8> {
     let head = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    let message = [&head[..], &labels, &[0, 0, 1, 0, 1]].concat();
+    let message = [&head[..], &labels(host), &[0, 0, 1, 0, 1]].concat();
     [&(message.len() as u16).to_be_bytes()[..], &message].concat()
 }
 
@@ -179,7 +183,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
 }
 
 /// The name that a message asks for.
-fn name_of(message: &[u8]) -> Option<String> {
+pub fn name_of(message: &[u8]) -> Option<String> {
     let mut left = message.get(HEADER_BYTES..)?;
     let mut labels = Vec::new();
     loop {

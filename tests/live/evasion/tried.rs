@@ -113,13 +113,15 @@ fn has_heard(heard: &Heard, port: u16, host: &str) -> bool {
 /// Whether a server is asked for a name from a port in time.
 pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
-    while Instant::now() < deadline {
+    loop {
         if has_heard(heard, port, host) {
             return true;
         }
+        if Instant::now() >= deadline {
+            return false;
+        }
         thread::sleep(LOOK);
     }
-    false
 }
 
 /// What the server heard of late counts, too.

@@ -12,6 +12,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 
 mod over_ipv6;
 mod packet;
+mod segments;
 mod setting;
 mod versions;
 mod ways;
@@ -29,6 +30,8 @@ use super::{start, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
 use crate::names::programs::{self, Server, Told};
 
+/// From a client's port to its other one.
+const OTHER_PORT: u16 = 20_000;
 /// Where the server asks each client by Retry.
 const RETRY_PORT: u16 = 4433;
 
@@ -74,6 +77,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
         .into_iter()
         .chain(calibrations)
+        .chain(segments::cases())
         .collect()
 }
 
@@ -180,8 +184,12 @@ impl Client<'_> {
             }
             _ => packets,
         };
+        let port = match datagram.other_port {
+            true => self.ports.0 + OTHER_PORT,
+            false => self.ports.0,
+        };
         let mut udp = [
-            &self.ports.0.to_be_bytes()[..],
+            &port.to_be_bytes()[..],
             &self.ports.1.to_be_bytes(),
             &(8 + data.len() as u16).to_be_bytes(),
             &[0, 0],
@@ -232,7 +240,9 @@ impl Client<'_> {
             }
         }
         let heard = &self.scene.heard;
-        Ok(tried::hears(heard, self.ports.0, host, patience))
+        let is_heard = tried::hears(heard, self.ports.0, host, patience);
+        let other = self.ports.0 + OTHER_PORT;
+        Ok(is_heard || tried::hears(heard, other, host, Duration::ZERO))
     }
 }
 

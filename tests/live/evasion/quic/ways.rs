@@ -47,6 +47,8 @@ pub struct Datagram {
     pub rest: Rest,
     pub outside: Outside,
     pub wrong_checksum: bool,
+    /// From another port of the same client.
+    pub other_port: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +86,7 @@ pub fn datagram(packets: Vec<Packet>) -> Datagram {
         rest: Rest::Nothing,
         outside: Outside::default(),
         wrong_checksum: false,
+        other_port: false,
     }
 }
 
@@ -389,6 +392,16 @@ pub const WAYS: &[Way] = &[
             Some(vec![LATE]),
             steps(later(whole(o), 20)),
         ])
+    }),
+    evasive("two datagrams, from two ports", |o| {
+        let [first, mut second] = halves(o);
+        second.iter_mut().for_each(|one| one.other_port = true);
+        steps([first, second].concat())
+    }),
+    evasive("two datagrams, the first from another port", |o| {
+        let [mut first, second] = halves(o);
+        first.iter_mut().for_each(|one| one.other_port = true);
+        steps([first, second].concat())
     }),
     evasive("seventeen gaps", |o| {
         pieces(o, &shuffled(&parts(o, o.bytes.len() / 6)))

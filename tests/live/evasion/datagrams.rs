@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients of DNS over UDP, without any right, that hide a denied question in a message that looks like something else, or among others in one
+//! packet, before a server that answers whatever has a question where a query has it. It must never be asked for the denied name.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::Context;
+use testbed::twin::{root, Twin};
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+use super::net::{Net, Sees, SERVER, SERVER_6};
+use super::queries::{labels, name_of, ALLOW_LIST, BLOCK_LIST, PORT};
+use super::tried::{self, all_completed, none_completed, patience, Tried};
+use super::{start, ALLOWED, DENIED};
+use crate::names::ends::Heard;
+
+/// What a query has in its header: flags, and one question.
+const FLAGS: u16 = 0x0100;
+const QR: u16 = 0x8000;
+/// With these as its first two bytes, no flags and more than 255 questions a message begins as a packet of QUIC 1.
+const QUIC: [(&str, u16); 4] = [
+    ("as an Initial", 0xc000),
+    ("as a packet of 0-RTT", 0xd000),
+    ("as a Handshake packet", 0xe000),
+    ("as a Retry", 0xf000),
+];
+const QUIC_QUESTIONS: u16 = 0x0100;
+/// More than a packet has room for.
+const FRAGMENTED_BYTES: usize = 4_000;
+
+const ROWS: &[Row] = &[
+    ("datagrams-block-list", 120, |twin| hold(twin, BLOCK_LIST)),
+    ("datagrams-allow-list", 120, |twin| hold(twin, ALLOW_LIST)),
+    ("datagrams-honest", 120, honest),
+    ("datagrams-in-fragments", 120, reassembled),
+];
+
+pub fn cases() -> Vec<Case> {
+    let calibration = Case::new("datagrams-nobody-looks-on", 120, nobody);
+    for_each_twin(ROWS)
+        .into_iter()
+        .chain([calibration])
+        .collect()
+}
+
+/// A way to ask.
+struct Way {
+    name: String,
+    /// A plain client does the same.
+    honest: bool,
+    data: Vec<u8>,
+    /// Bytes of each datagram that the kernel makes of it (UDP_SEGMENT of linux/udp.h); 0 = it is one.
+    segment: usize,
+}
+
+fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
+    let head = [id, flags, questions, 0, 0, 0].map(u16::to_be_bytes);
+    [&head.concat()[..], &labels(host), &[0, 0, 1, 0, 1]].concat()
+}
+
+/// All ways to ask for a host. other: an allowed name as long.
+fn ways(host: &str, other: &str) -> Vec<Way> {
+    let way = |name: &str, data: Vec<u8>, segment| Way {
+        name: name.to_owned(),
+        honest: false,
+        data,
+        segment,
+    };
+    let asked = message(host, [1, FLAGS, 1]);
+    let allowed = message(other, [2, FLAGS, 1]);
+    let bytes = asked.len();
+    let plain = Way {
+        honest: true,
+        ..way("plain", asked.clone(), 0)
+    };
+    let long_id = Way {
+        honest: true,
+        ..way("a high id", message(host, [0xc000, FLAGS, 1]), 0)
+    };
+    let alike = QUIC.map(|(name, id)| {
+        let data = message(host, [id, 0, QUIC_QUESTIONS]);
+        way(name, data, 0)
+    });
+    let others = [
+        way("as an answer", message(host, [1, FLAGS | QR, 1]), 0),
+        way("twice", asked.repeat(2), bytes),
+        way("behind another", [&allowed[..], &asked].concat(), bytes),
+        way(
+            "among others",
+            [&allowed[..], &asked, &allowed].concat(),
+            bytes,
+        ),
+    ];
+    let all = [plain, long_id].into_iter();
+    all.chain(alike).chain(others).collect()
+}
+
+/// The net with servers over IPv4 and IPv6.
+struct Scene {
+    net: Net,
+    heard: Heard,
+}
+
+/// Answers questions, whatever else their messages say.
+fn serve(socket: &UdpSocket, heard: &Heard) {
+    let mut message = [0; 8192];
+    while let Ok((bytes, from)) = socket.recv_from(&mut message) {
+        if let Some(name) = name_of(&message[..bytes]) {
+            heard.lock().expect("no panic").push((from.port(), name));
+        }
+    }
+}
+
+impl Scene {
+    fn new() -> anyhow::Result<Scene> {
+        let net = Net::new(Sees::Both)?;
+        let heard = Heard::default();
+        for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
+            let socket = net.server.enter(|| UdpSocket::bind((address, PORT)))?;
+            let told = Arc::clone(&heard);
+            thread::spawn(move || serve(&socket, &told));
+        }
+        Ok(Scene { net, heard })
+    }
+}
+
+/// Sends from a port by a client's own kernel.
+pub fn send(
+    net: &Net,
+    from: u16,
+    to: SocketAddr,
+    data: &[u8],
+    segment: usize,
+) -> anyhow::Result<()> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => [0; 4].into(),
+        SocketAddr::V6(_) => [0_u16; 8].into(),
+    };
+    let socket = net.client.enter(|| UdpSocket::bind((any, from)))?;
+    let size = segment as libc::c_int;
+    // SAFETY: size is an int, as UDP_SEGMENT takes it.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const size).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    nix::errno::Errno::result(result).context("UDP_SEGMENT")?;
+    socket.send_to(data, to)?;
+    Ok(())
+}
+
+/// Runs ways to ask for a host over both.
+fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::Result<Vec<Tried>> {
+    let servers = [
+        ("IPv4", SocketAddr::from((SERVER, PORT))),
+        ("IPv6", SocketAddr::from((SERVER_6, PORT))),
+    ];
+    let jobs: Vec<_> = servers
+        .iter()
+        .flat_map(|server| ways.iter().map(move |way| (server, way)))
+        .collect();
+    let mut tried = tried::try_all(&scene.net, &jobs, |_, ((over, server), way)| {
+        Tried::new(&way.name, over, answered, |port| {
+            send(&scene.net, port, *server, &way.data, way.segment)?;
+            let patience = patience(answered);
+            Ok(Some(tried::hears(&scene.heard, port, host, patience)))
+        })
+    })?;
+    tried::count_late(&mut tried, &scene.heard, host);
+    Ok(tried)
+}
+
+/// No way leads past the firewall.
+fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let tried = try_all(&scene, DENIED, false, &ways(DENIED, ALLOWED))?;
+    none_completed(&tried)?;
+    println!("{} tries: none completed", tried.len());
+    firewall.finish()?;
+    Ok(())
+}
+
+/// Who asks for an allowed name comes through.
+fn honest(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let mut ways = ways(ALLOWED, DENIED);
+    ways.retain(|way| way.honest);
+    for text in [BLOCK_LIST, ALLOW_LIST] {
+        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        all_completed(&try_all(&scene, ALLOWED, true, &ways)?)?;
+        firewall.finish()?;
+    }
+    Ok(())
+}
+
+/// Without a firewall all ways lead to the server.
+fn nobody() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    all_completed(&try_all(&scene, DENIED, true, &ways(DENIED, ALLOWED))?)
+}
+
+/// A query in IP fragments, with padding behind it.
+fn in_fragments(host: &str) -> Vec<Way> {
+    let mut data = message(host, [1, FLAGS, 1]);
+    data.resize(FRAGMENTED_BYTES, 0);
+    vec![Way {
+        name: "in fragments".to_owned(),
+        honest: true,
+        data,
+        segment: 0,
+    }]
+}
+
+/// With rules of rules/queue the kernel puts fragments together: each query is decided by its name, and without them it is lost.
+fn reassembled(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let (firewall, _folder) = start(&scene.net, twin, BLOCK_LIST)?;
+    none_completed(&try_all(&scene, ALLOWED, false, &in_fragments(ALLOWED))?)?;
+    for file in ["input.nft", "host.nft"] {
+        let rules = fs::read_to_string(root().join("rules/queue").join(file))?;
+        // Not every kernel has nft's queue; the queue is that of Net.
+        let lines = rules.lines().filter(|line| !line.contains("queue num"));
+        let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
+        scene.net.firewall.feed("nft", &["-f", "-"], &lines)?;
+        all_completed(&try_all(&scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
+        none_completed(&try_all(&scene, DENIED, false, &in_fragments(DENIED))?)?;
+    }
+    firewall.finish()?;
+    Ok(())
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients of QUIC, without any right, whose kernel makes several datagrams of one packet (UDP_SEGMENT), of which the first ones hide where a
+//! hello begins.
+
+use std::net::SocketAddr;
+
+use testbed::twin::Twin;
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+use super::packet::{self, Ids};
+use super::setting::Setting::{self, QuinnV4, QuinnV6};
+use super::ways::{halves, whole, Datagram, Opening};
+use super::{all_completed, none_completed, patience, Tried};
+use super::{tried, Scene, ALLOW_LIST, QUIC_PORT};
+use crate::evasion::datagrams;
+use crate::evasion::net::{SERVER, SERVER_6};
+use crate::evasion::wire::Version;
+use crate::evasion::{start, ALLOWED, BLOCK_LIST, DENIED};
+
+const ROWS: &[Row] = &[
+    ("quic-segments-block-list", 120, |twin| {
+        hold(twin, QuinnV4, BLOCK_LIST)
+    }),
+    ("quic-segments-allow-list", 120, |twin| {
+        hold(twin, QuinnV4, ALLOW_LIST)
+    }),
+    ("quic-segments-ipv6", 120, |twin| {
+        hold(twin, QuinnV6, BLOCK_LIST)
+    }),
+    ("quic-segments-honest", 120, honest),
+];
+
+pub fn cases() -> Vec<Case> {
+    let calibration = Case::new("quic-segments-nobody-looks-on", 120, nobody);
+    for_each_twin(ROWS)
+        .into_iter()
+        .chain([calibration])
+        .collect()
+}
+
+/// What stands before the true datagrams, as long as each of these.
+struct Way {
+    name: &'static str,
+    honest: bool,
+    before: fn(usize) -> Vec<u8>,
+    datagrams: fn(&Opening) -> Vec<Datagram>,
+}
+
+/// A long header of QUIC 1 of a type, to an id of no connection.
+fn long(first: u8, rest: &[u8], bytes: usize) -> Vec<u8> {
+    let mut datagram = [&[first, 0, 0, 0, 1, 8][..], &[9; 8], &[0], rest].concat();
+    datagram.resize(bytes, 0x33);
+    datagram
+}
+
+/// Of a packet that ends with the next datagram, it says.
+fn too_long(bytes: usize) -> Vec<u8> {
+    packet::variable(2 * bytes - 24)
+}
+
+const WAYS: &[Way] = &[
+    Way {
+        name: "the datagrams as they are",
+        honest: true,
+        before: |_| Vec::new(),
+        datagrams: |o| halves(o).concat(),
+    },
+    Way {
+        name: "behind a Retry",
+        honest: false,
+        before: |bytes| long(0xf0, &[], bytes),
+        datagrams: whole,
+    },
+    Way {
+        name: "in what a packet of 0-RTT says that it has",
+        honest: false,
+        before: |bytes| long(0xd0, &too_long(bytes), bytes),
+        datagrams: whole,
+    },
+    Way {
+        name: "in what a Handshake packet says that it has",
+        honest: false,
+        before: |bytes| long(0xe0, &too_long(bytes), bytes),
+        datagrams: whole,
+    },
+    Way {
+        name: "behind a version that nobody knows",
+        honest: false,
+        before: |bytes| {
+            let mut datagram = long(0xc0, &[], bytes);
+            datagram[1..5].copy_from_slice(&[0x1a, 0x2a, 0x3a, 0x4a]);
+            datagram
+        },
+        datagrams: whole,
+    },
+    Way {
+        name: "behind a short header",
+        honest: false,
+        before: |bytes| vec![0x45; bytes],
+        datagrams: whole,
+    },
+];
+
+/// Runs every wanted way with every opening.
+fn try_all(
+    scene: &Scene,
+    (host, other): (&str, &str),
+    answered: bool,
+    wanted: fn(&Way) -> bool,
+) -> anyhow::Result<Vec<Tried>> {
+    let openings = scene.openings(host, other)?;
+    let ways: Vec<&Way> = WAYS.iter().filter(|way| wanted(way)).collect();
+    let jobs: Vec<_> = openings
+        .iter()
+        .flat_map(|opening| ways.iter().map(move |way| (opening, *way)))
+        .collect();
+    let server = match scene.setting.version() {
+        Version::V4 => SocketAddr::from((SERVER, QUIC_PORT)),
+        Version::V6 => SocketAddr::from((SERVER_6, QUIC_PORT)),
+    };
+    let mut tried = tried::try_all(&scene.net, &jobs, |_, (opening, way)| {
+        Tried::new(way.name, opening.what, answered, |port| {
+            let ids = Ids::new(port);
+            let datagrams = (way.datagrams)(opening);
+            let sealed = datagrams
+                .iter()
+                .map(|one| packet::datagram(&ids, &one.packets, &[]));
+            let sealed = sealed.collect::<anyhow::Result<Vec<_>>>()?;
+            let bytes = sealed.iter().map(Vec::len).max().unwrap_or(0);
+            // What is behind a packet with a long header and begins with 0 is none.
+            let even = sealed.into_iter().map(|mut one| {
+                one.resize(bytes, 0);
+                one
+            });
+            let data = [(way.before)(bytes), even.collect::<Vec<_>>().concat()].concat();
+            datagrams::send(&scene.net, port, server, &data, bytes)?;
+            let patience = patience(answered);
+            Ok(Some(tried::hears(&scene.heard, port, host, patience)))
+        })
+    })?;
+    tried::count_late(&mut tried, &scene.heard, host);
+    Ok(tried)
+}
+
+/// No way leads past the firewall.
+fn hold(twin: Twin, setting: Setting, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(setting)?;
+    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
+    none_completed(&tried)?;
+    println!("{} tries: none completed", tried.len());
+    firewall.finish()?;
+    Ok(())
+}
+
+/// A plain client whose kernel does so comes through.
+fn honest(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(QuinnV4)?;
+    for text in [BLOCK_LIST, ALLOW_LIST] {
+        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
+        firewall.finish()?;
+    }
+    Ok(())
+}
+
+/// Without a firewall all ways lead to the server.
+fn nobody() -> anyhow::Result<()> {
+    for setting in [QuinnV4, QuinnV6] {
+        let scene = Scene::new(setting)?;
+        all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |_| true)?)?;
+    }
+    Ok(())
+}
