@@ -59,7 +59,13 @@ fn fwctl_has_none_of_the_daemon() -> anyhow::Result<()> {
             .with_context(|| format!("no package {name}"))
     };
     let (twin, fwctl) = (package("rust-firewall")?, package("fwctl")?);
-    let own = strings(&fwctl["dependencies"], "/name");
+    // The dependencies of fwctl, and of the workspace's other crates that it uses.
+    let mut own = strings(&fwctl["dependencies"], "/name");
+    for crate_name in own.clone() {
+        if let (true, Ok(used)) = (crate_name != "rust-firewall", package(crate_name)) {
+            own.extend(strings(&used["dependencies"], "/name"));
+        }
+    }
     let daemon: BTreeSet<_> = strings(&twin["features"]["daemon"], "")
         .into_iter()
         .filter_map(|one| one.strip_prefix("dep:"))
