@@ -161,7 +161,7 @@ enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
     }
 }
 
-bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t end) {
+bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came) {
     struct names_cursor header = names_cursor_begin(head + 3, NAMES_RECORD_HEAD_BYTES - 3);
     const uint32_t record = names_cursor_number(&header, 2);
     const bool is_settled = names_hello_is_settled(header.bytes, header.length);
@@ -170,5 +170,5 @@ bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint
     names_cursor_part(&header, 1);
     hello = HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
     return head[0] == HANDSHAKE && head[1] == MAJOR && record <= RECORD_BYTES_MAX && !is_settled &&
-           end < HEADER_BYTES + (hello < record ? hello : record);
+           came < HEADER_BYTES + (hello < record ? hello : record);
 }

@@ -44,7 +44,7 @@ enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
 
 /// Whether a stream of which nothing can be told yet still has not enough of its first record.
 /// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes.
-/// - end: how many bytes of the stream came.
-bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t end);
+/// - came: how many bytes of the stream came.
+bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came);
 
 #endif

@@ -183,8 +183,8 @@ pub fn read_second(
 
 /// Whether a stream of which nothing can be told yet still has not enough of its first record.
 /// - head: the stream's first HEAD_BYTES bytes.
-/// - end: how many bytes of the stream came.
-pub fn waits(head: &[u8; HEAD_BYTES], end: u32) -> bool {
+/// - came: how many bytes of the stream came.
+pub fn waits(head: &[u8; HEAD_BYTES], came: u32) -> bool {
     let [kind, major, _, message @ ..] = head;
     let mut header = cursor::begin(message);
     let record = cursor::number(&mut header, 2);
@@ -195,5 +195,5 @@ pub fn waits(head: &[u8; HEAD_BYTES], end: u32) -> bool {
         && *major == MAJOR
         && record <= RECORD_BYTES_MAX
         && !is_settled
-        && end < HEADER_BYTES + hello.min(record)
+        && came < HEADER_BYTES + hello.min(record)
 }
