@@ -12,6 +12,11 @@
 /// What some editors begin a text of UTF-8 with.
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
+/// Types of unbound's local-zone that answer no question for the name.
+static const char *const ZONE_TYPES[] = {
+    "always_null", "always_nxdomain", "always_refuse", "deny", "redirect", "refuse", "static",
+};
+
 /// A part of a text.
 struct piece {
     const char *text;
@@ -101,6 +106,60 @@ static struct piece next_word(struct piece *line) {
     return word;
 }
 
+/// Takes a text off the start of a line, if it begins so.
+static bool take_prefix(struct piece *line, const char *text) {
+    const size_t length = strlen(text);
+
+    if (line->length < length || memcmp(line->text, text, length) != 0)
+        return false;
+    line->text += length;
+    line->length -= length;
+    return true;
+}
+
+/// Adds the names of `address=/NAME/…/ADDRESS` of dnsmasq, each with its children. Whether all of
+/// it is such.
+static bool take_address(struct target *target, struct piece rest) {
+    const char *last = memrchr(rest.text, '/', rest.length);
+    struct piece address;
+
+    if (!last)
+        return false;
+    address = (struct piece){last + 1, (size_t)(rest.text + rest.length - last - 1)};
+    if (address.length > 0 && !(address.length == 1 && *address.text == '#') &&
+        !is_address(address))
+        return false;
+    for (const char *at = rest.text; at <= last && target->status == 0;) {
+        const char *end = memchr(at, '/', (size_t)(last - at) + 1);
+
+        if (!add(target, (struct piece){at, (size_t)(end - at)}, true))
+            return false;
+        at = end + 1;
+    }
+    return true;
+}
+
+/// Adds the name of `local-zone: "NAME" TYPE` of unbound, with its children, if the type refuses
+/// it. Whether it does.
+static bool take_zone(struct target *target, struct piece rest) {
+    struct piece name = next_word(&rest);
+    const struct piece type = next_word(&rest);
+
+    while (name.length > 0 && *name.text == '"') {
+        name.text++;
+        name.length--;
+    }
+    while (name.length > 0 && name.text[name.length - 1] == '"')
+        name.length--;
+    if (next_word(&rest).length > 0)
+        return false;
+    for (size_t i = 0; i < sizeof ZONE_TYPES / sizeof *ZONE_TYPES; i++)
+        if (strlen(ZONE_TYPES[i]) == type.length &&
+            memcmp(ZONE_TYPES[i], type.text, type.length) == 0)
+            return add(target, name, true);
+    return false;
+}
+
 /// Adds the names of a line that is not empty. Whether all of it is such.
 static bool take_line(struct target *target, struct piece line) {
     struct piece first, word;
@@ -110,6 +169,10 @@ static bool take_line(struct target *target, struct piece line) {
         return false;
     if (line.length > 2 && memcmp(line.text, "||", 2) == 0 && line.text[line.length - 1] == '^')
         return add(target, (struct piece){line.text + 2, line.length - 3}, true);
+    if (take_prefix(&line, "address=/"))
+        return take_address(target, line);
+    if (take_prefix(&line, "local-zone: "))
+        return take_zone(target, line);
     first = next_word(&line);
     word = next_word(&line);
     if (!is_address(first))
@@ -207,5 +270,12 @@ int parse_listed_read(struct parser *parser, struct policy_listed *listed) {
     else
         target.status = parse_no_memory(parser);
     free(source.text);
-    return target.status != 0 ? target.status : lexer_take_end(&parser->lexer);
+    if (target.status != 0)
+        return target.status;
+    if (file->names == 0 && file->left_out > 0)
+        return lexer_wrong(
+            &parser->lexer, &path,
+            "no line of it is one that is read, the first at line %u: see `file` in GRAMMAR.md",
+            file->first_left_out);
+    return lexer_take_end(&parser->lexer);
 }

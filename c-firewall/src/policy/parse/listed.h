@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Files of names of hosts, as block lists come: hosts files, plain lists, and `||name^` of ad
-// blockers.
+// Files of names of hosts, as block lists come: hosts files, plain lists, `||name^` of ad blockers,
+// and what dnsmasq and unbound read.
 #ifndef POLICY_PARSE_LISTED_H
 #define POLICY_PARSE_LISTED_H
 

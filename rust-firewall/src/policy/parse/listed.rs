@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files of names of hosts, as block lists come: hosts files, plain lists, and `||name^` of ad blockers.
+//! Files of names of hosts, as block lists come: hosts files, plain lists, `||name^` of ad blockers, and what dnsmasq and unbound read.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,6 +13,16 @@ use crate::policy::parse::state::Parser;
 use crate::policy::token::TokenKind;
 use crate::policy::{Listed, ListedFile};
 
+/// Types of unbound's local-zone that answer no question for the name.
+const ZONE_TYPES: [&str; 7] = [
+    "always_null",
+    "always_nxdomain",
+    "always_refuse",
+    "deny",
+    "redirect",
+    "refuse",
+    "static",
+];
 /// What some editors begin a text of UTF-8 with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -60,6 +70,28 @@ fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     true
 }
 
+/// Adds the names of `address=/NAME/…/ADDRESS` of dnsmasq, each with its children. Whether all of it is such.
+fn take_address(target: &mut Target, rest: &str) -> bool {
+    let Some((names, address)) = rest.rsplit_once('/') else {
+        return false;
+    };
+    let is_answer = address.is_empty() || address == "#" || is_address(address);
+    let mut names = names.split('/');
+    is_answer && names.all(|name| add(target, name, true))
+}
+
+/// Adds the name of `local-zone: "NAME" TYPE` of unbound, with its children, if the type refuses it. Whether it does.
+fn take_zone(target: &mut Target, rest: &str) -> bool {
+    let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
+    let mut words = rest.split(blank).filter(|word| !word.is_empty());
+    let (name, kind) = (words.next(), words.next());
+    let name = name.map(|name| name.trim_matches('"'));
+    match (name, kind, words.next()) {
+        (Some(name), Some(kind), None) if ZONE_TYPES.contains(&kind) => add(target, name, true),
+        _ => false,
+    }
+}
+
 /// Adds the names of a line that is not empty. Whether all of it is such.
 fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).ok();
@@ -69,6 +101,12 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let blocked = text.strip_prefix("||");
     if let Some(name) = blocked.and_then(|rest| rest.strip_suffix('^')) {
         return add(target, name, true);
+    }
+    if let Some(rest) = text.strip_prefix("address=/") {
+        return take_address(target, rest);
+    }
+    if let Some(rest) = text.strip_prefix("local-zone: ") {
+        return take_zone(target, rest);
     }
     let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
     let mut words = text.split(blank).filter(|word| !word.is_empty());
@@ -135,6 +173,13 @@ pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
         ids: &mut listed.ids,
     };
     take_text(&mut target, &source.bytes, &mut file);
+    if file.names == 0 && file.left_out > 0 {
+        let cause = format!(
+            "no line of it is one that is read, the first at line {}: see `file` in GRAMMAR.md",
+            file.first_left_out
+        );
+        return Err(parser.lexer.wrong(&path, cause));
+    }
     listed.files.push(file);
     parser.lexer.take_end()
 }
