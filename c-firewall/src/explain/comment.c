@@ -39,7 +39,7 @@ static bool take_oif(struct comment *comment, const char *value) {
 }
 
 static bool take_mark(struct comment *comment, const char *value) {
-    return options_explain_read_mark(value, &comment->facts.mark);
+    return values_read_mark(value, &comment->facts.mark);
 }
 
 static bool take_uid(struct comment *comment, const char *value) {
@@ -58,7 +58,7 @@ static bool take_ct_state(struct comment *comment, const char *value) {
 }
 
 static bool take_ct_mark(struct comment *comment, const char *value) {
-    comment->facts.has_ct_mark = options_explain_read_mark(value, &comment->facts.ct_mark);
+    comment->facts.has_ct_mark = values_read_mark(value, &comment->facts.ct_mark);
     return comment->facts.has_ct_mark;
 }
 

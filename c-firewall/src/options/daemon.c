@@ -109,13 +109,37 @@ int options_daemon_undecided(const struct values *values, struct options *option
     return 0;
 }
 
+/// Bits of a mask of --stage: one for final, and two each at least for classes and generations.
+enum { STAGE_BITS_MIN = 5 };
+
+/// Whether a mask has bits enough, in a row.
+static bool is_stage(uint32_t mask) {
+    const int bits = __builtin_popcount(mask);
+
+    return bits >= STAGE_BITS_MIN && __builtin_clz(mask) + bits + __builtin_ctz(mask) == 32;
+}
+
+/// --stage.
+static int check_stage(const struct values *values, struct options *options) {
+    const char *value = values_get(values, OPTION_STAGE);
+    uint32_t mask;
+
+    if (!value)
+        return 0;
+    if (!values_read_mark(value, &mask) || !is_stage(mask))
+        return values_fail(values, OPTION_STAGE);
+    options->stage = mask;
+    return 0;
+}
+
 int options_daemon_names(const struct values *values, struct options *options) {
     if (options_daemon_undecided(values, options) < 0 ||
         values_number(values, OPTION_CONNECTIONS, &options->connections) < 0 ||
         values_number(values, OPTION_HELLO_MEMORY, &options->hello_memory) < 0 ||
-        values_number(values, OPTION_HELLO_TIMEOUT, &options->hello_timeout_s) < 0)
+        values_number(values, OPTION_HELLO_TIMEOUT, &options->hello_timeout_s) < 0 ||
+        values_number(values, OPTION_LEARNED, &options->learned) < 0)
         return -EINVAL;
-    return values_number(values, OPTION_LEARNED, &options->learned);
+    return check_stage(values, options);
 }
 
 int options_daemon_fail(const struct values *values, struct options *options) {

@@ -50,36 +50,13 @@ static int check_interface(const struct values *values, enum arguments_option op
     return !value || options_explain_read_interface(value, name) ? 0 : values_fail(values, option);
 }
 
-/// Reads hexadecimal digits, and nothing else, to the end.
-static bool read_hexadecimal(const char *text, uint32_t *number) {
-    uint64_t read = 0;
-
-    if (*text == '\0' || text[strspn(text, "0123456789abcdefABCDEF")] != '\0')
-        return false;
-    for (; *text; text++) {
-        const char digit[] = {*text, '\0'};
-
-        read = read * 16 + strtoul(digit, NULL, 16);
-        if (read > UINT32_MAX)
-            return false;
-    }
-    *number = (uint32_t)read;
-    return true;
-}
-
-bool options_explain_read_mark(const char *text, uint32_t *mark) {
-    if (strncmp(text, "0x", 2) == 0)
-        return read_hexadecimal(text + 2, mark);
-    return values_read_number(text, text + strlen(text), UINT32_MAX, mark);
-}
-
 static int check_mark(const struct values *values, enum arguments_option option, bool *has,
                       uint32_t *mark) {
     const char *value = values_get(values, option);
 
     if (!value)
         return 0;
-    *has = options_explain_read_mark(value, mark);
+    *has = values_read_mark(value, mark);
     return *has ? 0 : values_fail(values, option);
 }
 

@@ -18,9 +18,6 @@ bool options_explain_read_hook(const char *text, enum policy_hook *hook);
 bool options_explain_read_interface(const char *text,
                                     char name[static OPTION_INTERFACE_BYTES_MAX + 1]);
 
-/// A mark, hexadecimal behind 0x or decimal.
-bool options_explain_read_mark(const char *text, uint32_t *mark);
-
 /// The number of a user or a group.
 bool options_explain_read_id(const char *text, uint32_t *id);
 

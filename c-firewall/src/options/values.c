@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "policy/parse/source.h"
@@ -41,6 +42,29 @@ bool values_read_number(const char *text, const char *end, uint32_t max, uint32_
     }
     *number = (uint32_t)read;
     return true;
+}
+
+/// Reads hexadecimal digits, and nothing else, to the end.
+static bool read_hexadecimal(const char *text, uint32_t *number) {
+    uint64_t read = 0;
+
+    if (*text == '\0' || text[strspn(text, "0123456789abcdefABCDEF")] != '\0')
+        return false;
+    for (; *text; text++) {
+        const char digit[] = {*text, '\0'};
+
+        read = read * 16 + strtoul(digit, NULL, 16);
+        if (read > UINT32_MAX)
+            return false;
+    }
+    *number = (uint32_t)read;
+    return true;
+}
+
+bool values_read_mark(const char *text, uint32_t *mark) {
+    if (strncmp(text, "0x", 2) == 0)
+        return read_hexadecimal(text + 2, mark);
+    return values_read_number(text, text + strlen(text), UINT32_MAX, mark);
 }
 
 int values_number(const struct values *values, enum arguments_option option, uint32_t *number) {

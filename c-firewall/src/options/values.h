@@ -31,6 +31,9 @@ int values_fail_without(const struct values *values, enum arguments_option optio
 /// Reads decimal digits, and nothing else, up to `end` (excluded).
 bool values_read_number(const char *text, const char *end, uint32_t max, uint32_t *number);
 
+/// Reads a mark to the end of a text, hexadecimal behind 0x or decimal.
+bool values_read_mark(const char *text, uint32_t *mark);
+
 // Each of these sets its last argument if the option was given. Returns 0, or -EINVAL with failure
 // filled in and the last argument untouched.
 

@@ -253,6 +253,14 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .max = 1048576U,
                 .defaults = {65536, 65536},
             },
+        [OPTION_STAGE] =
+            {
+                .name = "stage",
+                .commands = 1 << ARGUMENTS_RUN,
+                .has_value = true,
+                .expected = "a mask of at least 5 bits in a row, decimal or 0x hexadecimal",
+                .defaults = {0, 0},
+            },
         [OPTION_FAIL] =
             {
                 .name = "fail",

@@ -13,6 +13,7 @@
 #include "connection/follow.h"
 #include "engine/fields.h"
 #include "engine/teach.h"
+#include "worker/stage.h"
 
 enum {
     // Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
@@ -75,6 +76,7 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
                    .malformed_by_policy = options->malformed_by_policy,
                    .undecided_verdict = options->undecided_verdict,
                    .unknown_open = options->fail_open[OPTIONS_UNKNOWN]},
+        .stage = options->stage,
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
     // A later policy may read them to decide where this one does to learn, or the other way round.
@@ -257,6 +259,11 @@ static void count(struct stats *stats, const struct evaluation_source *source,
         stats_add(&stats->undecided, 1);
 }
 
+/// Whether the names of a packet's connection can't change any more.
+static bool is_settled(const struct named *named, const struct connections *connections) {
+    return named && connections && connection_is_settled(connections, &named->followed);
+}
+
 /// Lets the policy decide, or what holds without one. A packet with several queries of DNS is
 /// decided by each, until one is not accepted.
 /// - named: NULL = the policy reads no names.
@@ -265,12 +272,20 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
     struct evaluation_source *source = evaluation->source;
     struct loaded *loaded = source->loaded;
     struct connections *connections = evaluation->connections;
+    bool is_first = true;
+    uint32_t before = 0; // the mark of the query before
 
     do {
         if (named)
             named_tell(named, connection_names(connections, &named->followed), input);
         decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters,
                       input, outcome);
+        if (evaluation->stage != 0) {
+            stage_tell(evaluation->stage, input, is_settled(named, connections),
+                       is_first ? NULL : &before, outcome);
+            before = outcome->mark;
+            is_first = false;
+        }
     } while (named && outcome->verdict == VERDICT_ACCEPT &&
              named_next(connections, loaded->compiled, loaded->generation, named));
 }

@@ -5,6 +5,7 @@
 
 use crate::options::explain;
 use crate::options::types::OptionsFacts;
+use crate::options::values;
 use crate::packet::verdict::{self, Verdict};
 
 /// A longer value of a field that is looked at is damage.
@@ -46,7 +47,7 @@ fn take_oif(comment: &mut Comment, value: &[u8]) -> Option<()> {
 }
 
 fn take_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.mark = explain::read_mark(value)?;
+    comment.facts.mark = values::read_mark(value)?;
     Some(())
 }
 
@@ -66,7 +67,7 @@ fn take_ct_state(comment: &mut Comment, value: &[u8]) -> Option<()> {
 }
 
 fn take_ct_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.ct_mark = Some(explain::read_mark(value)?);
+    comment.facts.ct_mark = Some(values::read_mark(value)?);
     Some(())
 }
 

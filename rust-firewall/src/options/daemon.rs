@@ -97,14 +97,35 @@ pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values of --undecided to --learned.
+/// Bits of a mask of --stage: one for final, and two each at least for classes and generations.
+const STAGE_BITS_MIN: u32 = 5;
+
+/// Whether a mask has bits enough, in a row.
+fn is_stage(mask: u32) -> bool {
+    let bits = mask.count_ones();
+    bits >= STAGE_BITS_MIN && mask.leading_zeros() + bits + mask.trailing_zeros() == u32::BITS
+}
+
+/// --stage.
+fn check_stage(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    let option = ArgumentsOption::Stage;
+    let Some(value) = arguments::value(values, option) else {
+        return Ok(());
+    };
+    let mask = values::read_mark(value).filter(|mask| is_stage(*mask));
+    o.stage = mask.ok_or_else(|| values::fail(option, value))?;
+    Ok(())
+}
+
+/// The values of --undecided to --stage.
 pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     undecided(values, o)?;
     values::number(values, A::Connections, &mut o.connections)?;
     values::number(values, A::HelloMemory, &mut o.hello_memory)?;
     values::number(values, A::HelloTimeout, &mut o.hello_timeout_s)?;
-    values::number(values, A::Learned, &mut o.learned)
+    values::number(values, A::Learned, &mut o.learned)?;
+    check_stage(values, o)
 }
 
 /// --fail.

@@ -48,30 +48,11 @@ fn check_interface(
     Ok(())
 }
 
-/// Reads hexadecimal digits, and nothing else.
-fn read_hexadecimal(text: &[u8]) -> Option<u32> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0, |read: u32, digit| {
-        let digit = char::from(*digit).to_digit(16)?;
-        read.checked_mul(16)?.checked_add(digit)
-    })
-}
-
-/// Reads a mark, hexadecimal behind 0x or decimal.
-pub fn read_mark(text: &[u8]) -> Option<u32> {
-    match text.strip_prefix(b"0x") {
-        Some(digits) => read_hexadecimal(digits),
-        None => values::read_number(text, u32::MAX),
-    }
-}
-
 fn check_mark(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(None);
     };
-    let read = read_mark(value).ok_or_else(|| values::fail(option, value))?;
+    let read = values::read_mark(value).ok_or_else(|| values::fail(option, value))?;
     Ok(Some(read))
 }
 

@@ -110,6 +110,7 @@ fn profile_options(profile: OptionsProfile) -> Options {
         hello_memory: number(A::HelloMemory),
         hello_timeout_s: number(A::HelloTimeout),
         learned: number(A::Learned),
+        stage: 0,
         fail_open: [false; SITUATION_COUNT],
         deadline_ms: number(A::Deadline),
         stats_s: number(A::Stats),

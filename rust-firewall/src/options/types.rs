@@ -74,6 +74,8 @@ pub struct Options {
     pub hello_timeout_s: u32,
     /// Addresses.
     pub learned: u32,
+    /// Bits of marks in which classes are told; 0 = the policy decides.
+    pub stage: u32,
     /// By `OptionsSituation`.
     pub fail_open: [bool; SITUATION_COUNT],
     /// 0 = none.

@@ -42,6 +42,25 @@ pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
     })
 }
 
+/// Reads hexadecimal digits, and nothing else.
+fn read_hexadecimal(text: &[u8]) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0, |read: u32, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        read.checked_mul(16)?.checked_add(digit)
+    })
+}
+
+/// Reads a mark, hexadecimal behind 0x or decimal.
+pub fn read_mark(text: &[u8]) -> Option<u32> {
+    match text.strip_prefix(b"0x") {
+        Some(digits) => read_hexadecimal(digits),
+        None => read_number(text, u32::MAX),
+    }
+}
+
 /// Sets a number of the option's range, if it was given.
 pub fn number(
     values: &Arguments,

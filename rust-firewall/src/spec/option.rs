@@ -197,6 +197,7 @@ pub enum ArgumentsOption {
     HelloMemory,
     HelloTimeout,
     Learned,
+    Stage,
     Fail,
     Deadline,
     Stats,
@@ -348,6 +349,11 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
         name: "learned", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
         expected: "a whole number from 64 to 1048576",
         min: 64, max: 1048576, zero: false, bytes: 0, defaults: [65536, 65536],
+    },
+    OptionFacts {
+        name: "stage", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
+        expected: "a mask of at least 5 bits in a row, decimal or 0x hexadecimal",
+        min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
     OptionFacts {
         name: "fail", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,

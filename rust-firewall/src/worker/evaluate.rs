@@ -28,6 +28,7 @@ use crate::queue::{QueuePacket, UNKNOWN};
 use crate::ruleset::load::{self, Loaded};
 use crate::worker::event::{self, EventRing};
 use crate::worker::reject::{self, RejectResult};
+use crate::worker::stage;
 use crate::worker::stats::{self, LiveStats};
 
 /// Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
@@ -62,6 +63,8 @@ pub struct Evaluation {
     /// The sockets of replies, which all workers share. Open if the policy can ask for answers.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
+    /// --stage; 0 = the policy decides.
+    stage: u32,
     /// The interfaces by name, if the policy uses names.
     interfaces: Interfaces,
     /// --conntrack mark.
@@ -108,6 +111,7 @@ pub fn init(
             undecided_verdict: options.undecided_verdict,
             unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
         },
+        stage: options.stage,
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
         connections: names.then(|| make_connections(options)),
@@ -333,6 +337,14 @@ fn told<'a>(
     told
 }
 
+/// Whether the names of a packet's connection can't change any more.
+fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool {
+    let (Some(named), Some(connections)) = (named, connections) else {
+        return false;
+    };
+    follow::is_settled(connections, &named.followed)
+}
+
 /// Lets the policy decide, or what holds without one. A packet with several queries of DNS is decided
 /// by each, until one is not accepted.
 /// - named: None: the policy reads no names.
@@ -347,9 +359,16 @@ fn ask_policy(
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
+    // The mark of the query before.
+    let mut before = None;
     loop {
         let told = told(input, named.as_ref(), evaluation.connections.as_deref());
-        let outcome = decide::packet(&evaluation.decide, policy.as_ref(), &told);
+        let mut outcome = decide::packet(&evaluation.decide, policy.as_ref(), &told);
+        if evaluation.stage != 0 {
+            let is_settled = is_settled(named.as_ref(), evaluation.connections.as_deref());
+            stage::tell(evaluation.stage, &told, is_settled, before, &mut outcome);
+            before = Some(outcome.mark);
+        }
         let (Some(source), Some(connections), Some(named)) =
             (source, &mut evaluation.connections, named.as_mut())
         else {

@@ -10,6 +10,8 @@ mod reading;
 pub mod reject;
 #[cfg(feature = "daemon")]
 mod run;
+#[cfg(feature = "daemon")]
+mod stage;
 pub mod stats;
 #[cfg(feature = "daemon")]
 pub mod tracked;

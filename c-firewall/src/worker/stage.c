@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "worker/stage.h"
+
+uint32_t stage_settled(uint32_t mask) { return mask & ~(mask >> 1); }
+
+uint32_t stage_unreadable(uint32_t mask) { return mask & ~stage_settled(mask); }
+
+uint32_t stage_undecided(uint32_t mask) { return mask; }
+
+/// Gives a packet a class, and keeps the other bits of its mark.
+static void mark(uint32_t mask, const struct decide_input *input, uint32_t class,
+                 struct decide_outcome *outcome) {
+    outcome->verdict = VERDICT_ACCEPT;
+    outcome->mark_set = true;
+    outcome->mark = (input->mark & ~mask) | (class & mask);
+}
+
+void stage_tell(uint32_t mask, const struct decide_input *input, bool is_settled,
+                const uint32_t *before, struct decide_outcome *outcome) {
+    const enum names_state state = input->names ? input->names->state : NAMES_NONE;
+    // All ways through the policy accept, so what rules say of a name that is not known may not
+    // matter to them.
+    const bool is_by_rules = outcome->undecided || outcome->verdict == VERDICT_ACCEPT;
+
+    if (is_by_rules && state == NAMES_UNREADABLE) {
+        mark(mask, input, stage_unreadable(mask), outcome);
+    } else if (is_by_rules && state == NAMES_UNDECIDED) {
+        mark(mask, input, stage_undecided(mask), outcome);
+    } else if (outcome->verdict == VERDICT_ACCEPT && outcome->mark_set) {
+        const uint32_t class = outcome->mark & stage_unreadable(mask);
+        const uint32_t last = is_settled ? stage_settled(mask) : 0;
+
+        mark(mask, input, class | last, outcome);
+    }
+    if (outcome->verdict == VERDICT_ACCEPT && before && *before != outcome->mark)
+        mark(mask, input, stage_unreadable(mask), outcome);
+}
