@@ -114,6 +114,13 @@ pub enum Command {
     /// Works without a firewall, too, and without root, though it sees less
     /// then. The exit status is 1 if there are findings; notes don't count.
     Doctor(Doctor),
+    /// Split a policy with names: the kernel decides, the firewall names
+    ///
+    /// Prints the kernel's text, for `nft -f`: the policy as it is written, with
+    /// tests of classes in place of names, and the chains that ask the firewall
+    /// (docs/STAGE.md). Works without a firewall. With --check it needs root,
+    /// and the exit status is 2 if nft does not take the text.
+    Split(Split),
     /// Replace the firewall by another binary; no packet is lost
     ///
     /// BINARY takes everything over, as the user whom the firewall runs as and
@@ -262,6 +269,7 @@ impl Command {
                 | Command::Boot(_)
                 | Command::Run(_)
                 | Command::CageStage { .. }
+                | Command::Split(_)
         )
     }
 }
@@ -458,6 +466,74 @@ pub struct Doctor {
     /// else 0)
     #[arg(long, value_name = "N[:M]")]
     pub queue: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Split {
+    /// A policy with names; the rest of it may be all that nft knows
+    #[arg(value_name = "POLICY")]
+    pub policy: String,
+    /// For each rule with a name: its classes, and the test in its place
+    #[arg(long)]
+    pub explain: bool,
+    /// Ask nft whether it takes the kernel's text
+    #[arg(long)]
+    pub check: bool,
+    /// Write into this folder instead: kernel.nft, names.nft (the firewall's
+    /// --policy), stage (its --stage), and iptables.rules where they are needed
+    #[arg(long, value_name = "FOLDER", conflicts_with = "explain")]
+    pub write: Option<PathBuf>,
+    /// What leads packets to the firewall
+    #[arg(long, value_enum, value_name = "nft|iptables", default_value = "nft")]
+    pub queue: SplitQueue,
+    /// The firewall's queues, N or N:M
+    #[arg(long, value_name = "N[:M]", default_value = "0", value_parser = queues)]
+    pub queues: (u16, u16),
+    /// Let packets pass while no firewall has the queue
+    #[arg(long)]
+    pub bypass: bool,
+    /// While a name is not known: accept where a rule may accept, or drop
+    #[arg(long, value_enum, value_name = "VERDICT", default_value = "accept")]
+    pub undecided: SplitVerdict,
+    /// Accept packets of which a name can't be read
+    #[arg(long)]
+    pub unknown_open: bool,
+    /// Bits of marks that may be used, as 0x hexadecimal or decimal
+    #[arg(long, value_name = "MASK", default_value = "0xffffffff", value_parser = mask)]
+    pub marks: u32,
+    /// Which policy in a row this is: each is another generation of classes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub generation: u32,
+}
+
+/// The choices of --queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitQueue {
+    Nft,
+    Iptables,
+}
+
+/// The choices of --undecided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitVerdict {
+    Accept,
+    Drop,
+}
+
+fn queues(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once(':').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+        _ => Err("expected N or N:M, from 0 to 65535".to_owned()),
+    }
+}
+
+fn mask(text: &str) -> Result<u32, String> {
+    let mask = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    mask.ok_or_else(|| "expected a number of 32 bits".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

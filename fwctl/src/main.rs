@@ -28,6 +28,7 @@ mod rights;
 mod rules;
 mod run;
 mod running;
+mod split;
 mod status;
 mod table;
 mod tail;
@@ -64,6 +65,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::History(place) => applied::history::run(arguments, place),
         Command::Boot(asked) => applied::boot(asked),
         Command::Drops(asked) => drops::run(arguments, asked),
+        Command::Split(asked) => split::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),
         Command::Run(asked) => run::run(asked),
         Command::CageStage { name, arguments } => run::stage(name, arguments),

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `split`: a policy with names to the kernel's text and the firewall's (docs/STAGE.md).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use stage::{Options, Queue, Split, SplitRule, Undecided};
+
+use crate::arguments::{self, Arguments, SplitQueue, SplitVerdict};
+use crate::failure::{tell, Exit, Failure};
+use crate::output;
+
+fn options(asked: &arguments::Split) -> Options {
+    Options {
+        queue: match asked.queue {
+            SplitQueue::Nft => Queue::Nft,
+            SplitQueue::Iptables => Queue::Iptables,
+        },
+        queues: asked.queues,
+        bypass: asked.bypass,
+        undecided: match asked.undecided {
+            SplitVerdict::Accept => Undecided::Accept,
+            SplitVerdict::Drop => Undecided::Drop,
+        },
+        unknown_open: asked.unknown_open,
+        marks: asked.marks,
+        generation: asked.generation,
+    }
+}
+
+/// Has nft look at the kernel's text, without loading it.
+fn check(split: &Split) -> Result<(), Failure> {
+    let refuse = |why: String| Failure::new(Exit::Usage, why);
+    let call = |error| {
+        refuse(format!(
+            "nft can't be asked: {error}: install nftables, and be root"
+        ))
+    };
+    let mut nft = Command::new("nft");
+    nft.args(["-c", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut child = nft.stderr(Stdio::piped()).spawn().map_err(call)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(split.kernel.as_bytes()).map_err(call)?;
+    }
+    let done = child.wait_with_output().map_err(call)?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(refuse(format!(
+            "nft does not take the kernel's text: {}: try the policy without its names with nft -c -f",
+            said.lines().next().unwrap_or("it says nothing").trim()
+        ))),
+    }
+}
+
+fn write(folder: &Path, split: &Split) -> Result<(), Failure> {
+    let stage = format!("{}\n", split.stage);
+    let files = [
+        ("kernel.nft", Some(&split.kernel)),
+        ("names.nft", Some(&split.daemon)),
+        ("stage", Some(&stage)),
+        ("iptables.rules", split.iptables.as_ref()),
+    ];
+    let fail = |path: &Path, error| {
+        let text = format!(
+            "{}: {error}: name a folder that can be written",
+            path.display()
+        );
+        Failure::new(Exit::Refused, text)
+    };
+    fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
+    for (name, text) in files {
+        let path = folder.join(name);
+        if let Some(text) = text {
+            fs::write(&path, text).map_err(|error| fail(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+fn numbers(rule: &SplitRule) -> String {
+    let numbers: Vec<String> = rule.classes.iter().map(u32::to_string).collect();
+    match numbers.is_empty() {
+        true => "none: no connection can have these names".to_owned(),
+        false => numbers.join(", "),
+    }
+}
+
+fn explanation(split: &Split) -> String {
+    let mut text = String::from("classes of connections, by what holds for their names:\n");
+    for class in &split.classes {
+        let holds = match class.holds.is_empty() {
+            true => "nothing".to_owned(),
+            false => class.holds.join(", "),
+        };
+        let _ = writeln!(
+            text,
+            "  {} (ct mark {:#010x}): {holds}",
+            class.number, class.mark
+        );
+    }
+    text.push_str("rules with names; all others stay as they are:\n");
+    for rule in &split.rules {
+        let _ = writeln!(text, "  {}: {}", rule.place, rule.text);
+        let _ = writeln!(text, "    classes: {}", numbers(rule));
+        for test in &rule.tests {
+            let _ = writeln!(text, "    test: {test}");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "marks: {:#010x}; generations: {}",
+        split.mask, split.generations
+    );
+    let _ = writeln!(
+        text,
+        "the firewall's options: --policy names.nft --stage {}",
+        split.stage
+    );
+    text
+}
+
+/// The same as an object.
+fn object(split: &Split) -> String {
+    let class = |class: &stage::Class| json!({ "class": class.number, "mark": class.mark, "holds": class.holds });
+    let rule = |rule: &SplitRule| json!({ "place": rule.place.to_string(), "rule": rule.text, "tests": rule.tests, "classes": rule.classes });
+    let object = json!({
+        "classes": split.classes.iter().map(class).collect::<Vec<_>>(),
+        "rules": split.rules.iter().map(rule).collect::<Vec<_>>(),
+        "mask": split.mask,
+        "generations": split.generations,
+        "stage": split.stage,
+    });
+    format!("{object}\n")
+}
+
+pub fn run(arguments: &Arguments, asked: &arguments::Split) -> Result<Exit, Failure> {
+    let refuse = |why: String| Failure::new(Exit::Usage, why);
+    let source = stage::file(&asked.policy)
+        .map_err(|error| refuse(format!("{error}: name a policy that can be read")))?;
+    let split =
+        stage::split(&source, &options(asked)).map_err(|refusal| refuse(refusal.to_string()))?;
+    for warning in &split.warnings {
+        tell("warning", &warning.to_string());
+    }
+    if asked.check {
+        check(&split)?;
+    }
+    if let Some(folder) = &asked.write {
+        write(folder, &split)?;
+        return Ok(Exit::Fine);
+    }
+    let text = match (asked.explain, arguments.json) {
+        (true, true) => object(&split),
+        (true, false) => explanation(&split),
+        (false, _) => split.kernel,
+    };
+    output::print(&text);
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The firewall's policy: it gives each packet the mark of its connection's class, and accepts it.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+use crate::class::Classes;
+use crate::marks::Layout;
+
+/// Writes the policy.
+/// - sets: as `class::declarations` gives them.
+/// - hooks: in which packets are queued.
+pub fn policy(
+    classes: &Classes,
+    sets: &str,
+    hooks: &[&str],
+    layout: &Layout,
+    generation: u32,
+) -> String {
+    let mut numbers: Vec<u32> = (1..).take(classes.vectors.len()).collect();
+    // Where all matches of one class hold for another, too, the other comes first.
+    numbers.sort_by_key(|number| Reverse(classes.holding(*number).len()));
+    let generation = layout.generation(generation);
+    let mut text = format!("# Made by fwctl split: the classes of names.\n{sets}table inet names {{\n\tchain classes {{\n");
+    let mut rule = |number: u32, matches: &str| {
+        let mark = generation | layout.class(number);
+        let _ = writeln!(text, "\t\t{matches}meta mark set {mark:#010x} accept");
+    };
+    for number in numbers {
+        let holding: String = classes
+            .holding(number)
+            .iter()
+            .map(|text| format!("{text} "))
+            .collect();
+        rule(number, &holding);
+    }
+    if classes.holding(1).len() > 0 {
+        rule(1, "");
+    }
+    text += "\t}\n";
+    for hook in hooks {
+        let _ = writeln!(text, "\n\tchain {hook} {{\n\t\ttype filter hook {hook} priority 0; policy accept;\n\t\tjump classes\n\t}}");
+    }
+    text + "}\n"
+}

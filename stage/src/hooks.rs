@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The hooks in which packets are asked about, and how those are recognised there: by the matches of rules with names, and for
+//! answers by the same with both ends exchanged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::matches::Match;
+use crate::names::{NameRule, Names};
+use crate::reach::{Way, Ways};
+use crate::{Options, Queue, Refusal};
+
+/// Conntrack's priority: in front of it connections have no marks.
+const CONNTRACK: i32 = -200;
+/// The priority of iptables' table mangle.
+pub const MANGLE: i32 = -150;
+/// How far in front of the policy packets are asked about.
+pub const NAMES_BEFORE: i32 = 3;
+/// Packets that may belong to connections with names.
+pub const TRANSPORT: &str = "meta l4proto { tcp, udp }";
+/// Questions of DNS, of which each is asked about.
+pub const DNS: &str = "meta l4proto { tcp, udp } th dport 53";
+
+/// A hook in which a table's packets are asked about: how they are recognised, and the policy's first priority there.
+#[derive(Clone, Debug, Default)]
+pub struct Hook {
+    pub lines: BTreeSet<String>,
+    pub priority: Option<i32>,
+}
+
+/// Hooks of a table, by their names.
+pub type Hooks = BTreeMap<&'static str, Hook>;
+
+/// Of each table that asks for names, by its number.
+pub type Tables = BTreeMap<usize, Hooks>;
+
+/// What is looked through.
+struct Finder<'a> {
+    ways: &'a Ways<'a>,
+    options: &'a Options,
+}
+
+/// The hooks that answers of packets of a hook pass.
+fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
+    Some(match hook {
+        "input" => ("input", &["output"]),
+        "output" => ("output", &["input"]),
+        "forward" => ("forward", &["forward"]),
+        "prerouting" => ("prerouting", &["prerouting", "output"]),
+        _ => return None,
+    })
+}
+
+impl Finder<'_> {
+    fn asks_dns_only(rule: &NameRule) -> bool {
+        rule.asks.iter().all(|ask| ask.field.starts_with("dns"))
+    }
+
+    /// The matches by which packets of a way are recognised, or their answers.
+    fn line(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> String {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        // Addresses are translated between this hook and that of answers, and interfaces not known.
+        let is_kept = |found: &&Match| {
+            hook != "prerouting" || !is_answer || !(found.is_of_end() || found.is_interface())
+        };
+        let is_dns = Self::asks_dns_only(rule);
+        let is_transport = !is_dns && way.matches.iter().filter(is_kept).any(Match::is_transport);
+        // What says less of a packet than a port does, nft would not take beside it.
+        let is_said = |found: &&Match| {
+            !(is_dns && found.is_of_transport() || is_transport && found.is_protocol())
+        };
+        let kept = way.matches.iter().filter(is_kept).filter(is_said);
+        let mut words: Vec<String> = kept
+            .clone()
+            .map(|found| found.text(tokens, tree, is_answer))
+            .collect();
+        let is_protocol = is_transport || kept.into_iter().any(Match::is_protocol);
+        match (is_dns, is_answer) {
+            (true, false) => words.push(DNS.to_owned()),
+            // Over UDP an answer says nothing of names.
+            (true, true) => words.push("tcp sport 53".to_owned()),
+            (false, _) if !is_protocol => words.push(TRANSPORT.to_owned()),
+            _ => {}
+        }
+        let mut seen = BTreeSet::new();
+        words.retain(|word| seen.insert(word.clone()));
+        words.join(" ")
+    }
+
+    /// Whether a way's answers can be recognised at all: those of DNS over UDP need not.
+    fn has_answers(way: &Way, rule: &NameRule) -> bool {
+        let is_udp = |found: &Match| found.field.starts_with("udp");
+        !(Self::asks_dns_only(rule) && way.matches.iter().any(is_udp))
+    }
+
+    /// Refuses a base chain in which names can't be asked for.
+    fn check(&self, rule: &NameRule, way: &Way) -> Result<i32, Refusal> {
+        let tree = self.ways.tree;
+        let (base, tokens) = (self.ways.base(way.base), self.ways.tokens);
+        let family = &tree.tables[tree.chains[way.base].table].family;
+        let at = rule.asks[0].tokens.start;
+        let refuse = |reason: String, cure: &str| Err(Refusal::at(tokens, at, reason, cure));
+        if !["ip", "ip6", "inet"].contains(&family.as_str()) {
+            return refuse(
+                format!("names in a table of family {family}"),
+                "use a table of family inet",
+            );
+        }
+        if base.kind != "filter" {
+            let reason = format!("names in a chain of type {}", base.kind);
+            return refuse(reason, "ask for names in a chain of type filter");
+        }
+        if mirrored(&base.hook).is_none() {
+            let reason = format!("names in the hook {}", base.hook);
+            return refuse(
+                reason,
+                "ask for names in forward, input, output or prerouting",
+            );
+        }
+        let Some(priority) = base.priority else {
+            return refuse(
+                "a priority that is no number".to_owned(),
+                "write the number",
+            );
+        };
+        let (least, what) = match self.options.queue {
+            Queue::Nft => (CONNTRACK + NAMES_BEFORE, "connection tracking (-200)"),
+            Queue::Iptables => (MANGLE + NAMES_BEFORE, "iptables' table mangle (-150)"),
+        };
+        if priority <= least {
+            let reason = format!("names in a chain of priority {priority}, before {what}");
+            return refuse(reason, "ask for names in a chain of a higher priority");
+        }
+        Ok(priority)
+    }
+
+    /// The hooks of each table, by its number.
+    fn hooks(&self, names: &Names) -> Result<Tables, Refusal> {
+        let tree = self.ways.tree;
+        let mut tables = Tables::new();
+        for rule in &names.rules {
+            for way in self.ways.to(&tree.rules[rule.rule]) {
+                let priority = self.check(rule, &way)?;
+                let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {
+                    continue;
+                };
+                let hooks = tables.entry(tree.chains[way.base].table).or_default();
+                let mut add = |name, line: Option<String>| {
+                    let hook: &mut Hook = hooks.entry(name).or_default();
+                    let first = hook.priority.map_or(priority, |known| known.min(priority));
+                    hook.priority = Some(first);
+                    hook.lines.extend(line);
+                };
+                add(own, Some(self.line(&way, rule, own, false)));
+                for other in others {
+                    let line =
+                        Self::has_answers(&way, rule).then(|| self.line(&way, rule, own, true));
+                    add(other, line);
+                }
+            }
+        }
+        self.check_tables(&tables)?;
+        Ok(tables)
+    }
+
+    /// Refuses two tables of which both would ask about one packet.
+    fn check_tables(&self, tables: &Tables) -> Result<(), Refusal> {
+        let family = |table: &usize| self.ways.tree.tables[*table].family.as_str();
+        let all: Vec<&usize> = tables.keys().collect();
+        for (number, a) in all.iter().enumerate() {
+            for b in &all[number + 1..] {
+                if [family(a), family(b)] != ["ip", "ip6"]
+                    && [family(a), family(b)] != ["ip6", "ip"]
+                {
+                    let at = self.ways.tree.tables[**b].open;
+                    let reason = "names in two tables that see the same packets";
+                    let cure = "ask for names in one table of family inet";
+                    return Err(Refusal::at(self.ways.tokens, at, reason, cure));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the hooks of all tables that ask for names. Refuses those where names can't be asked for.
+pub fn find(ways: &Ways, names: &Names, options: &Options) -> Result<Tables, Refusal> {
+    Finder { ways, options }.hooks(names)
+}
+
+/// The hooks in which packets are queued.
+pub fn queued(tables: &Tables) -> Vec<&'static str> {
+    let all: BTreeSet<&str> = tables.values().flat_map(BTreeMap::keys).copied().collect();
+    all.into_iter().collect()
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel's text: the policy with tests of classes in place of names, and the chains that ask the firewall.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::ops::Range;
+
+use crate::class::Classes;
+use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
+use crate::marks::Layout;
+use crate::names::{Ask, NameRule, Names};
+use crate::reach::Ways;
+use crate::{Options, Queue, Undecided};
+
+/// How far in front of the policy classes are kept.
+const KEEP_BEFORE: i32 = 2;
+/// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
+const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
+
+/// What the text is made of.
+pub struct Kernel<'a> {
+    pub ways: &'a Ways<'a>,
+    pub tables: &'a Tables,
+    pub names: &'a Names,
+    pub classes: &'a Classes,
+    pub layout: Layout,
+    pub options: &'a Options,
+}
+
+impl Kernel<'_> {
+    /// What a rule does with a connection whose name is not known yet; none: the rule is passed over.
+    fn undecided(&self, rule: &NameRule) -> Option<&'static str> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let may_accept = |range: &Range<usize>| range.clone().any(|at| tokens.get(at) == "accept");
+        if self.options.undecided == Undecided::Drop {
+            return Some("drop");
+        }
+        let start = &tree.rules[rule.rule];
+        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+        while let Some(rule) = open.pop() {
+            if may_accept(&rule.tokens) {
+                return Some("accept");
+            }
+            let called = |chain: &usize| self.ways.calls(rule, *chain) && seen.insert(*chain);
+            let chains: Vec<usize> = (0..tree.chains.len()).filter(called).collect();
+            open.extend(
+                tree.rules
+                    .iter()
+                    .filter(|rule| chains.contains(&rule.chain)),
+            );
+        }
+        None
+    }
+
+    /// The test that takes the place of names.
+    pub fn test(&self, rule: &NameRule, asks: &[&Ask]) -> String {
+        let own = &self.ways.tree.rules[rule.rule];
+        let is_transport = self.ways.own(own).iter().any(|found| found.is_transport());
+        let gate = match (
+            asks.iter().any(|ask| ask.field.starts_with("dns")),
+            is_transport,
+        ) {
+            (true, true) => "th dport 53 ",
+            (true, false) => &format!("{GATE} th dport 53 "),
+            (false, true) => "",
+            (false, false) => &format!("{GATE} "),
+        };
+        let layout = &self.layout;
+        let mut elements = Vec::new();
+        if let Some(verdict) = self.undecided(rule) {
+            elements.push(format!("0x00000000 : {verdict}"));
+        }
+        for number in self.classes.of(asks) {
+            elements.push(format!("{:#010x} : continue", layout.class(number)));
+        }
+        elements.push(format!(
+            "{:#010x} : {}",
+            layout.unreadable(),
+            self.unknown()
+        ));
+        format!(
+            "{gate}ct mark & {:#010x} vmap {{ {} }}",
+            layout.class_mask(),
+            elements.join(", ")
+        )
+    }
+
+    fn unknown(&self) -> &'static str {
+        match self.options.unknown_open {
+            true => "accept",
+            false => "drop",
+        }
+    }
+
+    /// The chain that keeps what the firewall said, for packets of a hook.
+    fn keep(&self, text: &mut String, hook: &str, priority: i32, generation: u32) {
+        let (mask, layout) = (self.layout.mask(), &self.layout);
+        let unanswered = match self.options.bypass {
+            true => "stage-undecided",
+            false => "stage-lost",
+        };
+        let mut elements = vec![
+            format!("{:#010x} : goto {unanswered}", layout.asked()),
+            format!("{:#010x} : goto stage-undecided", layout.said_undecided()),
+            format!("{:#010x} : goto stage-unreadable", layout.said_unreadable()),
+        ];
+        for number in (1..).take(self.classes.vectors.len()) {
+            let class = generation | layout.class(number);
+            elements.push(format!("{class:#010x} : goto stage-class-{number}"));
+            elements.push(format!(
+                "{:#010x} : goto stage-settled-{number}",
+                class | layout.settled()
+            ));
+        }
+        let _ = writeln!(
+            text,
+            "\n\tchain stage-keep-{hook} {{\n\t\ttype filter hook {hook} priority {priority}; policy accept;\n\t\t\
+             meta mark & {mask:#010x} == 0 accept\n\t\tct state {{ invalid, untracked }} goto stage-lost\n\t\t\
+             meta mark & {mask:#010x} vmap {{ {} }}\n\t\tgoto stage-unreadable\n\t}}",
+            elements.join(", ")
+        );
+    }
+
+    /// The chain that finds the packets of a hook that are asked about.
+    fn names(&self, text: &mut String, name: &str, hook: &Hook, priority: i32) {
+        let mask = self.layout.mask();
+        let _ = writeln!(
+            text,
+            "\n\tchain stage-names-{name} {{\n\t\ttype filter hook {name} priority {priority}; policy accept;\n\t\t\
+             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}",
+            !mask
+        );
+        let lines: Vec<&str> = match hook.lines.contains(TRANSPORT) {
+            true => vec![TRANSPORT],
+            false => hook.lines.iter().map(String::as_str).collect(),
+        };
+        for line in lines {
+            let _ = writeln!(text, "\t\t{line} goto stage-ask");
+        }
+        text.push_str("\t}\n");
+    }
+
+    /// The chains that all hooks of a table share.
+    fn shared(&self, text: &mut String, generation: u32) {
+        let (mask, layout) = (self.layout.mask(), &self.layout);
+        let asks_dns = self.names.rules.iter().flat_map(|rule| &rule.asks);
+        let dns = match asks_dns.clone().any(|ask| ask.field.starts_with("dns")) {
+            true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
+            false => String::new(),
+        };
+        let is_settled = layout.generation_mask() | layout.settled();
+        let now = generation | layout.settled();
+        let mark = format!(
+            "meta mark set meta mark & {:#010x} | {:#010x}",
+            !mask,
+            self.layout.asked()
+        );
+        let queue = match self.options.queue {
+            Queue::Nft => {
+                let (first, last) = self.options.queues;
+                let numbers = if first == last {
+                    first.to_string()
+                } else {
+                    format!("{first}-{last}")
+                };
+                let bypass = if self.options.bypass { " bypass" } else { "" };
+                format!("{mark} queue num {numbers}{bypass}")
+            }
+            Queue::Iptables => format!("{mark} accept"),
+        };
+        let clear = format!("meta mark set meta mark & {:#010x}", !mask);
+        let _ = write!(
+            text,
+            "\n\t# What may begin another connection between the same ends is always asked about; else what is not settled.\n\
+             \tchain stage-ask {{\n{dns}\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
+             \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
+             \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\
+             \tchain stage-lost {{\n\t\t{clear}\n\t\t{} comment \"--fail unknown\"\n\t}}\n",
+            self.unknown()
+        );
+        let mut keep = |name: String, mark: u32| {
+            let set = match mark {
+                0 => format!("ct mark set ct mark & {:#010x}", !mask),
+                _ => format!("ct mark set ct mark & {:#010x} | {mark:#010x}", !mask),
+            };
+            let _ = writeln!(
+                text,
+                "\n\tchain stage-{name} {{\n\t\t{set}\n\t\t{clear}\n\t}}"
+            );
+        };
+        keep("undecided".to_owned(), 0);
+        keep("unreadable".to_owned(), layout.unreadable());
+        for number in (1..).take(self.classes.vectors.len()) {
+            let class = generation | layout.class(number);
+            keep(format!("class-{number}"), class);
+            keep(format!("settled-{number}"), class | layout.settled());
+        }
+    }
+
+    /// The chains of all tables that ask about names.
+    fn chains(&self) -> String {
+        let generation = self.layout.generation(self.options.generation);
+        let mut text = String::new();
+        for (table, hooks) in self.tables {
+            let table = &self.ways.tree.tables[*table];
+            let _ = write!(text, "\ntable {} {} {{", table.family, table.name);
+            let mut chains = String::new();
+            for (name, hook) in hooks {
+                let priority = hook.priority.unwrap_or_default();
+                let (names, keep) = match self.options.queue {
+                    Queue::Nft => (priority - NAMES_BEFORE, priority - KEEP_BEFORE),
+                    Queue::Iptables => (MANGLE - 1, MANGLE + 1),
+                };
+                self.names(&mut chains, name, hook, names);
+                self.keep(&mut chains, name, keep, generation);
+            }
+            self.shared(&mut chains, generation);
+            text += &chains;
+            text += "}\n";
+        }
+        text
+    }
+
+    /// The edits that take names out of the policy: bytes of the text, and what stands there instead.
+    fn edits(&self) -> Vec<(Range<usize>, String)> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let bytes = |range: &Range<usize>| tokens.start(range.start)..tokens.end_before(range.end);
+        let parts = self.names.sets.iter().flat_map(|set| &set.parts);
+        let mut edits: Vec<_> = parts
+            .map(|part| (bytes(&tree.sets[*part].tokens), String::new()))
+            .collect();
+        for rule in &self.names.rules {
+            let places: BTreeSet<usize> = rule.asks.iter().map(|ask| ask.place).collect();
+            for place in places {
+                let asks: Vec<&Ask> = rule.asks.iter().filter(|ask| ask.place == place).collect();
+                let test = self.test(rule, &asks);
+                // Where a name stands there, the test takes its place.
+                let is_here = |ask: &&Ask| ask.tokens.end == place;
+                let (here, others): (Vec<&Ask>, Vec<&Ask>) = asks.into_iter().partition(is_here);
+                edits.extend(others.iter().map(|ask| (bytes(&ask.tokens), String::new())));
+                let at = tokens.end_before(place);
+                edits.push(match here.first() {
+                    Some(ask) => (bytes(&ask.tokens), test),
+                    None => (at..at, format!(" {test}")),
+                });
+            }
+        }
+        edits.sort_by_key(|(range, _)| (range.start, range.end));
+        edits
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> String {
+        let chains = self.chains();
+        let (tree, policy) = (self.ways.tree, &self.ways.tokens.text);
+        let mut text = String::from("# Made by fwctl split. The policy as it was written, with tests of classes in place of names.\n");
+        for table in tree.tables.iter().filter(|_| !tree.flushes) {
+            let name = format!("table {} {}", table.family, table.name);
+            let _ = writeln!(text, "{name}\ndelete {name}");
+        }
+        let mut at = 0;
+        for (range, instead) in self.edits() {
+            text += &policy[at..range.start];
+            text += &instead;
+            at = range.end;
+        }
+        text += &policy[at..];
+        text + &chains
+    }
+
+    /// The rules of iptables and ip6tables that lead to the queue, for `iptables-restore --noflush`.
+    pub fn iptables(&self) -> String {
+        let (first, last) = self.options.queues;
+        let queue = match first == last {
+            true => format!("--queue-num {first}"),
+            false => format!("--queue-balance {first}:{last}"),
+        };
+        let bypass = if self.options.bypass {
+            " --queue-bypass"
+        } else {
+            ""
+        };
+        let mark = format!("{:#010x}/{:#010x}", self.layout.asked(), self.layout.mask());
+        let mut text = String::from("*mangle\n");
+        for hook in hooks::queued(self.tables) {
+            let chain = hook.to_uppercase();
+            let _ = writeln!(
+                text,
+                "-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}"
+            );
+        }
+        text + "COMMIT\n"
+    }
+}

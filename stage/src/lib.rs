@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Splits a policy with names: the kernel decides, the firewall names (docs/STAGE.md).
+//!
+//! The policy stays in the kernel as it is written. Each match of a name becomes a test of the connection's mark, in which
+//! the firewall notes the class of the connection's names; chains in front of the policy send it the packets that may still
+//! change a name.
+
+mod class;
+mod daemon;
+mod hooks;
+mod kernel;
+mod marks;
+mod matches;
+mod names;
+mod probe;
+mod reach;
+mod source;
+mod token;
+mod tree;
+mod warning;
+
+use std::fmt;
+
+use class::Classes;
+use kernel::Kernel;
+use marks::Layout;
+use reach::Ways;
+pub use source::{file, text, Place, Source};
+use token::Tokens;
+
+/// What leads packets to the firewall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queue {
+    /// nft's statement `queue`.
+    #[default]
+    Nft,
+    /// A rule of iptables in the table mangle, for kernels without nft's.
+    Iptables,
+}
+
+/// --undecided: what happens while a connection has not shown its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Undecided {
+    /// A rule that may accept the connection accepts the packet; others are passed over.
+    #[default]
+    Accept,
+    /// A rule that asks for the name drops the packet.
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub queue: Queue,
+    /// The first and the last.
+    pub queues: (u16, u16),
+    /// Packets pass without an answer if no firewall has the queue: --fail crash=open.
+    pub bypass: bool,
+    pub undecided: Undecided,
+    /// --fail unknown=open.
+    pub unknown_open: bool,
+    /// Bits of marks that may be used.
+    pub marks: u32,
+    /// Counts up with each policy that takes the place of another, so that each connection is asked about again.
+    pub generation: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            queue: Queue::Nft,
+            queues: (0, 0),
+            bypass: false,
+            undecided: Undecided::Accept,
+            unknown_open: false,
+            marks: u32::MAX,
+            generation: 0,
+        }
+    }
+}
+
+/// Why a policy is not split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A byte of the text.
+    at: usize,
+    pub place: Place,
+    pub reason: String,
+    pub cure: String,
+}
+
+impl Refusal {
+    /// At a token. `split` fills the place in.
+    fn at(
+        tokens: &Tokens,
+        at: usize,
+        reason: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> Refusal {
+        Refusal {
+            at: tokens.start(at),
+            place: Place::default(),
+            reason: reason.into(),
+            cure: cure.into(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.reason, self.cure)
+    }
+}
+
+/// A class of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    pub number: u32,
+    /// Its bits in the marks of connections.
+    pub mark: u32,
+    /// The matches of the policy that hold for it.
+    pub holds: Vec<String>,
+}
+
+/// A rule that asks for names, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitRule {
+    pub place: Place,
+    pub text: String,
+    /// The tests in place of its names.
+    pub tests: Vec<String>,
+    /// The classes for which it holds, if its other matches do.
+    pub classes: Vec<u32>,
+}
+
+/// Something to know of a policy that splits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    pub place: Place,
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}
+
+/// A policy that is split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// For `nft -f`: one transaction, which replaces the policy's tables.
+    pub kernel: String,
+    /// With `Queue::Iptables`: for `iptables-restore --noflush` and `ip6tables-restore --noflush`.
+    pub iptables: Option<String>,
+    /// The firewall's --policy.
+    pub daemon: String,
+    /// The firewall's --stage.
+    pub stage: String,
+    pub classes: Vec<Class>,
+    pub rules: Vec<SplitRule>,
+    pub warnings: Vec<Warning>,
+    /// Bits of marks that are used.
+    pub mask: u32,
+    /// So many policies later the bits of a generation come again: connections that were not seen since then keep their class.
+    pub generations: u32,
+}
+
+/// Writes what becomes of rules.
+fn explain(source: &Source, kernel: &Kernel) -> Vec<SplitRule> {
+    let tokens = kernel.ways.tokens;
+    let rule = |found: &names::NameRule| {
+        let range = &kernel.ways.tree.rules[found.rule].tokens;
+        let places: std::collections::BTreeSet<usize> =
+            found.asks.iter().map(|ask| ask.place).collect();
+        let of = |place: &usize| {
+            found
+                .asks
+                .iter()
+                .filter(|ask| ask.place == *place)
+                .collect::<Vec<_>>()
+        };
+        let tests = places.iter().map(|place| kernel.test(found, &of(place)));
+        let asks: Vec<&names::Ask> = found.asks.iter().collect();
+        SplitRule {
+            place: source.place(tokens.start(range.start)),
+            text: tokens.text_of(range).to_owned(),
+            tests: tests.collect(),
+            classes: kernel.classes.of(&asks),
+        }
+    };
+    kernel.names.rules.iter().map(rule).collect()
+}
+
+fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
+    let numbers = (1..).take(classes.vectors.len());
+    let class = |number| Class {
+        number,
+        mark: layout.class(number),
+        holds: classes
+            .holding(number)
+            .iter()
+            .map(|text| text.to_string())
+            .collect(),
+    };
+    numbers.map(class).collect()
+}
+
+/// Room in marks for the classes, or who takes it.
+fn find_layout(
+    tokens: &Tokens,
+    tree: &tree::Tree,
+    classes: &Classes,
+    options: &Options,
+) -> Result<Layout, Refusal> {
+    let uses = marks::uses(tokens, tree)?;
+    marks::layout(classes.vectors.len(), options.marks, &uses).map_err(|needed| {
+        let count = classes.vectors.len();
+        let widest = uses.iter().max_by_key(|mark| mark.bits.count_ones());
+        let at = widest.map_or(0, |mark| mark.at);
+        let reason = format!("{count} classes of names need {needed} bits of marks in a row, and there are not so many");
+        Refusal::at(tokens, at, reason, "use fewer bits of marks, or ask for fewer sets of names")
+    })
+}
+
+fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<Split, Refusal> {
+    let tree = tree::read(tokens);
+    let names = names::find(tokens, &tree)?;
+    if names.rules.is_empty() {
+        return Err(Refusal::at(
+            tokens,
+            0,
+            "no rule asks for a name",
+            "load it with nft -f",
+        ));
+    }
+    if let Some(&flowtable) = tree.flowtables.first() {
+        let reason =
+            "a flowtable: its connections pass no chain, so their names are never asked for";
+        return Err(Refusal::at(
+            tokens,
+            flowtable,
+            reason,
+            "take the flowtable out, or leave names out",
+        ));
+    }
+    warning::refuse(tokens, &tree)?;
+    let sets = class::declarations(source, tokens, &tree, &names);
+    let classes = class::find(tokens, &names, &sets)?;
+    let layout = find_layout(tokens, &tree, &classes, options)?;
+    let ways = Ways {
+        tokens,
+        tree: &tree,
+    };
+    let tables = hooks::find(&ways, &names, options)?;
+    let kernel = Kernel {
+        ways: &ways,
+        tables: &tables,
+        names: &names,
+        classes: &classes,
+        layout,
+        options,
+    };
+    let queued = hooks::queued(&tables);
+    Ok(Split {
+        kernel: kernel.text(),
+        iptables: (options.queue == Queue::Iptables).then(|| kernel.iptables()),
+        daemon: daemon::policy(&classes, &sets, &queued, &layout, options.generation),
+        stage: format!("{:#010x}", layout.mask()),
+        classes: class_list(&classes, &layout),
+        rules: explain(source, &kernel),
+        warnings: warning::find(source, &ways, &names),
+        mask: layout.mask(),
+        generations: layout.generations(),
+    })
+}
+
+/// Splits a policy.
+pub fn split(source: &Source, options: &Options) -> Result<Split, Refusal> {
+    let tokens = token::tokens(&source.text);
+    split_tokens(source, &tokens, options).map_err(|mut refusal| {
+        refusal.place = source.place(refusal.at);
+        refusal
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_text(rules: &str, options: &Options) -> Result<Split, Refusal> {
+        let policy = format!(
+            "table inet f {{\n\tset b {{\n\t\ttype hostname\n\t\telements = {{ \"x.example\", \"*.x.example\" }}\n\t}}\n{rules}\n}}\n"
+        );
+        split(&text("p.nft", &policy).unwrap(), options)
+    }
+
+    fn in_forward(rules: &str) -> Result<Split, Refusal> {
+        let rules =
+            format!("\tchain c {{\n\t\ttype filter hook forward priority 0\n\t\t{rules}\n\t}}");
+        split_text(&rules, &Options::default())
+    }
+
+    /// The line of the kernel's text with some words.
+    fn line(split: &Split, words: &str) -> String {
+        let found = split.kernel.lines().find(|line| line.contains(words));
+        found
+            .unwrap_or_else(|| panic!("{words}: {}", split.kernel))
+            .trim()
+            .to_owned()
+    }
+
+    #[test]
+    fn a_test_takes_the_place_of_a_name() {
+        let split =
+            in_forward("counter tcp dport 443 tls sni @b ip saddr 10.0.0.1 log prefix \"n\" drop")
+                .unwrap();
+        let want = "counter tcp dport 443  ip saddr 10.0.0.1 ct mark & 0x00060000 vmap { 0x00040000 : continue, 0x00060000 : drop } log prefix \"n\" drop";
+        assert_eq!(line(&split, "log prefix"), want);
+        assert!(!split.kernel.contains("hostname"));
+        assert!(split.daemon.contains("tls sni @t0_b meta mark set"));
+        assert_eq!(split.classes.len(), 2);
+    }
+
+    #[test]
+    fn names_that_hold_together() {
+        let split = in_forward("tls sni @b tls alpn \"h2\" drop\ntls alpn \"h2\" accept").unwrap();
+        assert_eq!(split.classes.len(), 4);
+        assert_eq!(split.rules[0].classes.len(), 1);
+        assert_eq!(split.rules[1].classes.len(), 2);
+        // What may be accepted once the name is known is accepted before.
+        assert!(!split.rules[0].tests[0].contains("0x00000000 : "));
+        assert!(split.rules[1].tests[0].contains("0x00000000 : accept"));
+    }
+
+    #[test]
+    fn both_directions_are_asked_about() {
+        let split = in_forward("meta l4proto { tcp, udp } jump d\n\t}\n\tchain d {\n\t\tip daddr 10.0.0.0/8 tcp dport 443 tls sni @b drop").unwrap();
+        line(&split, "ip daddr 10.0.0.0/8 tcp dport 443 goto stage-ask");
+        line(&split, "ip saddr 10.0.0.0/8 tcp sport 443 goto stage-ask");
+        let rules = "\tchain c {\n\t\ttype filter hook output priority 10\n\t\toifname \"e\" dns name @b drop\n\t}";
+        let split = split_text(rules, &Options::default()).unwrap();
+        line(
+            &split,
+            "oifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
+        );
+        line(&split, "iifname \"e\" tcp sport 53 goto stage-ask");
+        line(&split, "hook input priority 7;");
+        line(&split, "hook output priority 8;");
+    }
+
+    #[test]
+    fn a_generation_is_in_what_the_firewall_says_and_in_what_is_kept() {
+        let options = Options {
+            generation: 1,
+            ..Options::default()
+        };
+        let split = split_text(
+            "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}",
+            &options,
+        )
+        .unwrap();
+        line(&split, "ct mark & 0xfff80000 == 0x80100000 accept");
+        assert!(
+            split.daemon.contains("meta mark set 0x00140000 accept"),
+            "{}",
+            split.daemon
+        );
+    }
+
+    #[test]
+    fn what_is_refused_has_place_and_cure() {
+        let refused = |rules: &str| in_forward(rules).unwrap_err();
+        let refusal = refused("notrack\ntls sni @b drop");
+        assert_eq!(refusal.place.line, 8, "{refusal}");
+        assert!(!refusal.cure.is_empty());
+        refused("ct mark set 0x1\ntls sni @b drop");
+        refused("tls sni \"a..b\" drop");
+        refused("counter");
+        for head in [
+            "nat hook output priority 0",
+            "filter hook postrouting priority 0",
+            "filter hook prerouting priority -200",
+        ] {
+            let rules = format!("\tchain c {{\n\t\ttype {head}\n\t\ttls sni @b drop\n\t}}");
+            assert!(split_text(&rules, &Options::default()).is_err(), "{head}");
+        }
+        let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}";
+        assert!(split_text(
+            rules,
+            &Options {
+                marks: 0xf,
+                ..Options::default()
+            }
+        )
+        .is_err());
+    }
+
+    #[test]
+    fn an_accept_of_what_is_established_is_told() {
+        let split = in_forward("ct state established,related accept\ntls sni @b drop").unwrap();
+        assert_eq!(split.warnings.len(), 1);
+        assert!(in_forward("tls sni @b drop\nct state established accept")
+            .unwrap()
+            .warnings
+            .is_empty());
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The bits of marks that a policy uses itself, and those that are left for classes.
+
+use std::ops::Range;
+
+use crate::token::{Kind, Tokens};
+use crate::tree::{self, Tree};
+use crate::Refusal;
+
+/// A use of a mark: where it stands, and its bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// A token.
+    pub at: usize,
+    pub bits: u32,
+}
+
+/// Fields of a mark, from its lowest bit on: class, generation, one bit for settled. Its mask tells the firewall all of it
+/// that it must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    shift: u32,
+    class_bits: u32,
+    generation_bits: u32,
+}
+
+/// Bits of a generation, as many as there are left.
+const GENERATION_BITS: [u32; 11] = [12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
+
+fn ones(count: u32) -> u32 {
+    u32::MAX.checked_shr(u32::BITS - count).unwrap_or(0)
+}
+
+impl Layout {
+    /// All bits.
+    pub fn mask(&self) -> u32 {
+        ones(self.class_bits + 1 + self.generation_bits) << self.shift
+    }
+
+    pub fn class_mask(&self) -> u32 {
+        ones(self.class_bits) << self.shift
+    }
+
+    pub fn class(&self, number: u32) -> u32 {
+        number << self.shift
+    }
+
+    /// The class of names that can't be read.
+    pub fn unreadable(&self) -> u32 {
+        self.class_mask()
+    }
+
+    /// How the firewall says it: all bits but the highest.
+    pub fn said_unreadable(&self) -> u32 {
+        self.mask() & !self.settled()
+    }
+
+    /// How the firewall says that nothing is known yet.
+    pub fn said_undecided(&self) -> u32 {
+        self.mask()
+    }
+
+    /// The mark of packets that wait for the firewall's answer.
+    pub fn asked(&self) -> u32 {
+        self.settled()
+    }
+
+    /// The highest bit.
+    pub fn settled(&self) -> u32 {
+        1 << (self.class_bits + self.generation_bits + self.shift)
+    }
+
+    pub fn generation_mask(&self) -> u32 {
+        ones(self.generation_bits) << (self.class_bits + self.shift)
+    }
+
+    /// The bits of a generation, which are never all 0 and never all 1.
+    pub fn generation(&self, number: u32) -> u32 {
+        (number % self.generations() + 1) << (self.class_bits + self.shift)
+    }
+
+    /// Generations until the bits come again.
+    pub fn generations(&self) -> u32 {
+        ones(self.generation_bits) - 1
+    }
+}
+
+/// Reads a number as nft does.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// All bits of the numbers in a text. A prefix or range (`0x10/16`, `1-3`) counts as all of its bits up to the highest.
+fn bits_of(text: &str) -> u32 {
+    let mut bits = 0;
+    for word in text.split([' ', ',', '{', '}', '(', ')']) {
+        match (number(word), word.split_once(['-', '/'])) {
+            (Some(number), _) => bits |= number,
+            (None, Some((low, high))) if number(low).is_some() => {
+                let highest = number(low).unwrap_or(0) | number(high).unwrap_or(u32::MAX);
+                bits |= ones(u32::BITS - highest.leading_zeros());
+            }
+            _ => {}
+        }
+    }
+    bits
+}
+
+/// Words that end what is said of a mark: others begin there.
+const ENDS: [&str; 15] = [
+    "accept", "drop", "jump", "goto", "return", "continue", "counter", "comment", "log", "limit",
+    "reject", "queue", "meta", "ct", "tcp",
+];
+
+/// What is said of a mark: from behind its word to where something else begins.
+fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
+    let mut at = start;
+    while at < end && !(ENDS.contains(&tokens.get(at)) && at > start + 1) {
+        at = match tokens.get(at) {
+            "{" => tokens.behind_braces(at),
+            _ => at + 1,
+        };
+    }
+    start..at.min(end)
+}
+
+/// What a use of a mark by `@NAME` can find there: the numbers of the set or map.
+fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
+    let names = said
+        .clone()
+        .filter_map(|at| tokens.get(at).strip_prefix('@'));
+    let of_name = |name: &str| {
+        let sets = tree.sets.iter().filter(|set| set.name == name);
+        let texts = sets.map(|set| bits_of(&tree::expand(tokens, tree, &set.inner)));
+        texts.fold(0, |all, bits| all | bits)
+    };
+    names.map(of_name).fold(0, |all, bits| all | bits)
+}
+
+/// The bits of a connection's mark that a rule takes. Fails where it takes all: it then reads or replaces those of classes.
+fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Refusal> {
+    let own =
+        "keep to some bits: `ct mark set ct mark & 0xffffff00 | 0x1`, `ct mark & 0xff == 0x1`";
+    let words: Vec<&str> = text.split(' ').collect();
+    let whole = |what| Err(Refusal::at(tokens, at, what, own));
+    let masked = |rest: &[&str]| -> Option<u32> {
+        let at = rest.iter().position(|word| ["&", "and"].contains(word))?;
+        number(rest.get(at + 1)?)
+    };
+    match words.as_slice() {
+        ["set", "ct", "mark", ops @ ..] => {
+            let kept = masked(ops).unwrap_or(u32::MAX);
+            Ok(!kept | set_bits(ops))
+        }
+        ["set", ..] => whole("a rule that replaces the whole mark of connections"),
+        ["&" | "and", mask, ..] => Ok(number(mask).unwrap_or(u32::MAX)),
+        _ => whole("a rule that compares the whole mark of connections"),
+    }
+}
+
+/// Bits that `| N` and `^ N` change.
+fn set_bits(ops: &[&str]) -> u32 {
+    let pairs = ops
+        .windows(2)
+        .filter(|pair| ["|", "^", "or", "xor"].contains(&pair[0]));
+    pairs
+        .filter_map(|pair| number(pair[1]))
+        .fold(0, |all, bits| all | bits)
+}
+
+/// The use of a mark whose word stands at a token, if it is one.
+fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Use>, Refusal> {
+    if tokens.get(at) != "mark" || tokens.kind(at) != Kind::Word {
+        return Ok(None);
+    }
+    let before = at.checked_sub(1).map_or("", |at| tokens.get(at));
+    let said = said(tokens, at + 1, end);
+    let text = tree::expand(tokens, tree, &said);
+    if before != "ct" {
+        // A policy's rules meet no bits of classes in a packet's mark, but in a connection's.
+        let rest = text.strip_prefix("set ct mark").map(str::trim_start);
+        if rest.is_some_and(|rest| !rest.starts_with('&')) {
+            let cure = "restore some bits: `meta mark set ct mark & 0xff`";
+            let reason = "a rule that copies the whole mark of connections";
+            return Err(Refusal::at(tokens, at, reason, cure));
+        }
+        let bits = bits_of(&text) | named_bits(tokens, tree, &said);
+        return Ok(Some(Use { at, bits }));
+    }
+    if tokens.get(at.saturating_sub(2)) == "set" {
+        if tokens.get(at.saturating_sub(4)) == "ct" {
+            return Ok(None);
+        }
+        let mask = text
+            .strip_prefix("& ")
+            .and_then(|rest| number(rest.split(' ').next()?));
+        return Ok(Some(Use {
+            at,
+            bits: mask.unwrap_or(0),
+        }));
+    }
+    let bits = taken_of_connection(tokens, &text, at)?;
+    Ok(Some(Use { at, bits }))
+}
+
+/// All uses of marks. Refuses a policy that uses the whole mark of connections.
+pub fn uses(tokens: &Tokens, tree: &Tree) -> Result<Vec<Use>, Refusal> {
+    let mut uses = Vec::new();
+    for rule in &tree.rules {
+        for at in rule.tokens.clone() {
+            uses.extend(read(tokens, tree, at, rule.tokens.end)?);
+        }
+    }
+    Ok(uses)
+}
+
+/// Finds room for classes: the highest bits that are free, with as many for the generation as there are.
+/// - classes: how many numbers from 1 there are.
+/// - allowed: bits that may be used at all.
+///
+/// Fails with how many bits are needed.
+pub fn layout(classes: usize, allowed: u32, uses: &[Use]) -> Result<Layout, u32> {
+    let taken = uses.iter().fold(!allowed, |all, mark| all | mark.bits);
+    // One number each for undecided and unreadable.
+    let class_bits = usize::BITS - (classes + 1).leading_zeros();
+    for generation_bits in GENERATION_BITS {
+        let count = class_bits + 1 + generation_bits;
+        let Some(highest) = u32::BITS.checked_sub(count) else {
+            continue;
+        };
+        let is_free = |shift: &u32| taken & (ones(count) << shift) == 0;
+        if let Some(shift) = (0..=highest).rev().find(is_free) {
+            return Ok(Layout {
+                shift,
+                class_bits,
+                generation_bits,
+            });
+        }
+    }
+    Err(class_bits + 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{token, tree};
+
+    fn uses_of(rule: &str) -> Result<u32, Refusal> {
+        let text = format!("define m = 0x400\ntable inet f {{\n map a {{ type ipv4_addr : mark; elements = {{ 10.0.0.1 : 0x7000 }}; }}\n chain c {{\n {rule}\n }}\n}}\n");
+        let tokens = token::tokens(&text);
+        let uses = uses(&tokens, &tree::read(&tokens))?;
+        Ok(uses.iter().fold(0, |all, mark| all | mark.bits))
+    }
+
+    #[test]
+    fn bits_of_rules() {
+        let cases = [
+            ("meta mark set 0x1 accept", 0x1),
+            ("meta mark set $m", 0x400),
+            ("mark 0x30 drop", 0x30),
+            ("meta mark & 0xff == 0x1 tcp dport 22 accept", 0xff),
+            ("meta mark { 0x1, 0x20 } drop", 0x21),
+            ("meta mark set ip saddr map @a", 0x7000),
+            ("ct mark & 0xf0 == 0x10 drop", 0xf0),
+            ("ct mark set ct mark | 0x8", 0x8),
+            ("ct mark set ct mark & 0xffffff00 | 0x8", 0xff),
+            ("meta mark set ct mark & 0xf000", 0xf000),
+            ("tcp dport 99 drop", 0),
+        ];
+        for (rule, bits) in cases {
+            assert_eq!(
+                uses_of(rule).map(|bits| format!("{bits:#x}")),
+                Ok(format!("{bits:#x}")),
+                "{rule}"
+            );
+        }
+    }
+
+    #[test]
+    fn whole_marks_are_refused() {
+        for rule in [
+            "ct mark set 0x1",
+            "ct mark set meta mark",
+            "ct mark 0x1 accept",
+            "ct mark { 1, 2 } drop",
+            "ct mark != 0 accept",
+            "meta mark set ct mark",
+            "ct mark vmap { 1 : drop }",
+        ] {
+            assert!(uses_of(rule).is_err(), "{rule}");
+        }
+    }
+
+    #[test]
+    fn room() {
+        let found = layout(5, u32::MAX, &[]).unwrap();
+        assert_eq!(found.mask(), 0xffff_0000);
+        assert_eq!(found.class_mask(), 0x0007_0000);
+        assert_eq!(found.generation(0), 0x0008_0000);
+        assert_ne!(found.generation(found.generations()), 0);
+        let uses = [Use {
+            at: 0,
+            bits: 0xf000_0000,
+        }];
+        assert_eq!(layout(1, u32::MAX, &uses).unwrap().mask(), 0x0fff_e000);
+        assert_eq!(layout(1, 0xff, &[]).unwrap().generations(), 30);
+        assert_eq!(layout(100, 0xff, &[]), Err(10));
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Matches of a rule that the splitter knows: where they end, and what they are for an answer.
+
+use std::ops::Range;
+
+use crate::token::{Kind, Tokens};
+use crate::tree::{self, Tree};
+
+/// What becomes of a match when the ends of a packet are exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mirror {
+    /// The words of the field that the answer has instead.
+    Is(&'static str),
+    /// The same as of the question.
+    Same,
+    /// Nothing is known of an answer.
+    None,
+}
+
+/// What a field is about, so that fields are found that no packet has together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    Ip,
+    Ip6,
+    Tcp,
+    Udp,
+    Other,
+}
+
+/// A field: its words, its counterpart, its layer.
+type Field = (&'static str, Mirror, Layer);
+
+/// Fields that are compared with values, sets or ranges in the usual form.
+const FIELDS: [Field; 33] = [
+    ("ip saddr", Mirror::Is("ip daddr"), Layer::Ip),
+    ("ip daddr", Mirror::Is("ip saddr"), Layer::Ip),
+    ("ip protocol", Mirror::Same, Layer::Ip),
+    ("ip6 saddr", Mirror::Is("ip6 daddr"), Layer::Ip6),
+    ("ip6 daddr", Mirror::Is("ip6 saddr"), Layer::Ip6),
+    ("tcp sport", Mirror::Is("tcp dport"), Layer::Tcp),
+    ("tcp dport", Mirror::Is("tcp sport"), Layer::Tcp),
+    ("udp sport", Mirror::Is("udp dport"), Layer::Udp),
+    ("udp dport", Mirror::Is("udp sport"), Layer::Udp),
+    ("th sport", Mirror::Is("th dport"), Layer::Other),
+    ("th dport", Mirror::Is("th sport"), Layer::Other),
+    ("meta l4proto", Mirror::Same, Layer::Other),
+    ("meta nfproto", Mirror::Same, Layer::Other),
+    ("meta protocol", Mirror::Same, Layer::Other),
+    ("meta iif", Mirror::Is("meta oif"), Layer::Other),
+    ("meta oif", Mirror::Is("meta iif"), Layer::Other),
+    ("meta iifname", Mirror::Is("meta oifname"), Layer::Other),
+    ("meta oifname", Mirror::Is("meta iifname"), Layer::Other),
+    ("meta mark", Mirror::None, Layer::Other),
+    ("meta skuid", Mirror::None, Layer::Other),
+    ("meta skgid", Mirror::None, Layer::Other),
+    ("meta length", Mirror::None, Layer::Other),
+    ("meta pkttype", Mirror::None, Layer::Other),
+    ("ct state", Mirror::None, Layer::Other),
+    ("ct mark", Mirror::None, Layer::Other),
+    ("ct direction", Mirror::None, Layer::Other),
+    ("ip ttl", Mirror::None, Layer::Other),
+    ("ip dscp", Mirror::None, Layer::Other),
+    ("iif", Mirror::Is("oif"), Layer::Other),
+    ("oif", Mirror::Is("iif"), Layer::Other),
+    ("iifname", Mirror::Is("oifname"), Layer::Other),
+    ("oifname", Mirror::Is("iifname"), Layer::Other),
+    ("skuid", Mirror::None, Layer::Other),
+];
+
+/// A match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    pub tokens: Range<usize>,
+    /// Its field's words.
+    pub field: &'static str,
+    pub layer: Layer,
+    mirror: Mirror,
+    /// What stands behind the field's words.
+    rest: Range<usize>,
+}
+
+/// Words that stand where a value would, and are none.
+const NO_VALUES: [&str; 8] = [
+    "set", "map", "vmap", "and", "or", "xor", "exists", "missing",
+];
+const OPERATORS: [&str; 12] = [
+    "==", "!=", "<", ">", "<=", ">=", "eq", "ne", "lt", "gt", "le", "ge",
+];
+
+/// Whether a value, or a list of them, goes on behind a token.
+fn is_joined(tokens: &Tokens, at: usize) -> bool {
+    let is_sign = tokens.kind(at) == Kind::Sign;
+    let signs = [".", "&", "|", "^", "/", "<<", ">>"];
+    is_sign && signs.contains(&tokens.get(at)) || NO_VALUES.contains(&tokens.get(at))
+}
+
+fn is_value(tokens: &Tokens, at: usize) -> bool {
+    let is_kind = matches!(tokens.kind(at), Kind::Word | Kind::String);
+    is_kind && !NO_VALUES.contains(&tokens.get(at))
+}
+
+/// Where the right side of a comparison ends: `[OP] VALUE[-VALUE][,VALUE]...`, `[OP] @SET`, `[OP] {…}`. None if it is
+/// something else.
+pub fn right_end(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
+    let mut at = start + usize::from(OPERATORS.contains(&tokens.get(start)));
+    if at >= end {
+        return None;
+    }
+    if tokens.get(at) == "{" {
+        at = tokens.behind_braces(at);
+        return (at <= end && !is_joined(tokens, at)).then_some(at);
+    }
+    loop {
+        if at >= end || !is_value(tokens, at) {
+            return None;
+        }
+        at += 1;
+        let goes_on = at < end && [",", "-"].contains(&tokens.get(at));
+        if !goes_on {
+            break;
+        }
+        at += 1;
+    }
+    let is_whole = at >= end || !is_joined(tokens, at);
+    is_whole.then_some(at)
+}
+
+/// Reads the match that begins at a token, if it is one of those that are known.
+pub fn read(tokens: &Tokens, at: usize, end: usize) -> Option<Match> {
+    let is_there = |words: &str| {
+        let mut places = at..end;
+        let mut words = words.split(' ');
+        words.all(|word| places.next().is_some_and(|at| tokens.get(at) == word))
+    };
+    let (field, mirror, layer) = FIELDS.into_iter().find(|field| is_there(field.0))?;
+    let start = at + field.split(' ').count();
+    let end = right_end(tokens, start, end)?;
+    Some(Match {
+        tokens: at..end,
+        field,
+        layer,
+        mirror,
+        rest: start..end,
+    })
+}
+
+impl Match {
+    /// Its field is a port or an address.
+    pub fn is_of_end(&self) -> bool {
+        self.field.ends_with("addr") || self.field.ends_with("port")
+    }
+
+    /// Its field is an interface.
+    pub fn is_interface(&self) -> bool {
+        self.field.contains("if")
+    }
+
+    /// It names protocols.
+    pub fn is_protocol(&self) -> bool {
+        ["meta l4proto", "ip protocol"].contains(&self.field)
+    }
+
+    /// It is about ports, or names protocols.
+    pub fn is_of_transport(&self) -> bool {
+        self.is_protocol() || self.field.ends_with("port")
+    }
+
+    /// It says that a packet is of TCP, or that it is of UDP.
+    pub fn is_transport(&self) -> bool {
+        matches!(self.layer, Layer::Tcp | Layer::Udp)
+    }
+
+    /// The same can be said of the packet when it is first seen, and something of the answer.
+    pub fn is_lasting(&self) -> bool {
+        self.mirror != Mirror::None
+    }
+
+    /// The match as text, or that of the answer.
+    pub fn text(&self, tokens: &Tokens, tree: &Tree, mirrored: bool) -> String {
+        let field = match self.mirror {
+            Mirror::Is(other) if mirrored => other,
+            _ => self.field,
+        };
+        let rest = tree::expand(tokens, tree, &self.rest);
+        format!("{field} {rest}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token;
+
+    fn ends(text: &str) -> Option<(String, String)> {
+        let tokens = token::tokens(text);
+        let found = read(&tokens, 0, tokens.list.len())?;
+        Some((
+            found.text(&tokens, &Tree::default(), false),
+            found.text(&tokens, &Tree::default(), true),
+        ))
+    }
+
+    #[test]
+    fn what_is_known() {
+        let same = |text: &str, mirrored: &str| Some((text.to_owned(), mirrored.to_owned()));
+        assert_eq!(
+            ends("tcp dport { 1, 2 } drop"),
+            same("tcp dport { 1 , 2 }", "tcp sport { 1 , 2 }")
+        );
+        assert_eq!(
+            ends("ip saddr != 10.0.0.0/8 x"),
+            same("ip saddr != 10.0.0.0/8", "ip daddr != 10.0.0.0/8")
+        );
+        assert_eq!(
+            ends("iifname \"a\" x"),
+            same("iifname \"a\"", "oifname \"a\"")
+        );
+        assert_eq!(
+            ends("ct state new,established drop").unwrap().0,
+            "ct state new , established"
+        );
+        assert_eq!(ends("th dport 80 - 90 drop").unwrap().0, "th dport 80 - 90");
+    }
+
+    #[test]
+    fn what_is_not() {
+        for text in [
+            "ip saddr . tcp dport @x",
+            "tcp dport vmap @x",
+            "meta mark set 1",
+            "meta mark & 0xff == 1",
+            "meta mark",
+            "tcp flags syn",
+        ] {
+            assert_eq!(ends(text), None, "{text}");
+        }
+    }
+}

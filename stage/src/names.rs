@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Finds what a policy asks of names: the matches of rules, and the sets of names.
+
+use std::ops::Range;
+
+use crate::matches;
+use crate::token::{Kind, Tokens};
+use crate::tree::{self, Set, Tree};
+use crate::Refusal;
+
+/// Protocols and their fields (rules/policy/GRAMMAR.md, Names).
+const FIELDS: [(&str, &[&str]); 3] = [
+    ("tls", &["sni", "alpn", "version", "ech"]),
+    ("http", &["host", "method"]),
+    ("dns", &["name", "type"]),
+];
+
+/// A match that asks for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub tokens: Range<usize>,
+    /// `tls sni`
+    pub field: String,
+    /// As the firewalls' language has it, with its sets' names as `Names::sets` has them.
+    pub text: String,
+    /// Where the test of the class belongs: behind the matches that follow, before anything has an effect.
+    pub place: usize,
+}
+
+/// A rule that asks for names.
+#[derive(Clone, Debug)]
+pub struct NameRule {
+    /// Into `Tree::rules`.
+    pub rule: usize,
+    pub asks: Vec<Ask>,
+}
+
+/// A set of names, which the firewall has and the kernel doesn't.
+#[derive(Clone, Debug)]
+pub struct NameSet {
+    /// Into `Tree::sets`: its declarations, and what is added to it.
+    pub parts: Vec<usize>,
+    /// Its name in the firewall's policy.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    pub rules: Vec<NameRule>,
+    pub sets: Vec<NameSet>,
+}
+
+/// Whether two words are a field of names.
+pub fn is_field(protocol: &str, field: &str) -> bool {
+    let found = FIELDS.iter().find(|(known, _)| *known == protocol);
+    found.is_some_and(|(_, fields)| fields.contains(&field))
+}
+
+fn is_asked(tokens: &Tokens, at: usize) -> bool {
+    tokens.kind(at) == Kind::Word && is_field(tokens.get(at), tokens.get(at + 1))
+}
+
+/// What a set is of.
+enum SetKind {
+    Names,
+    NamesWithOthers,
+    Learns,
+    Other,
+}
+
+fn set_kind(tokens: &Tokens, set: &Set) -> SetKind {
+    let inner = set.inner.clone();
+    let is_of_names = |at: usize| tokens.get(at) == "hostname" || is_asked(tokens, at);
+    if inner
+        .clone()
+        .any(|at| tokens.get(at) == "learn" && tokens.get(at + 1) == "dns")
+    {
+        return SetKind::Learns;
+    }
+    let Some(first) = inner.clone().find(|at| is_of_names(*at)) else {
+        return SetKind::Other;
+    };
+    let last = first
+        + if tokens.get(first) == "hostname" {
+            1
+        } else {
+            2
+        };
+    let is_alone =
+        ["type", "typeof"].contains(&tokens.get(first - 1)) && tokens.kind(last) == Kind::End;
+    match is_alone {
+        true => SetKind::Names,
+        false => SetKind::NamesWithOthers,
+    }
+}
+
+/// Finds the sets of names. Refuses those that the kernel can't be told of yet.
+fn find_sets(tokens: &Tokens, tree: &Tree) -> Result<Vec<NameSet>, Refusal> {
+    let mut sets: Vec<NameSet> = Vec::new();
+    for (number, set) in tree.sets.iter().enumerate() {
+        let name = format!("t{}_{}", set.table, set.name);
+        if let Some(known) = sets.iter_mut().find(|known| known.name == name) {
+            known.parts.push(number);
+            continue;
+        }
+        let refuse = |reason, cure| Err(Refusal::at(tokens, set.tokens.start, reason, cure));
+        let parts = vec![number];
+        match set_kind(tokens, set) {
+            SetKind::Names => sets.push(NameSet { parts, name }),
+            SetKind::NamesWithOthers => {
+                let cure = "write a rule for each, with the name as a match of its own";
+                return refuse("a map of names, or a set of names with other fields", cure);
+            }
+            SetKind::Learns => {
+                let cure = "let the firewall decide the whole policy (--policy)";
+                return refuse(
+                    "a set that learns from DNS can't be filled in the kernel yet",
+                    cure,
+                );
+            }
+            SetKind::Other => {}
+        }
+    }
+    Ok(sets)
+}
+
+/// The match at a token, in the firewalls' language.
+fn read_ask(
+    tokens: &Tokens,
+    tree: &Tree,
+    table: usize,
+    at: usize,
+    end: usize,
+) -> Result<Ask, Refusal> {
+    let refuse = |reason, cure| Refusal::at(tokens, at, reason, cure);
+    let start = at + 2;
+    if tokens.end_before(at) > 0 && tokens.get(at - 1) == "." || tokens.get(start) == "." {
+        let cure = "write a rule for each, with the name as a match of its own";
+        return Err(refuse("a name in a concatenation", cure));
+    }
+    if ["map", "vmap"].contains(&tokens.get(start)) {
+        return Err(refuse(
+            "a name in a map",
+            "write a rule for each verdict, with a set of its names",
+        ));
+    }
+    let is_whether = ["exists", "missing"].contains(&tokens.get(start));
+    let found = match is_whether {
+        true => Some(start + 1),
+        false => matches::right_end(tokens, start, end),
+    };
+    let Some(behind) = found else {
+        return Err(refuse(
+            "this match is not understood",
+            "see the chapter on names of GRAMMAR.md",
+        ));
+    };
+    let text = tree::expand(tokens, tree, &(at..behind));
+    let words = text.split(' ').map(|word| match word.strip_prefix('@') {
+        Some(set) => format!("@t{table}_{set}"),
+        None => word.to_owned(),
+    });
+    Ok(Ask {
+        tokens: at..behind,
+        field: format!("{} {}", tokens.get(at), tokens.get(at + 1)),
+        text: words.collect::<Vec<String>>().join(" "),
+        place: behind,
+    })
+}
+
+/// Puts the tests of classes behind the matches that follow their names.
+fn place_asks(tokens: &Tokens, asks: &mut [Ask], end: usize) {
+    for number in 0..asks.len() {
+        let mut at = asks[number].tokens.end;
+        loop {
+            if let Some(ask) = asks.iter().find(|ask| ask.tokens.start == at) {
+                at = ask.tokens.end;
+            } else if let Some(found) = matches::read(tokens, at, end) {
+                at = found.tokens.end;
+            } else {
+                break;
+            }
+        }
+        asks[number].place = at;
+    }
+}
+
+/// Finds what a rule asks for.
+fn read_rule(tokens: &Tokens, tree: &Tree, rule: usize) -> Result<Option<NameRule>, Refusal> {
+    let range = tree.rules[rule].tokens.clone();
+    let table = tree.chains[tree.rules[rule].chain].table;
+    let (mut asks, mut at) = (Vec::new(), range.start);
+    while at < range.end {
+        if is_asked(tokens, at) {
+            let ask = read_ask(tokens, tree, table, at, range.end)?;
+            at = ask.tokens.end;
+            asks.push(ask);
+            continue;
+        }
+        if tokens.get(at) != "{" {
+            at += 1;
+            continue;
+        }
+        let behind = tokens.behind_braces(at);
+        if let Some(inside) = (at..behind).find(|at| is_asked(tokens, *at)) {
+            let cure = "write the chain between braces as a chain with a name";
+            return Err(Refusal::at(
+                tokens,
+                inside,
+                "a name in a chain without a name",
+                cure,
+            ));
+        }
+        at = behind;
+    }
+    place_asks(tokens, &mut asks, range.end);
+    Ok((!asks.is_empty()).then_some(NameRule { rule, asks }))
+}
+
+/// Finds all that a policy asks of names.
+pub fn find(tokens: &Tokens, tree: &Tree) -> Result<Names, Refusal> {
+    let sets = find_sets(tokens, tree)?;
+    let mut rules = Vec::new();
+    for rule in 0..tree.rules.len() {
+        rules.extend(read_rule(tokens, tree, rule)?);
+    }
+    Ok(Names { rules, sets })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{token, tree};
+
+    fn find_in(rule: &str) -> Result<Names, Refusal> {
+        let text = format!(
+            "define bad = {{ \"x.example\" }}\ntable inet f {{\n set b {{ type hostname; }}\n chain c {{\n {rule}\n }}\n}}\n"
+        );
+        let tokens = token::tokens(&text);
+        find(&tokens, &tree::read(&tokens))
+    }
+
+    #[test]
+    fn matches_of_names() {
+        let names =
+            find_in("tcp dport 443 tls sni @b tls alpn != \"h2\" ip saddr 10.0.0.1 counter drop")
+                .unwrap();
+        let asks = &names.rules[0].asks;
+        assert_eq!(asks[0].text, "tls sni @t0_b");
+        assert_eq!(asks[1].text, "tls alpn != \"h2\"");
+        assert_eq!(asks[0].place, asks[1].place);
+        let names = find_in("counter dns name $bad drop").unwrap();
+        assert_eq!(names.rules[0].asks[0].text, "dns name { \"x.example\" }");
+        assert_eq!(names.sets.len(), 1);
+        assert!(find_in("tls sni missing drop").is_ok());
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for rule in [
+            "ip saddr . tls sni @b drop",
+            "tls sni . ip saddr @b drop",
+            "tls sni vmap { \"a.example\" : drop }",
+            "tcp dport 443 jump { tls sni @b drop; }",
+            "tls sni & 1 == 2 drop",
+        ] {
+            assert!(find_in(rule).is_err(), "{rule}");
+        }
+    }
+}

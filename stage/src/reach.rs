@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which packets reach a rule: its base chains, and what its own matches and those of the jumps to it say of them.
+//!
+//! What is said is only ever too little: a match that is not known, or of which nothing is known for the answer, is left
+//! out. So all packets of a connection that can reach a name are asked about, and perhaps others.
+
+use std::ops::Range;
+
+use crate::matches::{self, Layer, Match};
+use crate::names;
+use crate::token::Tokens;
+use crate::tree::{Base, Rule, Tree};
+
+/// Ways to one rule that are kept apart; of more, only their base chains.
+const WAYS_MAX: usize = 64;
+/// Chains in one way (the kernel's NFT_JUMP_STACK_SIZE).
+const DEPTH_MAX: usize = 16;
+
+/// A way from a base chain to a rule.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Into `Tree::chains`.
+    pub base: usize,
+    pub matches: Vec<Match>,
+}
+
+/// What can be read of a policy's ways.
+pub struct Ways<'a> {
+    pub tokens: &'a Tokens,
+    pub tree: &'a Tree,
+}
+
+/// Words that begin a statement without a match's effect on what comes behind: they are passed over.
+fn passed_over(tokens: &Tokens, at: usize, end: usize) -> Option<usize> {
+    if tokens.get(at) == "counter" {
+        return Some(match tokens.get(at + 1) {
+            "packets" => at + 5,
+            "name" => at + 3,
+            _ => at + 1,
+        });
+    }
+    if !names::is_field(tokens.get(at), tokens.get(at + 1)) {
+        return None;
+    }
+    match tokens.get(at + 2) {
+        "exists" | "missing" => Some(at + 3),
+        _ => matches::right_end(tokens, at + 2, end),
+    }
+}
+
+impl Ways<'_> {
+    /// Whether a set or map changes while packets run: by a rule, by time, or by those who learn.
+    fn changes(&self, name: &str) -> bool {
+        let verbs = ["add", "update", "delete"];
+        let is_changed = |rule: &Rule| {
+            let mut places = rule.tokens.clone();
+            places.any(|at| verbs.contains(&self.tokens.get(at)) && self.tokens.get(at + 1) == name)
+        };
+        let is_timed = |inner: &Range<usize>| {
+            let mut places = inner.clone();
+            places.any(|at| ["dynamic", "timeout"].contains(&self.tokens.get(at)))
+        };
+        let mut sets = self.tree.sets.iter().filter(|set| set.name == name[1..]);
+        sets.any(|set| is_timed(&set.inner)) || self.tree.rules.iter().any(is_changed)
+    }
+
+    /// The matches of a rule that are known, up to the first one that is not.
+    pub fn own(&self, rule: &Rule) -> Vec<Match> {
+        let (mut found, mut at, end) = (Vec::new(), rule.tokens.start, rule.tokens.end);
+        while at < end {
+            if let Some(next) = passed_over(self.tokens, at, end) {
+                at = next;
+            } else if let Some(known) = matches::read(self.tokens, at, end) {
+                at = known.tokens.end;
+                let words = known.tokens.clone().map(|at| self.tokens.get(at));
+                let mut sets = words.filter(|word| word.starts_with('@'));
+                if known.is_lasting() && !sets.any(|set| self.changes(set)) {
+                    found.push(known);
+                }
+            } else {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Whether tokens have a jump or goto to a chain.
+    fn leads(&self, range: &Range<usize>, chain: &str) -> bool {
+        let mut places = range.clone();
+        places.any(|at| {
+            ["jump", "goto"].contains(&self.tokens.get(at)) && self.tokens.get(at + 1) == chain
+        })
+    }
+
+    /// Whether a rule leads to a chain, of itself or by a map.
+    pub fn calls(&self, rule: &Rule, chain: usize) -> bool {
+        let (target, from) = (&self.tree.chains[chain], &self.tree.chains[rule.chain]);
+        if target.table != from.table {
+            return false;
+        }
+        let mut maps = rule
+            .tokens
+            .clone()
+            .filter_map(|at| self.tokens.get(at).strip_prefix('@'));
+        let leads_by = |name: &str| {
+            let mut sets = self.tree.sets.iter();
+            sets.any(|set| {
+                set.table == from.table && set.name == name && self.leads(&set.inner, &target.name)
+            })
+        };
+        self.leads(&rule.tokens, &target.name) || maps.any(leads_by)
+    }
+
+    fn walk(&self, chain: usize, matches: &[Match], depth: usize, ways: &mut Vec<Way>) {
+        if depth > DEPTH_MAX || ways.len() > WAYS_MAX {
+            return;
+        }
+        if self.tree.chains[chain].base.is_some() {
+            let matches = matches.to_vec();
+            ways.push(Way {
+                base: chain,
+                matches,
+            });
+            return;
+        }
+        for rule in self
+            .tree
+            .rules
+            .iter()
+            .filter(|rule| self.calls(rule, chain))
+        {
+            let mut all = self.own(rule);
+            all.extend_from_slice(matches);
+            self.walk(rule.chain, &all, depth + 1, ways);
+        }
+    }
+
+    /// All ways to a rule.
+    pub fn to(&self, rule: &Rule) -> Vec<Way> {
+        let own = self.own(rule);
+        let mut ways = Vec::new();
+        self.walk(rule.chain, &own, 0, &mut ways);
+        let is_crowded = ways.len() > WAYS_MAX;
+        for way in &mut ways {
+            if is_crowded {
+                way.matches.clear();
+            } else if excludes(&way.matches) {
+                way.matches.clone_from(&own);
+            }
+        }
+        ways
+    }
+
+    pub fn base(&self, chain: usize) -> &Base {
+        let base = self.tree.chains[chain].base.as_ref();
+        base.expect("a way begins at a base chain")
+    }
+}
+
+/// Whether matches exclude each other, so that nft would not take them in one rule.
+fn excludes(matches: &[Match]) -> bool {
+    let has = |layer| matches.iter().any(|found| found.layer == layer);
+    has(Layer::Ip) && has(Layer::Ip6) || has(Layer::Tcp) && has(Layer::Udp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{token, tree};
+
+    fn ways_to(text: &str, rule: &str) -> Vec<String> {
+        let tokens = token::tokens(text);
+        let tree = tree::read(&tokens);
+        let ways = Ways {
+            tokens: &tokens,
+            tree: &tree,
+        };
+        let is_it = |found: &&Rule| tokens.text_of(&found.tokens).starts_with(rule);
+        let found = ways.to(tree.rules.iter().find(is_it).unwrap());
+        let text = |way: &Way| {
+            let matches = way
+                .matches
+                .iter()
+                .map(|found| found.text(&tokens, &tree, true));
+            let all: Vec<String> = matches.collect();
+            format!("{}: {}", ways.base(way.base).hook, all.join(" "))
+        };
+        found.iter().map(text).collect()
+    }
+
+    #[test]
+    fn matches_on_the_way() {
+        let text = "table inet f {\n set s { type ipv4_addr; flags dynamic; }\n map m { type inet_service : verdict; elements = { 1 : jump x }; }\n \
+            chain i { type filter hook input priority 0;\n ip saddr 10.0.0.1 jump x\n tcp dport vmap @m\n }\n \
+            chain o { type filter hook output priority 0;\n ct state new goto x\n }\n \
+            chain x {\n counter tcp dport 443 ip daddr @s tls sni \"a.example\" iifname \"e\" drop\n }\n}\n";
+        let own = "tcp sport 443 oifname \"e\"";
+        let want = [
+            format!("input: ip daddr 10.0.0.1 {own}"),
+            format!("input: {own}"),
+            format!("output: {own}"),
+        ];
+        assert_eq!(ways_to(text, "counter"), want);
+    }
+
+    #[test]
+    fn an_unknown_match_ends_what_is_known() {
+        let text = "table inet f {\n chain i { type filter hook input priority 0;\n fib daddr type local tcp dport 1 tls sni exists drop\n }\n}\n";
+        assert_eq!(ways_to(text, "fib"), ["input: "]);
+    }
+}

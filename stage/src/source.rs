@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy's text with its includes in place, and where each line came from.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::token;
+
+/// Nested files, as nft allows.
+const DEPTH_MAX: usize = 16;
+
+/// A place of a policy: FILE:LINE, from 1.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub file: String,
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// A text without includes.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    pub text: String,
+    /// Of each line of the text: a file, and the line in it.
+    lines: Vec<(usize, usize)>,
+    files: Vec<PathBuf>,
+}
+
+impl Source {
+    /// The place of a byte of the text.
+    pub fn place(&self, at: usize) -> Place {
+        let before = self.text.get(..at).unwrap_or(&self.text);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count();
+        let (file, line) = self.lines.get(line).copied().unwrap_or_default();
+        Place {
+            file: self.path(file).display().to_string(),
+            line: line + 1,
+        }
+    }
+
+    fn path(&self, file: usize) -> &Path {
+        self.files.get(file).map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// The folder of the file that a byte of the text came from.
+    pub fn folder(&self, at: usize) -> PathBuf {
+        let file = PathBuf::from(self.place(at).file);
+        file.parent().map_or(PathBuf::new(), Path::to_owned)
+    }
+
+    fn add(&mut self, line: &str, file: usize, number: usize) {
+        self.text.push_str(line);
+        self.text.push('\n');
+        self.lines.push((file, number));
+    }
+
+    fn add_text(&mut self, path: &Path, text: &str, depth: usize) -> io::Result<()> {
+        if depth > DEPTH_MAX {
+            let text = format!("{}: more than {DEPTH_MAX} nested files", path.display());
+            return Err(io::Error::other(text));
+        }
+        let file = self.files.len();
+        self.files.push(path.to_owned());
+        for (number, line) in text.lines().enumerate() {
+            let Some(wanted) = included(line) else {
+                self.add(line, file, number);
+                continue;
+            };
+            let folder = path.parent().unwrap_or(Path::new(""));
+            for path in matching(&folder.join(wanted))? {
+                let text = read(&path)?;
+                self.add_text(&path, &text, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path);
+    text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// What a line includes, if that is what it does.
+fn included(line: &str) -> Option<String> {
+    let tokens = token::tokens(line);
+    let name = tokens.get(1).strip_prefix('"')?.strip_suffix('"')?;
+    (tokens.get(0) == "include").then(|| name.to_owned())
+}
+
+/// The files that an include names, in order: several if its last part has a `*`.
+fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let last = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("");
+    let Some((before, behind)) = last.split_once('*') else {
+        return Ok(vec![path.to_owned()]);
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_wanted = |name: &str| {
+            let rest = name.strip_prefix(before);
+            rest.is_some_and(|rest| rest.ends_with(behind)) && !name.starts_with('.')
+        };
+        if name.is_some_and(is_wanted) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Takes a text that `name` stands for; includes are relative to its folder. Fails if one can't be read.
+pub fn text(name: &str, text: &str) -> io::Result<Source> {
+    let mut source = Source::default();
+    source.add_text(Path::new(name), text, 1)?;
+    Ok(source)
+}
+
+/// Reads a policy's file.
+pub fn file(path: &str) -> io::Result<Source> {
+    text(path, &read(Path::new(path))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_know_their_files() {
+        let folder = std::env::temp_dir().join(format!("stage-source-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("b.nft"), "in b\n").unwrap();
+        fs::write(folder.join("c.nft"), "in c\n").unwrap();
+        let path = folder.join("a.nft");
+        fs::write(
+            &path,
+            "first\ninclude \"*.nft.d\"\ninclude \"b.nft\"\nlast\n",
+        )
+        .unwrap();
+        let source = file(path.to_str().unwrap()).unwrap();
+        assert_eq!(source.text, "first\nin b\nlast\n");
+        assert_eq!(source.place(8).line, 1);
+        assert!(source.place(8).file.ends_with("b.nft"));
+        assert_eq!(source.place(12).line, 4);
+        fs::write(&path, "include \"[bc]*\"\ninclude \"b*\"\ninclude \"c*\"\n").unwrap();
+        assert!(file(path.to_str().unwrap())
+            .unwrap()
+            .text
+            .ends_with("in b\nin c\n"));
+        fs::write(&path, "include \"gone.nft\"\n").unwrap();
+        assert!(file(path.to_str().unwrap()).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tokens to tables, chains, rules and sets. What a statement says is left to others; what is none of these is not kept.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::token::{Kind, Tokens};
+
+/// Where a base chain is hooked in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// `filter`, `nat` or `route`.
+    pub kind: String,
+    pub hook: String,
+    /// None: it is not a number.
+    pub priority: Option<i32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Into `Tree::tables`.
+    pub table: usize,
+    pub name: String,
+    pub base: Option<Base>,
+}
+
+/// A rule: its statements' tokens.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Into `Tree::chains`.
+    pub chain: usize,
+    pub tokens: Range<usize>,
+}
+
+/// A named set or map, with its block.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// Into `Tree::tables`.
+    pub table: usize,
+    pub name: String,
+    /// From its first word to its closing brace.
+    pub tokens: Range<usize>,
+    /// Those between its braces.
+    pub inner: Range<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub family: String,
+    pub name: String,
+    /// The first `{` of its blocks: what stands behind it is the table's.
+    pub open: usize,
+}
+
+/// A policy's parts, in the order of the text.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    pub tables: Vec<Table>,
+    pub chains: Vec<Chain>,
+    pub rules: Vec<Rule>,
+    /// Also what `add element` adds: a set of no type.
+    pub sets: Vec<Set>,
+    /// What `define` gave names, without `$`.
+    pub defines: HashMap<String, Range<usize>>,
+    /// The first tokens of flowtables.
+    pub flowtables: Vec<usize>,
+    /// The text begins with `flush ruleset`.
+    pub flushes: bool,
+}
+
+/// What is being read.
+struct Reader<'a> {
+    tokens: &'a Tokens,
+    tree: Tree,
+}
+
+/// The words for priorities (nft(8), Priority in chains). Of the bridge family others hold, and no names.
+fn priority_word(word: &str) -> Option<i32> {
+    Some(match word {
+        "raw" => -300,
+        "mangle" => -150,
+        "dstnat" => -100,
+        "filter" => 0,
+        "security" => 50,
+        "srcnat" => 100,
+        _ => return None,
+    })
+}
+
+/// Reads a priority: `filter - 3`, `-150`, `mangle`.
+fn priority(text: &str) -> Option<i32> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let split = text.find(['+', '-']).unwrap_or(text.len());
+    let (word, rest) = text.split_at(split);
+    let offset = if rest.is_empty() {
+        0
+    } else {
+        rest.parse().ok()?
+    };
+    Some(priority_word(word)? + offset)
+}
+
+const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
+
+impl Reader<'_> {
+    fn table(&mut self, at: usize, open: usize) -> (usize, usize) {
+        let has_family = FAMILIES.contains(&self.tokens.get(at));
+        let family = if has_family {
+            self.tokens.get(at)
+        } else {
+            "ip"
+        };
+        let at = at + usize::from(has_family);
+        let name = self.tokens.get(at);
+        let is_same = |table: &Table| table.family == family && table.name == name;
+        let found = self.tree.tables.iter().position(is_same);
+        let table = found.unwrap_or_else(|| {
+            self.tree.tables.push(Table {
+                family: family.to_owned(),
+                name: name.to_owned(),
+                open,
+            });
+            self.tree.tables.len() - 1
+        });
+        (table, at + 1)
+    }
+
+    fn chain(&mut self, table: usize, name: &str) -> usize {
+        let is_same = |chain: &Chain| chain.table == table && chain.name == name;
+        let found = self.tree.chains.iter().position(is_same);
+        found.unwrap_or_else(|| {
+            self.tree.chains.push(Chain {
+                table,
+                name: name.to_owned(),
+                base: None,
+            });
+            self.tree.chains.len() - 1
+        })
+    }
+
+    /// The value of tokens with one define, if that is what they are.
+    fn resolved(&self, range: Range<usize>) -> String {
+        let words = range.flat_map(|at| {
+            let define = self.tokens.get(at).strip_prefix('$');
+            let value = define.and_then(|name| self.tree.defines.get(name));
+            value.cloned().unwrap_or(at..at + 1)
+        });
+        let words: Vec<&str> = words.map(|at| self.tokens.get(at)).collect();
+        words.join(" ")
+    }
+
+    /// `type filter hook forward priority 0`.
+    fn head(&mut self, chain: usize, statement: Range<usize>) {
+        let find = |word| statement.clone().find(|at| self.tokens.get(*at) == word);
+        let (Some(hook), Some(priority_at)) = (find("hook"), find("priority")) else {
+            return;
+        };
+        let base = Base {
+            kind: self.tokens.get(statement.start + 1).to_owned(),
+            hook: self.tokens.get(hook + 1).to_owned(),
+            priority: priority(
+                &self
+                    .resolved(priority_at + 1..statement.end)
+                    .replace('"', ""),
+            ),
+        };
+        self.tree.chains[chain].base = Some(base);
+    }
+
+    /// The statements between a chain's braces.
+    fn chain_body(&mut self, chain: usize, body: Range<usize>) {
+        let mut at = body.start;
+        while at < body.end {
+            let end = self.tokens.statement_end(at).min(body.end);
+            match self.tokens.get(at) {
+                _ if at == end => {}
+                "type" => self.head(chain, at..end),
+                "policy" | "comment" | "flags" | "device" | "devices" => {}
+                "define" | "redefine" => self.define(at, end),
+                _ => self.tree.rules.push(Rule {
+                    chain,
+                    tokens: at..end,
+                }),
+            }
+            at = end + 1;
+        }
+    }
+
+    fn define(&mut self, at: usize, end: usize) {
+        let name = self.tokens.get(at + 1).to_owned();
+        self.tree.defines.insert(name, at + 3..end);
+    }
+
+    fn set(&mut self, table: usize, name: usize, start: usize, open: usize) {
+        let end = self.tokens.behind_braces(open);
+        self.tree.sets.push(Set {
+            table,
+            name: self.tokens.get(name).to_owned(),
+            tokens: start..end,
+            inner: open + 1..end - 1,
+        });
+    }
+
+    /// The items between a table's braces.
+    fn table_body(&mut self, table: usize, body: Range<usize>) {
+        let mut at = body.start;
+        while at < body.end {
+            let end = self.tokens.statement_end(at).min(body.end);
+            let open = (at..end).find(|at| self.tokens.get(*at) == "{");
+            match (self.tokens.get(at), open) {
+                ("chain", Some(open)) => {
+                    let chain = self.chain(table, self.tokens.get(at + 1));
+                    let close = self.tokens.behind_braces(open) - 1;
+                    self.chain_body(chain, open + 1..close);
+                }
+                ("set" | "map", Some(open)) => self.set(table, at + 1, at, open),
+                ("flowtable", _) => self.tree.flowtables.push(at),
+                ("define" | "redefine", _) => self.define(at, end),
+                _ => {}
+            }
+            at = end + 1;
+        }
+    }
+
+    /// A statement outside of tables that begins with `add`, `create`, `insert` or nothing of these.
+    fn command(&mut self, start: usize, end: usize) {
+        let is_verb = matches!(self.tokens.get(start), "add" | "create" | "insert");
+        let at = start + usize::from(is_verb);
+        let open = (at..end).find(|at| self.tokens.get(*at) == "{");
+        let what = self.tokens.get(at);
+        match what {
+            "define" | "redefine" => return self.define(at, end),
+            "flush" => {
+                self.tree.flushes |= self.tokens.get(at + 1) == "ruleset";
+                return;
+            }
+            "table" | "chain" | "rule" | "set" | "map" | "element" => {}
+            _ => return,
+        }
+        let (table, at) = self.table(at + 1, open.unwrap_or(end));
+        let name = self.tokens.get(at).to_owned();
+        match (what, open) {
+            ("table", Some(open)) => {
+                let close = self.tokens.behind_braces(open) - 1;
+                self.table_body(table, open + 1..close);
+            }
+            ("chain", _) => {
+                let chain = self.chain(table, &name);
+                if let Some(open) = open {
+                    let close = self.tokens.behind_braces(open) - 1;
+                    self.chain_body(chain, open + 1..close);
+                }
+            }
+            ("rule", _) => {
+                let chain = self.chain(table, &name);
+                let position = ["index", "position", "handle"].contains(&self.tokens.get(at + 1));
+                let tokens = at + 1 + 2 * usize::from(position)..end;
+                self.tree.rules.push(Rule { chain, tokens });
+            }
+            ("set" | "map" | "element", Some(open)) => self.set(table, at, start, open),
+            _ => {}
+        }
+    }
+}
+
+/// Finds the parts of a policy.
+pub fn read(tokens: &Tokens) -> Tree {
+    let tree = Tree::default();
+    let mut reader = Reader { tokens, tree };
+    let mut at = 0;
+    while at < tokens.list.len() {
+        let end = tokens.statement_end(at);
+        if tokens.kind(at) != Kind::End && end > at {
+            reader.command(at, end);
+        }
+        at = end + 1;
+    }
+    reader.tree
+}
+
+/// Uses of `$NAME` in one another.
+const EXPAND_MAX: u32 = 16;
+
+fn words(tokens: &Tokens, tree: &Tree, range: &Range<usize>, depth: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    for at in range.clone() {
+        let define = tokens.get(at).strip_prefix('$');
+        match define.and_then(|name| tree.defines.get(name)) {
+            Some(value) if depth > 0 => found.extend(words(tokens, tree, value, depth - 1)),
+            _ => found.push(tokens.get(at).to_owned()),
+        }
+    }
+    found
+}
+
+/// Tokens as text, a blank between them, with `$NAME` replaced by what it stands for.
+pub fn expand(tokens: &Tokens, tree: &Tree, range: &Range<usize>) -> String {
+    words(tokens, tree, range, EXPAND_MAX).join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token;
+
+    const TEXT: &str = "define p = -10\nflush ruleset\ntable inet f {\n set a { type ipv4_addr; }\n chain in {\n  \
+        type filter hook input priority filter - 3; policy drop;\n  tcp dport { 22,\n 23 } accept\n  jump x; drop\n }\n \
+        chain x { type filter hook forward priority $p; }\n}\nadd rule inet f x counter\nadd element inet f a { 10.0.0.1 }\n";
+
+    #[test]
+    fn parts_are_found() {
+        let tokens = token::tokens(TEXT);
+        let tree = read(&tokens);
+        assert!(tree.flushes);
+        assert_eq!(tree.tables.len(), 1);
+        let base = |at: usize| tree.chains[at].base.clone().unwrap();
+        assert_eq!(
+            (base(0).hook.as_str(), base(0).priority),
+            ("input", Some(-3))
+        );
+        assert_eq!(
+            (base(1).hook.as_str(), base(1).priority),
+            ("forward", Some(-10))
+        );
+        let rules: Vec<&str> = tree
+            .rules
+            .iter()
+            .map(|rule| tokens.text_of(&rule.tokens))
+            .collect();
+        assert_eq!(
+            rules,
+            ["tcp dport { 22,\n 23 } accept", "jump x", "drop", "counter"]
+        );
+        assert_eq!(tree.sets.len(), 2);
+        assert_eq!(tokens.text_of(&tree.sets[1].inner), "10.0.0.1");
+    }
+
+    #[test]
+    fn priorities() {
+        assert_eq!(priority("filter+10"), Some(10));
+        assert_eq!(priority("-150"), Some(-150));
+        assert_eq!(priority("mangle - 1"), Some(-151));
+        assert_eq!(priority("$x"), None);
+    }
+}

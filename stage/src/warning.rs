@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a policy with names may do that its author does not expect, and what it may not do.
+
+use crate::names::Names;
+use crate::reach::Ways;
+use crate::source::Source;
+use crate::token::Tokens;
+use crate::tree::{Rule, Tree};
+use crate::{Refusal, Warning};
+
+/// Statements that take packets away from connection tracking, or change whom it tracks.
+const UNTRACKED: [(&str, &str); 2] = [
+    (
+        "notrack",
+        "packets that are not tracked have no class of names",
+    ),
+    (
+        "synproxy",
+        "a proxy of SYNs answers before the server, so no name is followed",
+    ),
+];
+
+/// Refuses what takes packets away from names.
+pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
+    for rule in &tree.rules {
+        for at in rule.tokens.clone() {
+            let found = UNTRACKED.iter().find(|(word, _)| *word == tokens.get(at));
+            if let Some((_, reason)) = found {
+                let cure =
+                    "take this rule out, or let the firewall decide the whole policy (--policy)";
+                return Err(Refusal::at(tokens, at, *reason, cure));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a rule accepts all packets of established connections, whatever else they are.
+fn accepts_established(tokens: &Tokens, rule: &Rule) -> bool {
+    let words: Vec<&str> = rule.tokens.clone().map(|at| tokens.get(at)).collect();
+    let Some(rest) = words.strip_prefix(&["ct", "state"]) else {
+        return false;
+    };
+    let is_of_list =
+        |word: &&&str| ["established", "related", ",", "{", "}", "==", "|"].contains(*word);
+    let listed = rest.iter().take_while(is_of_list).count();
+    let behind = rest.get(listed..).unwrap_or_default();
+    let is_accepted = match behind {
+        ["vmap", ..] => rest
+            .windows(3)
+            .any(|three| three == ["established", ":", "accept"]),
+        ["counter", "accept", ..] | ["accept", ..] => true,
+        _ => false,
+    };
+    is_accepted && rest.contains(&"established")
+}
+
+/// Finds rules that ask for names behind an accept of established connections: over TCP they never see a name.
+pub fn find(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
+    let (tokens, tree) = (ways.tokens, ways.tree);
+    let mut warnings = Vec::new();
+    for named in &names.rules {
+        // The rule, and those that lead to its chain.
+        let mut places = vec![named.rule];
+        let mut looked = 0;
+        while let Some(&place) = places.get(looked) {
+            let chain = tree.rules[place].chain;
+            let calls = (0..tree.rules.len()).filter(|rule| ways.calls(&tree.rules[*rule], chain));
+            let calls: Vec<usize> = calls.filter(|rule| !places.contains(rule)).collect();
+            places.extend(calls);
+            looked += 1;
+        }
+        let is_before = |rule: &usize| {
+            let same =
+                |place: &usize| tree.rules[*place].chain == tree.rules[*rule].chain && rule < place;
+            places.iter().any(same) && accepts_established(tokens, &tree.rules[*rule])
+        };
+        if let Some(accept) = (0..tree.rules.len()).find(is_before) {
+            let own = source.place(tokens.start(tree.rules[named.rule].tokens.start));
+            let before = source.place(tokens.start(tree.rules[accept].tokens.start));
+            warnings.push(Warning {
+                text: format!(
+                    "this rule never sees a name of TCP: {before} accepts what is established before: move it behind this rule"
+                ),
+                place: own,
+            });
+        }
+    }
+    warnings
+}
