@@ -105,6 +105,32 @@ static int make_client(struct control *control, int fd, const struct control_pee
     return control_client_make(&control->clients[control->count], fd, peer->uid, &proof);
 }
 
+/// Returns 0 if there is a place for another client of a user, or -EBUSY with failure filled in.
+/// Root has places of its own, so that nobody else keeps it from steering the firewall.
+static int check_place(const struct control *control, uid_t uid, struct failure *failure) {
+    size_t others = 0;
+    size_t same = 0;
+    const char *of = "";
+    int max = CONTROL_CLIENTS_MAX;
+
+    for (size_t i = 0; i < control->count; i++) {
+        others += control->clients[i].uid != 0;
+        same += control->clients[i].uid == uid;
+    }
+    if (uid != 0 && same >= CONTROL_USER_MAX) {
+        of = " of this user";
+        max = CONTROL_USER_MAX;
+    } else if (uid != 0 && others >= CONTROL_OTHERS_MAX) {
+        of = " of users other than root";
+        max = CONTROL_OTHERS_MAX;
+    } else if (control->count < CONTROL_CLIENTS_MAX) {
+        return 0;
+    }
+    failure_set(failure, LOG_EXIT_CAPABILITY,
+                "%d clients%s are being served: close one, or try again later", max, of);
+    return -EBUSY;
+}
+
 /// Serves a new connection from now on, or tells why not.
 static void welcome(struct control *control, int fd) {
     struct control_peer peer = {.uid = (uid_t)-1};
@@ -117,9 +143,9 @@ static void welcome(struct control *control, int fd) {
                     "user %u may not ask: be root, or see --control-owner and --control-mode",
                     peer.uid);
         turn_away(fd, failure.text);
-    } else if (control->count == CONTROL_CLIENTS_MAX) {
+    } else if (check_place(control, peer.uid, &failure) < 0) {
         counts_add(COUNT_CONTROL_TOO_MANY, 1);
-        turn_away(fd, "16 clients are being served: close one, or try again later");
+        turn_away(fd, failure.text);
     } else if (make_client(control, fd, &peer) < 0) {
         turn_away(fd, "no memory: try again later");
     } else {

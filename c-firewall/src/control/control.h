@@ -22,6 +22,8 @@
 
 enum {
     CONTROL_CLIENTS_MAX = 16,                  // at a time
+    CONTROL_OTHERS_MAX = 12,                   // of them users other than root
+    CONTROL_USER_MAX = 8,                      // of them one user other than root
     CONTROL_FDS_MAX = CONTROL_CLIENTS_MAX + 1, // that control_poll may ask for
 };
 

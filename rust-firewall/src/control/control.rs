@@ -13,6 +13,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::libc::uid_t;
 use nix::poll::PollFlags;
 use nix::sys::socket::{send, MsgFlags};
 use nix::unistd::getuid;
@@ -33,6 +34,10 @@ use crate::worker::workers::Listing;
 
 /// At a time.
 pub const CLIENTS_MAX: usize = 16;
+/// Of them users other than root.
+pub const OTHERS_MAX: usize = 12;
+/// Of them one user other than root.
+pub const USER_MAX: usize = 8;
 
 const NS_PER_MS: u64 = 1000 * 1000;
 /// How long nothing is accepted when the system can give no more descriptors.
@@ -122,6 +127,28 @@ fn turn_away(fd: OwnedFd, text: &str) {
     let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // who does not read it knows as well
 }
 
+/// Fails if there is no place for another client of a user. Root has places of its own, so that nobody
+/// else keeps it from steering the firewall.
+fn check_place(control: &Control, uid: uid_t) -> Result<(), Failure> {
+    let number = |is_it: &dyn Fn(uid_t) -> bool| {
+        let clients = control.clients.iter();
+        clients.filter(|client| is_it(client.uid)).count()
+    };
+    let (max, of) = match uid {
+        0 => (CLIENTS_MAX, ""),
+        _ if number(&|other| other == uid) >= USER_MAX => (USER_MAX, " of this user"),
+        _ if number(&|other| other != 0) >= OTHERS_MAX => (OTHERS_MAX, " of users other than root"),
+        _ => (CLIENTS_MAX, ""),
+    };
+    if max == CLIENTS_MAX && control.clients.len() < CLIENTS_MAX {
+        return Ok(());
+    }
+    Err(failure_set(
+        LogExit::Capability,
+        format_args!("{max} clients{of} are being served: close one, or try again later"),
+    ))
+}
+
 /// Serves a new connection from now on, or tells why not.
 fn welcome(control: &mut Control, fd: OwnedFd) {
     let peer = control::peer::read(&fd).unwrap_or(control::peer::UNKNOWN);
@@ -131,12 +158,9 @@ fn welcome(control: &mut Control, fd: OwnedFd) {
         let text =
             format!("user {uid} may not ask: be root, or see --control-owner and --control-mode");
         turn_away(fd, &text);
-    } else if control.clients.len() == CLIENTS_MAX {
+    } else if let Err(failure) = check_place(control, peer.uid) {
         counts::add(Count::ControlTooMany, 1);
-        turn_away(
-            fd,
-            "16 clients are being served: close one, or try again later",
-        );
+        turn_away(fd, &failure.text);
     } else {
         counts::add(Count::ControlClients, 1);
         control.connections += 1;

@@ -15,6 +15,7 @@ use super::place::Place;
 pub const ROWS: &[Row] = &[
     ("who-may-ask-is-served", 60, served),
     ("who-may-not-ask-is-told-and-counted", 60, refused),
+    ("places-are-kept-for-root", 60, places),
 ];
 
 /// Some user, and some group.
@@ -92,5 +93,34 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     // The kernel looks at the group's rights only, so it does not even let him connect.
     ensure!(connect_as(&control, 99, GROUP, &[]).is_err());
     check_refused(connect_as(&control, 99, 98, &[])?, 99)?;
+    firewall.stop().map(drop)
+}
+
+/// Silent clients of one user, and of all but root, have a number of places; root finds one and steers the firewall.
+fn places(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let control = place.path("control");
+    let more = ["--control-mode", "0660", "--control-owner", "4711:4712"];
+    let firewall = place.start(twin, &more)?;
+    let check_full = |uid: u32, expected: &str| -> anyhow::Result<()> {
+        let mut client = connect_as(&control, uid, GROUP, &[])?;
+        let answer = client.line()?;
+        let expected = format!("{expected} are being served: close one, or try again later");
+        ensure!(error_of(&answer)? == expected, "{answer}");
+        client.check_closed()
+    };
+    let mut silent = Vec::new();
+    for (uid, number) in [(99, 8), (98, 4)] {
+        for _ in 0..number {
+            silent.push(connect_as(&control, uid, GROUP, &[])?);
+        }
+    }
+    check_full(99, "8 clients of this user")?;
+    check_full(98, "12 clients of users other than root")?;
+    check_full(USER, "12 clients of users other than root")?;
+    let of_root: Vec<_> = (0..3).map(|_| place.connect()).collect::<Result<_, _>>()?;
+    ensure!(place.ask(r#"{"command":"log"}"#)?["ok"] == true);
+    drop(of_root);
+    drop(silent);
     firewall.stop().map(drop)
 }
