@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Calls that are allowed with some arguments only: no socket leads to the kernel or to the network, no ioctl changes an
-//! interface, no option rewrites iptables' rules.
+//! interface, no option rewrites iptables' rules, a clone is a thread.
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;
@@ -19,6 +19,8 @@ pub fn cases() -> Vec<Case> {
             ("a-socket-to-programs", a_socket_to_programs),
             ("no-ioctl-that-changes", no_ioctl_that_changes),
             ("no-option-of-iptables", no_option_of_iptables),
+            ("no-process-and-no-namespace", no_process),
+            ("no-clone3", no_clone3),
         ],
     )
 }
@@ -88,4 +90,39 @@ fn no_option_of_iptables(twin: Twin) -> anyhow::Result<()> {
     let level = libc::IPPROTO_IP as u64;
     let arguments = [NO_FD, level, IPT_SO_SET_REPLACE];
     check_ends(twin, "setsockopt", libc::SYS_setsockopt, arguments)
+}
+
+/// What a thread is started by, but for one flag.
+const ALMOST_A_THREAD: libc::c_int = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID;
+
+fn no_process(twin: Twin) -> anyhow::Result<()> {
+    let all_namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD;
+    let with_a_namespace = ALMOST_A_THREAD | libc::CLONE_CHILD_CLEARTID | libc::CLONE_NEWNET;
+    for flags in [
+        libc::SIGCHLD,
+        all_namespaces,
+        ALMOST_A_THREAD,
+        with_a_namespace,
+    ] {
+        check_ends(twin, "clone", libc::SYS_clone, [flags as u64, 0, 0])?;
+    }
+    Ok(())
+}
+
+/// The C library falls back on clone where the kernel has no clone3: all tests with several workers see threads start.
+fn no_clone3(twin: Twin) -> anyhow::Result<()> {
+    let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
+    let outcome = call(firewall.pid, libc::SYS_clone3, [0, 0, 0])?;
+    ensure!(
+        outcome == Outcome::Gave(-i64::from(libc::ENOSYS)),
+        "{outcome:?}"
+    );
+    firewall.stop().map(drop)
 }
