@@ -23,6 +23,10 @@ static_assert((NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NF
                   QUEUE_FLAGS_ALL,
               "what queue_probe and queue_open ask for");
 
+enum {
+    BIND_TRIES = 2000, // with a pause between two: seconds
+};
+
 static const struct queue_backend *const backends[] = {
     [QUEUE_CLASSIC] = &queue_classic,
     [QUEUE_MNL] = &queue_mnl,
@@ -135,9 +139,27 @@ static int open_socket(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-static int bind_queue(struct queue *queue, struct failure *failure) {
-    const int result = queue->backend->request(queue, QUEUE_BIND);
+/// Whether a queue that could not be bound may soon be free: no process that runs on holds it.
+/// After a crash the kernel keeps it until the last holder of the socket, the guard, has wholly
+/// ended.
+static bool is_leaving(const struct queue *queue, int error) {
+    struct queue_figures figures;
+    struct queue_owner owner;
 
+    if (error != EPERM && error != EBUSY)
+        return false;
+    return queue_proc_figures(queue->settings.number, &figures) < 0 ||
+           queue_proc_owner(figures.portid, &owner) < 0 ||
+           strcmp(owner.comm, QUEUE_PROC_GUARD) == 0;
+}
+
+static int bind_queue(struct queue *queue, struct failure *failure) {
+    int result = queue->backend->request(queue, QUEUE_BIND);
+
+    for (int tries = 1; result < 0 && tries < BIND_TRIES && is_leaving(queue, -result); tries++) {
+        queue_pause();
+        result = queue->backend->request(queue, QUEUE_BIND);
+    }
     if (result < 0)
         fail_bind(queue, -result, failure);
     else

@@ -24,6 +24,9 @@ use crate::queue;
 use crate::queue::frame::{is_vacant, tells_of_packet, truncated};
 use crate::queue::types::*;
 
+/// With a pause between two: seconds.
+const BIND_TRIES: u32 = 2000;
+
 fn request_name(request: QueueRequest) -> &'static str {
     match request {
         QueueRequest::Bind => "NFQNL_CFG_CMD_BIND",
@@ -137,8 +140,27 @@ fn open_socket(queue: &mut Queue) -> Result<(), Failure> {
         .map_err(|error| failure_set_start("setsockopt(SO_RCVTIMEO)", error))
 }
 
+/// Whether a queue that could not be bound may soon be free: no process that runs on holds it. After a
+/// crash the kernel keeps it until the last holder of the socket, the guard, has wholly ended.
+fn is_leaving(queue: &Queue, error: Errno) -> bool {
+    if !matches!(error, Errno::EPERM | Errno::EBUSY) {
+        return false;
+    }
+    let figures = queue::proc::figures(queue.settings.number);
+    let owner = figures.and_then(|figures| queue::proc::owner(figures.portid));
+    owner.map_or(true, |owner| owner.comm == queue::proc::GUARD)
+}
+
 fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
-    request(queue, QueueRequest::Bind).map_err(|error| fail_bind(queue, error))?;
+    let mut result = request(queue, QueueRequest::Bind);
+    for _ in 1..BIND_TRIES {
+        match result {
+            Err(error) if is_leaving(queue, error) => pause(),
+            _ => break,
+        }
+        result = request(queue, QueueRequest::Bind);
+    }
+    result.map_err(|error| fail_bind(queue, error))?;
     queue.bound = true;
     Ok(())
 }

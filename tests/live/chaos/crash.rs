@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A firewall that is killed: its guard does what the contract says, and is gone for the next start.
 
+use std::fs;
+use std::thread;
+
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::place::namespace;
@@ -22,6 +25,8 @@ pub const ROWS: &[Row] = &[
     ),
     ("crash-closed-next-start-at-once", 60, closed_next_start),
     ("crash-open-until-the-next-start", 60, open_next_start),
+    ("crash-open-again-and-again", 120, again_and_again),
+    ("crash-of-one-that-is-not-seen", 60, not_seen),
     ("crash-open-until-sigterm", 60, open_until_sigterm),
     ("crash-of-the-guard", 60, of_the_guard),
     ("end-with-guard", 60, end_with_guard),
@@ -112,6 +117,56 @@ fn open_next_start(twin: Twin) -> anyhow::Result<()> {
     next.finish()?.total.check_clean()
 }
 
+/// Each start ends the guard before it, whose queue the kernel keeps a moment longer.
+fn again_and_again(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let arguments = ["--fail", "crash=open"];
+    let mut crashed = Vec::new();
+    for crash in 1..=10 {
+        let firewall = Firewall::start(&namespace, twin, &arguments);
+        let firewall = firewall.with_context(|| format!("start {crash}"))?;
+        let pid = firewall.pid;
+        proc::signal(pid, libc::SIGKILL);
+        until("it has ended", PATIENCE, || Ok(proc::state(pid)? == 'Z'))?;
+        crashed.push(firewall);
+    }
+    Firewall::start(&namespace, twin, &[])?.stop()?;
+    // Their guards have gone, who had their stderr as well.
+    crashed
+        .into_iter()
+        .try_for_each(|firewall| firewall.wait().map(drop))
+}
+
+/// Whether another process than a firewall, of its network namespace, pauses (clock_nanosleep).
+fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
+    let place = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let own = firewall.pid.to_string();
+    let pause = libc::SYS_clock_nanosleep.to_string();
+    let pauses = |pid: &str| {
+        let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        pid != own && place(pid) == place(&own) && call.split(' ').next() == Some(&pause)
+    };
+    let mut processes = fs::read_dir("/proc")?.flatten();
+    Ok(processes.any(|entry| entry.file_name().to_str().is_some_and(pauses)))
+}
+
+/// Who starts where the owner of the queue is not to be seen waits until it has ended.
+fn not_seen(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let arguments = ["--deadline", "0", "--json"];
+    let first = Firewall::start_under(&namespace, &[], twin, &arguments)?;
+    let wrapper = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            let is_waiting = until("the next one waits", PATIENCE, || another_pauses(&first));
+            is_waiting.and(first.stop())
+        });
+        let next = Firewall::start_under(&namespace, &wrapper, twin, &arguments);
+        first.join().expect("no panic")?;
+        next?.stop().map(drop)
+    })
+}
+
 fn open_until_sigterm(twin: Twin) -> anyhow::Result<()> {
     let (scene, guard) = crash_open(twin)?;
     proc::signal(guard, libc::SIGTERM);
@@ -142,7 +197,7 @@ fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
         Ok(guard_of(&scene.firewall).is_none())
     })?;
     scene.exchange(OTHERS)?;
-    std::thread::sleep(VAIN);
+    thread::sleep(VAIN);
     let ended = scene.firewall.end_by(libc::SIGTERM)?;
     let warning = format!(
         "warning: the guard (pid {guard}) has ended: from now on a stall is waited for, and a crash left to the rules: \
