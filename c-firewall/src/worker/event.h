@@ -18,17 +18,17 @@
 #include "worker/stats.h"
 
 enum {
-    EVENT_PACKET_BYTES = 256,  // of a packet that are kept
+    EVENT_PACKET_BYTES = 2048, // of a packet that are kept: all of most, with the names in it
     EVENT_RING_RECORDS = 2048, // a power of two
 };
 
-/// Packets that somebody wants events of, as bits.
+/// Packets that somebody wants events of, as bits: those of the verdicts, and two behind them.
 enum event_class {
     EVENT_ACCEPT = 1 << VERDICT_ACCEPT,
     EVENT_DROP = 1 << VERDICT_DROP,
     EVENT_REJECT = 1 << VERDICT_REJECT,
-    EVENT_LOGGED = 1 << 3,  // passed a log statement
-    EVENT_ANOMALY = 1 << 4, // malformed, truncated, or undecidable
+    EVENT_LOGGED = 1 << VERDICT_COUNT,        // passed a log statement
+    EVENT_ANOMALY = 1 << (VERDICT_COUNT + 1), // malformed, truncated, or undecidable
 };
 
 /// What was known of a packet, as decide_input and decide_outcome tell it.

@@ -62,6 +62,21 @@ static void only_what_is_wanted_is_noted(void **state) {
     assert_true(event_wanted(&ring, PACKET_OK, false, &outcome));
 }
 
+static void no_class_is_a_verdicts(void **state) {
+    struct decide_outcome outcome = {.verdict = VERDICT_DROP, .log_count = 1};
+
+    (void)state;
+    for (int verdict = 0; verdict < VERDICT_COUNT; verdict++) {
+        atomic_store(&ring.wanted, 1U << verdict);
+        assert_int_equal(event_wanted(&ring, PACKET_OK, true, &outcome), verdict == VERDICT_DROP);
+    }
+    atomic_store(&ring.wanted, EVENT_LOGGED | EVENT_ANOMALY);
+    for (int verdict = 0; verdict < VERDICT_COUNT; verdict++) {
+        outcome = (struct decide_outcome){.verdict = (enum verdict)verdict};
+        assert_false(event_wanted(&ring, PACKET_OK, false, &outcome));
+    }
+}
+
 static void a_record_has_all_of_input_outcome_and_packet(void **state) {
     uint8_t bytes[EVENT_PACKET_BYTES + 40];
     struct packet packet = {.bytes = bytes, .captured = sizeof bytes, .original = 5000};
@@ -215,6 +230,7 @@ static void a_ring_without_a_bell_wants_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_what_is_wanted_is_noted, make_ring, free_ring),
+        cmocka_unit_test_setup_teardown(no_class_is_a_verdicts, make_ring, free_ring),
         cmocka_unit_test_setup_teardown(a_record_has_all_of_input_outcome_and_packet, make_ring,
                                         free_ring),
         cmocka_unit_test_setup_teardown(a_full_ring_keeps_what_it_has_and_counts, make_ring,

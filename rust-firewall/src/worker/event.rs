@@ -19,21 +19,21 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::base::counts::{self, Count};
 use crate::engine::types::{DecideInput, DecideOutcome};
 use crate::names::Names;
-use crate::packet::verdict::Verdict;
+use crate::packet::verdict::{self, Verdict};
 use crate::packet::{self, Packet, PacketStatus};
 
-/// Bytes of a packet that are kept.
-pub const PACKET_BYTES: usize = 256;
+/// Bytes of a packet that are kept: all of most, with the names in it.
+pub const PACKET_BYTES: usize = 2048;
 pub const RING_RECORDS: usize = 2048;
 
-/// Packets that somebody wants events of, as bits.
+/// Packets that somebody wants events of, as bits: those of the verdicts, and two behind them.
 pub const ACCEPT: u32 = 1 << Verdict::Accept as u32;
 pub const DROP: u32 = 1 << Verdict::Drop as u32;
 pub const REJECT: u32 = 1 << Verdict::Reject as u32;
 /// Passed a log statement.
-pub const LOGGED: u32 = 1 << 3;
+pub const LOGGED: u32 = 1 << verdict::COUNT;
 /// Malformed, truncated, or undecidable.
-pub const ANOMALY: u32 = 1 << 4;
+pub const ANOMALY: u32 = 1 << (verdict::COUNT + 1);
 
 /// What was known of a packet, as `DecideInput` and `DecideOutcome` tell it.
 #[derive(Clone, Copy, Debug)]

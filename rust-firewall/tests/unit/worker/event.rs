@@ -10,7 +10,7 @@ use crate::support::engine;
 use nix::errno::Errno;
 use rust_firewall::base::counts::{self, Count};
 use rust_firewall::engine::types::{DecideBy, DecideOutcome, LOGS_MAX};
-use rust_firewall::packet::verdict::Verdict;
+use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{Packet, PacketStatus};
 use rust_firewall::worker::event::{
     self, EventBell, EventRecords, EventRing, ACCEPT, ANOMALY, DROP, LOGGED, PACKET_BYTES,
@@ -99,6 +99,25 @@ fn only_what_is_wanted_is_noted() {
     assert!(!wanted(PacketStatus::Ok, false, &outcome(Verdict::Reject)));
     made.wanted.store(ACCEPT, Ordering::Relaxed);
     assert!(wanted(PacketStatus::Ok, false, &accept));
+}
+
+#[test]
+fn no_class_is_a_verdicts() {
+    let made = made(RING_RECORDS);
+    let logged = DecideOutcome {
+        log_count: 1,
+        ..outcome(Verdict::Drop)
+    };
+    for (verdict, _) in verdict::VERDICTS {
+        made.wanted.store(1 << verdict as u32, Ordering::Relaxed);
+        let wanted = event::wanted(&made.ring, PacketStatus::Ok, true, &logged);
+        assert_eq!(wanted, verdict == Verdict::Drop, "{verdict:?}");
+    }
+    made.wanted.store(LOGGED | ANOMALY, Ordering::Relaxed);
+    for (verdict, _) in verdict::VERDICTS {
+        let wanted = event::wanted(&made.ring, PacketStatus::Ok, false, &outcome(verdict));
+        assert!(!wanted, "{verdict:?}");
+    }
 }
 
 #[test]
