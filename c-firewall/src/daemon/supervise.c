@@ -116,9 +116,11 @@ static int act_reload(void *context, struct reload_result *result, struct failur
         reload_refuse(&daemon->state, failure);
         return reloaded;
     }
+    notify_patience(true);
     notify_reloading();
     reloaded = reload(&daemon->state, result, failure);
     supervise_tell_ready(&daemon->state);
+    notify_patience(false);
     return reloaded;
 }
 

@@ -140,9 +140,11 @@ impl ControlActions for Daemon {
             reload::refuse(&self.state, &failure);
             return Err(failure);
         }
+        notify::patience(true);
         notify::reloading();
         let result = reload::reload(&self.state);
         tell_ready(&self.state);
+        notify::patience(false);
         result
     }
 

@@ -22,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         &[
             ("a-life", a_life),
             ("watchdog", watchdog),
+            ("patience", patience),
             ("another-main-process", another_main_process),
             ("nobody-listens", nobody_listens),
         ],
@@ -122,6 +123,27 @@ fn watchdog(twin: Twin) -> anyhow::Result<()> {
     );
     proc::signal(firewall.pid, libc::SIGCONT);
     firewall.stop().map(drop)
+}
+
+/// While a policy is read, which may take long, systemd waits longer for a sign of life.
+fn patience(twin: Twin) -> anyhow::Result<()> {
+    let listener = Listener::new()?;
+    let file = listener.folder.write("p.nft", policy(""))?;
+    let variable = listener.variable();
+    let wrapper = ["env", &variable, "WATCHDOG_USEC=30000000"];
+    let arguments = ["--policy", &file, "--json"];
+    let firewall = Firewall::start_under(&namespace()?, &wrapper, twin, &arguments)?;
+    listener.expect_ready(&format!("generation 1 of {file}, rules: 1"))?;
+    listener.expect("WATCHDOG=1")?;
+    for generation in [2, 3] {
+        proc::signal(firewall.pid, libc::SIGHUP);
+        listener.expect("WATCHDOG_USEC=600000000")?;
+        ensure!(listener.hear()?[0] == "RELOADING=1");
+        listener.expect_ready(&format!("generation {generation} of {file}, rules: 1"))?;
+        listener.expect("WATCHDOG_USEC=30000000")?;
+    }
+    firewall.end_by(libc::SIGTERM)?;
+    listener.expect("STOPPING=1")
 }
 
 /// The old firewall names the one that took over.
