@@ -69,6 +69,7 @@ const struct snapshot *snapshots_full(void) {
     static struct snapshot snapshot = {
         .time_ms = UINT64_C(1700000009999),
         .started_ms = UINT64_C(1700000000001),
+        .uptime_ms = 9998,
         .loaded_ms = UINT64_C(1700000005000),
         .learned = 17,
         .generation = 3,
@@ -92,6 +93,7 @@ const struct snapshot *snapshots_idle(void) {
     static struct snapshot snapshot = {
         .time_ms = 2000,
         .started_ms = 1000,
+        .uptime_ms = 1000,
         .ledger_count = 1,
         .ledgers = &ledgers[1],
         .stalled = &stalled[1],

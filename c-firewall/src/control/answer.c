@@ -115,6 +115,7 @@ char *control_answer_status(const struct control_self *self, const struct snapsh
     object_put(object, "arguments", arguments_array(self));
     object_put_number(object, "time_ms", snapshot->time_ms);
     object_put_number(object, "started_ms", snapshot->started_ms);
+    object_put_number(object, "uptime_ms", snapshot->uptime_ms);
     object_put_string(object, "backend", options_backend_name(snapshot->options->backend));
     object_put(object, "policy", policy_object(snapshot));
     object_put(object, "queues", queues_array(snapshot));

@@ -311,12 +311,11 @@ static void put_counts(FILE *out, const uint64_t *counts) {
 static void put_process(FILE *out, const struct snapshot *snapshot, uint64_t resident_bytes) {
     const struct metric_family *build = &metric_families[METRIC_BUILD];
     const char *const values[] = {TWIN, OPTIONS_VERSION, NULL};
-    const uint64_t uptime_ms = snapshot->time_ms - snapshot->started_ms;
 
     put_family(out, build);
     put_sample(out, build, values, 1);
     put_single(out, &metric_families[METRIC_START_TIME_SECONDS], snapshot->started_ms / 1000);
-    put_single(out, &metric_families[METRIC_UPTIME_SECONDS], uptime_ms / 1000);
+    put_single(out, &metric_families[METRIC_UPTIME_SECONDS], snapshot->uptime_ms / 1000);
     put_single(out, &metric_families[METRIC_RESIDENT_MEMORY_BYTES], resident_bytes);
 }
 

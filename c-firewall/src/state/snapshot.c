@@ -13,6 +13,8 @@
 #include "state/state.h"
 #include "worker/wait.h"
 
+#define NS_PER_MS UINT64_C(1000000)
+
 /// Room for things that hold struct stats. NULL = no memory.
 static void *make_aligned(uint32_t count, size_t size) {
     return aligned_alloc(STATS_ALIGN, count * size);
@@ -147,6 +149,7 @@ static int copy_state(const struct state *state, bool with_rules, struct snapsho
 
     snapshot->time_ms = clock_unix_ms();
     snapshot->started_ms = state->started_ms;
+    snapshot->uptime_ms = (wait_clock() - state->started_ns) / NS_PER_MS;
     snapshot->options = state->options;
     snapshot->contract = &state->contract;
     if (state->reload_error[0] != '\0') {

@@ -44,6 +44,7 @@ struct snapshot_rule {
 struct snapshot {
     uint64_t time_ms;
     uint64_t started_ms;
+    uint64_t uptime_ms;      // whatever became of the clock meanwhile
     uint64_t loaded_ms;      // the policy
     uint32_t generation;     // of the policy, which counts up from 1
     const char *policy_file; // NULL = no policy; then what is said of it here is 0

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "events/events.h"
+#include "worker/wait.h"
 
 /// Opens the sockets of reject. They must open if the policy rejects. Else they are opened if
 /// possible, since a later policy may reject, when the right to open them is gone. Returns 0, or
@@ -29,6 +30,7 @@ int state_load(struct state *state, struct options *options, struct failure *fai
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .options = options,
         .started_ms = clock_unix_ms(),
+        .started_ns = wait_clock(),
         .loaded = calloc(1, sizeof *state->loaded),
         .reject = {.raw4 = -1, .raw6 = -1},
     };

@@ -21,6 +21,7 @@ struct state {
     pthread_mutex_t mutex;
     struct options *options; // unchanged once workers run
     uint64_t started_ms;     // UNIX time
+    uint64_t started_ns;     // wait_clock
     struct loaded *loaded;   // the policy that decides; without one it says so
     struct reject reject;    // open if it could be, so that a later policy may reject
     struct events *events;

@@ -306,13 +306,12 @@ fn put_counts(encoder: &mut Encoder, counts: &[u64]) -> fmt::Result {
 
 fn put_process(encoder: &mut Encoder, figures: &Figures) -> fmt::Result {
     let snapshot = &figures.snapshot;
-    let uptime_ms = snapshot.time_ms.saturating_sub(snapshot.started_ms);
     let build = spec::family(Metric::Build);
     let labels: Vec<_> = build.labels.iter().copied().zip([TWIN, VERSION]).collect();
     put_family(encoder, build)?.encode_info(&labels)?;
     let mut put = |metric, value| put_single(encoder, spec::family(metric), value);
     put(Metric::StartTimeSeconds, snapshot.started_ms / 1000)?;
-    put(Metric::UptimeSeconds, uptime_ms / 1000)?;
+    put(Metric::UptimeSeconds, snapshot.uptime_ms / 1000)?;
     put(Metric::ResidentMemoryBytes, figures.resident_bytes)
 }
 

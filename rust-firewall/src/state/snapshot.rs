@@ -70,11 +70,15 @@ pub struct SnapshotPolicy {
     pub rules: Vec<SnapshotRule>,
 }
 
+const NS_PER_MS: u64 = 1_000_000;
+
 /// Times are UNIX times in milliseconds.
 #[derive(Clone)]
 pub struct Snapshot {
     pub time_ms: u64,
     pub started_ms: u64,
+    /// Whatever became of the clock meanwhile.
+    pub uptime_ms: u64,
     pub policy: Option<SnapshotPolicy>,
     /// One a queue.
     pub ledgers: Vec<Ledger>,
@@ -166,6 +170,7 @@ pub fn take(state: &State, with_rules: bool) -> Snapshot {
     Snapshot {
         time_ms: clock::unix_ms(),
         started_ms: state.started_ms,
+        uptime_ms: (wait::clock() - state.started_ns) / NS_PER_MS,
         policy: copy_policy(state, &inner, with_rules),
         stalled: ledgers.iter().map(|ledger| ledger.stalled).collect(),
         ledgers,

@@ -14,6 +14,7 @@ use crate::ruleset::tally::{self, Tally};
 use crate::state::contract::Contract;
 use crate::worker::reject::{self, Reject};
 use crate::worker::tracked::Tracked;
+use crate::worker::wait;
 use crate::worker::workers::{self, Workers};
 use crate::worker::{WorkerHandover, WorkerSetup};
 
@@ -22,6 +23,8 @@ pub struct State {
     pub options: Arc<Options>,
     /// UNIX time.
     pub started_ms: u64,
+    /// `wait::clock`.
+    pub started_ns: u64,
     /// Open if it could be, so that a later policy may reject.
     pub reject: Option<Arc<Reject>>,
     pub events: Arc<Events>,
@@ -61,7 +64,7 @@ pub fn open(
     events: &Arc<Events>,
     taken: Option<&mut [WorkerHandover]>,
 ) -> Result<State, Failure> {
-    let started_ms = clock::unix_ms();
+    let (started_ms, started_ns) = (clock::unix_ms(), wait::clock());
     let loaded = loaded.map(Arc::new);
     let reject = open_reject(loaded.as_ref())?;
     let setup = WorkerSetup {
@@ -88,6 +91,7 @@ pub fn open(
     Ok(State {
         options: Arc::new(options),
         started_ms,
+        started_ns,
         reject,
         events: Arc::clone(events),
         inner: Mutex::new(inner),

@@ -78,6 +78,12 @@ fn status(twin: Twin) -> anyhow::Result<()> {
     ensure!(status["queues"][1]["queue"] == 1 && status["ledger"]["reconciled"] == true);
     ensure!(status["counts"]["control_requests"] == 1, "{status}");
     ensure!(status["time_ms"].as_u64() >= status["started_ms"].as_u64());
+    ensure!(
+        status["uptime_ms"]
+            .as_u64()
+            .is_some_and(|uptime| uptime < 3_600_000),
+        "{status}"
+    );
     firewall.stop().map(drop)
 }
 

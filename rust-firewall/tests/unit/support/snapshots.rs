@@ -149,6 +149,7 @@ pub fn full() -> Snapshot {
     Snapshot {
         time_ms: 1_700_000_009_999,
         started_ms: 1_700_000_000_001,
+        uptime_ms: 9998,
         policy: Some(policy),
         ledgers: vec![busy(), quiet()],
         stalled: vec![21, 0],
@@ -163,6 +164,7 @@ pub fn idle() -> Snapshot {
     Snapshot {
         time_ms: 2000,
         started_ms: 1000,
+        uptime_ms: 1000,
         policy: None,
         ledgers: vec![quiet()],
         stalled: vec![0],
