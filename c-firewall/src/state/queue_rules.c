@@ -144,6 +144,8 @@ int queue_rules_take_nft(struct queue_rules *queue_rules, const char *text) {
 
             if (queue)
                 take_queue(queue_rules, queue);
+            if (json_object_get(statement, "xt"))
+                queue_rules->of_iptables = true;
         }
     }
     json_decref(root);
@@ -204,14 +206,17 @@ static char *read_output(int fd, uint64_t due_ns) {
 }
 
 /// What a tool prints, as a string that the caller frees; NULL if it could not be asked, which is
-/// noted.
-static char *run_tool(struct queue_rules *queue_rules, const char *const *argv, uint64_t due_ns) {
+/// noted, but for a tool that may be missing.
+static char *run_tool(struct queue_rules *queue_rules, const char *const *argv, bool may_miss,
+                      uint64_t due_ns) {
     char *text;
     pid_t pid = -1;
     int status = 0, fd = -1;
     const int started = start_tool(argv, &pid, &fd);
     pid_t ended;
 
+    if (started == -ENOENT && may_miss)
+        return NULL;
     if (started < 0) {
         set_unknown(queue_rules, argv[0], started == -ENOENT ? "is not there" : "can't be started");
         return NULL;
@@ -235,9 +240,10 @@ static char *run_tool(struct queue_rules *queue_rules, const char *const *argv, 
     return text;
 }
 
-static void run_save(struct queue_rules *queue_rules, const char *tool, uint64_t due_ns) {
+static void run_save(struct queue_rules *queue_rules, const char *tool, bool may_miss,
+                     uint64_t due_ns) {
     const char *const argv[] = {tool, NULL};
-    char *text = run_tool(queue_rules, argv, due_ns);
+    char *text = run_tool(queue_rules, argv, may_miss, due_ns);
 
     if (text)
         queue_rules_take_save(queue_rules, text);
@@ -246,7 +252,7 @@ static void run_save(struct queue_rules *queue_rules, const char *tool, uint64_t
 
 static void run_nft(struct queue_rules *queue_rules, uint64_t due_ns) {
     const char *const argv[] = {"nft", "-j", "list", "ruleset", NULL};
-    char *text = run_tool(queue_rules, argv, due_ns);
+    char *text = run_tool(queue_rules, argv, false, due_ns);
 
     if (text && queue_rules_take_nft(queue_rules, text) < 0)
         set_unknown(queue_rules, argv[0], "failed");
@@ -269,15 +275,18 @@ static bool has_text(const char *path) {
 
 void queue_rules_read(struct queue_rules *queue_rules, const struct options *options) {
     const uint64_t due_ns = wait_clock() + (uint64_t)QUEUE_RULES_MS_MAX * NS_PER_MS;
+    bool may_miss;
 
     queue_rules_begin(queue_rules, options->queue_first, options->queue_last);
     run_nft(queue_rules, due_ns);
-    run_save(queue_rules, "iptables-save", due_ns);
-    run_save(queue_rules, "ip6tables-save", due_ns);
+    // Where nft has told of all rules, and none is iptables', a missing iptables has none either.
+    may_miss = *queue_rules->unknown == '\0' && !queue_rules->of_iptables;
+    run_save(queue_rules, "iptables-save", may_miss, due_ns);
+    run_save(queue_rules, "ip6tables-save", may_miss, due_ns);
     if (has_text("/proc/net/ip_tables_names"))
-        run_save(queue_rules, "iptables-legacy-save", due_ns);
+        run_save(queue_rules, "iptables-legacy-save", false, due_ns);
     if (has_text("/proc/net/ip6_tables_names"))
-        run_save(queue_rules, "ip6tables-legacy-save", due_ns);
+        run_save(queue_rules, "ip6tables-legacy-save", false, due_ns);
 }
 
 /// Puts numbers of queues behind others: "3" or "3-5".
@@ -290,7 +299,7 @@ static void put_run(FILE *out, uint32_t first, uint32_t last) {
 void queue_rules_warn(const struct queue_rules *queue_rules) {
     const uint32_t count = queue_rules->last - (uint32_t)queue_rules->first + 1;
     char numbers[OPTION_QUEUES_MAX * sizeof "65535, "] = "";
-    FILE *out = *queue_rules->unknown == '\0' ? fmemopen(numbers, sizeof numbers, "w") : NULL;
+    FILE *out = fmemopen(numbers, sizeof numbers, "w");
 
     if (!out)
         return;
@@ -301,7 +310,12 @@ void queue_rules_warn(const struct queue_rules *queue_rules) {
             put_run(out, queue_rules->first + i, queue_rules->first + end - 1);
     }
     fclose(out);
-    if (*numbers)
+    if (*numbers && *queue_rules->unknown)
+        log_warn(
+            "it is not known whether a rule leads packets to queue %s: %s: `fwctl doctor` looks "
+            "again",
+            numbers, queue_rules->unknown);
+    else if (*numbers)
         log_warn("no rule leads packets to queue %s: until one does the firewall sees none of them "
                  "(`fwctl doctor` names one)",
                  numbers);

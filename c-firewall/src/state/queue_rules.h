@@ -20,6 +20,7 @@ struct queue_rules {
     bool reached[OPTION_QUEUES_MAX];         // by queue, from the first: a rule leads packets there
     bool plain;                              // some rule has no bypass: without an owner it drops
     bool bypass;                             // some rule has one: without an owner packets pass it
+    bool of_iptables;                        // nft lists rules whose words iptables-save has
     char unknown[QUEUE_RULES_UNKNOWN_BYTES]; // what could not be asked: "nft is not there"; "" =
                                              // all was
 };
@@ -27,7 +28,7 @@ struct queue_rules {
 /// Asks all tools. Never fails: what can't be known is told in queue_rules->unknown.
 void queue_rules_read(struct queue_rules *queue_rules, const struct options *options);
 
-/// Warns of our queues that no rule leads to, if all tools could be asked.
+/// Warns of our queues that no rule leads to, or none as far as could be asked.
 void queue_rules_warn(const struct queue_rules *queue_rules);
 
 /// Begins with no rules, for our queues.

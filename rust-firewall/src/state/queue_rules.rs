@@ -31,6 +31,8 @@ pub struct QueueRules {
     pub plain: bool,
     /// Some rule has one: without an owner packets pass it.
     pub bypass: bool,
+    /// nft lists rules whose words iptables-save has.
+    pub of_iptables: bool,
     /// What could not be asked: "nft is not there"; empty = all was.
     pub unknown: String,
 }
@@ -160,11 +162,11 @@ pub fn take_nft(queue_rules: &mut QueueRules, text: &str) -> bool {
     let rules = items
         .iter()
         .filter_map(|item| item["rule"]["expr"].as_array());
-    for queue in rules
-        .flatten()
-        .filter_map(|statement| statement.get("queue"))
-    {
-        take_queue(queue_rules, queue);
+    for statement in rules.flatten() {
+        if let Some(queue) = statement.get("queue") {
+            take_queue(queue_rules, queue);
+        }
+        queue_rules.of_iptables |= statement.get("xt").is_some();
     }
     true
 }
@@ -201,10 +203,17 @@ fn read_output(child: &mut Child, due: Instant) -> Option<String> {
     }
 }
 
-/// What a tool prints; none if it could not be asked, which is noted.
-fn run_tool(queue_rules: &mut QueueRules, argv: &[&str], due: Instant) -> Option<String> {
+/// What a tool prints; none if it could not be asked, which is noted, but for a tool that may be
+/// missing.
+fn run_tool(
+    queue_rules: &mut QueueRules,
+    argv: &[&str],
+    may_miss: bool,
+    due: Instant,
+) -> Option<String> {
     let mut child = match start_tool(argv) {
         Ok(child) => child,
+        Err(error) if may_miss && error.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
             set_unknown(
                 queue_rules,
@@ -230,15 +239,15 @@ fn run_tool(queue_rules: &mut QueueRules, argv: &[&str], due: Instant) -> Option
     text.filter(|_| ended_well)
 }
 
-fn run_save(queue_rules: &mut QueueRules, tool: &str, due: Instant) {
-    if let Some(text) = run_tool(queue_rules, &[tool], due) {
+fn run_save(queue_rules: &mut QueueRules, tool: &str, may_miss: bool, due: Instant) {
+    if let Some(text) = run_tool(queue_rules, &[tool], may_miss, due) {
         take_save(queue_rules, &text);
     }
 }
 
 fn run_nft(queue_rules: &mut QueueRules, due: Instant) {
     let argv = ["nft", "-j", "list", "ruleset"];
-    if let Some(text) = run_tool(queue_rules, &argv, due) {
+    if let Some(text) = run_tool(queue_rules, &argv, false, due) {
         if !take_nft(queue_rules, &text) {
             set_unknown(queue_rules, argv[0], "failed");
         }
@@ -256,18 +265,20 @@ pub fn read(options: &Options) -> QueueRules {
     let due = Instant::now() + Duration::from_millis(MS_MAX);
     let mut queue_rules = begin(options.queue_first, options.queue_last);
     run_nft(&mut queue_rules, due);
-    run_save(&mut queue_rules, "iptables-save", due);
-    run_save(&mut queue_rules, "ip6tables-save", due);
+    // Where nft has told of all rules, and none is iptables', a missing iptables has none either.
+    let may_miss = queue_rules.unknown.is_empty() && !queue_rules.of_iptables;
+    run_save(&mut queue_rules, "iptables-save", may_miss, due);
+    run_save(&mut queue_rules, "ip6tables-save", may_miss, due);
     if has_text("/proc/net/ip_tables_names") {
-        run_save(&mut queue_rules, "iptables-legacy-save", due);
+        run_save(&mut queue_rules, "iptables-legacy-save", false, due);
     }
     if has_text("/proc/net/ip6_tables_names") {
-        run_save(&mut queue_rules, "ip6tables-legacy-save", due);
+        run_save(&mut queue_rules, "ip6tables-legacy-save", false, due);
     }
     queue_rules
 }
 
-/// Warns of our queues that no rule leads to, if all tools could be asked.
+/// Warns of our queues that no rule leads to, or none as far as could be asked.
 pub fn warn(queue_rules: &QueueRules) {
     let mut numbers = String::new();
     let mut first = usize::from(queue_rules.first);
@@ -282,10 +293,17 @@ pub fn warn(queue_rules: &QueueRules) {
         }
         first = last + 1;
     }
-    if queue_rules.unknown.is_empty() && !numbers.is_empty() {
-        log::warn(format_args!(
+    if numbers.is_empty() {
+        return;
+    }
+    match queue_rules.unknown.as_str() {
+        "" => log::warn(format_args!(
             "no rule leads packets to queue {numbers}: until one does the firewall sees none of \
              them (`fwctl doctor` names one)"
-        ));
+        )),
+        unknown => log::warn(format_args!(
+            "it is not known whether a rule leads packets to queue {numbers}: {unknown}: `fwctl \
+             doctor` looks again"
+        )),
     }
 }

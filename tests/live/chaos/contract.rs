@@ -3,11 +3,13 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
-use testbed::place::{namespace, restore};
+use testbed::place::{namespace, restore, run};
+use testbed::skip::skip;
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
@@ -17,6 +19,7 @@ pub const ROWS: &[Row] = &[
     ("contract-as-a-table", 60, as_a_table),
     ("contract-knows-the-rules", 120, knows_the_rules),
     ("contract-without-tools", 60, without_tools),
+    ("contract-with-nft-alone", 60, with_nft_alone),
     ("contract-with-bad-tools", 60, with_bad_tools),
     ("contract-by-policy", 60, by_policy),
 ];
@@ -101,7 +104,40 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start_under(&namespace, &wrapper, twin, &["--json"])?;
     let really =
         "what waits is dropped, then the rules decide, as far as can be known: nft is not there";
-    check_contract(&firewall, "crash", ["closed", really])
+    check_contract(&firewall, "crash", ["closed", really])?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    let warning =
+        "warning: it is not known whether a rule leads packets to queue 0: nft is not there: ";
+    ensure!(ended.stderr.contains(warning), "{}", ended.stderr);
+    Ok(())
+}
+
+/// As Debian is installed: there is nft and no iptables, so that nft knows of all rules.
+fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
+    let folder = Folder::shared()?;
+    let program = ["/usr/sbin/nft", "/sbin/nft"].map(Path::new);
+    let nft = program.into_iter().find(|path| path.exists());
+    let nft = nft.ok_or_else(|| skip("nft is not installed"))?;
+    std::os::unix::fs::symlink(nft, folder.file("nft"))?;
+    let path = format!("PATH={}", folder.file(""));
+    let namespace = namespace()?;
+    let start = || Firewall::start_under(&namespace, &["env", &path], twin, &["--json"]);
+    let ended = start()?.end_by(libc::SIGTERM)?;
+    ensure!(ended.unfed.is_some(), "no warning: {}", ended.stderr);
+    let rules = "table inet t { chain c { type filter hook input priority 0; queue num 0; }; }";
+    if run(&namespace, "nft", &[rules]).is_err() {
+        return Err(skip("this kernel has no queue in nf_tables (nft_queue)"));
+    }
+    let firewall = start()?;
+    let really = "what waits is dropped, then the rules drop packets: they have no bypass";
+    check_contract(&firewall, "crash", ["closed", really])?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(
+        ended.unfed.is_none() && ended.stderr.is_empty(),
+        "{}",
+        ended.stderr
+    );
+    Ok(())
 }
 
 /// A tool that hangs is given up, and the output of one that fails is ignored; the firewall starts.
