@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck source=functions
+# What doctor finds of a host that the next boot would leave open, and its cures as they are printed.
+network
+cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
+cp /etc/nftables.conf /run/nftables.conf
+instance web "--queue 0 --policy /etc/twinwall/web.nft --metrics 0.0.0.0:9630"
+
+# cure PATTERN: that of the finding.
+cure() {
+    fwctl doctor --json | jq -r --arg what "$1" 'select(.what // "" | test($what)) | .cure' | sed 's/^sudo //'
+}
+
+# cures PATTERN: whether its cure, run as it is printed, makes it go.
+cures() {
+    local command
+    command=$(cure "$1")
+    [ -n "$command" ] && bash -c "$command" && not says "$1" fwctl doctor
+}
+
+# What a boot does: what is enabled is started, and nothing else is there.
+boot() {
+    systemctl stop nftables 'twinwall-*@*.service'
+    nft flush ruleset
+    systemctl start sysinit.target multi-user.target
+}
+
+check starts systemctl start twinwall-rust@web
+check without-a-rule cures 'no rule leads packets to queue 0'
+check decides patiently web_answers
+check other-ports-are-closed port_is_closed 23
+check unit-is-not-enabled cures 'twinwall-rust@web.service is not enabled'
+check rules-are-not-kept cures '/etc/nftables.conf leads no packet to a queue'
+check metrics-for-everybody says 'WARNING +--metrics 0.0.0.0:9630 tells' fwctl doctor
+check boots boot
+check decides-after-a-boot patiently web_answers
+check other-ports-are-closed-after-a-boot port_is_closed 23
+systemctl disable --quiet nftables
+check rules-are-off cures 'nftables.service is off'
+chmod 600 /etc/twinwall/web.nft
+check policy-is-root-s-alone says 'the next reload would fail: .*Permission denied' fwctl doctor
+mv /run/nftables.conf /etc/nftables.conf
+systemctl disable --quiet nftables
