@@ -15,6 +15,8 @@ pub struct Status {
     pub arguments: Vec<String>,
     pub time_ms: u64,
     pub started_ms: u64,
+    /// Firewalls of before tell it by the clock only.
+    uptime_ms: Option<u64>,
     pub backend: String,
     pub policy: Option<StatusPolicy>,
     pub queues: Vec<StatusQueue>,
@@ -23,6 +25,14 @@ pub struct Status {
     pub reload_error: Option<String>,
     pub log_level: String,
     pub counts: BTreeMap<String, u64>,
+}
+
+impl Status {
+    /// Seconds since the start.
+    pub fn uptime_s(&self) -> u64 {
+        let by_clock = self.time_ms.saturating_sub(self.started_ms);
+        self.uptime_ms.unwrap_or(by_clock) / 1000
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -47,6 +57,8 @@ pub struct Requirement {
     pub conntrack_state: bool,
     pub conntrack_mark: bool,
     pub interface_names: bool,
+    #[serde(default)] // not told by firewalls of before
+    pub names: bool,
     #[serde(default)] // not told by firewalls of before
     pub learns: bool,
     pub reject: bool,

@@ -21,6 +21,9 @@ pub fn run(arguments: &Arguments, seconds: u32) -> Result<Exit, Failure> {
     // It has ended when it closes the connection.
     while client.line()?.is_some() {}
     let text = format!("drained in {:.1} s", begun.elapsed().as_secs_f64());
-    output::line(if arguments.json { &answer.line } else { &text });
+    match arguments.json {
+        true => output::json(&[answer.line]),
+        false => output::line(&text),
+    };
     Ok(Exit::Fine)
 }

@@ -203,6 +203,9 @@ impl Event {
         if let Some(event) = detail("event").and_then(Value::as_str) {
             text.push_str(&format!(", {event}"));
         }
+        if let Some(name) = self.name() {
+            text.push_str(&format!(", name {name}"));
+        }
         if let Some(name) = &self.in_iface {
             text.push_str(&format!(", in {name}"));
         }
@@ -279,6 +282,19 @@ mod tests {
             "",
         ];
         assert!(nameless.iter().all(|object| name(object).is_none()));
+    }
+
+    #[test]
+    fn a_name_is_told() {
+        let event = Event::parse(
+            r#"{"timestamp":"2026-01-02T03:04:05.678901+0000","event_type":"drop","src_ip":"192.0.2.9",
+            "src_port":1,"dest_ip":"192.0.2.1","dest_port":443,"proto":"TCP","drop":{"len":60},
+            "tls":{"sni":"a.example"},"twinwall":{"verdict":"drop","rule":"web.nft:6","queue":0}}"#,
+        );
+        assert_eq!(
+            event.unwrap().text(),
+            "03:04:05.678901 drop   192.0.2.9:1 > 192.0.2.1:443 TCP, 60 bytes, name a.example, queue 0: web.nft:6"
+        );
     }
 
     #[test]

@@ -4,9 +4,12 @@
 
 use std::ffi::OsString;
 
+use nix::sys::socket::UnixCredentials;
 use rust_firewall::base::log::LogExit;
 use rust_firewall::options::{self, Options, OptionsAction};
+use rust_firewall::policy::Policy;
 
+use crate::answer::Status;
 use crate::arguments::{self, Arguments};
 use crate::client;
 use crate::failure::{tell, Exit, Failure};
@@ -25,40 +28,57 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
     }
 }
 
-/// What to explain: by the policy that is given, else by the running one.
-fn prepare(arguments: &Arguments, given: &arguments::Explain) -> Result<Options, Failure> {
+/// Asks the firewall, and tells who has answered, by the kernel's word.
+fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let status = status::ask(&mut client)?;
+    Ok((status, client.writer()))
+}
+
+/// What to explain, and the running policy if none is given.
+fn prepare(
+    arguments: &Arguments,
+    given: &arguments::Explain,
+) -> Result<(Options, Option<Policy>), Failure> {
     let json = arguments.json.then(|| OsString::from("--json"));
     let words: Vec<OsString> = json
         .into_iter()
         .chain(given.words.iter().cloned())
         .collect();
     let with_policy = parse(words.iter().cloned());
-    let asked = client::connect(&arguments.socket).and_then(|mut client| status::ask(&mut client));
-    let status = match (asked, &with_policy) {
-        (Ok(status), _) => status,
+    let (status, writer) = match (ask(arguments), &with_policy) {
+        (Ok(asked), _) => asked,
         (Err(_), Ok(options)) => {
             tell(
                 "note",
                 "no firewall was asked: options that are not given have their defaults",
             );
-            return Ok(options.clone());
+            return Ok((options.clone(), None));
         }
         (Err(failure), Err(_)) => return Err(failure),
     };
     let mut all = running::explain_options(&running::options(&status)?);
+    let mut policy = None;
     if with_policy.is_err() {
-        all.push(running::policy(&status)?.into_os_string());
+        let (path, read) = running::policy(&status, writer)?;
+        all.push(path.into_os_string());
+        policy = Some(read);
     }
     all.extend(words);
     // What is wrong besides the policy that was lacking: both tries say it.
     let lacks_policy = |why: &String| why.contains("needs a policy");
     let own = with_policy.err().filter(|why| !lacks_policy(why));
-    parse(all).map_err(|why| Failure::new(Exit::Usage, own.unwrap_or(why)))
+    let options = parse(all).map_err(|why| Failure::new(Exit::Usage, own.unwrap_or(why)))?;
+    Ok((options, policy))
 }
 
 pub fn run(arguments: &Arguments, given: &arguments::Explain) -> Result<Exit, Failure> {
-    let options = prepare(arguments, given)?;
-    Ok(match rust_firewall::explain::run(&options) {
+    let (options, policy) = prepare(arguments, given)?;
+    let explained = match policy {
+        Some(policy) => rust_firewall::explain::run_policy(&options, policy),
+        None => rust_firewall::explain::run(&options),
+    };
+    Ok(match explained {
         LogExit::Stopped => Exit::Fine,
         LogExit::Usage => Exit::Usage,
         LogExit::Call if options.explain.expect => Exit::Findings,

@@ -4,6 +4,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use crate::output::printable;
+
 /// Exit codes; the text of --help names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -46,6 +48,7 @@ impl From<rust_firewall::base::log::Failure> for Failure {
 
 /// Prints a line on stderr. Nobody may be reading there any more, which is no reason to end.
 pub fn tell(kind: &str, text: impl Display) {
+    let text = printable(&text.to_string());
     let _ = std::io::stderr().write_all(format!("{kind}: {text}\n").as_bytes());
 }
 

@@ -22,6 +22,9 @@ pub fn run(arguments: &Arguments, level: Option<Level>) -> Result<Exit, Failure>
         true => format!("{} (was {})", said.level, said.was),
         false => said.level,
     };
-    output::line(if arguments.json { &answer.line } else { &text });
+    match arguments.json {
+        true => output::json(&[answer.line]),
+        false => output::line(&text),
+    };
     Ok(Exit::Fine)
 }

@@ -1,26 +1,107 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is printed on stdout.
+//! What is printed on stdout. All text leaves fwctl here, through `failure::tell` or through the cells that `top` draws:
+//! part of it comes from a firewall, which may have been taken over, or from the network.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
 
-/// Prints a text. False if nobody reads there any more.
-pub fn print(text: &str) -> bool {
+use ratatui::crossterm::terminal::size;
+use unicode_width::UnicodeWidthChar;
+
+use crate::table;
+
+/// Whether a character takes a place on a terminal and changes nothing else there. Control characters do not, nor do
+/// those without a width: they turn the direction of text, or hide in it. Nor do the separators of lines and paragraphs.
+fn is_printable(c: char) -> bool {
+    c.width().is_some_and(|width| width > 0) && !matches!(c, '\u{ad}' | '\u{2028}' | '\u{2029}')
+}
+
+/// A line as a terminal may have it: `?` for a character that is not printable.
+pub fn printable(text: &str) -> String {
+    let show = |c| if is_printable(c) { c } else { '?' };
+    text.chars().map(show).collect()
+}
+
+/// A line of JSON as a terminal may have it. What is not printable is escaped, which says the same: outside of its
+/// strings JSON has none but blanks.
+fn printable_json(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\t' | '\r' | '\n' => out.push(' '),
+            _ if is_printable(c) => out.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // A string takes all that is written to it.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out
+}
+
+fn write(lines: impl Iterator<Item = String>) -> bool {
+    let text: String = lines.map(|line| line + "\n").collect();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .is_ok()
 }
 
-/// A text that came from elsewhere, as a terminal may have it: `?` for all that is no printable ASCII.
-pub fn printable(text: &str) -> String {
-    let show = |c: char| match c {
-        ' '..='~' => c,
-        _ => '?',
-    };
-    text.chars().map(show).collect()
+/// Prints lines. False if nobody reads there any more.
+pub fn lines<T: AsRef<str>>(lines: &[T]) -> bool {
+    write(lines.iter().map(|line| printable(line.as_ref())))
 }
 
-/// Prints a line.
+/// Prints lines as wide as the terminal, if it is one. False if nobody reads there any more.
+/// - indent: of what does not fit on a line.
+pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
+    let is_terminal = io::stdout().is_terminal();
+    match size().ok().filter(|(width, _)| is_terminal && *width > 0) {
+        None => lines(all),
+        Some((width, _)) => {
+            let fit = |line: &T| table::fit(&printable(line.as_ref()), width.into(), indent);
+            write(all.iter().flat_map(fit))
+        }
+    }
+}
+
+/// Prints a line. False if nobody reads there any more.
 pub fn line(text: &str) -> bool {
-    print(&format!("{text}\n"))
+    lines(&[text])
+}
+
+/// Prints lines that are JSON each. False if nobody reads there any more.
+pub fn json<T: AsRef<str>>(lines: &[T]) -> bool {
+    write(lines.iter().map(|line| printable_json(line.as_ref())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_printable_comes_to_no_terminal() {
+        assert_eq!(
+            printable("tcp dport 80 \"größer\" 東"),
+            "tcp dport 80 \"größer\" 東"
+        );
+        let hostile =
+            "a\x1b[2J\u{9b}31m\u{202e}\u{2066}\u{200b}\u{ad}\u{2028}\r\n\t\0\x08\x7f\u{feff}b";
+        assert_eq!(
+            printable(hostile),
+            "a?[2J?31m?????????????b".replace("?????????????", &"?".repeat(12))
+        );
+    }
+
+    #[test]
+    fn json_says_the_same_in_other_letters() {
+        let value = serde_json::json!({"a": "x\u{1b}\u{7f}\u{9b}\u{202e}\u{e0041}ü\ny"});
+        let line = format!("\t{value}\r");
+        let printed = printable_json(&line);
+        assert!(printed.chars().all(is_printable), "{printed}");
+        let read: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(read, value);
+    }
 }

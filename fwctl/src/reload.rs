@@ -15,7 +15,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let answer = client.ask(&json!({"command": "reload"}))?;
     let reload: Reload = answer.read()?;
     match arguments.json {
-        true => output::line(&answer.line),
+        true => output::json(&[answer.line]),
         false => output::line(&text(&reload)),
     };
     Ok(Exit::Fine)

@@ -11,13 +11,16 @@ use crate::output;
 use crate::table::{self, Side};
 use crate::units::thousands;
 
+/// Of what does not fit on a line.
+const INDENT: usize = 8;
+
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let answer = client.ask(&json!({"command": "rules"}))?;
     let rules: Rules = answer.read()?;
     match arguments.json {
-        true => output::line(&answer.line),
-        false => output::print(&text(&rules)),
+        true => output::json(&[answer.line]),
+        false => output::fitting(&text(&rules), INDENT),
     };
     Ok(Exit::Fine)
 }
@@ -64,9 +67,9 @@ fn row(rule: &Rule) -> [String; 4] {
 }
 
 /// The rules as people read them: a table, with a line before each chain.
-pub fn text(rules: &Rules) -> String {
+pub fn text(rules: &Rules) -> Vec<String> {
     if rules.rules.is_empty() {
-        return "no rules: there is no policy, or it is empty\n".to_owned();
+        return vec!["no rules: there is no policy, or it is empty".to_owned()];
     }
     let head = ["rule", "packets", "bytes", "text"].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(head)
@@ -74,15 +77,15 @@ pub fn text(rules: &Rules) -> String {
         .collect();
     let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
     let mut lines = table::lines(sides, &rows).into_iter();
-    let mut out = format!("{}\n", lines.next().unwrap_or_default());
+    let mut out: Vec<String> = lines.next().into_iter().collect();
     let mut chain = None;
     for (rule, line) in rules.rules.iter().zip(lines) {
         let name = Some((&rule.table, &rule.chain));
         if chain != name {
             chain = name;
-            out.push_str(&format!("chain {} {}\n", rule.table, rule.chain));
+            out.push(format!("chain {} {}", rule.table, rule.chain));
         }
-        out.push_str(&format!("{line}\n"));
+        out.push(line);
     }
     out
 }

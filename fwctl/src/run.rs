@@ -75,7 +75,7 @@ pub fn run(asked: &Run) -> Result<Exit, Failure> {
     let settings = settings(asked).unwrap_or_else(|failure| fail(failure));
     if asked.print {
         match cage::print(&settings) {
-            Ok(text) => output::print(&text),
+            Ok(text) => output::lines(&text.lines().collect::<Vec<&str>>()),
             Err(failure) => fail(failure),
         };
         return Ok(Exit::Fine);

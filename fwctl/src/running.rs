@@ -2,14 +2,19 @@
 //! What the running firewall decides by, for those who decide on packets here: `explain` and `diff`.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use nix::sys::socket::UnixCredentials;
+use nix::unistd::{Gid, Uid};
 use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
 use rust_firewall::packet::verdict::{self, Verdict};
+use rust_firewall::policy::{parse, Policy};
 
-use crate::answer::Status;
+use crate::answer::{Status, StatusPolicy};
 use crate::failure::{tell, Exit, Failure};
+use crate::rights;
 
 /// The options of a running firewall, as the library reads its arguments.
 pub fn options(status: &Status) -> Result<Options, Failure> {
@@ -63,32 +68,83 @@ pub fn explain_options(options: &Options) -> Vec<OsString> {
 /// A path of the firewall's, which may be meant from its working directory.
 fn absolute(status: &Status, path: &str) -> PathBuf {
     let path = Path::new(path);
-    let folder = std::fs::read_link(format!("/proc/{}/cwd", status.pid));
+    let folder = fs::read_link(format!("/proc/{}/cwd", status.pid));
     match folder {
         Ok(folder) if path.is_relative() => folder.join(path),
         _ => path.to_owned(),
     }
 }
 
-/// The file of the running policy. Warns if it is not what was loaded any more.
-pub fn policy(status: &Status) -> Result<PathBuf, Failure> {
+/// Whether a file has changed since it was loaded. Fails if it is none: reading a pipe may wait for ever.
+fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
+    let Ok(data) = fs::metadata(path) else {
+        return Ok(false); // reading it says why
+    };
+    if !data.is_file() {
+        let shown = path.display();
+        let text = format!("{shown}, the policy of the running firewall, is no file: name one");
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    let changed = data.modified().ok();
+    let changed_ms = changed.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
+    Ok(changed_ms.is_some_and(|time| time.as_millis() > u128::from(policy.loaded_ms)))
+}
+
+/// The running policy as its file says it.
+pub struct Read {
+    pub path: PathBuf,
+    pub policy: Policy,
+    /// Since it was loaded.
+    pub has_changed: bool,
+}
+
+/// Reads the running policy. The firewall names the file, and may have been taken over, so it is read with the rights of the
+/// firewall's user.
+/// - writer: who answered, by the kernel's word.
+pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Failure> {
     let Some(policy) = &status.policy else {
         return Err(Failure::new(
             Exit::Usage,
             "the running firewall has no policy: start it with --policy",
         ));
     };
+    let Some(writer) = writer else {
+        return Err(Failure::new(
+            Exit::Refused,
+            "the kernel does not say who the firewall is: name the policy",
+        ));
+    };
     let path = absolute(status, &policy.file);
-    let changed = std::fs::metadata(&path).and_then(|data| data.modified());
-    let changed_ms = changed.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
-    if changed_ms.is_ok_and(|time| time.as_millis() > u128::from(policy.loaded_ms)) {
-        tell(
-            "warning",
-            format_args!(
-                "{} has changed since it was loaded: what is said here is by what it says now",
-                path.display()
-            ),
+    let (user, group) = (Uid::from_raw(writer.uid()), Gid::from_raw(writer.gid()));
+    rights::as_user(user, group, || {
+        let has_changed = has_changed(&path, policy)?;
+        let read = parse::file(&path.to_string_lossy()).map_err(|failure| {
+            let text = format!(
+                "{} (read as user {user}, who runs the firewall)",
+                failure.text
+            );
+            Failure::new(Exit::Usage, text)
+        })?;
+        Ok(Read {
+            path,
+            policy: read,
+            has_changed,
+        })
+    })?
+}
+
+/// Reads the running policy. Warns if it is not what was loaded any more.
+pub fn policy(
+    status: &Status,
+    writer: Option<UnixCredentials>,
+) -> Result<(PathBuf, Policy), Failure> {
+    let read = read(status, writer)?;
+    if read.has_changed {
+        let shown = read.path.display();
+        let text = format!(
+            "{shown} has changed since it was loaded: what is said here is by what it says now"
         );
+        tell("warning", text);
     }
-    Ok(path)
+    Ok((read.path, read.policy))
 }

@@ -54,8 +54,8 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
     let answer = client.ask(&json!({"command": "status"}))?;
     let status: Status = answer.read()?;
     match arguments.json {
-        true => output::line(&answer.line),
-        false => output::print(&text(&status, changed(&status).as_ref())),
+        true => output::json(&[answer.line]),
+        false => output::lines(&text(&status, changed(&status).as_ref())),
     };
     Ok(match status.ledger.reconciled {
         true => of_applied,
@@ -64,13 +64,12 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
 }
 
 /// A block of lines: the key stands before the first.
-fn block(key: &str, lines: &[String]) -> String {
-    let mut out = String::new();
-    for (at, line) in lines.iter().enumerate() {
-        let key = if at == 0 { key } else { "" };
-        out.push_str(&format!("  {key:<KEY$}{line}\n"));
-    }
-    out
+fn block(key: &str, lines: &[String]) -> Vec<String> {
+    let keys = [key].into_iter().chain(std::iter::repeat(""));
+    let lines = keys.zip(lines);
+    lines
+        .map(|(key, line)| format!("  {key:<KEY$}{line}"))
+        .collect()
 }
 
 fn user(uid: u32) -> String {
@@ -202,34 +201,33 @@ fn counts_lines(status: &Status) -> Vec<String> {
 
 /// The status as people read it.
 /// - changed: a row of the contract that says something else by now.
-fn text(status: &Status, changed: Option<&Contract>) -> String {
-    let up_s = status.time_ms.saturating_sub(status.started_ms) / 1000;
-    let mut out = format!(
-        "{} {}, pid {}, user {}, backend {}, up {}\n",
+fn text(status: &Status, changed: Option<&Contract>) -> Vec<String> {
+    let mut out = vec![format!(
+        "{} {}, pid {}, user {}, backend {}, up {}",
         status.program,
         status.version,
         status.pid,
         user(status.uid),
         status.backend,
-        span(up_s)
-    );
+        span(status.uptime_s())
+    )];
     let program = status.executable.as_ref().unwrap_or(&status.program);
     let mut command = vec![program.clone()];
     command.extend(status.arguments.iter().cloned());
-    out.push_str(&block("started as", &[command.join(" ")]));
+    out.extend(block("started as", &[command.join(" ")]));
     let policy = status.policy.as_ref().map_or_else(
         || vec!["none: --default decides".to_owned()],
         |policy| policy_lines(status, policy),
     );
-    out.push_str(&block("policy", &policy));
-    out.push_str(&block("queues", &queue_lines(&status.queues)));
-    out.push_str(&block("ledger", &[ledger_line(status)]));
-    out.push_str(&block("contract", &contract_lines(status, changed)));
+    out.extend(block("policy", &policy));
+    out.extend(block("queues", &queue_lines(&status.queues)));
+    out.extend(block("ledger", &[ledger_line(status)]));
+    out.extend(block("contract", &contract_lines(status, changed)));
     if let Some(error) = &status.reload_error {
         let error = format!("failed, the old policy goes on: {error}");
-        out.push_str(&block("reload", &[error]));
+        out.extend(block("reload", &[error]));
     }
-    out.push_str(&block("counts", &counts_lines(status)));
-    out.push_str(&block("log level", std::slice::from_ref(&status.log_level)));
+    out.extend(block("counts", &counts_lines(status)));
+    out.extend(block("log level", std::slice::from_ref(&status.log_level)));
     out
 }

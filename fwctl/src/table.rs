@@ -29,9 +29,39 @@ pub fn lines<const N: usize>(sides: [Side; N], rows: &[[String; N]]) -> Vec<Stri
     rows.iter().map(line).collect()
 }
 
+/// Breaks a line at blanks where it is wider than the screen; what is left stands on further lines, indented. A word that is wider
+/// stays whole.
+pub fn fit(line: &str, width: usize, indent: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut left = line.to_owned();
+    while left.chars().count() > width {
+        let begins = left.chars().take_while(|c| *c == ' ').count();
+        let at = |(number, (at, c)): (usize, (usize, char))| {
+            (c == ' ' && number > begins && number <= width).then_some(at)
+        };
+        let Some(at) = left.char_indices().enumerate().filter_map(at).last() else {
+            break;
+        };
+        let rest = left.split_off(at);
+        lines.push(left.trim_end().to_owned());
+        left = format!("{:indent$}{}", "", rest.trim_start());
+    }
+    lines.push(left);
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_broken_at_blanks() {
+        assert_eq!(fit("a bc", 4, 2), ["a bc"]);
+        assert_eq!(fit("ab  cd ef gh", 6, 2), ["ab  cd", "  ef", "  gh"]);
+        assert_eq!(fit("abcdefgh ij", 4, 2), ["abcdefgh ij"]);
+        assert_eq!(fit("ab abcdefgh", 4, 2), ["ab", "  abcdefgh"]);
+        assert_eq!(fit("", 4, 2), [""]);
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

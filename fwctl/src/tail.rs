@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments, tail: &Tail) -> Result<Exit, Failure> {
         let event = Event::parse(&line)?;
         packets += u64::from(event.is_packet());
         let printed = match arguments.json {
-            true => output::line(&line),
+            true => output::json(&[line]),
             false => output::line(&event.text()),
         };
         if !printed {

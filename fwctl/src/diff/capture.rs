@@ -8,9 +8,7 @@ use rust_firewall::packet::pcap;
 
 use super::engine::{Engine, Facts, Interfaces};
 use super::flips::{Flips, FlowKey, Left};
-use crate::answer::Status;
 use crate::failure::Failure;
-use crate::running;
 
 /// The family of a packet, which the kernel tells of it however little of it is copied.
 fn nfproto(bytes: &[u8]) -> u8 {
@@ -23,14 +21,12 @@ fn nfproto(bytes: &[u8]) -> u8 {
 
 /// Decides on all packets by the running policy and by the new one.
 pub fn compare(
-    status: &Status,
     options: &Options,
+    mut old: Engine,
     mut new: Engine,
     interfaces: &Interfaces,
     flips: &mut Flips,
 ) -> Result<Left, Failure> {
-    let path = running::policy(status)?;
-    let mut old = Engine::new(&path.to_string_lossy(), options, interfaces)?;
     let mut left = Left::default();
     let mut pcap = pcap::open(&options.explain.capture)?;
     while let Some(packet) = pcap::next(&mut pcap)? {

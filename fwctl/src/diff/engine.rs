@@ -24,7 +24,6 @@ use rust_firewall::explain::describe;
 use rust_firewall::options::{self, Options, OptionsSituation};
 use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{self, Packet};
-use rust_firewall::policy::parse;
 use rust_firewall::policy::requirement::Requirement;
 use rust_firewall::policy::{Hook, Policy, StatementKind};
 use serde::Serialize;
@@ -140,9 +139,12 @@ impl DecideRecorder for Watch<'_> {
 }
 
 impl Engine {
-    /// Reads and compiles a policy. options: how it is asked.
-    pub fn new(path: &str, options: &Options, interfaces: &Interfaces) -> Result<Engine, Failure> {
-        let policy = parse::file(path)?;
+    /// Compiles a policy. options: how it is asked.
+    pub fn new(
+        policy: Policy,
+        options: &Options,
+        interfaces: &Interfaces,
+    ) -> Result<Engine, Failure> {
         let has_limits = has_limits(&policy);
         let settings = CompileSettings {
             linear: has_limits,

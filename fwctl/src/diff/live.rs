@@ -22,13 +22,17 @@ use crate::tail;
 /// Fails if the new policy reads what the queues don't give, as a reload would.
 fn check(status: &Status, options: &Options, new: &Engine) -> Result<(), Failure> {
     let given = status.policy.as_ref().map(|policy| &policy.requirement);
+    // What the firewall's policy reads is copied, whatever the option's default is.
+    let copied = given
+        .map_or(0, |given| given.copy_bytes)
+        .max(options.copy_bytes);
     let reads = new.requirement();
     let by_mark = options.conntrack == OptionsConntrack::Mark;
     let conntrack = given.is_some_and(|given| given.conntrack_state || given.conntrack_mark);
-    let what = if reads.copy_bytes > options.copy_bytes {
+    let what = if reads.copy_bytes > copied {
         format!(
             "{} bytes of a packet where the queues give it {}",
-            reads.copy_bytes, options.copy_bytes
+            reads.copy_bytes, copied
         )
     } else if reads.uid_gid && !given.is_some_and(|given| given.uid_gid) {
         "meta skuid or meta skgid, which the queues do not give".to_owned()

@@ -9,6 +9,7 @@ mod live;
 use std::ffi::OsString;
 
 use rust_firewall::options::{self, Options, OptionsAction};
+use rust_firewall::policy::parse;
 
 use crate::answer::Status;
 use crate::arguments::{Arguments, Diff, Lacks};
@@ -62,19 +63,23 @@ pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
     let options = settings(&status, diff)?;
     let interfaces = Interfaces::default();
     // What is wrong with it is said before anything else.
-    let new = Engine::new(&diff.new, &options, &interfaces)?;
+    let new = Engine::new(parse::file(&diff.new)?, &options, &interfaces)?;
     let mut flips = Flips::default();
     let (mut left, mut missed) = (Left::default(), 0);
     match diff.live {
-        false => left = capture::compare(&status, &options, new, &interfaces, &mut flips)?,
+        false => {
+            let (_, running) = running::policy(&status, client.writer())?;
+            let old = Engine::new(running, &options, &interfaces)?;
+            left = capture::compare(&options, old, new, &interfaces, &mut flips)?;
+        }
         true => {
             missed = live::compare(client, &status, diff.seconds, new, &interfaces, &mut flips)?;
         }
     }
     if arguments.json {
-        output::print(&flips.json(left, missed));
+        output::json(&flips.json(left, missed));
     } else {
-        output::print(&flips.text());
+        output::lines(&flips.text());
         if left.damaged > 0 {
             output::line(&format!(
                 "damaged comments: {}: the options stand for them",

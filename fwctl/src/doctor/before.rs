@@ -66,7 +66,7 @@ pub fn check(patient: &Patient, queue_rules: &[QueueRule], findings: &mut Findin
                 thousands(met - offered),
                 count(met, "packet")
             ),
-            "sudo iptables -t mangle -S POSTROUTING  # queue new connections in OUTPUT or INPUT",
+            "sudo nft --handle list ruleset  # queue new connections in OUTPUT or INPUT",
         );
     } else if met > 0 {
         findings.ok(format!(

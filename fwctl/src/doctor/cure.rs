@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Commands that mend rules: those of nft where the host's rules are nft's, with table, chain and handle.
 
-use super::ruleset::{QueueRule, Table};
+use super::ruleset::QueueRule;
 use super::tools;
 
 /// Consecutive queues, from the first to the last.
@@ -159,29 +159,90 @@ pub fn replace(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     replace_in_nft(rule, &listed, queues, bypass)
 }
 
-/// A command that leads packets to queues on a host without such a rule.
-pub fn add(tables: &[Table], iptables_is_there: bool, queues: Queues, bypass: bool) -> String {
-    let mut own = tables.iter().filter(|table| table.tool == "nft");
-    let is_nft = !iptables_is_there || own.clone().any(|table| !table.chains.is_empty());
-    if !is_nft {
-        let bypass = if bypass { " --queue-bypass" } else { "" };
-        let queues = queues.of_iptables();
-        return format!("sudo iptables -A INPUT -p tcp --dport 80 -j NFQUEUE {queues}{bypass}");
+/// A command that gives all of these rules the same queues, each in its place.
+pub fn replace_all(rules: &[&QueueRule], queues: Queues) -> String {
+    let commands: Vec<String> = rules
+        .iter()
+        .map(|rule| replace(rule, queues, rule.bypass))
+        .collect();
+    match commands.as_slice() {
+        [one] => one.clone(),
+        several => all_of(several),
+    }
+}
+
+/// One command of several.
+fn all_of(commands: &[String]) -> String {
+    let words = |command: &String| {
+        let words = command.strip_prefix("sudo ").unwrap_or(command);
+        words.replace('\'', r"'\''")
+    };
+    let words: Vec<String> = commands.iter().map(words).collect();
+    format!("sudo sh -c '{}'", words.join(" && "))
+}
+
+/// A chain of nft's that leads all packets of a hook to queues, but those of the host with itself.
+fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
+    let test = match hook {
+        "input" => "iifname != \"lo\" ",
+        "output" => "oifname != \"lo\" ",
+        _ => "",
+    };
+    // The kernel follows connections only if a rule asks for their state.
+    format!(
+        "chain {hook} {{ type filter hook {hook} priority 10; policy accept; ct state new counter; \
+         {test}counter {}; }}",
+        queues.of_nft(flags)
+    )
+}
+
+/// A command of iptables' for a hook.
+fn iptables_rule(tool: &str, hook: &str, queues: Queues, bypass: bool) -> String {
+    let place = match hook {
+        "input" => "-A INPUT ! -i lo".to_owned(),
+        "output" => "-A OUTPUT ! -o lo".to_owned(),
+        "forward" => "-A FORWARD".to_owned(),
+        other => format!("-t mangle -A {}", other.to_uppercase()),
+    };
+    let bypass = if bypass { " --queue-bypass" } else { "" };
+    format!("{tool} {place} -j NFQUEUE {}{bypass}", queues.of_iptables())
+}
+
+/// A command that leads all packets of these hooks to queues, of IPv4 and IPv6.
+pub fn add(nft_is_there: bool, queues: Queues, bypass: bool, hooks: &[&str]) -> String {
+    if !nft_is_there {
+        let tools = ["iptables", "ip6tables"].into_iter();
+        let rules = tools.flat_map(|tool| {
+            hooks
+                .iter()
+                .map(move |hook| iptables_rule(tool, hook, queues, bypass))
+        });
+        return all_of(&rules.collect::<Vec<String>>());
     }
     let flags: &[&str] = if bypass { &["bypass"] } else { &[] };
-    let rule = format!("tcp dport 80 {}", queues.of_nft(flags));
-    let input = own.find_map(|table| {
-        let mut chains = table.chains.iter();
-        let chain = chains.find(|chain| chain.hook.as_deref() == Some("input"))?;
-        Some(format!("{} {}", table.name, chain.name))
-    });
-    match input {
-        // Before what may accept there.
-        Some(chain) => format!("sudo nft insert rule {chain} {rule}"),
-        None => nft(&format!(
-            "add table inet twinwall_queue; add chain inet twinwall_queue input {{ type filter hook input priority 10; }}; \
-             add rule inet twinwall_queue input {rule}"
-        )),
+    let chains = hooks.iter().map(|hook| nft_chain(hook, queues, flags));
+    let chains: Vec<String> = chains.collect();
+    nft(&format!(
+        "table inet twinwall_queue {{ {}; }}",
+        chains.join("; ")
+    ))
+}
+
+/// Whether rules of nft's can lead packets to queues here: the tool is there, and the kernel takes them.
+pub fn has_nft_queue() -> bool {
+    const RULE: &str =
+        "table inet twinwall_check { chain c { type filter hook input priority 0; queue num 0; }; }";
+    tools::printed("nft", &["--check", RULE]).is_some()
+}
+
+/// A command that has the kernel follow connections.
+pub fn track(nft_is_there: bool) -> String {
+    match nft_is_there {
+        true => nft(
+            "table inet twinwall_track { chain input { type filter hook input priority 0; policy accept; \
+             ct state new counter; }; }",
+        ),
+        false => "sudo iptables -I INPUT -m conntrack --ctstate NEW".to_owned(),
     }
 }
 
@@ -192,6 +253,7 @@ mod tests {
     fn rule(tool: &'static str, text: &str) -> QueueRule {
         QueueRule {
             tool,
+            hook: String::new(),
             text: format!("{tool}: {text}"),
             number: 2,
             packets: None,
@@ -265,16 +327,25 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_is_one_for_all_queues() {
-        let iptables = add(&[], true, Queues(0, 1), false);
-        assert!(
-            iptables.ends_with("-j NFQUEUE --queue-balance 0:1"),
-            "{iptables}"
+    fn the_first_rules_are_for_all_packets_of_the_hooks() {
+        assert_eq!(
+            add(false, Queues(0, 1), false, &["input"]),
+            "sudo sh -c 'iptables -A INPUT ! -i lo -j NFQUEUE --queue-balance 0:1 && ip6tables -A INPUT ! -i lo -j \
+             NFQUEUE --queue-balance 0:1'"
         );
-        let nothing = add(&[], false, Queues(0, 0), true);
+        let both = add(true, Queues(0, 0), true, &["input", "output"]);
         assert!(
-            nothing.ends_with("tcp dport 80 queue num 0 bypass'"),
-            "{nothing}"
+            both.contains("iifname != \"lo\" counter queue num 0 bypass; }; chain output { "),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn several_commands_are_one() {
+        let commands = ["sudo nft 'a \"b\"'", "sudo iptables -R c 1"].map(str::to_owned);
+        assert_eq!(
+            all_of(&commands),
+            r#"sudo sh -c 'nft '\''a "b"'\'' && iptables -R c 1'"#
         );
     }
 }

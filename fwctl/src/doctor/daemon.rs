@@ -11,9 +11,10 @@ use rust_firewall::queue;
 use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::finding::Findings;
-use super::Patient;
+use super::{cure, tools, Patient};
 use crate::answer::{Status, StatusQueue};
 use crate::contract;
+use crate::running;
 use crate::units::{count, thousands};
 
 /// From this percentage of its length on, a queue is nearly full.
@@ -160,8 +161,7 @@ fn connections(patient: &Patient, status: &Status, findings: &mut Findings) {
         Some("missing") => findings.error(
             "the policy asks for ct state, and no packet has one: the kernel tracks no connections \
              until a rule of its own asks for them",
-            "sudo iptables -I INPUT -m conntrack --ctstate NEW  # or \"ct state new counter\" in a \
-             rule of nft",
+            cure::track(tools::printed("nft", &["--version"]).is_some()),
         ),
         Some("seen") => findings.ok("packets have the connection state that the policy asks for"),
         _ => {}
@@ -269,6 +269,40 @@ fn program(status: &Status, findings: &mut Findings) {
     }
 }
 
+/// Whether the next reload can read the policy: it is the firewall's user who does.
+fn policy(patient: &Patient, status: &Status, findings: &mut Findings) {
+    if status.policy.is_none() {
+        return;
+    }
+    match running::read(status, patient.writer) {
+        Ok(read) => findings.ok(format!("{} can be loaded anew", read.path.display())),
+        Err(failure) => findings.warning(
+            format!("the next reload would fail: {}", failure.text),
+            "fwctl reload  # when mended; the firewall's user has to be able to read the file",
+        ),
+    }
+}
+
+/// Addresses of which every network is told.
+const ANYWHERE: [&str; 2] = ["0.0.0.0:", "[::]:"];
+
+fn metrics(patient: &Patient, findings: &mut Findings) {
+    let options = patient.options.as_ref();
+    let Some(address) = options.and_then(|options| options.metrics.as_ref()) else {
+        return;
+    };
+    if ANYWHERE
+        .iter()
+        .any(|anywhere| address.starts_with(anywhere))
+    {
+        let port = address.rsplit(':').next().unwrap_or_default();
+        findings.warning(
+            format!("--metrics {address} tells rules and counters to whoever reaches this host"),
+            format!("--metrics 127.0.0.1:{port}  # with `fwctl upgrade`, or a rule that lets the collector in alone"),
+        );
+    }
+}
+
 pub fn check(patient: &Patient, findings: &mut Findings) {
     let Some(status) = &patient.status else {
         return;
@@ -292,6 +326,8 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
             "fwctl reload  # when mended",
         );
     }
+    policy(patient, status, findings);
+    metrics(patient, findings);
     counts(status, findings);
     if patient
         .options

@@ -83,7 +83,7 @@ impl Findings {
     }
 
     /// A line each, then the numbers.
-    pub fn json(&self) -> String {
+    pub fn json(&self) -> Vec<String> {
         let lines = self
             .sorted()
             .into_iter()
@@ -94,13 +94,12 @@ impl Findings {
             "notes": self.number(Severity::Note),
             "unseen": self.number(Severity::Unseen),
         });
-        let lines: Vec<String> = lines.chain([sums.to_string()]).collect();
-        lines.join("\n") + "\n"
+        lines.chain([sums.to_string()]).collect()
     }
 
     /// The findings as people read them.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
+    pub fn text(&self) -> Vec<String> {
+        let mut out = Vec::new();
         for finding in self.sorted() {
             let name = match finding.severity {
                 Severity::Error => "ERROR",
@@ -109,14 +108,14 @@ impl Findings {
                 Severity::Unseen => "unseen",
                 Severity::Ok => "ok",
             };
-            out.push_str(&format!("{name:<8} {}\n", finding.what));
+            out.push(format!("{name:<8} {}", finding.what));
             if let Some(cure) = &finding.cure {
-                out.push_str(&format!("{:<8} -> {cure}\n", ""));
+                out.push(format!("{:<8} -> {cure}", ""));
             }
         }
         let number = |severity, one| count(self.number(severity) as u64, one);
-        out.push_str(&format!(
-            "{}, {}, {}\n",
+        out.push(format!(
+            "{}, {}, {}",
             number(Severity::Error, "error"),
             number(Severity::Warning, "warning"),
             number(Severity::Note, "note")
@@ -139,9 +138,9 @@ mod tests {
         findings.error("c", "do c");
         assert!(findings.any());
         assert_eq!(
-            findings.text(),
+            findings.text().join("\n"),
             "ERROR    c\n         -> do c\nnote     b\n         -> do b\nok       a\n\
-             1 error, 0 warnings, 1 note\n"
+             1 error, 0 warnings, 1 note"
         );
     }
 }

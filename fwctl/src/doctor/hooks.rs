@@ -7,7 +7,7 @@ use super::cure::{self, Queues};
 use super::finding::Findings;
 use super::rights;
 use super::ruleset::{self, QueueRule, Table};
-use super::{before, tools, Patient};
+use super::{before, boot, tools, Patient};
 
 /// A command that shows a rule's surroundings.
 fn show(rule: &QueueRule) -> String {
@@ -119,26 +119,35 @@ fn check_backends(tables: &[Table], findings: &mut Findings) {
     }
 }
 
-/// Queues that no rule leads to. A second rule for them would never match what the first one takes: there is to be one for
-/// all queues.
+/// The rules that lead to our queues.
+fn ours<'a>(patient: &Patient, queue_rules: &'a [QueueRule]) -> Vec<&'a QueueRule> {
+    let leads = |rule: &&QueueRule| {
+        let mut queues = patient.queues.iter();
+        queues.any(|queue| (rule.first..=rule.last).contains(queue))
+    };
+    queue_rules.iter().filter(leads).collect()
+}
+
+/// All queues.
+fn all_queues(patient: &Patient) -> Queues {
+    let first = patient.queues.first().copied().unwrap_or(0);
+    Queues(first, patient.queues.last().copied().unwrap_or(first))
+}
+
+/// Queues that no rule leads to. A second rule for them would never match what the first one takes: each rule is to lead to
+/// all queues, so that both directions of a connection come to the same.
 fn tell_uncovered(
     uncovered: &[u16],
     queue_rules: &[QueueRule],
-    add: impl Fn(Queues, bool) -> String,
+    add: impl Fn(&[&str]) -> String,
     patient: &Patient,
     findings: &mut Findings,
 ) {
-    let (Some(first), Some(last)) = (patient.queues.first(), patient.queues.last()) else {
-        return;
-    };
-    let all = Queues(*first, *last);
-    let open = patient.crash_open() == Some(true);
-    let mut ours = queue_rules
-        .iter()
-        .filter(|rule| rule.first <= *last && rule.last >= *first);
-    let command = match ours.next() {
-        Some(rule) => cure::replace(rule, all, rule.bypass),
-        None => add(all, open),
+    let all = all_queues(patient);
+    let ours = ours(patient, queue_rules);
+    let command = match ours.as_slice() {
+        [] => add(&patient.hooks()),
+        some => cure::replace_all(some, all),
     };
     for queues in ranges(uncovered) {
         let what = format!("no rule leads packets to {}", queues.words());
@@ -146,6 +155,52 @@ fn tell_uncovered(
             true => findings.error(format!("{what}: the firewall sees none"), command.clone()),
             false => findings.note(what, command.clone()),
         }
+    }
+}
+
+/// A policy that reads names has to see both directions of a connection, in one queue.
+fn check_directions(
+    queue_rules: &[QueueRule],
+    add: impl Fn(&[&str]) -> String,
+    patient: &Patient,
+    findings: &mut Findings,
+) {
+    let ours = ours(patient, queue_rules);
+    let (true, Some(first)) = (patient.reads_names(), ours.first()) else {
+        return;
+    };
+    let others = |rule: &&&QueueRule| (rule.first, rule.last) != (first.first, first.last);
+    if let Some(other) = ours.iter().find(others) {
+        findings.error(
+            format!(
+                "\"{}\" leads to {}, and \"{}\" to {}: a policy that reads names needs both directions of a connection \
+                 in one queue",
+                first.text,
+                Queues(first.first, first.last).words(),
+                other.text,
+                Queues(other.first, other.last).words()
+            ),
+            cure::replace_all(&ours, all_queues(patient)),
+        );
+    }
+    let has = |hook: &str| ours.iter().any(|rule| rule.hook == hook);
+    let missing = match (has("input"), has("output")) {
+        (true, false) => "output",
+        (false, true) => "input",
+        _ => return,
+    };
+    // Packets that are forwarded pass each of these hooks in both directions.
+    if !["forward", "prerouting", "postrouting"]
+        .iter()
+        .any(|hook| has(hook))
+    {
+        findings.error(
+            format!(
+                "no rule of the hook {missing} leads to the queues: a policy that reads names needs both directions of a \
+                 connection"
+            ),
+            add(&[missing]),
+        );
     }
 }
 
@@ -179,7 +234,13 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
             None => uncovered.push(*queue),
         }
     }
-    let has_iptables = !missing.contains(&"iptables-nft-save");
-    let add = |queues, bypass| cure::add(&tables, has_iptables, queues, bypass);
+    let bypass = patient.crash_open() == Some(true);
+    let add = |hooks: &[&str]| cure::add(cure::has_nft_queue(), all_queues(patient), bypass, hooks);
     tell_uncovered(&uncovered, &queue_rules, add, patient, findings);
+    if uncovered.is_empty() {
+        check_directions(&queue_rules, add, patient, findings);
+    }
+    if patient.is_running() {
+        boot::check(patient, &queue_rules, findings);
+    }
 }

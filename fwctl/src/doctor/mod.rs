@@ -2,6 +2,7 @@
 //! `doctor`: what is wrong or amiss with this machine and its firewall, and what to do.
 
 mod before;
+mod boot;
 mod cpu;
 mod cure;
 mod daemon;
@@ -21,7 +22,9 @@ mod tools;
 
 use std::ffi::OsString;
 
+use nix::sys::socket::UnixCredentials;
 use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
+use rust_firewall::policy::{self, Hook};
 
 use crate::answer::Status;
 use crate::arguments::{Arguments, Doctor};
@@ -37,6 +40,8 @@ use finding::Findings;
 pub struct Patient {
     /// None: no firewall answered.
     status: Option<Status>,
+    /// Who answered, by the kernel's word.
+    writer: Option<UnixCredentials>,
     /// The options of the running firewall.
     options: Option<Options>,
     queues: Vec<u16>,
@@ -61,6 +66,34 @@ impl Patient {
         self.open(OptionsSituation::Crash)
     }
 
+    fn reads_names(&self) -> bool {
+        let policy = self
+            .status
+            .as_ref()
+            .and_then(|status| status.policy.as_ref());
+        policy.is_some_and(|policy| policy.requirement.names)
+    }
+
+    /// The hooks of the running policy, as far as it can be read: input without one.
+    fn hooks(&self) -> Vec<&'static str> {
+        let read = self
+            .status
+            .as_ref()
+            .map(|status| running::read(status, self.writer));
+        let Some(Ok(read)) = read else {
+            return vec![policy::hook_name(Hook::Input)];
+        };
+        let chains = read.policy.tables.iter().flat_map(|table| &table.chains);
+        let hooks = chains.filter_map(|chain| chain.base.map(|base| base.hook));
+        let mut hooks: Vec<&str> = hooks.map(policy::hook_name).collect();
+        hooks.sort_unstable();
+        hooks.dedup();
+        match hooks.is_empty() {
+            true => vec![policy::hook_name(Hook::Input)],
+            false => hooks,
+        }
+    }
+
     /// Bytes that are asked for, by default 64 MiB.
     fn receive_buffer(&self) -> u32 {
         self.options
@@ -78,21 +111,21 @@ fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
     }
 }
 
-fn ask(arguments: &Arguments, findings: &mut Findings) -> Option<Status> {
-    let answer = client::connect(&arguments.socket).and_then(|mut client| status::ask(&mut client));
-    match answer {
-        Ok(status) => Some(status),
-        Err(failure) => {
-            findings.unseen(format!("a running firewall: {}", failure.text));
-            None
-        }
-    }
+/// The status, and who answered, by the kernel's word.
+fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
+    let mut client = client::connect(&arguments.socket)?;
+    let status = status::ask(&mut client)?;
+    Ok((status, client.writer()))
 }
 
 pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
     let mut findings = Findings::default();
     let named = doctor.queue.as_deref().map(queues_of).transpose()?;
-    let status = ask(arguments, &mut findings);
+    let asked = ask(arguments);
+    if let Err(failure) = &asked {
+        findings.unseen(format!("a running firewall: {}", failure.text));
+    }
+    let (status, writer) = asked.ok().unzip();
     let options = status.as_ref().map(running::options).transpose();
     let options = options.unwrap_or_else(|failure| {
         findings.unseen(failure.text);
@@ -103,6 +136,7 @@ pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
         .map(|status| status.queues.iter().map(|queue| queue.queue).collect());
     let patient = Patient {
         status,
+        writer: writer.flatten(),
         options,
         queues: named.or(served).unwrap_or(vec![0]),
     };
@@ -114,10 +148,10 @@ pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
     source::check(&mut findings);
     limits::check(&patient, &mut findings);
     cpu::check(&patient, &mut findings);
-    output::print(&match arguments.json {
-        true => findings.json(),
-        false => findings.text(),
-    });
+    match arguments.json {
+        true => output::json(&findings.json()),
+        false => output::lines(&findings.text()),
+    };
     Ok(match findings.any() {
         true => Exit::Findings,
         false => Exit::Fine,

@@ -52,6 +52,8 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRule {
     pub tool: &'static str,
+    /// "input", …: where its packets come from; empty if the tool does not tell.
+    pub hook: String,
     /// "iptables: -A OUTPUT -j NFQUEUE …"
     pub text: String,
     /// The number of the rule in its chain, from 1 on.
@@ -72,6 +74,7 @@ const DEPTH_MAX: usize = 16;
 /// A way through a table.
 struct Walk<'a> {
     table: &'a Table,
+    hook: String,
     queue_rules: Vec<QueueRule>,
     blocked: Option<String>,
     skipped: Vec<String>,
@@ -107,6 +110,7 @@ impl Walk<'_> {
                     bypass,
                 } => self.queue_rules.push(QueueRule {
                     tool: table.tool,
+                    hook: self.hook.clone(),
                     text: self.shown(&rule.text),
                     number,
                     first: *first,
@@ -133,6 +137,11 @@ pub fn queue_rules(table: &Table) -> Vec<QueueRule> {
     for chain in table.chains.iter().filter(|chain| chain.base) {
         let mut walk = Walk {
             table,
+            // The chains that iptables begins with are named after their hooks.
+            hook: chain
+                .hook
+                .clone()
+                .unwrap_or_else(|| chain.name.to_lowercase()),
             queue_rules: Vec::new(),
             blocked: None,
             skipped: Vec::new(),

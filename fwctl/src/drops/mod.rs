@@ -130,14 +130,14 @@ pub fn run(arguments: &Arguments, asked: &Asked) -> Result<Exit, Failure> {
     let name = source.name();
     // Stopped before anything is printed: who reads that may be slow.
     std::mem::drop(source);
-    output::print(&match arguments.json {
-        true => objects(&drops, name, start.elapsed()),
-        false => text(&drops),
-    });
+    match arguments.json {
+        true => output::json(&objects(&drops, name, start.elapsed())),
+        false => output::lines(&text(&drops)),
+    };
     Ok(Exit::Fine)
 }
 
-fn objects(drops: &Drops, source: &str, took: Duration) -> String {
+fn objects(drops: &Drops, source: &str, took: Duration) -> Vec<String> {
     let mut lines: Vec<String> = drops.objects().iter().map(|row| row.to_string()).collect();
     let sum = |culprit| drops.packets(culprit);
     let total = json!({
@@ -146,22 +146,22 @@ fn objects(drops: &Drops, source: &str, took: Duration) -> String {
         "verdict": sum(Culprit::Verdict), "kernel": sum(Culprit::Kernel),
     });
     lines.push(total.to_string());
-    lines.join("\n") + "\n"
+    lines
 }
 
-fn text(drops: &Drops) -> String {
+fn text(drops: &Drops) -> Vec<String> {
     let mut rows =
         vec![["packets", "by", "place", "reason", "interface", "last flow"].map(str::to_owned)];
     rows.extend(drops.cells());
-    let mut text = match rows.len() {
-        1 => "no packet was dropped\n".to_owned(),
-        _ => table::lines(SIDES, &rows).join("\n") + "\n",
+    let mut lines = match rows.len() {
+        1 => vec!["no packet was dropped".to_owned()],
+        _ => table::lines(SIDES, &rows),
     };
     if drops.untold > 0 {
-        text += &format!(
-            "more were dropped than could be told of: {} times\n",
+        lines.push(format!(
+            "more were dropped than could be told of: {} times",
             units::thousands(drops.untold)
-        );
+        ));
     }
-    text
+    lines
 }

@@ -88,7 +88,7 @@ fn panel(title: String) -> Block<'static> {
 
 fn title(view: &View) -> Line<'static> {
     let status = &view.status;
-    let up_s = status.time_ms.saturating_sub(status.started_ms) / 1000;
+    let up_s = status.uptime_s();
     let policy = status
         .policy
         .as_ref()

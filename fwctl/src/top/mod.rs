@@ -35,7 +35,7 @@ fn run_json(arguments: &Arguments, top: &Top, interval: Duration) -> Result<Exit
         };
         let line = serde_json::to_string(&view);
         let line = line.map_err(|error| Failure::new(Exit::Refused, error))?;
-        if !output::line(&line) {
+        if !output::json(&[line]) {
             break;
         }
         printed += 1;

@@ -2,12 +2,14 @@
 //! The terminal of `top`: taken, drawn on, asked for keys, and given back whatever happens.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -19,7 +21,7 @@ use super::view::{Sort, View, Watch};
 use crate::failure::{words, Exit, Failure};
 
 /// Between looks at signals and samples.
-const STEP: Duration = Duration::from_millis(50);
+const STEP_MS: u8 = 50;
 
 /// Rules that a key for a page goes on by.
 const PAGE: isize = 10;
@@ -87,6 +89,19 @@ impl Screen {
     }
 }
 
+/// Waits for a key, for so long at most, and says whether the terminal has gone: nobody has its other end any more. It is
+/// looked at before crossterm reads, which would read its end for ever.
+fn has_gone(limit: PollTimeout) -> bool {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    // A signal ends it, too.
+    let _ = poll(&mut polled, limit);
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    polled[0]
+        .revents()
+        .is_some_and(|told| told.intersects(gone))
+}
+
 fn watch(
     terminal: &mut DefaultTerminal,
     socket: &Path,
@@ -104,9 +119,9 @@ fn watch(
         error: None,
     };
     screen.draw(terminal)?;
-    while !ended.load(Ordering::Relaxed) {
+    while !ended.load(Ordering::Relaxed) && !has_gone(STEP_MS.into()) {
         let mut changed = false;
-        if event::poll(STEP)? {
+        if event::poll(Duration::ZERO)? {
             match asked(&event::read()?) {
                 Asked::Quit => break,
                 Asked::Pause => screen.paused = !screen.paused,
@@ -157,7 +172,11 @@ pub fn run(socket: &Path, interval: Duration, talkers: &Talkers) -> Result<Exit,
     // It has a panic give the terminal back, too.
     let mut terminal = ratatui::try_init().map_err(fail)?;
     let shown = watch(&mut terminal, socket, interval, talkers, &ended);
-    ratatui::try_restore().map_err(fail)?;
+    let restored = ratatui::try_restore();
+    if has_gone(PollTimeout::ZERO) {
+        return Ok(Exit::Fine);
+    }
+    restored.map_err(fail)?;
     shown.map_err(fail)?;
     Ok(Exit::Fine)
 }

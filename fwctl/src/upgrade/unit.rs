@@ -52,7 +52,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
 }
 
 /// The service in whose control group a process is: "0::/system.slice/a.service".
-fn service_of(cgroups: &str) -> Option<&str> {
+pub fn service_of(cgroups: &str) -> Option<&str> {
     let mut paths = cgroups
         .lines()
         .filter_map(|line| line.splitn(3, ':').nth(2));
@@ -60,7 +60,7 @@ fn service_of(cgroups: &str) -> Option<&str> {
 }
 
 /// What `systemctl show` says of properties, a line each; none if there is no systemd.
-fn show(unit: &str, properties: &str) -> Option<String> {
+pub fn show(unit: &str, properties: &str) -> Option<String> {
     let mut command = Command::new("systemctl");
     command.args(["show", "--property", properties, "--", unit]);
     let output = command.stderr(Stdio::null()).output().ok()?;
@@ -68,7 +68,7 @@ fn show(unit: &str, properties: &str) -> Option<String> {
     output.status.success().then_some(text)
 }
 
-fn property<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
+pub fn property<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = shown.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }

@@ -421,9 +421,8 @@ fn check_expected(explain: &Explain) -> Result<(), Failure> {
     Ok(())
 }
 
-fn explain_all(options: &Options) -> Result<(), Failure> {
+fn explain_policy(options: &Options, policy: Policy) -> Result<(), Failure> {
     let mut options = options.clone();
-    let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
     let indexes = Indexes::default();
     let daemon = engine_make(&policy, &indexes, false)?;
     options::provide(&mut options, compile::requirement(&daemon.compiled));
@@ -454,10 +453,23 @@ fn explain_all(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Explains all packets of options.explain.capture. Returns the exit code.
+fn explain_all(options: &Options) -> Result<(), Failure> {
+    let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
+    explain_policy(options, policy)
+}
+
+fn code(result: &Result<(), Failure>) -> LogExit {
+    result
+        .as_ref()
+        .map_or_else(log::fail, |()| LogExit::Stopped)
+}
+
+/// Explains all packets of options.explain.capture by a policy that was read. Returns the exit code.
+pub fn run_policy(options: &Options, policy: Policy) -> LogExit {
+    code(&explain_policy(options, policy))
+}
+
+/// Explains all packets of options.explain.capture by options.policy. Returns the exit code.
 pub fn run(options: &Options) -> LogExit {
-    match explain_all(options) {
-        Ok(()) => LogExit::Stopped,
-        Err(failure) => log::fail(&failure),
-    }
+    code(&explain_all(options))
 }

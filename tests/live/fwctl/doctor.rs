@@ -89,7 +89,8 @@ fn before() -> anyhow::Result<()> {
     )?;
     found.cure("ok", "queue 0 is free")?;
     let cure = found.cure("note", "no rule leads packets to queue 0")?;
-    check_has(&cure, "--queue-num 0")?;
+    cured(&namespace, &cure)?;
+    Found::of(&doctor(&namespace, &[])?, 0)?.cure("ok", "queue 0 has a rule: ")?;
     let text = fwctl(&namespace, "/nowhere/control", &["doctor"])?;
     check_has(text.code(0)?, "0 errors, 0 warnings, ")
 }
@@ -171,10 +172,6 @@ fn nft_rules() -> anyhow::Result<()> {
     namespace.feed("nft", &["-f", "-"], "flush ruleset\ntable inet t {\n\tchain c {\n\t\ttype filter hook input priority 0\n\t}\n}\n")?;
     let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
     let cure = found.cure("note", "no rule leads packets to queues 0 to 2")?;
-    ensure!(
-        cure == "sudo nft insert rule inet t c tcp dport 80 queue num 0-2",
-        "{cure}"
-    );
     cured(&namespace, &cure)?;
     Found::of(&doctor(&namespace, &queues)?, 0)?
         .cure("ok", "queue 2 has a rule")
@@ -310,7 +307,7 @@ fn bypass(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Runs a cure as somebody would who copies it.
-fn cured(namespace: &Namespace, cure: &str) -> anyhow::Result<()> {
+pub fn cured(namespace: &Namespace, cure: &str) -> anyhow::Result<()> {
     let command = cure.strip_prefix("sudo ").context(cure.to_owned())?;
     run(namespace, "sh", &["-c", command]).map(drop)
 }
@@ -321,8 +318,8 @@ fn two_queues() -> anyhow::Result<()> {
     let queues = ["--queue", "0:1"];
     let found = Found::of(&doctor(&namespace, &queues)?, 0)?;
     let cure = found.cure("note", "no rule leads packets to queues 0 to 1")?;
-    let expected = "sudo iptables -A INPUT -p tcp --dport 80 -j NFQUEUE --queue-balance 0:1";
-    ensure!(cure == expected, "{cure}");
+    let several = ["queue num 0-1; }", "-j NFQUEUE --queue-balance 0:1"];
+    ensure!(several.iter().any(|words| cure.contains(words)), "{cure}");
     restore(
         &namespace,
         "iptables",

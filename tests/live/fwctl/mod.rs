@@ -5,10 +5,13 @@ use twinwall_tests::case::{for_each_twin, Case};
 
 mod before;
 pub mod ctl;
+mod cured;
 mod decide;
 mod doctor;
 mod errors;
 mod find;
+mod hostile;
+mod recorded;
 mod show;
 pub mod standin;
 mod top;
@@ -22,7 +25,9 @@ pub fn cases() -> Vec<Case> {
     let rows = [
         show::ROWS,
         errors::ROWS,
+        cured::ROWS,
         decide::ROWS,
+        recorded::ROWS,
         top::ROWS,
         doctor::ROWS,
         before::ROWS,
@@ -31,7 +36,8 @@ pub fn cases() -> Vec<Case> {
     ]
     .concat();
     let mut cases = for_each_twin(&rows);
-    for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS].concat() {
+    for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS, hostile::LONE_ROWS].concat()
+    {
         cases.push(Case::new(name, limit_s, body));
     }
     cases

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, ExitCode, Stdio};
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{json, Value};
 use testbed::netns::Namespace;
 use testbed::wait::{until, PATIENCE};
 
@@ -25,24 +25,18 @@ const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 pub struct StandIn(Child);
 
 impl StandIn {
-    /// Starts a copy of this program that plays, in a folder of the player's, with capabilities as setpriv takes them. It
-    /// says that this is its program and these are its arguments. Its environment has the dynamic linker of whatever is
-    /// run with it write files there.
+    /// Starts a copy of this program that plays, in a folder of the player's, with capabilities as setpriv takes them. Its
+    /// environment has the dynamic linker of whatever is run with it write files there.
+    /// - answer: to every request.
     pub fn start(
         namespace: &Namespace,
         player: &str,
         home: &str,
         capabilities: &str,
-        (program, arguments): (&str, &[&str]),
+        answer: &Value,
     ) -> anyhow::Result<StandIn> {
         let socket = format!("{home}/control");
         let _ = fs::remove_file(&socket);
-        let answer = json!({
-            "ok": true, "program": "c-firewall", "version": "0.1.0", "uid": NOBODY, "executable": program,
-            "arguments": arguments, "time_ms": 1, "started_ms": 1, "backend": "raw", "policy": null, "queues": [],
-            "ledger": {"reconciled": true, "difference": 0, "lost": 0}, "contract": [], "reload_error": null,
-            "log_level": "info", "counts": {},
-        });
         let user = NOBODY.to_string();
         let mut command = namespace.command("setpriv");
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
@@ -68,16 +62,26 @@ impl Drop for StandIn {
     }
 }
 
-/// Answers every request with the same line.
+/// The status of a firewall without a policy that says that this is its program and these are its arguments.
+pub fn status(program: &str, arguments: &[&str]) -> Value {
+    json!({
+        "ok": true, "program": "c-firewall", "version": "0.1.0", "uid": NOBODY, "executable": program,
+        "arguments": arguments, "time_ms": 1, "started_ms": 1, "backend": "raw", "policy": null, "queues": [],
+        "ledger": {"reconciled": true, "difference": 0, "lost": 0}, "contract": [], "reload_error": null,
+        "log_level": "info", "counts": {},
+    })
+}
+
+/// Answers every request with the same line, to which an event is one, too.
 fn play(socket: &str) -> anyhow::Result<()> {
-    let mut answer: serde_json::Value = serde_json::from_str(&std::env::var(ANSWER)?)?;
+    let mut answer: Value = serde_json::from_str(&std::env::var(ANSWER)?)?;
     answer["pid"] = std::process::id().into();
     for stream in UnixListener::bind(socket)?.incoming() {
         let mut stream = stream?;
         let mut line = String::new();
         let asked = BufReader::new(&stream).read_line(&mut line);
         if asked.is_ok_and(|bytes| bytes > 0) {
-            let _ = writeln!(stream, "{answer}"); // who asked may be gone
+            let _ = write!(stream, "{answer}\n{answer}\n"); // who asked may be gone
         }
     }
     Ok(())

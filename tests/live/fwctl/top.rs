@@ -25,6 +25,7 @@ pub const ROWS: &[Row] = &[
     ("top-on-a-terminal", 60, on_a_terminal),
     ("top-ended-by-a-signal", 60, ended_by_a_signal),
     ("top-outlives-the-firewall", 60, outlives),
+    ("top-ends-with-its-terminal", 60, ends_with_its_terminal),
     ("top-shows-names", 60, names),
 ];
 
@@ -243,6 +244,35 @@ fn ended_by_a_signal(twin: Twin) -> anyhow::Result<()> {
     let terminal = start(&place)?;
     proc::signal(terminal.child.id(), libc::SIGTERM);
     terminal.ends(0)
+}
+
+/// No signal tells it: the terminal is none that controls it.
+fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let size = Winsize {
+        ws_row: ROWS_OF_IT,
+        ws_col: COLUMNS,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let pty = openpty(&size, None)?;
+    let end = || anyhow::Ok(Stdio::from(pty.slave.try_clone()?));
+    let mut command = place.command()?;
+    command.args(["top", "--interval", "0.2"]);
+    command.stdin(end()?).stdout(end()?).stderr(end()?);
+    let mut child = command.env("TERM", "xterm-256color").spawn()?;
+    drop((command, pty.slave));
+    let mut other_end = File::from(pty.master);
+    let (mut drawn, mut bytes) = (Vec::new(), [0; 4096]);
+    while !String::from_utf8_lossy(&drawn).contains("LEDGER") {
+        let count = other_end.read(&mut bytes)?;
+        drawn.extend_from_slice(&bytes[..count]);
+    }
+    drop(other_end);
+    let ended = wait_within(&mut child, PATIENCE);
+    let _ = child.kill(); // if it has not ended
+    ensure!(ended.context("it goes on")?.code() == Some(0));
+    Ok(())
 }
 
 /// A firewall that has gone is told, and the keys still work.

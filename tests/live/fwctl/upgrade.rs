@@ -18,7 +18,7 @@ use twinwall_tests::case::Row;
 use super::ctl::{
     binary as binary_of_fwctl, check_has, fwctl, Place, Said, ACCEPTED, DROPPED, POLICY,
 };
-use super::standin::{StandIn, NOBODY, TELLING};
+use super::standin::{self, StandIn, NOBODY, TELLING};
 
 pub const ROWS: &[Row] = &[
     ("upgrade-there-and-back", 120, there_and_back),
@@ -390,7 +390,8 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
         Ok(said)
     };
     let play = |capabilities: &str, arguments: &[&str]| {
-        StandIn::start(&namespace, &telling, &home, capabilities, (&own, arguments))
+        let status = standin::status(&own, arguments);
+        StandIn::start(&namespace, &telling, &home, capabilities, &status)
     };
 
     let without = play("", &[])?;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! doctor's cures, each run as it is printed until none is left, and the host probed from outside.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{bail, ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::{Namespace, VETH_IPV4};
+use testbed::place::{namespace, restore};
+use testbed::twin::Twin;
+use testbed::wait::PATIENCE;
+use twinwall_tests::case::Row;
+
+use super::ctl::fwctl;
+use super::doctor::cured;
+
+pub const ROWS: &[Row] = &[
+    ("cures-of-queues-for-one-direction", 120, one_direction),
+    ("cures-without-any-rule", 120, no_rule),
+];
+
+const ALLOWED: &str = "allowed.example";
+const DENIED: &str = "denied.example";
+/// So many connections that some come to either queue.
+const CONNECTIONS: usize = 12;
+/// After which a request with a denied name is taken for lost: an allowed one takes a hundredth.
+const LOST: Duration = Duration::from_secs(1);
+/// More than there are cures of one thing after the other.
+const CURES_MAX: usize = 5;
+
+/// Names are read on the way out; all else passes.
+const POLICY: &str = "table inet t {
+	chain i {
+		type filter hook input priority 0; policy accept;
+		counter
+	}
+	chain o {
+		type filter hook output priority 0; policy drop;
+		tcp dport 80 http host \"allowed.example\" counter accept
+		icmp type echo-reply accept
+	}
+}
+";
+
+/// A host with a firewall of two queues, and a server outside.
+struct Scene {
+    _firewall: Firewall,
+    host: Namespace,
+    outside: Namespace,
+    socket: String,
+    _folder: Folder,
+}
+
+impl Scene {
+    fn new(twin: Twin, rules: &[&str]) -> anyhow::Result<Scene> {
+        let (host, outside) = (namespace()?, namespace()?);
+        Namespace::veth_pair(&host, &outside)?;
+        for rule in rules {
+            restore(&host, "iptables", rule)?;
+        }
+        let folder = Folder::shared()?;
+        let policy = folder.write("p.nft", POLICY)?;
+        let socket = folder.file("control");
+        let arguments = [
+            "--json",
+            "--queue",
+            "0:1",
+            "--policy",
+            &policy,
+            "--control",
+            &socket,
+        ];
+        Ok(Scene {
+            _firewall: Firewall::start_under(&host, &[], twin, &arguments)?,
+            host,
+            outside,
+            socket,
+            _folder: folder,
+        })
+    }
+
+    /// Whether a server outside is asked for a name within a time.
+    fn reaches(&self, name: &str, limit: Duration) -> anyhow::Result<bool> {
+        let address = VETH_IPV4.1;
+        let listener = self
+            .outside
+            .enter(|| TcpListener::bind(SocketAddr::new(address, 80)))?;
+        let to = listener.local_addr()?;
+        let Ok(mut client) = self
+            .host
+            .enter(|| TcpStream::connect_timeout(&to, PATIENCE))
+        else {
+            return Ok(false);
+        };
+        let request = format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n");
+        client.write_all(request.as_bytes())?;
+        let (mut server, _) = listener.accept()?;
+        server.set_read_timeout(Some(limit))?;
+        let mut bytes = vec![0; request.len()];
+        Ok(server.read_exact(&mut bytes).is_ok())
+    }
+
+    fn reached(&self, name: &str, limit: Duration) -> anyhow::Result<usize> {
+        let reached = (0..CONNECTIONS).map(|_| self.reaches(name, limit));
+        let reached: Result<Vec<bool>, _> = reached.collect();
+        Ok(reached?.into_iter().filter(|is| *is).count())
+    }
+
+    /// The cure of the first error or warning.
+    fn first_cure(&self) -> anyhow::Result<Option<String>> {
+        let said = fwctl(&self.host, &self.socket, &["doctor", "--json"])?;
+        for line in said.stdout.lines() {
+            let finding: Value = serde_json::from_str(line)?;
+            if finding["severity"] == "error" || finding["severity"] == "warning" {
+                let cure = finding["cure"].as_str().context("no cure")?;
+                return Ok(Some(cure.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs cures until doctor is content; then the host is as it should be.
+    fn check_cured(&self) -> anyhow::Result<()> {
+        for _ in 0..CURES_MAX {
+            let Some(cure) = self.first_cure()? else {
+                let (allowed, denied) = (
+                    self.reached(ALLOWED, PATIENCE)?,
+                    self.reached(DENIED, LOST)?,
+                );
+                ensure!(
+                    (allowed, denied) == (CONNECTIONS, 0),
+                    "{allowed} of {CONNECTIONS} reached the allowed name, {denied} the denied one"
+                );
+                return Ok(());
+            };
+            cured(&self.host, &cure).with_context(|| cure.clone())?;
+        }
+        bail!("doctor is not content: {:?}", self.first_cure()?)
+    }
+}
+
+/// Both directions are led to one of the two queues: a cure for one of them would part them.
+fn one_direction(twin: Twin) -> anyhow::Result<()> {
+    let rules = [
+        "-A INPUT ! -i lo -j NFQUEUE --queue-num 0",
+        "-A OUTPUT ! -o lo -j NFQUEUE --queue-num 0",
+    ];
+    Scene::new(twin, &[&rules.join("\n")])?.check_cured()
+}
+
+fn no_rule(twin: Twin) -> anyhow::Result<()> {
+    Scene::new(twin, &[])?.check_cured()
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Names in what fwctl shows, records and compares: they may stand far behind the first bytes of a packet.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::place::LOCALHOST;
+use testbed::twin::Twin;
+use twinwall_tests::case::Row;
+
+use super::ctl::{check_has, until_end, Place};
+
+pub const ROWS: &[Row] = &[
+    ("tail-shows-names", 60, tail),
+    ("record-keeps-names", 60, record),
+    ("diff-live-of-names", 60, diff_live),
+];
+
+const DENIED: &str = "denied.example";
+const ALLOWED: &str = "allowed.example";
+
+/// Counts the one name and drops the other.
+fn policy(denied: &str) -> String {
+    format!(
+        "table inet t {{\n\tchain c {{\n\t\ttype filter hook output priority 0; policy accept;\n\t\t\
+         http host \"{denied}\" counter drop\n\t}}\n}}\n"
+    )
+}
+
+/// Asks for a name, behind as many bytes of other headers as a browser sends.
+fn ask(place: &Place, name: &str) -> anyhow::Result<()> {
+    let listener = place
+        .namespace
+        .enter(|| TcpListener::bind((LOCALHOST, 0)))?;
+    let to = listener.local_addr()?;
+    let mut client = place.namespace.enter(|| TcpStream::connect(to))?;
+    let (mut server, _) = listener.accept()?;
+    let request = format!(
+        "GET / HTTP/1.1\r\nCookie: {}\r\nHost: {name}\r\n\r\n",
+        "x".repeat(900)
+    );
+    client.write_all(request.as_bytes())?;
+    if name == ALLOWED {
+        server.read_exact(&mut vec![0; request.len()])?;
+    }
+    Ok(())
+}
+
+fn tail(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, &policy(DENIED), &[])?;
+    let arguments = ["tail", "--verdict", "drop", "--count", "1"];
+    let mut command = place.command()?;
+    let child = command.args(arguments).stdout(Stdio::piped());
+    let child = child.stderr(Stdio::piped()).spawn()?;
+    place.until_followed(1)?;
+    ask(&place, DENIED)?;
+    let said = until_end(child)?;
+    check_has(said.code(0)?, " bytes, name denied.example, ")
+}
+
+/// What was decided by a name is decided so again, and another way, in both directions of both connections, by a policy that
+/// denies another name.
+fn record(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, &policy(DENIED), &[])?;
+    let file = place.folder.file("x.pcapng");
+    let mut command = place.command()?;
+    let child = command.args(["record", "-w", &file]);
+    let mut child = child.stderr(Stdio::piped()).spawn()?;
+    place.until_followed(1)?;
+    ask(&place, ALLOWED)?;
+    ask(&place, DENIED)?;
+    place.firewall.settled_ledger()?;
+    testbed::proc::signal(child.id(), libc::SIGINT);
+    ensure!(child.wait()?.success());
+    place.fwctl(&["explain", "--expect", &file])?.code(0)?;
+    let explained = place.fwctl(&["explain", &file])?;
+    check_has(explained.code(0)?, DENIED)?;
+    let other = place.folder.write("other.nft", policy(ALLOWED))?;
+    let flips = place.fwctl(&["diff", &other, &file])?;
+    check_has(flips.code(1)?, "4 flows would flip")
+}
+
+/// The running policy is one that can be compared, and changes nothing; another one is seen to.
+fn diff_live(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, &policy(DENIED), &[])?;
+    let other = place.folder.write("other.nft", policy(ALLOWED))?;
+    for (new, code, clients) in [(&place.policy, 0, 1), (&other, 1, 2)] {
+        let arguments = ["diff", new, "--live", "--seconds", "3", "--json"];
+        let mut command = place.command()?;
+        let child = command.args(arguments).stdout(Stdio::piped());
+        let child = child.stderr(Stdio::piped()).spawn()?;
+        place.until_followed(clients)?;
+        ask(&place, ALLOWED)?;
+        let said = until_end(child)?;
+        let last = said.code(code)?.lines().last().context("no sums")?;
+        let sums: Value = serde_json::from_str(last)?;
+        ensure!(sums["packets"].as_u64() > Some(2), "{sums}");
+        ensure!((sums["flipped"] == 0) == (code == 0), "{}", said.stdout);
+    }
+    Ok(())
+}
