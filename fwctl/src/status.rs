@@ -33,7 +33,9 @@ fn changed(status: &Status) -> Option<Contract> {
 /// Prints what is applied. Returns false if the kernel does not hold it, None if nothing is applied.
 fn print_applied(folder: &Path) -> Option<bool> {
     let lines = summary::lines(folder)?;
-    output::print(&format!("applied policy\n{}", block("policy", &lines)));
+    let mut shown = vec!["applied policy".to_owned()];
+    shown.extend(block("policy", &lines));
+    output::lines(&shown);
     summary::is_held(folder)
 }
 

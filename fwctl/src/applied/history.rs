@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
     let state = apply::store::read(&place.state)?.unwrap_or_default();
     if arguments.json {
         for generation in &state.generations {
-            output::line(&serde_json::to_string(generation).unwrap_or_default());
+            output::json(&[serde_json::to_string(generation).unwrap_or_default()]);
         }
         return Ok(Exit::Fine);
     }
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
         [Side::Right, Side::Left, Side::Left, Side::Left, Side::Left],
         &rows,
     ) {
-        output::line(&output::printable(&line));
+        output::line(&line);
     }
     Ok(Exit::Fine)
 }
