@@ -2,6 +2,7 @@
 //! The terminal of `top`: taken, drawn on, asked for keys, and given back whatever happens.
 
 use std::io;
+use std::mem;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -174,6 +175,8 @@ pub fn run(socket: &Path, interval: Duration, talkers: &Talkers) -> Result<Exit,
     let shown = watch(&mut terminal, socket, interval, talkers, &ended);
     let restored = ratatui::try_restore();
     if has_gone(PollTimeout::ZERO) {
+        // Dropped it would say on stderr that it can't be given back, and there is no stderr.
+        mem::forget(terminal);
         return Ok(Exit::Fine);
     }
     restored.map_err(fail)?;

@@ -256,13 +256,15 @@ fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None)?;
+    // Else top would hold the other end itself. A clone is closed in what is started.
+    let mut other_end = File::from(pty.master.try_clone()?);
+    drop(pty.master);
     let end = || anyhow::Ok(Stdio::from(pty.slave.try_clone()?));
     let mut command = place.command()?;
     command.args(["top", "--interval", "0.2"]);
     command.stdin(end()?).stdout(end()?).stderr(end()?);
     let mut child = command.env("TERM", "xterm-256color").spawn()?;
     drop((command, pty.slave));
-    let mut other_end = File::from(pty.master);
     let (mut drawn, mut bytes) = (Vec::new(), [0; 4096]);
     while !String::from_utf8_lossy(&drawn).contains("LEDGER") {
         let count = other_end.read(&mut bytes)?;
