@@ -10,10 +10,12 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::table;
 
-/// Whether a character takes a place on a terminal and changes nothing else there. Control characters do not, nor do
+/// Whether a character takes a place on a terminal and changes nothing else there. Control characters but the tab do not, nor do
 /// those without a width: they turn the direction of text, or hide in it. Nor do the separators of lines and paragraphs.
 fn is_printable(c: char) -> bool {
-    c.width().is_some_and(|width| width > 0) && !matches!(c, '\u{ad}' | '\u{2028}' | '\u{2029}')
+    c == '\t'
+        || c.width().is_some_and(|width| width > 0)
+            && !matches!(c, '\u{ad}' | '\u{2028}' | '\u{2029}')
 }
 
 /// A line as a terminal may have it: `?` for a character that is not printable.
@@ -89,10 +91,7 @@ mod tests {
         );
         let hostile =
             "a\x1b[2J\u{9b}31m\u{202e}\u{2066}\u{200b}\u{ad}\u{2028}\r\n\t\0\x08\x7f\u{feff}b";
-        assert_eq!(
-            printable(hostile),
-            "a?[2J?31m?????????????b".replace("?????????????", &"?".repeat(12))
-        );
+        assert_eq!(printable(hostile), "a?[2J?31m???????\t????b");
     }
 
     #[test]

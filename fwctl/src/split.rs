@@ -161,6 +161,10 @@ pub fn run(arguments: &Arguments, asked: &arguments::Split) -> Result<Exit, Fail
         (true, false) => explanation(&split),
         (false, _) => split.kernel,
     };
-    output::print(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    match asked.explain && arguments.json {
+        true => output::json(&lines),
+        false => output::lines(&lines),
+    };
     Ok(Exit::Fine)
 }
