@@ -22,9 +22,10 @@ mod platform;
 mod privilege;
 mod reload;
 mod rules;
+mod stage;
 mod upgrade;
 
-const PARTS: [Part; 18] = [
+const PARTS: [Part; 19] = [
     Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
@@ -42,6 +43,7 @@ const PARTS: [Part; 18] = [
     Part::new("privilege", privilege::cases),
     Part::new("reload", reload::cases),
     Part::new("rules", rules::cases),
+    Part::new("stage", stage::cases),
     Part::new("upgrade", upgrade::cases),
 ];
 

@@ -179,7 +179,7 @@ fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Re
 }
 
 /// dnsmasq.
-struct Resolver(Child);
+pub struct Resolver(Child);
 
 impl Drop for Resolver {
     fn drop(&mut self) {
@@ -189,10 +189,10 @@ impl Drop for Resolver {
 }
 
 /// Of dnsmasq: one address for every name.
-const EVERY_NAME: &str = "--address=/#/192.0.2.77";
+pub const EVERY_NAME: &str = "--address=/#/192.0.2.77";
 
 /// Starts dnsmasq with more options.
-fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
+pub fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     let child = net
         .server
         .command("dnsmasq")
@@ -216,9 +216,14 @@ fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     Ok(resolver)
 }
 
+/// Whether curl gets an answer over TLS from a name's server.
+pub fn is_fetched(net: &Net, name: &str) -> anyhow::Result<bool> {
+    is_answered(&net.client, &curl(name, "https", 443, &[]), "here")
+}
+
 /// All clients at once, with all names. Gives how many they are.
 /// - denied: whether those that a policy denies get an answer.
-fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
+pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
     let denied = DENIED.map(|name| (name, denied));
     let names = [allowed, denied].concat();
