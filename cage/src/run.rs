@@ -212,6 +212,8 @@ impl Running<'_> {
             match happened {
                 Happened::Line(line) => self.line(&line),
                 Happened::Gone("the firewall", _) => return,
+                // The command may end before the end of its network is known.
+                Happened::Gone(who, status) => self.cut_off(who, status),
                 _ => {}
             }
         }

@@ -147,7 +147,7 @@ pub fn run(arguments: &Arguments, asked: &arguments::Split) -> Result<Exit, Fail
     let split =
         stage::split(&source, &options(asked)).map_err(|refusal| refuse(refusal.to_string()))?;
     for warning in &split.warnings {
-        tell("warning", &warning.to_string());
+        tell("warning", warning.to_string());
     }
     if asked.check {
         check(&split)?;

@@ -34,7 +34,7 @@ pub fn policy(
             .collect();
         rule(number, &holding);
     }
-    if classes.holding(1).len() > 0 {
+    if !classes.holding(1).is_empty() {
         rule(1, "");
     }
     text += "\t}\n";

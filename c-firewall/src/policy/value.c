@@ -389,7 +389,8 @@ static void print_interface(FILE *out, policy_value value, const char *rest) {
     free(text);
 }
 
-/// Prints a version of TLS, which has no other form than its name; one without a name as on the wire.
+/// Prints a version of TLS, which has no other form than its name; a version without a name is
+/// printed as on the wire.
 static void print_version(FILE *out, policy_value version) {
     const char *name = symbol_name(symbols_of(POLICY_TLS_VERSION), version);
 

@@ -214,7 +214,7 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
     let queued = stage.received()? - before;
     println!("{queued} packets of {COUNT} connections were queued");
     ensure!(
-        queued >= 4 * COUNT && queued <= QUEUED_MAX * COUNT,
+        (4 * COUNT..=QUEUED_MAX * COUNT).contains(&queued),
         "{queued}"
     );
     stage.finish()
