@@ -211,7 +211,7 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .expected = "accept, drop, or accept:BYTES with at least 1024",
                 .min = 1024,
                 .max = 4294967295U,
-                .defaults = {8192, 8192},
+                .defaults = {32768, 32768},
             },
         [OPTION_CONNECTIONS] =
             {

@@ -69,7 +69,7 @@ static void fast_is_the_default(void **state) {
     assert_int_equal(options.coalesce_us, 60);
     assert_int_equal(options.default_verdict, VERDICT_ACCEPT);
     assert_int_equal(options.undecided_verdict, VERDICT_ACCEPT);
-    assert_int_equal(options.undecided_bytes, 8192);
+    assert_int_equal(options.undecided_bytes, 32768);
     assert_int_equal(options.connections, 65536);
     assert_int_equal(options.hello_memory, 33554432);
     assert_int_equal(options.hello_timeout_s, 10);

@@ -328,7 +328,7 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     OptionFacts {
         name: "undecided", commands: 1 << ArgumentsCommand::Run as u32 | 1 << ArgumentsCommand::Explain as u32, has_value: true,
         expected: "accept, drop, or accept:BYTES with at least 1024",
-        min: 1024, max: 4294967295, zero: false, bytes: 0, defaults: [8192, 8192],
+        min: 1024, max: 4294967295, zero: false, bytes: 0, defaults: [32768, 32768],
     },
     OptionFacts {
         name: "connections", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,

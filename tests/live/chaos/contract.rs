@@ -194,7 +194,7 @@ fn by_policy(twin: Twin) -> anyhow::Result<()> {
         ),
         ("malformed", "the policy decides: --malformed policy"),
         ("truncated", "accepted, counted as truncated or undecidable"),
-        ("unknown", "accepted at the first rule that reads it, as beyond 8192 undecided bytes each way"),
+        ("unknown", "accepted at the first rule that reads it, as beyond 32768 undecided bytes each way"),
     ] {
         check_contract(&firewall, situation, ["open", really])?;
     }

@@ -76,13 +76,14 @@ fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<
     [header, carried].concat()
 }
 
-/// Packets of a flood: SYNs, half of them with the first bytes of a hello, and Initials with half a hello.
+/// Packets of a flood: SYNs, two thirds of them with the first bytes of a hello, and Initials with half a hello. The bytes of half of
+/// the flood fill the memory for them.
 fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> anyhow::Result<()> {
     let half = [&SYN[..], &HALF].concat();
     for number in numbers {
         let bytes = match number % 4 {
-            0 | 1 => packet(number, TCP, 16, &SYN),
-            2 => packet(number, TCP, 16, &half),
+            0 => packet(number, TCP, 16, &SYN),
+            1 | 2 => packet(number, TCP, 16, &half),
             _ => packet(number, UDP, 6, quic),
         };
         link.send(net.gateway, &bytes)?;

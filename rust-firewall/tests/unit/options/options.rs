@@ -60,7 +60,7 @@ fn fast() -> Options {
         malformed_by_policy: false,
         conntrack: OptionsConntrack::Auto,
         undecided_verdict: Verdict::Accept,
-        undecided_bytes: 8192,
+        undecided_bytes: 32768,
         stage: 0,
         connections: 65536,
         hello_memory: 33554432,
@@ -155,7 +155,7 @@ fn every_option_is_taken() {
         malformed_by_policy: true,
         conntrack: OptionsConntrack::Mark,
         undecided_verdict: Verdict::Drop,
-        undecided_bytes: 8192,
+        undecided_bytes: 32768,
         stage: 0,
         connections: 16777216,
         hello_memory: 4294967295,
@@ -208,7 +208,7 @@ fn every_choice_is_taken() {
     assert_eq!(wide.undecided_bytes, 4294967295);
     assert_eq!(
         good(&["--policy", "p", "--undecided", "accept"]).undecided_bytes,
-        8192
+        32768
     );
     for value in ["accept:", "accept:1023", "accept:x", "drop:2048", ":2048"] {
         assert_eq!(
