@@ -26,8 +26,8 @@ pub const ROWS: &[Row] = &[
     ("several-queues", 120, several_queues),
 ];
 
-/// Packets of a flood, each of a connection of its own: three times as many as a firewall follows by default.
-const PACKETS: u32 = 200_000;
+/// Packets of a flood, each of a connection of its own: six times as many as a firewall follows by default.
+const PACKETS: u32 = 400_000;
 /// So many are sent before it is waited until all have verdicts: the flood is of connections, not of packets that wait.
 const BURST: u32 = 20_000;
 /// What a process may grow by for other reasons.

@@ -198,7 +198,7 @@ const NAMES: &[&str] = &[
 const KEY: usize = 4;
 const LIST: usize = KEY + 16;
 const FLAGS: usize = LIST + 1;
-const STATE: usize = FLAGS + 2 + 8 + 12 + 8;
+const STATE: usize = FLAGS + 2 + 8 + 16 + 12 + 24;
 const END: usize = STATE + 5 + 2 + 2 + 1;
 
 const CONNECTION: Knowledge = Knowledge {
@@ -216,7 +216,7 @@ const CHANGES: [Change; 10] = [
     ("form", true, |bytes| bytes[0] += 1),
     ("stream", true, |bytes| bytes.truncate(bytes.len() - 1)),
     ("key", true, |bytes| bytes[KEY + 1] = 5),
-    ("list", true, |bytes| bytes[LIST] = 6),
+    ("list", true, |bytes| bytes[LIST] = 7),
     ("flags", true, |bytes| bytes[FLAGS + 1] = 2),
     ("names", true, |bytes| bytes[STATE] = 0),
     ("names", true, |bytes| bytes[STATE + 2] = 1),
