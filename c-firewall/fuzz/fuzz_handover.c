@@ -150,7 +150,8 @@ static uint8_t *again(struct connections *connections, const uint8_t *bytes, siz
 
 /// What is taken is written, and that is taken again as the same bytes.
 static void fuzz_connections(const uint8_t *data, size_t size) {
-    static const struct connection_settings settings = {TABLE, STREAM_BYTES, UINT64_C(10000000000), 8192};
+    static const struct connection_settings settings = {TABLE, STREAM_BYTES, UINT64_C(10000000000),
+                                                        8192};
     static struct connections connections;
     static bool made = false;
     uint8_t *first, *second;
