@@ -11,12 +11,12 @@ use anyhow::{ensure, Context};
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::place::{namespace, run};
 use testbed::skip::skip;
-use testbed::twin::{root, Twin};
+use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, Place, ACCEPTED, POLICY};
-use super::doctor::Found;
+use super::doctor::{cured, Found};
 
 pub const ROWS: &[Row] = &[
     ("doctor-of-packets-without-an-id", 60, without_an_id),
@@ -130,16 +130,8 @@ fn not_tracked(twin: Twin, way: &str) -> anyhow::Result<()> {
         "error",
         "the policy asks for ct state, and no packet has one",
     )?;
-    // The cure is one: it is run here.
-    let command = cure.split("  #").next().context(cure.clone())?;
-    let command = command.strip_prefix("sudo ").unwrap_or(command);
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let program = match words[0] {
-        "rules/load" => root().join("rules/load").to_string_lossy().into_owned(),
-        program => program.to_owned(),
-    };
     run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
-    run(&place.namespace, &program, &words[1..])?;
+    cured(&place.namespace, &cure)?;
     let queue = ["-A", "OUTPUT", "-j", "NFQUEUE", "--queue-num", "0"];
     run(&place.namespace, "iptables", &queue)?;
     until("a packet has a state", PATIENCE, || {
