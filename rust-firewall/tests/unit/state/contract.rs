@@ -96,7 +96,7 @@ fn open_accepts() {
     );
     assert_eq!(
         really(&options, S::Unknown),
-        "accepted at the first rule that reads it, as beyond 8192 undecided bytes each way"
+        "accepted at the first rule that reads it, as beyond 32768 undecided bytes each way"
     );
     options.malformed_by_policy = true;
     assert_eq!(
