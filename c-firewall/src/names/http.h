@@ -39,7 +39,7 @@ enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool who
                                  struct names *names);
 
 /// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line,
-/// too, as to Python.
+/// too, as to Python; before the colon it is a blank.
 bool names_http_shows_host(const uint8_t *bytes, uint32_t length);
 
 #endif

@@ -338,9 +338,17 @@ fn is_host(line: &[u8]) -> bool {
     name.eq_ignore_ascii_case(HOST) && left.starts_with(b":")
 }
 
-/// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line, too, as to Python.
+/// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line, too, as to Python; before
+/// the colon it is a blank.
 pub fn shows_host(bytes: &[u8]) -> bool {
-    bytes.split(|byte| is_line_end(*byte)).any(is_host)
+    let mut left = bytes;
+    while !is_host(left) {
+        let Some(line) = left.iter().position(|byte| is_line_end(*byte)) else {
+            return false;
+        };
+        left = left.get(line + 1..).unwrap_or_default();
+    }
+    true
 }
 
 /// Reads what follows a first line that is perhaps a request's.
