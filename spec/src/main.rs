@@ -13,6 +13,7 @@ use minijinja::Environment;
 mod events;
 mod fields;
 mod filters;
+mod letters;
 mod metrics;
 mod options;
 mod tables;
@@ -50,6 +51,9 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("event.rs", "rust-firewall/src/spec/event.rs"),
     ("exit.h", "c-firewall/src/spec/exit.h"),
     ("exit.rs", "rust-firewall/src/spec/exit.rs"),
+    ("letter.h", "c-firewall/src/spec/letter.h"),
+    ("letter.c", "c-firewall/src/spec/letter.c"),
+    ("letter.rs", "rust-firewall/src/spec/letter.rs"),
     ("help.txt", "cli/help.txt"),
     ("completion.bash", "cli/completion.bash"),
 ];

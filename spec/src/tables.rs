@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::{self, Events};
 use crate::fields::{self, Field, Fields, Group, Part, Type};
+use crate::letters::{self, Letters};
 use crate::metrics::{self, Count, Label, Metric};
 use crate::options::{self, CommandLine};
 
@@ -31,6 +32,7 @@ pub struct Tables {
     pub line: CommandLine,
     pub exits: Vec<Exit>,
     pub events: Events,
+    pub letters: Letters,
 }
 
 /// symbols.toml
@@ -230,6 +232,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
         line: options::read(folder)?,
         exits: exits.exit,
         events: events::read(folder)?,
+        letters: letters::make(),
     })
 }
 

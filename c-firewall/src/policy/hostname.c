@@ -2,14 +2,13 @@
 #include "policy/hostname.h"
 
 #include <errno.h>
-#include <idn2.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/pages.h"
+#include "policy/label.h"
 
 enum {
-    LABEL_BYTES = 63,  // of a label (RFC 1035, section 2.3.4)
     PROBES_MAX = 128,  // slots that a search looks at
     SLOTS_MIN = 256,   // of the first table
     FILTER_SLOTS = 16, // for which there is a word of the filter
@@ -23,24 +22,6 @@ struct probe {
     uint32_t place;  // where the name's record ends; 0 = it is not there
     uint32_t passed; // slots that were looked at before
 };
-
-/// Makes A-labels of a name that has other letters than ASCII's; to be freed with idn2_free.
-static const char *to_ascii(const char *text, size_t length, char **made) {
-    char *copy = strndup(text, length);
-    int result = IDN2_MALLOC;
-
-    if (copy)
-        result = idn2_lookup_u8((const uint8_t *)copy, (uint8_t **)made, IDN2_NONTRANSITIONAL);
-    free(copy);
-    return result == IDN2_OK ? NULL : "not a name that IDNA has (UTS 46)";
-}
-
-static bool is_ascii(const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] >= 0x80)
-            return false;
-    return true;
-}
 
 static bool is_in(char byte, const char *set) { return byte != '\0' && strchr(set, byte); }
 
@@ -78,10 +59,10 @@ static const char *check(const char *text, size_t length) {
     if (!is_good && !is_bracketed(text, length))
         return "not the name of a host: letters, digits, `-`, `_` and dots";
     if (length > NAMES_HOST_BYTES)
-        return "longer than the 253 bytes of a host's name";
+        return LABEL_NAME_TOO_LONG;
     if (has_empty)
         return "a host's name has no empty label";
-    return longest > LABEL_BYTES ? "a label of more than 63 bytes" : NULL;
+    return longest > LABEL_BYTES ? LABEL_TOO_LONG : NULL;
 }
 
 /// Keeps a name of ASCII, without `*.`, if it is one.
@@ -99,8 +80,9 @@ static const char *take(const char *text, size_t length, struct hostname *name) 
 }
 
 const char *hostname_read(const char *text, size_t length, struct hostname *name) {
+    char made[LABEL_NAME_BYTES];
+    size_t made_length;
     const char *cause;
-    char *made = NULL;
 
     if (length == 1 && *text == '*')
         return "this stands for every name: ask whether there is one, with `exists`";
@@ -109,13 +91,8 @@ const char *hostname_read(const char *text, size_t length, struct hostname *name
         text += 2;
         length -= 2;
     }
-    if (is_ascii(text, length))
-        return take(text, length, name);
-    cause = to_ascii(text, length, &made);
-    if (!cause)
-        cause = take(made, strlen(made), name);
-    idn2_free(made);
-    return cause;
+    cause = label_to_ascii(text, length, made, &made_length);
+    return cause ? cause : take(made, made_length, name);
 }
 
 struct hostnames *hostname_make(void) {

@@ -10,6 +10,7 @@
 #include "vectors.h"
 
 enum {
+    WORDS = 200000, // that are made up
     NAMES = 100000, // of a table that grows often, at last to huge pages
     TEXT_BYTES = 300,
 };
@@ -54,6 +55,97 @@ static void names_are_those_of_the_vectors(void **state) {
     }
     fclose(file);
     assert_true(count >= 30);
+}
+
+/// The hash that the vectors have behind a word.
+static uint64_t hash_of(const char *word) {
+    FILE *file = vectors_open("hostnames.txt");
+    char line[LINE_BYTES];
+    uint64_t hash = 0;
+
+    while (hash == 0 && lines_next(file, line))
+        if (strncmp(line, word, strlen(word)) == 0)
+            hash = strtoull(line + strlen(word), NULL, 16);
+    fclose(file);
+    assert_true(hash > 0);
+    return hash;
+}
+
+/// Puts a character behind a text of UTF-8.
+static void put_letter(char *text, size_t *length, uint32_t letter) {
+    const unsigned more = letter < 0x80 ? 0 : letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
+    static const uint8_t marks[] = {0, 0xc0, 0xe0, 0xf0};
+
+    text[(*length)++] = (char)(marks[more] | letter >> 6 * more);
+    for (unsigned left = more; left-- > 0;)
+        text[(*length)++] = (char)(0x80 | (letter >> 6 * left & 0x3f));
+}
+
+/// Adds what a name is kept as to a hash.
+static void hash_name(uint64_t *hash, const char *text, size_t length) {
+    char kept[TEXT_BYTES];
+    const char *cause = read_name(text, length, kept);
+
+    for (const char *at = cause ? cause : kept; *at != '\0'; at++)
+        *hash = (*hash ^ (uint8_t)*at) * 0x100000001b3;
+    *hash = (*hash ^ '\n') * 0x100000001b3;
+}
+
+static bool is_surrogate(uint32_t letter) { return letter >= 0xd800 && letter < 0xe000; }
+
+static void each_letter_is_kept_as_by_the_other_twin(void **state) {
+    uint64_t hash = 0xcbf29ce484222325;
+
+    (void)state;
+    for (uint32_t letter = 0x80; letter < 0x110000; letter++) {
+        char text[8];
+        size_t length = 0;
+
+        if (is_surrogate(letter))
+            continue;
+        put_letter(text, &length, 'a');
+        put_letter(text, &length, letter);
+        put_letter(text, &length, 'b');
+        hash_name(&hash, text, length);
+    }
+    assert_int_equal(hash, hash_of("letters "));
+}
+
+static uint32_t next(uint32_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state;
+}
+
+static void words_are_kept_as_by_the_other_twin(void **unused) {
+    uint64_t hash = 0xcbf29ce484222325;
+    uint32_t state = 1;
+
+    (void)unused;
+    for (uint32_t i = 0; i < WORDS; i++) {
+        const uint32_t start = 0x80 + next(&state) % 0x1f000, count = 1 + next(&state) % 8;
+        char text[32];
+        size_t length = 0;
+
+        for (uint32_t n = 0; n < count; n++) {
+            const uint32_t letter = start + next(&state) % 0x60;
+
+            put_letter(text, &length, is_surrogate(letter) ? 'a' : letter);
+        }
+        hash_name(&hash, text, length);
+    }
+    assert_int_equal(hash, hash_of("words "));
+}
+
+static void bytes_that_are_no_text_are_refused(void **state) {
+    static const char *const broken[] = {"\x80",         "\xc3", "\xc1\xa1",
+                                         "\xe0\x81\xa1", "\xff", "\xf8"};
+    char kept[TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        assert_non_null(read_name(broken[i], strlen(broken[i]), kept));
 }
 
 static void a_name_of_253_bytes_is_the_longest(void **state) {
@@ -131,6 +223,9 @@ static void of_many_names_each_is_found_and_no_other(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_of_the_vectors),
+        cmocka_unit_test(each_letter_is_kept_as_by_the_other_twin),
+        cmocka_unit_test(words_are_kept_as_by_the_other_twin),
+        cmocka_unit_test(bytes_that_are_no_text_are_refused),
         cmocka_unit_test(a_name_of_253_bytes_is_the_longest),
         cmocka_unit_test(each_name_is_there_once),
         cmocka_unit_test(of_many_names_each_is_found_and_no_other),

@@ -11,14 +11,11 @@
 //! is not there, as most that clients ask for, is told by less: a filter (Bloom's, of one word a name) of which a
 //! byte stands for a name. Only one such name in thirty looks at a slot.
 
-use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
-
 use crate::base::pages::{self, Pages};
 use crate::base::siphash::{self, SiphashKey};
 use crate::names::HOST_BYTES;
+use crate::policy::label::{self, LABEL_BYTES, LABEL_TOO_LONG, TOO_LONG};
 
-/// Bytes of a label (RFC 1035, section 2.3.4).
-const LABEL_BYTES: usize = 63;
 /// Slots that a search looks at, at most.
 const PROBES_MAX: usize = 128;
 /// Slots of the first table.
@@ -71,18 +68,6 @@ struct Probe {
     passed: usize,
 }
 
-/// Makes A-labels of a name that has other letters than ASCII's.
-fn to_ascii(text: &str) -> Result<String, &'static str> {
-    let made = Uts46::new().to_ascii(
-        text.as_bytes(),
-        AsciiDenyList::EMPTY,
-        Hyphens::Check,
-        DnsLength::Ignore,
-    );
-    made.map(std::borrow::Cow::into_owned)
-        .map_err(|_| "not a name that IDNA has (UTS 46)")
-}
-
 /// Whether a byte stands in names of hosts.
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
@@ -106,14 +91,14 @@ fn check(text: &[u8]) -> Result<(), &'static str> {
         return Err("not the name of a host: letters, digits, `-`, `_` and dots");
     }
     if text.len() > HOST_BYTES {
-        return Err("longer than the 253 bytes of a host's name");
+        return Err(TOO_LONG);
     }
     let mut labels = text.split(|byte| *byte == b'.');
     if labels.clone().any(<[u8]>::is_empty) {
         return Err("a host's name has no empty label");
     }
     match labels.any(|label| label.len() > LABEL_BYTES) {
-        true => Err("a label of more than 63 bytes"),
+        true => Err(LABEL_TOO_LONG),
         false => Ok(()),
     }
 }
@@ -141,10 +126,7 @@ pub fn read(text: &str) -> Result<Hostname, &'static str> {
         bytes: [0; HOST_BYTES],
     };
     let rest = rest.unwrap_or(text);
-    match rest.is_ascii() {
-        true => take(rest, &mut name)?,
-        false => take(&to_ascii(rest)?, &mut name)?,
-    }
+    take(&label::to_ascii(rest)?, &mut name)?;
     Ok(name)
 }
 

@@ -4,6 +4,7 @@
 pub mod advice;
 pub mod forest;
 pub mod hostname;
+pub mod label;
 pub mod parse;
 #[allow(clippy::module_inception)]
 mod policy;

@@ -7,6 +7,7 @@ pub mod event;
 pub mod exit;
 pub mod field;
 pub mod group;
+pub mod letter;
 #[cfg(feature = "daemon")]
 pub mod metric;
 pub mod option;

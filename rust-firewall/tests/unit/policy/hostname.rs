@@ -2,10 +2,13 @@
 //! Names of hosts as they are read and kept.
 
 use crate::support::lines::{lines, unescape};
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use rust_firewall::policy::hostname::{self, Hostnames};
 
 /// Names of a table that grows often, at last to huge pages.
 const NAMES: u32 = 100_000;
+/// Words that are made up.
+const WORDS: u32 = 200_000;
 
 fn read(text: &str) -> Result<String, &'static str> {
     let name = hostname::read(text)?;
@@ -33,6 +36,69 @@ fn names_are_those_of_the_vectors() {
         count += 1;
     }
     assert!(count >= 30, "only {count} vectors");
+}
+
+/// The hash that the vectors have behind a word.
+fn hash_of(word: &str) -> u64 {
+    let hash = lines("hostnames.txt").into_iter().find_map(|line| {
+        let hash = line.strip_prefix(word)?.strip_prefix(' ')?.to_owned();
+        Some(u64::from_str_radix(&hash, 16).expect("a hash"))
+    });
+    hash.expect("a line with the hash")
+}
+
+/// Hashes what names are kept as, and holds it against what UTS 46 makes of them. Returns the hash and how many were held against it.
+fn hash_names(names: impl Iterator<Item = String>) -> (u64, usize) {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut held = 0;
+    for name in names {
+        let kept = read(&name);
+        let bytes = kept
+            .as_ref()
+            .map_or_else(|cause| cause.as_bytes(), |kept| kept.as_bytes());
+        for byte in bytes.iter().chain(b"\n") {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        let other = Uts46::new().to_ascii(
+            name.as_bytes(),
+            AsciiDenyList::EMPTY,
+            Hyphens::Allow,
+            DnsLength::Ignore,
+        );
+        if let (Ok(kept), Ok(other)) = (kept, other) {
+            assert_eq!(kept, other, "{name:?}");
+            held += 1;
+        }
+    }
+    (hash, held)
+}
+
+#[test]
+fn each_letter_is_kept_as_by_the_other_twin_and_as_uts_46_has_it() {
+    let names = ('\u{80}'..=char::MAX).map(|letter| format!("a{letter}b"));
+    let (hash, held) = hash_names(names);
+    assert!(held > 100_000, "only {held}");
+    assert_eq!(hash, hash_of("letters"), "{hash:x}");
+}
+
+#[test]
+fn words_are_kept_as_by_the_other_twin_and_as_uts_46_has_them() {
+    let mut state = 1_u32;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    let names = (0..WORDS).map(|_| {
+        let start = 0x80 + next() % 0x1f000;
+        let length = 1 + next() % 8;
+        let letter = |_| char::from_u32(start + next() % 0x60).unwrap_or('a');
+        (0..length).map(letter).collect::<String>()
+    });
+    let (hash, held) = hash_names(names);
+    assert!(held > 10_000, "only {held}");
+    assert_eq!(hash, hash_of("words"), "{hash:x}");
 }
 
 #[test]

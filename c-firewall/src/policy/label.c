@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "policy/label.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "spec/letter.h"
+
+#define NO_LETTER UINT32_MAX
+#define UNKNOWN                                                                                    \
+    "a character that names can't be written with here: give the name as DNS has it, \"xn--...\""
+
+// The parameters of Punycode (RFC 3492, section 5).
+enum {
+    BASE = 36,
+    LEAST = 1,
+    MOST = 26,
+    SKEW = 38,
+    DAMP = 700,
+    BIAS = 72,
+    FIRST = 128,
+};
+
+/// The letters of a label.
+struct letters {
+    size_t count;
+    uint32_t items[LABEL_BYTES];
+};
+
+/// An A-label.
+struct label {
+    size_t length;
+    char bytes[LABEL_BYTES];
+};
+
+/// The small letter of a capital; any other character as it is.
+static uint32_t small(uint32_t letter) {
+    size_t low = 0, high = LETTER_CAPITALS_COUNT;
+
+    if (letter >= 'A' && letter <= 'Z')
+        return letter + 32;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (letter_capitals[middle].first <= letter)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low > 0) {
+        const struct letter_capitals *some = &letter_capitals[low - 1];
+
+        if (letter <= some->last && (letter - some->first) % some->step == 0)
+            return letter + (uint32_t)some->offset;
+    }
+    return letter;
+}
+
+/// The canonical combining class of a letter of the table, and of those of ASCII; -1 for others.
+static int class_of(uint32_t letter) {
+    size_t low = 0, high = LETTER_RUN_COUNT;
+
+    if (letter < FIRST)
+        return 0;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (letter_runs[middle].first <= letter)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || letter > letter_runs[low - 1].last)
+        return -1;
+    return letter_runs[low - 1].class;
+}
+
+/// Whether a third letter stands for two that stand together.
+static bool is_pair(uint32_t first, uint32_t second) {
+    for (size_t i = 0; i < LETTER_PAIR_COUNT; i++)
+        if (letter_pairs[i].second == second && letter_pairs[i].first == first)
+            return true;
+    return false;
+}
+
+/// Takes a character of UTF-8 from the start of a text; NO_LETTER if it is none.
+static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    const uint8_t first = *(*text)++;
+    const int more = first < 0xc0 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    uint32_t letter = more == 0 ? first : first & (0x3fU >> more);
+
+    if (first >= 0x80 && (more == 0 || first >= 0xf8))
+        return NO_LETTER;
+    for (int i = 0; i < more; i++) {
+        if (*text == end || (**text & 0xc0) != 0x80)
+            return NO_LETTER;
+        letter = letter << 6 | (*(*text)++ & 0x3f);
+    }
+    return letter >= least[more] ? letter : NO_LETTER;
+}
+
+/// The letters of a label, small. Returns NULL, or why one is not taken.
+static const char *read_letters(const char *text, size_t length, struct letters *letters) {
+    const uint8_t *at = (const uint8_t *)text, *end = at + length;
+    uint32_t before = 0;
+    int before_class = 0;
+
+    letters->count = 0;
+    while (at < end) {
+        const uint32_t letter = small(take_letter(&at, end));
+        const int class = class_of(letter);
+
+        if (class < 0 || (class > 0 && class < before_class) || is_pair(before, letter))
+            return UNKNOWN;
+        if (letters->count == LABEL_BYTES)
+            return LABEL_TOO_LONG;
+        letters->items[letters->count++] = letter;
+        before = letter;
+        before_class = class;
+    }
+    return NULL;
+}
+
+/// The bias behind a delta (RFC 3492, section 6.1).
+static uint32_t adapt(uint32_t delta, uint32_t count, bool is_first) {
+    uint32_t bias = 0;
+
+    delta = is_first ? delta / DAMP : delta / 2;
+    delta += delta / count;
+    while (delta > (BASE - LEAST) * MOST / 2) {
+        delta /= BASE - LEAST;
+        bias += BASE;
+    }
+    return bias + (BASE - LEAST + 1) * delta / (delta + SKEW);
+}
+
+/// Puts a character behind a label. Returns false if there is no room.
+static bool put(struct label *label, char byte) {
+    if (label->length == LABEL_BYTES)
+        return false;
+    label->bytes[label->length++] = byte;
+    return true;
+}
+
+/// Puts a digit of Punycode behind a label. Returns false if there is no room.
+static bool put_digit(struct label *label, uint32_t digit) {
+    return put(label, (char)(digit < 26 ? 'a' + digit : '0' + digit - 26));
+}
+
+/// Puts a delta behind a label, as digits. Returns false if there is no room.
+static bool put_delta(struct label *label, uint32_t delta, uint32_t bias) {
+    for (uint32_t k = BASE;; k += BASE) {
+        const uint32_t threshold = k < bias + LEAST ? LEAST : k > bias + MOST ? MOST : k - bias;
+        uint32_t rest;
+
+        if (delta < threshold)
+            return put_digit(label, delta);
+        rest = delta - threshold;
+        if (!put_digit(label, threshold + rest % (BASE - threshold)))
+            return false;
+        delta = rest / (BASE - threshold);
+    }
+}
+
+/// The least letter that is not less than another.
+static uint32_t least_from(const struct letters *letters, uint32_t from) {
+    uint32_t least = UINT32_MAX;
+
+    for (size_t i = 0; i < letters->count; i++)
+        if (letters->items[i] >= from && letters->items[i] < least)
+            least = letters->items[i];
+    return least;
+}
+
+/// Puts letters behind a label as Punycode (RFC 3492, section 6.3). Returns false if there is no
+/// room.
+static bool encode(const struct letters *letters, struct label *label) {
+    uint32_t done = 0, basic, delta = 0, bias = BIAS, next = FIRST;
+
+    for (size_t i = 0; i < letters->count; i++) {
+        if (letters->items[i] >= FIRST)
+            continue;
+        if (!put(label, (char)letters->items[i]))
+            return false;
+        done++;
+    }
+    basic = done;
+    if (basic > 0 && !put(label, '-'))
+        return false;
+    while (done < letters->count) {
+        const uint32_t least = least_from(letters, next);
+
+        delta += (least - next) * (done + 1);
+        next = least;
+        for (size_t i = 0; i < letters->count; i++) {
+            if (letters->items[i] < next)
+                delta++;
+            if (letters->items[i] != next)
+                continue;
+            if (!put_delta(label, delta, bias))
+                return false;
+            bias = adapt(delta, done + 1, done == basic);
+            delta = 0;
+            done++;
+        }
+        delta++;
+        next++;
+    }
+    return true;
+}
+
+static bool is_ascii(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return false;
+    return true;
+}
+
+/// Puts bytes behind a name. Returns false if there is no room.
+static bool append(char name[static LABEL_NAME_BYTES], size_t *name_length, const char *bytes,
+                   size_t length) {
+    if (length > LABEL_NAME_BYTES - *name_length)
+        return false;
+    memcpy(name + *name_length, bytes, length);
+    *name_length += length;
+    return true;
+}
+
+const char *label_to_ascii(const char *text, size_t length, char name[static LABEL_NAME_BYTES],
+                           size_t *name_length) {
+    const char *end = text + length, *part = text;
+
+    *name_length = 0;
+    for (;;) {
+        struct label label = {.length = 4, .bytes = "xn--"};
+        const char *dot = memchr(part, '.', (size_t)(end - part));
+        const size_t part_length = (size_t)((dot ? dot : end) - part);
+
+        if (part > text && !append(name, name_length, ".", 1))
+            return LABEL_NAME_TOO_LONG;
+        if (is_ascii(part, part_length)) {
+            if (!append(name, name_length, part, part_length))
+                return LABEL_NAME_TOO_LONG;
+        } else {
+            struct letters letters;
+            const char *cause = read_letters(part, part_length, &letters);
+
+            if (cause)
+                return cause;
+            if (!encode(&letters, &label))
+                return LABEL_TOO_LONG;
+            if (!append(name, name_length, label.bytes, label.length))
+                return LABEL_NAME_TOO_LONG;
+        }
+        if (!dot)
+            return NULL;
+        part = dot + 1;
+    }
+}
