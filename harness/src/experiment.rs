@@ -141,7 +141,7 @@ pub enum FigureKind {
     Loss,
 }
 
-/// One figure: NAME.png and NAME.svg in the result folder.
+/// One figure: NAME.svg in the result folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {

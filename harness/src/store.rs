@@ -61,7 +61,7 @@ impl Store {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             let ending = path.extension();
-            if ending.is_some_and(|ending| ending == "png" || ending == "svg") && path.is_file() {
+            if ending.is_some_and(|ending| ending == "svg") && path.is_file() {
                 fs::remove_file(&path).with_context(|| path.display().to_string())?;
             }
         }
@@ -324,14 +324,7 @@ mod tests {
         let folder = Folder::new("new");
         let store = Store::create(&folder.0).unwrap();
         store.append(&round_of(vec![sample(1, 1.0)])).unwrap();
-        for name in [
-            METADATA,
-            RAW,
-            "report.md",
-            "figure.png",
-            "figure.svg",
-            "notes.txt",
-        ] {
+        for name in [METADATA, RAW, "report.md", "figure.svg", "notes.txt"] {
             fs::write(folder.0.join(name), "x").unwrap();
         }
         let store = Store::create(&folder.0).unwrap();

@@ -153,7 +153,7 @@ fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
     let names = metadata
         .figures
         .iter()
-        .flat_map(|figure| ["png", "svg"].map(|ending| format!("{}.{ending}", figure.name)));
+        .map(|figure| format!("{}.svg", figure.name));
     let missing = names.filter(|name| !folder.join(name).is_file());
     missing.map(|name| format!("{name} is not there")).collect()
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The font of all figures: Noto Sans (SIL Open Font License 1.1), embedded, so that none need be installed.
+//! The widths of texts in figures, by Noto Sans (SIL Open Font License 1.1), which is embedded: no font need be installed.
 
 use std::sync::OnceLock;
 
-use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont};
+use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 
 /// Where an SVG is looked at, Noto Sans may be missing; the others have about its widths.
 pub const FAMILIES: &str = "Noto Sans, DejaVu Sans, Arial, sans-serif";
@@ -28,39 +28,17 @@ fn scale(face: &FontRef, em: f64) -> PxScale {
     PxScale::from((em * f64::from(face.height_unscaled() / units_per_em)) as f32)
 }
 
-/// The glyphs of a text whose baseline starts at (0, 0), and its width.
-fn set(text: &str, em: f64, bold: bool) -> (Vec<Glyph>, f64) {
-    let face = face(bold).as_scaled(scale(face(bold), em));
-    let mut glyphs: Vec<Glyph> = Vec::new();
-    let mut x = 0.0;
-    for character in text.chars() {
-        let mut glyph = face.scaled_glyph(character);
-        if let Some(last) = glyphs.last() {
-            x += face.kern(last.id, glyph.id);
-        }
-        glyph.position = ab_glyph::point(x, 0.0);
-        x += face.h_advance(glyph.id);
-        glyphs.push(glyph);
-    }
-    (glyphs, f64::from(x))
-}
-
 /// The width of a text at this size (its em), in the unit of the size.
 pub fn width(text: &str, em: f64, bold: bool) -> f64 {
-    set(text, em, bold).1
-}
-
-/// Gives (x, y, coverage 0 to 1) of each pixel of a text whose baseline starts at (0, 0), y downwards.
-pub fn draw(text: &str, em: f64, bold: bool, mut pixel: impl FnMut(i32, i32, f32)) {
-    for glyph in set(text, em, bold).0 {
-        // A space has no outline.
-        let Some(outline) = face(bold).outline_glyph(glyph) else {
-            continue;
-        };
-        let bounds = outline.px_bounds();
-        let (left, top) = (bounds.min.x as i32, bounds.min.y as i32);
-        outline.draw(|x, y, coverage| pixel(left + x as i32, top + y as i32, coverage));
+    let face = face(bold).as_scaled(scale(face(bold), em));
+    let mut last = None;
+    let mut width = 0.0;
+    for character in text.chars() {
+        let glyph = face.glyph_id(character);
+        width += last.map_or(0.0, |last| face.kern(last, glyph)) + face.h_advance(glyph);
+        last = Some(glyph);
     }
+    f64::from(width)
 }
 
 #[cfg(test)]

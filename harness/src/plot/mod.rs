@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The figures of a result folder, drawn from its saved data only: NAME.svg and NAME.png of each.
+//! The figures of a result folder, NAME.svg, drawn from its saved data only.
 
 mod axis;
 mod columns;
@@ -13,7 +13,6 @@ mod loss;
 mod palette;
 mod panels;
 mod percentile;
-mod raster;
 mod scale;
 mod scene;
 mod series;
@@ -52,12 +51,9 @@ pub fn draw_all(folder: &Path) -> Result<Vec<PathBuf>> {
         let Some(scene) = draw(&data, &plan) else {
             continue;
         };
-        let contents = [("png", scene.png()), ("svg", scene.svg().into_bytes())];
-        for (ending, contents) in contents {
-            let name = format!("{}.{ending}", plan.name);
-            store.replace(&name, &contents)?;
-            files.push(folder.join(name));
-        }
+        let name = format!("{}.svg", plan.name);
+        store.replace(&name, scene.svg().as_bytes())?;
+        files.push(folder.join(name));
     }
     Ok(files)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A figure as a list of shapes, and what plotters makes of it: an SVG and a PNG that look the same.
+//! A figure as a list of shapes, and the SVG that plotters makes of it.
 //!
-//! Lengths are in pixels of the figure at its normal size, y downwards. The PNG has twice as many.
+//! Lengths are in pixels of the figure at its normal size, y downwards.
 
-use std::error::Error;
+use std::io;
 
 use plotters::backend::SVGBackend;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -13,13 +13,12 @@ use plotters_backend::{DrawingBackend, DrawingErrorKind};
 
 use super::font;
 use super::palette::{Dash, Look, Marker, Rgb, SOLID, WHITE};
-use super::raster::{Raster, SIZE_PER_EM};
 pub use super::text::{Anchor, Point, Text};
 
 /// plotters counts in whole units, so a pixel has several of them.
 const UNITS_PER_PIXEL: f64 = 10.0;
-/// Pixels of a PNG for one of the figure.
-pub const PNG_SCALE: f64 = 2.0;
+/// plotters takes a font's size for 1.24 times its em.
+const SIZE_PER_EM: f64 = 1.24;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
@@ -157,19 +156,7 @@ impl Scene {
         svg.replacen(&written, &wanted, 1)
     }
 
-    /// The figure as a PNG, [`PNG_SCALE`] times its normal size.
-    pub fn png(&self) -> Vec<u8> {
-        let pixels = |length: f64| (length * PNG_SCALE) as usize;
-        let mut raster = Raster::new(
-            pixels(self.width),
-            pixels(self.height),
-            PNG_SCALE / UNITS_PER_PIXEL,
-        );
-        self.draw_on(&mut raster);
-        raster.png()
-    }
-
-    fn draw_on<B: DrawingBackend>(&self, backend: &mut B) {
+    fn draw_on(&self, backend: &mut SVGBackend) {
         for shape in &self.shapes {
             let done = match shape {
                 Shape::Line {
@@ -199,10 +186,7 @@ impl Scene {
     }
 }
 
-fn draw_text<B: DrawingBackend>(
-    backend: &mut B,
-    text: &Text,
-) -> Result<(), DrawingErrorKind<B::ErrorType>> {
+fn draw_text(backend: &mut SVGBackend, text: &Text) -> Result<(), DrawingErrorKind<io::Error>> {
     // plotters sets a text's middle at half of its small letters.
     let down = text.size * (font::HALF_CAPITAL - font::HALF_X_HEIGHT);
     let (x, y) = text.at;
@@ -230,8 +214,8 @@ fn draw_text<B: DrawingBackend>(
     backend.draw_text(&text.text, &style, units(&at))
 }
 
-/// Both backends draw into memory, where nothing can fail.
-fn in_memory<E: Error + Send + Sync>(done: Result<(), DrawingErrorKind<E>>) {
+/// The result of drawing into memory, where nothing can fail.
+fn in_memory(done: Result<(), DrawingErrorKind<io::Error>>) {
     done.expect("drawing into memory");
 }
 
