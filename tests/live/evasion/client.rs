@@ -213,7 +213,12 @@ impl Client<'_> {
             if Instant::now() > deadline {
                 return Ok(None);
             }
-            packets.extend(self.link.receive(ours, 0, QUIET)?);
+            let come = self.link.receive(ours, 0, QUIET)?;
+            if come.is_empty() {
+                // As every TCP does: of two first packets of a connection that wait in a queue at once, conntrack drops the second.
+                self.send(first, 0, &syn)?;
+            }
+            packets.extend(come);
         }
         let (tcp, _) = packets
             .iter()

@@ -15,7 +15,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 use super::net::{Net, Sees, SERVER, SERVER_6};
 use super::queries::{labels, name_of, ALLOW_LIST, BLOCK_LIST, PORT};
 use super::tried::{self, all_completed, none_completed, patience, Tried};
-use super::{start, ALLOWED, DENIED};
+use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 /// What a query has in its header: flags, and one question.
@@ -33,9 +33,13 @@ const QUIC_QUESTIONS: u16 = 0x0100;
 const FRAGMENTED_BYTES: usize = 4_000;
 
 const ROWS: &[Row] = &[
-    ("datagrams-block-list", 120, |twin| hold(twin, BLOCK_LIST)),
-    ("datagrams-allow-list", 120, |twin| hold(twin, ALLOW_LIST)),
-    ("datagrams-honest", 120, honest),
+    ("datagrams-block-list", 120, |twin| {
+        hold(By::Twin(twin), BLOCK_LIST)
+    }),
+    ("datagrams-allow-list", 120, |twin| {
+        hold(By::Twin(twin), ALLOW_LIST)
+    }),
+    ("datagrams-honest", 120, |twin| honest(By::Twin(twin))),
     ("datagrams-in-fragments", 120, reassembled),
 ];
 
@@ -179,25 +183,24 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
+pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
-    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, DENIED, false, &ways(DENIED, ALLOWED))?;
     none_completed(&tried)?;
     println!("{} tries: none completed", tried.len());
-    firewall.finish()?;
-    Ok(())
+    running.finish()
 }
 
 /// Who asks for an allowed name comes through.
-fn honest(twin: Twin) -> anyhow::Result<()> {
+pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let mut ways = ways(ALLOWED, DENIED);
     ways.retain(|way| way.honest);
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, ALLOWED, true, &ways)?)?;
-        firewall.finish()?;
+        running.finish()?;
     }
     Ok(())
 }
@@ -223,7 +226,7 @@ fn in_fragments(host: &str) -> Vec<Way> {
 /// With rules of rules/queue the kernel puts fragments together: each query is decided by its name, and without them it is lost.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
-    let (firewall, _folder) = start(&scene.net, twin, BLOCK_LIST)?;
+    let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
     none_completed(&try_all(&scene, ALLOWED, false, &in_fragments(ALLOWED))?)?;
     for file in ["input.nft", "host.nft"] {
         let rules = fs::read_to_string(root().join("rules/queue").join(file))?;
@@ -234,6 +237,5 @@ fn reassembled(twin: Twin) -> anyhow::Result<()> {
         all_completed(&try_all(&scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
         none_completed(&try_all(&scene, DENIED, false, &in_fragments(DENIED))?)?;
     }
-    firewall.finish()?;
-    Ok(())
+    running.finish()
 }

@@ -12,17 +12,18 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::capture::Recorder;
 use crate::names::judge;
+use crate::stage::Stage;
 
-mod client;
-mod datagrams;
-mod hello;
+pub mod client;
+pub mod datagrams;
+pub mod hello;
 pub mod net;
 mod over_ipv6;
 pub mod queries;
 pub mod quic;
 mod strategies;
 mod tried;
-mod wire;
+pub mod wire;
 
 use client::{Client, Script};
 use hello::Opening;
@@ -32,11 +33,11 @@ use strategies::{Strategy, STRATEGIES};
 use tried::{all_completed, most_completed, none_completed, patience, Tried};
 use wire::Version;
 
-const DENIED: &str = "www.denied.example";
+pub const DENIED: &str = "www.denied.example";
 /// As long as the denied one, so that each byte has its place.
-const ALLOWED: &str = "www.amused.example";
+pub const ALLOWED: &str = "www.amused.example";
 
-const BLOCK_LIST: &str = r#"
+pub const BLOCK_LIST: &str = r#"
 table inet filter {
 	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
 	chain forward {
@@ -47,7 +48,7 @@ table inet filter {
 }
 "#;
 
-const ALLOW_LIST: &str = r#"
+pub const ALLOW_LIST: &str = r#"
 table inet filter {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
@@ -61,19 +62,23 @@ table inet filter {
 
 const ROWS: &[Row] = &[
     ("block-list-sees-both", 120, |twin| {
-        hold(twin, Sees::Both, Version::V4, BLOCK_LIST)
+        hold(By::Twin(twin), Sees::Both, Version::V4, BLOCK_LIST)
     }),
     ("block-list-sees-client", 120, |twin| {
-        hold(twin, Sees::Client, Version::V4, BLOCK_LIST)
+        hold(By::Twin(twin), Sees::Client, Version::V4, BLOCK_LIST)
     }),
     ("allow-list-sees-both", 120, |twin| {
-        hold(twin, Sees::Both, Version::V4, ALLOW_LIST)
+        hold(By::Twin(twin), Sees::Both, Version::V4, ALLOW_LIST)
     }),
     ("block-list-ipv6", 120, |twin| {
-        hold(twin, Sees::Both, Version::V6, BLOCK_LIST)
+        hold(By::Twin(twin), Sees::Both, Version::V6, BLOCK_LIST)
     }),
-    ("honest-sees-both", 120, |twin| honest(twin, Version::V4)),
-    ("honest-ipv6", 120, |twin| honest(twin, Version::V6)),
+    ("honest-sees-both", 120, |twin| {
+        honest(By::Twin(twin), Version::V4)
+    }),
+    ("honest-ipv6", 120, |twin| {
+        honest(By::Twin(twin), Version::V6)
+    }),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -114,7 +119,7 @@ fn try_one(
             link,
             version,
             ports: (port, opening.port),
-            patience: patience(answered),
+            patience: patience(answered).max(net.lateness),
         };
         let answer = client.run(script)?;
         completed = answer.map(|answer| answer.starts_with(opening.answer));
@@ -160,18 +165,56 @@ fn try_all(
     })
 }
 
-fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<(Firewall, Folder)> {
-    let folder = Folder::shared()?;
-    let policy = folder.write("policy.nft", text)?;
-    let arguments = ["--policy", &policy, "--hello-timeout", "1"];
-    Ok((Firewall::start(&net.firewall, twin, &arguments)?, folder))
+/// Who decides by a policy.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// A twin by all of it.
+    Twin(Twin),
+    /// The kernel, for which a twin names (docs/STAGE.md).
+    Stage(Twin),
+}
+
+/// Who does, running.
+pub enum Running {
+    Twin { firewall: Firewall, _folder: Folder },
+    Stage(Stage),
+}
+
+impl By {
+    pub fn start(self, net: &Net, text: &str) -> anyhow::Result<Running> {
+        let twin = match self {
+            By::Twin(twin) => twin,
+            By::Stage(twin) => return Stage::start(net, twin, text).map(Running::Stage),
+        };
+        let folder = Folder::shared()?;
+        let policy = folder.write("policy.nft", text)?;
+        let arguments = ["--policy", &policy, "--hello-timeout", "1"];
+        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+        Ok(Running::Twin {
+            firewall,
+            _folder: folder,
+        })
+    }
+}
+
+impl Running {
+    pub fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Running::Twin { firewall, .. } => firewall.finish().map(drop),
+            Running::Stage(stage) => stage.finish(),
+        }
+    }
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
-    let net = Net::new(sees)?;
-    let (firewall, _folder) = start(&net, twin, text)?;
-    let tried = try_all(&net, version, (DENIED, ALLOWED), false, |_| true)?;
+pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
+    hold_in(&Net::new(sees)?, by, version, text)
+}
+
+/// The same in a net that is there.
+pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
+    let running = by.start(net, text)?;
+    let tried = try_all(net, version, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
     let ways: BTreeSet<_> = tried.iter().map(|one| &one.way).collect();
     println!(
@@ -179,8 +222,7 @@ fn hold(twin: Twin, sees: Sees, version: Version, text: &str) -> anyhow::Result<
         ways.len(),
         tried.len()
     );
-    firewall.finish()?;
-    Ok(())
+    running.finish()
 }
 
 fn is_honest(strategy: &Strategy) -> bool {
@@ -188,12 +230,12 @@ fn is_honest(strategy: &Strategy) -> bool {
 }
 
 /// Whoever asks for another name comes through, however his network cuts what he says.
-fn honest(twin: Twin, version: Version) -> anyhow::Result<()> {
+pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let (firewall, _folder) = start(&net, twin, text)?;
+        let running = by.start(&net, text)?;
         all_completed(&try_all(&net, version, (ALLOWED, DENIED), true, is_honest)?)?;
-        firewall.finish()?;
+        running.finish()?;
     }
     Ok(())
 }

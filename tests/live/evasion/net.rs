@@ -5,6 +5,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::folder::Folder;
@@ -21,6 +22,9 @@ pub const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 0x66];
 pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
 /// Hops from the client to the server: what has one less is dropped by the router between firewall and server.
 pub const HOPS: u8 = 3;
+
+/// Two times a server's first timer, of which the second is twice the first (RFC 6298; Linux begins with 200 ms), and some more.
+const LATENESS: Duration = Duration::from_secs(2);
 
 /// What of the traffic the firewall sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct Net {
     pub server: Namespace,
     /// The hardware address of the firewall's interface to the client.
     pub gateway: [u8; 6],
+    /// By how much answers of the server may come later than its network makes them.
+    pub lateness: Duration,
     nginx: Child,
     /// Its certificate, its key, and what it writes.
     folder: Folder,
@@ -139,6 +145,17 @@ impl Net {
         Link::open(&self.client, "right")
     }
 
+    /// From now on what the server sends behind its SYN-ACK is lost twice: it acknowledges what it has taken when its timer
+    /// has run out.
+    pub fn acknowledge_late(&mut self) -> anyhow::Result<()> {
+        let lost = "-A OUTPUT -p tcp -m connbytes --connbytes 2:3 --connbytes-dir reply --connbytes-mode packets -j DROP";
+        for tool in ["iptables", "ip6tables"] {
+            restore(&self.server, tool, lost)?;
+        }
+        self.lateness = LATENESS;
+        Ok(())
+    }
+
     /// The files of a certificate, for servers beside nginx.
     pub fn certificate(&self) -> String {
         self.folder.file("cert.pem")
@@ -198,6 +215,7 @@ impl Net {
             firewall,
             _router: router,
             server,
+            lateness: Duration::ZERO,
             nginx,
             folder,
         })

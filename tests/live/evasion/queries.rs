@@ -7,7 +7,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::client::{Client, Script, Segment};
@@ -16,7 +15,7 @@ use super::net::{Net, Sees, SERVER};
 use super::strategies::{cut, steps, STRATEGIES};
 use super::tried::{self, all_completed, most_completed, none_completed, patience, Tried};
 use super::wire::Version;
-use super::{start, ALLOWED, DENIED};
+use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 pub const PORT: u16 = 53;
@@ -46,9 +45,13 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("queries-block-list", 120, |twin| hold(twin, BLOCK_LIST)),
-    ("queries-allow-list", 120, |twin| hold(twin, ALLOW_LIST)),
-    ("queries-honest", 120, honest),
+    ("queries-block-list", 120, |twin| {
+        hold(By::Twin(twin), BLOCK_LIST)
+    }),
+    ("queries-allow-list", 120, |twin| {
+        hold(By::Twin(twin), ALLOW_LIST)
+    }),
+    ("queries-honest", 120, |twin| honest(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -270,26 +273,25 @@ fn try_all(
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, text: &str) -> anyhow::Result<()> {
+pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
-    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
     println!("{} ways: none completed", tried.len());
-    firewall.finish()?;
-    Ok(())
+    running.finish()
 }
 
 /// Another name than those of the first question, so that it is told apart.
 const OTHER: &str = "xyz.amused.example";
 
 /// Who asks for allowed names only comes through.
-fn honest(twin: Twin) -> anyhow::Result<()> {
+pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (OTHER, DENIED), true, |way| way.honest)?)?;
-        firewall.finish()?;
+        running.finish()?;
     }
     Ok(())
 }

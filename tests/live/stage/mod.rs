@@ -2,10 +2,6 @@
 //! The name stage (docs/STAGE.md): the kernel decides by a policy that `stage` has split, and a firewall only names. The kernel's
 //! text is loaded, and rules of iptables lead to the queue, since not every kernel has nft's.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
-
 use anyhow::{ensure, Context};
 use stage::{Options, Queue, Split};
 use testbed::firewall::Firewall;
@@ -16,8 +12,14 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
-use crate::evasion::net::{Net, Sees, SERVER};
+use crate::evasion::net::{Net, Sees};
 use crate::names;
+use ends::{Ends, NAMELESS};
+
+mod corpus;
+mod ends;
+mod evasion;
+mod names_kept;
 
 const ROWS: &[Row] = &[
     ("real-ends-in-the-stage", 180, real_ends),
@@ -28,13 +30,31 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    for_each_twin(ROWS)
+    let rows = [ROWS, names_kept::ROWS, evasion::ROWS].concat();
+    let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
+    for_each_twin(&rows).into_iter().chain([corpus]).collect()
+}
+
+/// Starts a twin with what is in a folder.
+fn start(
+    net: &Net,
+    folder: &Folder,
+    twin: Twin,
+    mask: &str,
+    more: &[&str],
+) -> anyhow::Result<Firewall> {
+    let (policy, control) = (folder.file("names.nft"), folder.file("control"));
+    let own = ["--policy", &policy, "--stage", mask, "--control", &control];
+    let arguments = [&own[..], more].concat();
+    Firewall::start(&net.firewall, twin, &arguments)
 }
 
 /// A firewall that names for the kernel.
 pub struct Stage {
     pub firewall: Firewall,
     folder: Folder,
+    /// --stage.
+    mask: String,
 }
 
 fn split(text: &str, generation: u32) -> anyhow::Result<Split> {
@@ -57,10 +77,15 @@ fn load(net: &Net, folder: &Folder, split: &Split) -> anyhow::Result<()> {
 impl Stage {
     /// Splits a policy and starts a twin that names for it, in place of the rules that lead all packets to the queue.
     pub fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<Stage> {
+        Stage::start_with(net, twin, text, &["--hello-timeout", "1"])
+    }
+
+    /// The same with other options.
+    fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
         let folder = Folder::shared()?;
         let split = split(text, 0)?;
         folder.write("kernel.nft", "")?;
-        let names = folder.write("names.nft", &split.daemon)?;
+        folder.write("names.nft", &split.daemon)?;
         load(net, &folder, &split)?;
         for tool in ["iptables", "ip6tables"] {
             run(&net.firewall, tool, &["--wait", "-F", "FORWARD"])?;
@@ -69,16 +94,22 @@ impl Stage {
             net.firewall
                 .feed(&format!("{tool}-restore"), &["--noflush", "--wait"], rules)?;
         }
-        let arguments = [
-            "--policy",
-            &names,
-            "--stage",
-            &split.stage,
-            "--hello-timeout",
-            "1",
-        ];
-        let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-        Ok(Stage { firewall, folder })
+        let firewall = start(net, &folder, twin, &split.stage, more)?;
+        Ok(Stage {
+            firewall,
+            folder,
+            mask: split.stage,
+        })
+    }
+
+    /// Has another firewall take over.
+    fn upgrade(&mut self, net: &Net, twin: Twin) -> anyhow::Result<()> {
+        let control = self.folder.file("control");
+        let more = ["--take-over", &control];
+        let new = start(net, &self.folder, twin, &self.mask, &more)?;
+        let old = std::mem::replace(&mut self.firewall, new).wait()?;
+        ensure!(old.code == Some(0), "{:?}: {}", old.code, old.stderr);
+        Ok(())
     }
 
     /// Puts another policy in the place of the first one: the firewall's first, which the kernel does not believe before it has its own.
@@ -91,6 +122,13 @@ impl Stage {
 
     fn received(&self) -> anyhow::Result<u64> {
         Ok(self.firewall.settled_ledger()?.total.received)
+    }
+
+    /// Ends the firewall, which may have warned.
+    fn end(self) -> anyhow::Result<()> {
+        let ended = self.firewall.end_by(libc::SIGTERM)?;
+        ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
+        Ok(())
     }
 
     pub fn finish(self) -> anyhow::Result<()> {
@@ -134,56 +172,12 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
 }
 
 const PORT: u16 = 8080;
-/// A client that is neither of TLS nor of HTTP: it has no name.
-const NAMELESS: &[u8] = b"SSH-2.0-nameless\r\n";
-
-/// A connection through the firewall, as both ends have it.
-struct Ends {
-    client: TcpStream,
-    server: TcpStream,
-}
-
-impl Ends {
-    fn new(net: &Net) -> anyhow::Result<Ends> {
-        let address = SocketAddr::from((SERVER, PORT));
-        let listener = net.server.enter(|| TcpListener::bind(address))?;
-        let client = net
-            .client
-            .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
-        let (server, _) = listener.accept()?;
-        for stream in [&client, &server] {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-        }
-        Ok(Ends { client, server })
-    }
-
-    /// Bytes there, and back.
-    fn exchange(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let Ends { client, server } = self;
-        let mut read = vec![0; bytes.len()];
-        client.write_all(bytes)?;
-        server.read_exact(&mut read)?;
-        server.write_all(&read)?;
-        client.read_exact(&mut read)?;
-        ensure!(read == bytes, "other bytes came");
-        Ok(())
-    }
-
-    /// Whether the client's bytes still come to the server.
-    fn passes(&mut self) -> anyhow::Result<bool> {
-        self.server
-            .set_read_timeout(Some(Duration::from_millis(300)))?;
-        self.client.write_all(b"x")?;
-        Ok(self.server.read(&mut [0; 64]).is_ok())
-    }
-}
 
 /// Once its server has acknowledged what decided, no packet of a connection is queued.
 fn settled(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;
-    let mut ends = Ends::new(&net)?;
+    let mut ends = Ends::new(&net, PORT)?;
     ends.exchange(NAMELESS)?;
     ends.exchange(b"settled")?;
     let before = stage.received()?;
@@ -224,7 +218,7 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
 fn reload(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;
-    let mut ends = Ends::new(&net)?;
+    let mut ends = Ends::new(&net, PORT)?;
     ends.exchange(NAMELESS)?;
     ends.exchange(b"settled")?;
     let denying = POLICY.replace("tls alpn \"denied\"", "tls sni missing");
@@ -236,14 +230,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     )?;
     stage.reload(&net, POLICY, 2)?;
     until("the connection goes on", PATIENCE, || ends.passes())?;
-    let ended = stage.firewall.end_by(libc::SIGTERM)?;
-    ensure!(
-        ended.code == Some(0),
-        "exit code {:?}: {}",
-        ended.code,
-        ended.stderr
-    );
-    Ok(())
+    stage.end()
 }
 
 /// Bits of marks that are not the stage's stay as they are, in packets and connections.

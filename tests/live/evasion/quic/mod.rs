@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use testbed::frames::Link;
-use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 mod over_ipv6;
 mod packet;
-mod segments;
-mod setting;
+pub mod segments;
+pub mod setting;
 mod versions;
 mod ways;
 
@@ -26,7 +25,7 @@ use super::client::QUIET;
 use super::net::{Net, Sees};
 use super::tried::{self, all_completed, most_completed, none_completed, patience, Tried};
 use super::wire::{self, UDP};
-use super::{start, ALLOWED, BLOCK_LIST, DENIED};
+use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
 use crate::names::programs::{self, Server, Told};
 
@@ -35,7 +34,7 @@ const OTHER_PORT: u16 = 20_000;
 /// Where the server asks each client by Retry.
 const RETRY_PORT: u16 = 4433;
 
-const ALLOW_LIST: &str = r#"
+pub const ALLOW_LIST: &str = r#"
 table inet filter {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
@@ -47,23 +46,27 @@ table inet filter {
 
 const ROWS: &[Row] = &[
     ("quic-block-list", 120, |twin| {
-        hold(twin, QuinnV4, BLOCK_LIST)
+        hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
     }),
     ("quic-allow-list", 120, |twin| {
-        hold(twin, QuinnV4, ALLOW_LIST)
+        hold(By::Twin(twin), QuinnV4, ALLOW_LIST)
     }),
-    ("quic-honest", 120, |twin| honest(twin, QuinnV4)),
+    ("quic-honest", 120, |twin| honest(By::Twin(twin), QuinnV4)),
     ("quic-block-list-ipv6", 120, |twin| {
-        hold(twin, QuinnV6, BLOCK_LIST)
+        hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("quic-honest-ipv6", 120, |twin| honest(twin, QuinnV6)),
+    ("quic-honest-ipv6", 120, |twin| {
+        honest(By::Twin(twin), QuinnV6)
+    }),
     ("quic-block-list-version-2", 120, |twin| {
-        hold(twin, AioquicV4, BLOCK_LIST)
+        hold(By::Twin(twin), AioquicV4, BLOCK_LIST)
     }),
     ("quic-allow-list-version-2", 120, |twin| {
-        hold(twin, AioquicV4, ALLOW_LIST)
+        hold(By::Twin(twin), AioquicV4, ALLOW_LIST)
     }),
-    ("quic-honest-version-2", 120, |twin| honest(twin, AioquicV4)),
+    ("quic-honest-version-2", 120, |twin| {
+        honest(By::Twin(twin), AioquicV4)
+    }),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -274,24 +277,23 @@ fn try_all(
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, setting: Setting, text: &str) -> anyhow::Result<()> {
+pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
-    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
     let (ways, tries) = (setting.ways().count(), tried.len());
     println!("{ways} ways, {tries} tries: none completed");
-    firewall.finish()?;
-    Ok(())
+    running.finish()
 }
 
 /// Whoever asks for another name comes through.
-fn honest(twin: Twin, setting: Setting) -> anyhow::Result<()> {
+pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
-        firewall.finish()?;
+        running.finish()?;
     }
     Ok(())
 }

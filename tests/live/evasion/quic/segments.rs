@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 
-use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::packet::{self, Ids};
@@ -15,19 +14,19 @@ use super::{tried, Scene, ALLOW_LIST, QUIC_PORT};
 use crate::evasion::datagrams;
 use crate::evasion::net::{SERVER, SERVER_6};
 use crate::evasion::wire::Version;
-use crate::evasion::{start, ALLOWED, BLOCK_LIST, DENIED};
+use crate::evasion::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const ROWS: &[Row] = &[
     ("quic-segments-block-list", 120, |twin| {
-        hold(twin, QuinnV4, BLOCK_LIST)
+        hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
     }),
     ("quic-segments-allow-list", 120, |twin| {
-        hold(twin, QuinnV4, ALLOW_LIST)
+        hold(By::Twin(twin), QuinnV4, ALLOW_LIST)
     }),
     ("quic-segments-ipv6", 120, |twin| {
-        hold(twin, QuinnV6, BLOCK_LIST)
+        hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("quic-segments-honest", 120, honest),
+    ("quic-segments-honest", 120, |twin| honest(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -143,23 +142,22 @@ fn try_all(
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, setting: Setting, text: &str) -> anyhow::Result<()> {
+pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
-    let (firewall, _folder) = start(&scene.net, twin, text)?;
+    let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
     println!("{} tries: none completed", tried.len());
-    firewall.finish()?;
-    Ok(())
+    running.finish()
 }
 
 /// A plain client whose kernel does so comes through.
-fn honest(twin: Twin) -> anyhow::Result<()> {
+pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new(QuinnV4)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let (firewall, _folder) = start(&scene.net, twin, text)?;
+        let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
-        firewall.finish()?;
+        running.finish()?;
     }
     Ok(())
 }

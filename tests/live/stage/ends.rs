@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A connection of TCP of which a test has both ends.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::ensure;
+use testbed::wait::PATIENCE;
+
+use crate::evasion::net::{Net, SERVER};
+
+/// For bytes to come.
+const QUIET: Duration = Duration::from_millis(300);
+/// A client that is neither of TLS nor of HTTP: it has no name.
+pub const NAMELESS: &[u8] = b"SSH-2.0-nameless\r\n";
+
+/// A connection through the firewall, as both ends have it.
+pub struct Ends {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Ends {
+    pub fn new(net: &Net, port: u16) -> anyhow::Result<Ends> {
+        let address = SocketAddr::from((SERVER, port));
+        let listener = net.server.enter(|| TcpListener::bind(address))?;
+        let client = net
+            .client
+            .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+        let (server, _) = listener.accept()?;
+        for stream in [&client, &server] {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+        }
+        Ok(Ends { client, server })
+    }
+
+    /// Bytes there, and back.
+    pub fn exchange(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let Ends { client, server } = self;
+        let mut read = vec![0; bytes.len()];
+        client.write_all(bytes)?;
+        server.read_exact(&mut read)?;
+        server.write_all(&read)?;
+        client.read_exact(&mut read)?;
+        ensure!(read == bytes, "other bytes came");
+        Ok(())
+    }
+
+    /// Whether bytes of the client come to the server.
+    pub fn brings(&mut self, bytes: &[u8]) -> anyhow::Result<bool> {
+        self.server.set_read_timeout(Some(QUIET))?;
+        self.client.write_all(bytes)?;
+        Ok(self.server.read(&mut [0; 4096]).is_ok())
+    }
+
+    /// Whether more of them still comes.
+    pub fn passes(&mut self) -> anyhow::Result<bool> {
+        self.brings(b"x")
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The ways of the part `evasion`, before a kernel that decides and a twin that only names: none may lead past them, and honest
+//! clients come through.
+
+use twinwall_tests::case::Row;
+
+use crate::evasion::net::{Net, Sees};
+use crate::evasion::quic::setting::Setting::{AioquicV4, QuinnV4, QuinnV6};
+use crate::evasion::quic::{self, segments};
+use crate::evasion::wire::Version::{V4, V6};
+use crate::evasion::By::Stage;
+use crate::evasion::{self, datagrams, queries, ALLOW_LIST, BLOCK_LIST};
+
+pub const ROWS: &[Row] = &[
+    ("evasion-block-list", 120, |twin| {
+        evasion::hold(Stage(twin), Sees::Both, V4, BLOCK_LIST)
+    }),
+    ("evasion-allow-list", 120, |twin| {
+        evasion::hold(Stage(twin), Sees::Both, V4, ALLOW_LIST)
+    }),
+    ("evasion-block-list-ipv6", 120, |twin| {
+        evasion::hold(Stage(twin), Sees::Both, V6, BLOCK_LIST)
+    }),
+    ("evasion-late-server", 240, |twin| {
+        let mut net = Net::new(Sees::Both)?;
+        net.acknowledge_late()?;
+        evasion::hold_in(&net, Stage(twin), V4, BLOCK_LIST)
+    }),
+    ("evasion-honest", 120, |twin| {
+        evasion::honest(Stage(twin), V4)
+    }),
+    ("evasion-honest-ipv6", 120, |twin| {
+        evasion::honest(Stage(twin), V6)
+    }),
+    ("evasion-queries-block-list", 120, |twin| {
+        queries::hold(Stage(twin), queries::BLOCK_LIST)
+    }),
+    ("evasion-queries-allow-list", 120, |twin| {
+        queries::hold(Stage(twin), queries::ALLOW_LIST)
+    }),
+    ("evasion-queries-honest", 120, |twin| {
+        queries::honest(Stage(twin))
+    }),
+    ("evasion-datagrams-block-list", 120, |twin| {
+        datagrams::hold(Stage(twin), queries::BLOCK_LIST)
+    }),
+    ("evasion-datagrams-allow-list", 120, |twin| {
+        datagrams::hold(Stage(twin), queries::ALLOW_LIST)
+    }),
+    ("evasion-datagrams-honest", 120, |twin| {
+        datagrams::honest(Stage(twin))
+    }),
+    ("evasion-quic-block-list", 120, |twin| {
+        quic::hold(Stage(twin), QuinnV4, BLOCK_LIST)
+    }),
+    ("evasion-quic-allow-list", 120, |twin| {
+        quic::hold(Stage(twin), QuinnV4, quic::ALLOW_LIST)
+    }),
+    ("evasion-quic-honest", 120, |twin| {
+        quic::honest(Stage(twin), QuinnV4)
+    }),
+    ("evasion-quic-block-list-ipv6", 120, |twin| {
+        quic::hold(Stage(twin), QuinnV6, BLOCK_LIST)
+    }),
+    ("evasion-quic-block-list-version-2", 120, |twin| {
+        quic::hold(Stage(twin), AioquicV4, BLOCK_LIST)
+    }),
+    ("evasion-quic-honest-version-2", 120, |twin| {
+        quic::honest(Stage(twin), AioquicV4)
+    }),
+    ("evasion-quic-segments-block-list", 120, |twin| {
+        segments::hold(Stage(twin), QuinnV4, BLOCK_LIST)
+    }),
+    ("evasion-quic-segments-honest", 120, |twin| {
+        segments::honest(Stage(twin))
+    }),
+];

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A class is that of the connection's own names: whatever uses its ports again, whichever policy and whichever firewall comes.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::ends::Ends;
+use super::Stage;
+use crate::evasion::client::{Client, Script, Segment, Step, ACK, FIN, RST};
+use crate::evasion::net::{Net, Sees, HOPS};
+use crate::evasion::wire::{Outside, Version};
+use crate::evasion::{hello, ALLOWED, BLOCK_LIST, DENIED};
+
+pub const ROWS: &[Row] = &[
+    ("the-same-ports-again", 120, same_ports),
+    ("names-after-a-reload", 120, after_reload),
+    ("names-after-an-upgrade", 120, after_upgrade),
+];
+
+/// For an answer to a whole hello, which settles its connection.
+const ANSWERED: Duration = Duration::from_millis(300);
+/// First sequence numbers, the second one above all that the first connection uses.
+const FIRST: [u32; 2] = [0x1000_0000, 0x5000_0000];
+
+/// A client shows an allowed name and ends its connection, in truth or only for who looks on; then the same ports ask for a name.
+fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result<bool> {
+    let link = net.link()?;
+    let client = Client {
+        net,
+        link: &link,
+        version: Version::V4,
+        ports: (port, 443),
+        patience: Duration::from_secs(1),
+    };
+    let first = hello::tls(ALLOWED, 0);
+    let mut end = end.clone();
+    end.offset = first.bytes.len() as i64;
+    let script = Script {
+        first: FIRST[0],
+        steps: vec![
+            Segment::data(0, &first.bytes).step(),
+            Step::Pause(ANSWERED),
+            end.step(),
+        ],
+        ..Script::default()
+    };
+    let answer = client.run(&script)?.unwrap_or_default();
+    ensure!(
+        answer.starts_with(first.answer),
+        "the allowed name is not answered"
+    );
+    let second = hello::tls(name, 0);
+    let script = Script {
+        first: FIRST[1],
+        steps: vec![Segment::data(0, &second.bytes).step()],
+        ..Script::default()
+    };
+    let answer = client.run(&script)?;
+    Ok(answer.is_some_and(|answer| answer.starts_with(second.answer)))
+}
+
+/// A settled connection's class is none of the connection that follows between the same ends.
+fn same_ports(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let stage = Stage::start(&net, twin, BLOCK_LIST)?;
+    let signal = |flags, ttl| Segment {
+        flags,
+        outside: Outside {
+            ttl,
+            ..Outside::default()
+        },
+        ..Segment::data(0, &[])
+    };
+    let whole = Outside::default().ttl;
+    ensure!(
+        asks_again(&net, 15_000, &signal(RST, whole), ALLOWED)?,
+        "an allowed name does not come through on ports that were used"
+    );
+    let ends = [
+        signal(RST, whole),
+        signal(RST, HOPS - 1),
+        signal(FIN | ACK, HOPS - 1),
+        signal(ACK, whole),
+    ];
+    for (port, end) in (15_001..).zip(&ends) {
+        let comes = asks_again(&net, port, end, DENIED)?;
+        ensure!(!comes, "a denied name comes through behind {end:?}");
+    }
+    stage.finish()
+}
+
+/// Every name of TLS is allowed.
+fn without_tls() -> String {
+    BLOCK_LIST.replace("tls sni @denied drop", "tls version 1.0 drop")
+}
+
+/// Connections that have shown the denied and the allowed name.
+fn both(net: &Net) -> anyhow::Result<[Ends; 2]> {
+    let mut both = [Ends::new(net, 8081)?, Ends::new(net, 8082)?];
+    for (ends, name) in both.iter_mut().zip([DENIED, ALLOWED]) {
+        ends.exchange(&hello::tls(name, 0).bytes)?;
+        ends.exchange(b"settled")?;
+    }
+    Ok(both)
+}
+
+/// A policy that denies a connection's name reaches it though it was settled, and no other.
+fn after_reload(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let stage = Stage::start(&net, twin, &without_tls())?;
+    let [mut denied, mut allowed] = both(&net)?;
+    stage.reload(&net, BLOCK_LIST, 1)?;
+    until("the denied name is refused", PATIENCE, || {
+        Ok(!denied.passes()?)
+    })?;
+    until("the allowed name goes on", PATIENCE, || allowed.passes())?;
+    stage.end()
+}
+
+/// What one firewall has seen of names the next one knows, of either kind.
+fn after_upgrade(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let mut stage = Stage::start_with(&net, twin, &without_tls(), &[])?;
+    let [mut denied, mut allowed] = both(&net)?;
+    let mut halves = [DENIED, ALLOWED].map(|name| hello::tls(name, 0).bytes);
+    let mut open = [Ends::new(&net, 8083)?, Ends::new(&net, 8084)?];
+    for (ends, bytes) in open.iter_mut().zip(&mut halves) {
+        let rest = bytes.split_off(bytes.len() / 2);
+        ensure!(
+            ends.brings(bytes)?,
+            "the first half of a hello does not come through"
+        );
+        *bytes = rest;
+    }
+    for next in TWINS {
+        stage.upgrade(&net, next)?;
+        ensure!(
+            denied.passes()? && allowed.passes()?,
+            "a settled connection ends by an upgrade"
+        );
+    }
+    stage.reload(&net, BLOCK_LIST, 1)?;
+    until("the denied name is refused", PATIENCE, || {
+        Ok(!denied.passes()?)
+    })?;
+    until("the allowed name goes on", PATIENCE, || allowed.passes())?;
+    let [is_denied, is_allowed] = [0, 1].map(|at| open[at].brings(&halves[at]));
+    ensure!(
+        !is_denied?,
+        "the second half of a denied name comes through"
+    );
+    ensure!(
+        is_allowed?,
+        "the second half of an allowed name does not come through"
+    );
+    stage.end()
+}
