@@ -221,6 +221,52 @@ impl Kernel<'_> {
         text
     }
 
+    /// The mark of a connection that a flowtable may take: it is final, and no rule with names means its class, so that its packets
+    /// need not pass their tests. With none, a mark that no connection has.
+    fn free_marks(&self) -> Vec<u32> {
+        let (layout, generation) = (
+            &self.layout,
+            self.layout.generation(self.options.generation),
+        );
+        let asks = |rule: &NameRule| self.classes.of(&rule.asks.iter().collect::<Vec<_>>());
+        let meant: BTreeSet<u32> = self.names.rules.iter().flat_map(asks).collect();
+        let numbers = (1..).take(self.classes.vectors.len());
+        let free: Vec<u32> = numbers.filter(|number| !meant.contains(number)).collect();
+        let classes = if free.is_empty() { vec![0] } else { free };
+        let mark = |number: &u32| generation | layout.class(*number) | layout.settled();
+        classes.iter().map(mark).collect()
+    }
+
+    /// The edits that keep connections out of flowtables while a rule with names may still drop their packets.
+    fn flow_edits(&self) -> Vec<(Range<usize>, String)> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);
+        if !hooks::queued(self.tables).iter().any(forwards) {
+            return Vec::new();
+        }
+        let marks: Vec<String> = self
+            .free_marks()
+            .iter()
+            .map(|mark| format!("{mark:#010x}"))
+            .collect();
+        let test = format!(
+            "ct mark & {:#010x} {{ {} }} ",
+            self.layout.mask(),
+            marks.join(", ")
+        );
+        let is_flow = |at: &usize| {
+            tokens.get(*at) == "flow" && ["add", "offload"].contains(&tokens.get(at + 1))
+        };
+        let flows = tree
+            .rules
+            .iter()
+            .flat_map(|rule| rule.tokens.clone())
+            .filter(is_flow);
+        flows
+            .map(|at| (tokens.start(at)..tokens.start(at), test.clone()))
+            .collect()
+    }
+
     /// The edits that take names out of the policy: bytes of the text, and what stands there instead.
     fn edits(&self) -> Vec<(Range<usize>, String)> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
@@ -245,6 +291,7 @@ impl Kernel<'_> {
                 });
             }
         }
+        edits.extend(self.flow_edits());
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
     }

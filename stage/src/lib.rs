@@ -233,16 +233,6 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
             "load it with nft -f",
         ));
     }
-    if let Some(&flowtable) = tree.flowtables.first() {
-        let reason =
-            "a flowtable: its connections pass no chain, so their names are never asked for";
-        return Err(Refusal::at(
-            tokens,
-            flowtable,
-            reason,
-            "take the flowtable out, or leave names out",
-        ));
-    }
     warning::refuse(tokens, &tree)?;
     let sets = class::declarations(source, tokens, &tree, &names);
     let classes = class::find(tokens, &names, &sets)?;
@@ -370,7 +360,7 @@ mod tests {
     #[test]
     fn what_is_refused_has_place_and_cure() {
         let refused = |rules: &str| in_forward(rules).unwrap_err();
-        let refusal = refused("notrack\ntls sni @b drop");
+        let refusal = refused("synproxy\ntls sni @b drop");
         assert_eq!(refusal.place.line, 8, "{refusal}");
         assert!(!refusal.cure.is_empty());
         refused("ct mark set 0x1\ntls sni @b drop");
@@ -393,6 +383,44 @@ mod tests {
             }
         )
         .is_err());
+    }
+
+    /// A connection that no rule with names can mean may leave the chains, once it is final.
+    #[test]
+    fn a_flowtable_takes_what_no_name_means() {
+        let rules = "ct state established flow add @t\ntls sni @b drop\ntls alpn \"h2\" accept";
+        let split = in_forward(rules).unwrap();
+        let own = split.rules.iter().flat_map(|rule| &rule.classes);
+        let meant: Vec<u32> = own.copied().collect();
+        let free = split
+            .classes
+            .iter()
+            .find(|class| !meant.contains(&class.number));
+        let mark = format!("{:#010x}", free.unwrap().mark | 0x8008_0000);
+        let flow = line(&split, "flow add");
+        let want = format!(
+            "ct state established ct mark & {:#010x} {{ {mark} }} flow add @t",
+            split.mask
+        );
+        assert_eq!(flow, want);
+        // Where each class is meant, none leaves.
+        let split =
+            in_forward("flow add @t\ntls sni @b drop\ntls sni != @b accept\ntls sni missing drop")
+                .unwrap();
+        assert!(line(&split, "flow add").contains("{ 0x"));
+        let rules =
+            "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}\n\t\
+            chain d {\n\t\ttype filter hook forward priority 0\n\t\tflow add @t\n\t}";
+        let split = split_text(rules, &Options::default()).unwrap();
+        assert_eq!(line(&split, "flow add"), "flow add @t");
+    }
+
+    #[test]
+    fn packets_that_are_not_tracked_are_told() {
+        let rules = "\tchain r {\n\t\ttype filter hook prerouting priority raw\n\t\ttcp dport 80 notrack\n\t}\n\t\
+            chain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}";
+        let split = split_text(rules, &Options::default()).unwrap();
+        assert_eq!((split.warnings.len(), split.warnings[0].place.line), (1, 8));
     }
 
     #[test]

@@ -62,8 +62,6 @@ pub struct Tree {
     pub sets: Vec<Set>,
     /// What `define` gave names, without `$`.
     pub defines: HashMap<String, Range<usize>>,
-    /// The first tokens of flowtables.
-    pub flowtables: Vec<usize>,
     /// The text begins with `flush ruleset`.
     pub flushes: bool,
 }
@@ -217,7 +215,6 @@ impl Reader<'_> {
                     self.chain_body(chain, open + 1..close);
                 }
                 ("set" | "map", Some(open)) => self.set(table, at + 1, at, open),
-                ("flowtable", _) => self.tree.flowtables.push(at),
                 ("define" | "redefine", _) => self.define(at, end),
                 _ => {}
             }

@@ -8,31 +8,35 @@ use crate::token::Tokens;
 use crate::tree::{Rule, Tree};
 use crate::{Refusal, Warning};
 
-/// Statements that take packets away from connection tracking, or change whom it tracks.
-const UNTRACKED: [(&str, &str); 2] = [
-    (
-        "notrack",
-        "packets that are not tracked have no class of names",
-    ),
-    (
-        "synproxy",
-        "a proxy of SYNs answers before the server, so no name is followed",
-    ),
-];
+/// The tokens of rules that are a word.
+fn places<'a>(
+    tokens: &'a Tokens,
+    tree: &'a Tree,
+    word: &'a str,
+) -> impl Iterator<Item = usize> + 'a {
+    let all = tree.rules.iter().flat_map(|rule| rule.tokens.clone());
+    all.filter(move |at| tokens.get(*at) == word)
+}
 
-/// Refuses what takes packets away from names.
+/// Refuses what answers a connection in its server's place.
 pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
-    for rule in &tree.rules {
-        for at in rule.tokens.clone() {
-            let found = UNTRACKED.iter().find(|(word, _)| *word == tokens.get(at));
-            if let Some((_, reason)) = found {
-                let cure =
-                    "take this rule out, or let the firewall decide the whole policy (--policy)";
-                return Err(Refusal::at(tokens, at, *reason, cure));
-            }
-        }
+    let Some(at) = places(tokens, tree, "synproxy").next() else {
+        return Ok(());
+    };
+    let reason = "a proxy of SYNs answers before the server, so no name is followed";
+    let cure = "take this rule out, or let the firewall decide the whole policy (--policy)";
+    Err(Refusal::at(tokens, at, reason, cure))
+}
+
+/// Rules that take packets away from connection tracking.
+fn untracked(source: &Source, tokens: &Tokens, tree: &Tree) -> Vec<Warning> {
+    let warn = |at| {
+        Warning {
+        text: "packets of this rule have no connection: where a rule asks for a name, they count as ones whose names can't be read".to_owned(),
+        place: source.place(tokens.start(at)),
     }
-    Ok(())
+    };
+    places(tokens, tree, "notrack").map(warn).collect()
 }
 
 /// Whether a rule accepts all packets of established connections, whatever else they are.
@@ -55,10 +59,11 @@ fn accepts_established(tokens: &Tokens, rule: &Rule) -> bool {
     is_accepted && rest.contains(&"established")
 }
 
-/// Finds rules that ask for names behind an accept of established connections: over TCP they never see a name.
+/// Finds rules that ask for names behind an accept of established connections, since over TCP they never see a name, and packets
+/// without connections.
 pub fn find(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
     let (tokens, tree) = (ways.tokens, ways.tree);
-    let mut warnings = Vec::new();
+    let mut warnings = untracked(source, tokens, tree);
     for named in &names.rules {
         // The rule, and those that lead to its chain.
         let mut places = vec![named.rule];
