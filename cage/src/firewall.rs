@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 
 use crate::failure::Failure;
-use crate::queue_rules::QUEUE;
+use crate::queue_rules::{QUEUE, SETTLED};
 
 /// Events a second: all that a command can cause.
 const EVENTS_RATE: &str = "1000000";
@@ -26,12 +26,13 @@ const LOOKING_ON: &str = "unknown=open,malformed=open,truncated=open";
 
 /// What the firewall is started with.
 pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
-    let queue = QUEUE.to_string();
+    let (queue, settled) = (QUEUE.to_string(), format!("{SETTLED:#x}"));
     let words = [
         ("--queue", queue.as_str()),
         ("--policy", &policy.to_string_lossy()),
         ("--control", &control.to_string_lossy()),
         ("--conntrack", "mark"),
+        ("--settled", &settled),
         ("--fail", if looks_on { LOOKING_ON } else { CLOSED }),
         ("--events", "-"),
         ("--events-rate", EVENTS_RATE),

@@ -3,7 +3,8 @@
 //!
 //! A new connection must go to an address that DNS has given for an allowed name, and the name that the client shows in it
 //! must be allowed, too: a name alone proves nothing, since a client can show any name to any server. Once it is open, the
-//! name alone counts: a connection may last longer than its address.
+//! name alone counts: a connection may last longer than its address. An accept that holds for all of a connection sets
+//! the mark that takes it out of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -11,6 +12,7 @@ use std::net::IpAddr;
 
 use crate::allow::{Allowed, Host};
 use crate::hosts;
+use crate::queue_rules::SETTLED;
 
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
@@ -26,6 +28,11 @@ fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
         .map(|name| format!("\"{name}\""))
         .collect();
     quoted.join(", ")
+}
+
+/// Accepts a packet, and all of its connection from when its names are final.
+fn accept() -> String {
+    format!("meta mark set {SETTLED:#x} accept")
 }
 
 fn suffix(port: Option<u16>) -> String {
@@ -65,7 +72,7 @@ fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
                 "\t\tth dport {HTTPS} tls ech exists reject comment \"encrypted ClientHello\""
             );
         }
-        let _ = writeln!(text, "\t\tth dport {HTTPS} tls sni {set} accept");
+        let _ = writeln!(text, "\t\tth dport {HTTPS} tls sni {set} {}", accept());
     }
     if port.is_none() || port == Some(HTTP) {
         let _ = writeln!(text, "\t\ttcp dport {HTTP} http host {set} accept");
@@ -103,7 +110,8 @@ fn write_net(text: &mut String, address: &IpAddr, bits: u8, port: Option<u16>) {
     let ports = port.map_or(String::new(), |port| format!(" th dport {port}"));
     let _ = writeln!(
         text,
-        "\t\t{family} daddr {address}/{bits} meta l4proto {{ tcp, udp }}{ports} accept"
+        "\t\t{family} daddr {address}/{bits} meta l4proto {{ tcp, udp }}{ports} {}",
+        accept()
     );
 }
 
@@ -142,7 +150,7 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
             Host::Net(address, bits) => nets.push((address, *bits, one.port)),
         }
     }
-    let mut text = "table inet cage {\n".to_owned();
+    let mut text = format!("# The mark {SETTLED:#x}: once its names are final, the connection needs no firewall.\ntable inet cage {{\n");
     for (port, names) in &groups {
         write_sets(&mut text, *port, names);
     }
@@ -163,7 +171,7 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
         .flatten()
         .filter(|port| ![HTTP, HTTPS].contains(port))
     {
-        let _ = writeln!(text, "\t\tth dport {port} accept");
+        let _ = writeln!(text, "\t\tth dport {port} {}", accept());
     }
     text += "\t\treject comment \"name not allowed\"\n\t}\n\tchain opening {\n";
     for (port, names) in &groups {
@@ -184,8 +192,11 @@ const INPUT: &str =
 
 /// What looks on: all passes, names are read, and each question of DNS is an event.
 pub fn of_learning() -> String {
-    let rules = "\t\tudp dport 53 dns name exists log prefix \"question\" accept\n\
-                 \t\ttls sni exists accept\n\t\thttp host exists accept\n";
+    let accept = accept();
+    let rules = format!(
+        "\t\tudp dport 53 dns name exists log prefix \"question\" accept\n\
+         \t\ttls sni exists {accept}\n\t\thttp host exists accept\n\t\t{accept}\n"
+    );
     format!(
         "table inet cage {{\n\tchain output {{\n\t\ttype filter hook output priority filter; policy accept;\n{rules}\t}}\n{INPUT}"
     )
@@ -217,8 +228,14 @@ mod tests {
     #[test]
     fn a_port_of_names_keeps_to_names() {
         let text = of(&["example.org:443"]);
-        assert!(text.contains("tls sni @names_443 accept"), "{text}");
-        assert!(!text.contains("th dport 443 accept"), "{text}");
+        assert!(
+            text.contains("tls sni @names_443 meta mark set 0x80000000 accept"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("th dport 443 accept") && !text.contains("th dport 443 meta mark"),
+            "{text}"
+        );
         assert!(!text.contains("http host"), "{text}");
     }
 

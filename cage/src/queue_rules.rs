@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules inside the cage's network namespace that send every packet to the firewall, but for those on loopback.
-//! None has `bypass`: while no firewall listens, the kernel drops them all.
+//! The rules inside the cage's network namespace that send packets to the firewall: all but those on loopback and those of
+//! settled connections. None has `bypass`: while no firewall listens, the kernel drops what it would be asked about.
+//!
+//! A connection is settled when the policy has set `SETTLED` in the mark of one of its packets, which the firewall passes on
+//! only once the connection's names are final (--settled). The kernel notes that in the connection's mark. A SYN takes it
+//! back, and SYN, FIN and RST are always queued, so that the firewall sees connections begin and end.
 //!
 //! Connection tracking tells the firewall by bits of the mark, since some kernels give it no attribute; the bits are those
 //! of rules/queue/conntrack-host.iptables. Neighbour discovery of IPv6 stays with the kernel: its messages end at the
@@ -14,6 +18,8 @@ use crate::failure::Failure;
 use crate::programs;
 
 pub const QUEUE: u16 = 0;
+/// The bit of marks that says that a connection needs no firewall any more.
+pub const SETTLED: u32 = 0x8000_0000;
 
 /// States of a connection, and the bit of the mark for each.
 const STATES: [(&str, &str); 5] = [
@@ -23,47 +29,65 @@ const STATES: [(&str, &str); 5] = [
     ("new", "0x08000000"),
     ("untracked", "0x40000000"),
 ];
-const STATE_BITS: &str = "0x4f000000";
-const OTHER_BITS: &str = "0xb0ffffff";
+const STATE_BITS: u32 = 0x4f00_0000;
 /// Router solicitation, neighbour solicitation and advertisement, reports of multicast groups.
 const NEIGHBOURS: [u8; 5] = [133, 135, 136, 131, 143];
 
 /// For `nft -f -`.
 pub fn for_nft() -> String {
     let mut chains = String::new();
+    let types = NEIGHBOURS.map(|number| number.to_string()).join(", ");
+    let (others, unsettled) = (!(STATE_BITS | SETTLED), !SETTLED);
     for (hook, way) in [("input", "iifname"), ("output", "oifname")] {
         chains += &format!(
-            "\tchain {hook} {{\n\t\ttype filter hook {hook} priority filter; policy drop;\n"
+            "\tchain {hook} {{\n\t\ttype filter hook {hook} priority mangle; policy drop;\n\
+             \t\t{way} \"lo\" accept\n\
+             \t\ticmpv6 type {{ {types} }} accept\n\
+             \t\ttcp flags & syn == syn ct mark set ct mark & {unsettled:#x}\n\
+             \t\ttcp flags & (fin | syn | rst) == 0 ct mark & {SETTLED:#x} == {SETTLED:#x} accept\n"
         );
-        chains += &format!("\t\t{way} \"lo\" accept\n");
-        let types = NEIGHBOURS.map(|number| number.to_string()).join(", ");
-        chains += &format!("\t\ticmpv6 type {{ {types} }} accept\n");
         for (state, bit) in STATES {
             chains +=
-                &format!("\t\tct state {state} meta mark set meta mark & {OTHER_BITS} | {bit}\n");
+                &format!("\t\tct state {state} meta mark set meta mark & {others:#x} | {bit}\n");
         }
-        chains += &format!("\t\tqueue num {QUEUE}\n\t}}\n");
+        chains += &format!(
+            "\t\tqueue num {QUEUE}\n\t}}\n\
+             \tchain settled_{hook} {{\n\t\ttype filter hook {hook} priority filter; policy accept;\n\
+             \t\tmeta mark & {SETTLED:#x} == {SETTLED:#x} ct mark set ct mark | {SETTLED:#x}\n\t}}\n"
+        );
     }
     format!("table inet cage {{\n{chains}}}\n")
 }
 
 /// For `iptables-restore`, or `ip6tables-restore` with `is_ipv6`.
 pub fn for_iptables(is_ipv6: bool) -> String {
-    let mut rules = String::new();
+    let (mut queued, mut settled) = (String::new(), String::new());
+    let bits = STATE_BITS | SETTLED;
     for (hook, way) in [("INPUT", "-i"), ("OUTPUT", "-o")] {
-        rules += &format!("-A {hook} {way} lo -j ACCEPT\n");
+        queued += &format!("-A {hook} {way} lo -j ACCEPT\n");
         for number in NEIGHBOURS.iter().filter(|_| is_ipv6) {
-            rules += &format!("-A {hook} -p ipv6-icmp -m icmp6 --icmpv6-type {number} -j ACCEPT\n");
+            queued +=
+                &format!("-A {hook} -p ipv6-icmp -m icmp6 --icmpv6-type {number} -j ACCEPT\n");
         }
+        queued += &format!(
+            "-A {hook} -p tcp -m tcp --tcp-flags SYN SYN -j CONNMARK --set-xmark 0x0/{SETTLED:#x}\n\
+             -A {hook} -p tcp -m tcp --tcp-flags FIN,SYN,RST NONE -m connmark --mark {SETTLED:#x}/{SETTLED:#x} -j ACCEPT\n"
+        );
         for (state, bit) in STATES {
             let state = state.to_uppercase();
-            rules += &format!(
-                "-A {hook} -m conntrack --ctstate {state} -j MARK --set-xmark {bit}/{STATE_BITS}\n"
+            queued += &format!(
+                "-A {hook} -m conntrack --ctstate {state} -j MARK --set-xmark {bit}/{bits:#x}\n"
             );
         }
-        rules += &format!("-A {hook} -j NFQUEUE --queue-num {QUEUE}\n");
+        queued += &format!("-A {hook} -j NFQUEUE --queue-num {QUEUE}\n");
+        settled += &format!(
+            "-A {hook} -m mark --mark {SETTLED:#x}/{SETTLED:#x} -j CONNMARK --set-xmark {SETTLED:#x}/{SETTLED:#x}\n"
+        );
     }
-    format!("*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT DROP [0:0]\n{rules}COMMIT\n")
+    format!(
+        "*mangle\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT DROP [0:0]\n{queued}COMMIT\n\
+         *filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n{settled}COMMIT\n"
+    )
 }
 
 fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Output> {

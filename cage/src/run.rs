@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A cage from its start to its end.
 
+use std::fs;
 use std::io::BufRead;
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
@@ -27,6 +28,11 @@ use crate::start::{build, Cage, Plan};
 const LOOK: Duration = Duration::from_secs(30);
 /// How long the firewall may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// PF_EXITING (include/linux/sched.h).
+const EXITING: u32 = 4;
+/// The programs without which a cage has no network, as its messages call them.
+const FIREWALL: &str = "the firewall";
+const UPLINK: &str = "the uplink";
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +79,7 @@ fn watch_firewall(mut firewall: Firewall, to: Sender<Happened>) -> JoinHandle<()
         for line in lines.lines().map_while(Result::ok) {
             let _ = to.send(Happened::Line(line));
         }
-        let _ = to.send(Happened::Gone("the firewall", process.wait().ok()));
+        let _ = to.send(Happened::Gone(FIREWALL, process.wait().ok()));
     })
 }
 
@@ -82,7 +88,7 @@ fn watch_uplink(mut uplink: Child, to: Sender<Happened>) {
         if let Some(mut stderr) = uplink.stderr.take() {
             let _ = std::io::copy(&mut stderr, &mut std::io::sink());
         }
-        let _ = to.send(Happened::Gone("the uplink", uplink.wait().ok()));
+        let _ = to.send(Happened::Gone(UPLINK, uplink.wait().ok()));
     });
 }
 
@@ -200,21 +206,31 @@ impl Running<'_> {
         }
     }
 
-    /// Ends the firewall, and takes what it still says.
+    /// Ends the firewall, and takes what it still says. The command may have ended because its network did: what was ending
+    /// before is told of.
     fn finish(&mut self, from: &Receiver<Happened>) {
-        self.look();
         if self.is_cut_off {
             return;
         }
-        let _ = kill(self.firewall, Signal::SIGTERM);
+        let is_expected = !is_ending(self.firewall);
+        let mut left = vec![FIREWALL];
+        left.extend(is_ending(self.uplink).then_some(UPLINK));
+        if is_expected {
+            self.look();
+            let _ = kill(self.firewall, Signal::SIGTERM);
+        }
         let end = Instant::now() + PATIENCE;
-        while let Ok(happened) = from.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            match happened {
-                Happened::Line(line) => self.line(&line),
-                Happened::Gone("the firewall", _) => return,
-                // The command may end before the end of its network is known.
-                Happened::Gone(who, status) => self.cut_off(who, status),
-                _ => {}
+        while !left.is_empty() {
+            match from.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Happened::Line(line)) => self.line(&line),
+                Ok(Happened::Gone(who, status)) => {
+                    left.retain(|one| *one != who);
+                    if who != FIREWALL || !is_expected {
+                        self.cut_off(who, status);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return,
             }
         }
     }
@@ -241,6 +257,19 @@ impl Running<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a process ends or has ended. The kernel marks one that ends before it closes its files, so one that took the
+/// network away is marked before the command can see that.
+fn is_ending(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name: state, five numbers, flags (proc_pid_stat(5)).
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let flags = rest
+        .split(' ')
+        .nth(6)
+        .and_then(|word| word.parse::<u32>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
 fn pid(child: &Child) -> Pid {

@@ -132,14 +132,24 @@ static int check_stage(const struct values *values, struct options *options) {
     return 0;
 }
 
+/// --settled.
+static int check_settled(const struct values *values, struct options *options) {
+    const char *value = values_get(values, OPTION_SETTLED);
+
+    if (value && !values_read_mark(value, &options->settled))
+        return values_fail(values, OPTION_SETTLED);
+    return 0;
+}
+
 int options_daemon_names(const struct values *values, struct options *options) {
     if (options_daemon_undecided(values, options) < 0 ||
         values_number(values, OPTION_CONNECTIONS, &options->connections) < 0 ||
         values_number(values, OPTION_HELLO_MEMORY, &options->hello_memory) < 0 ||
         values_number(values, OPTION_HELLO_TIMEOUT, &options->hello_timeout_s) < 0 ||
-        values_number(values, OPTION_LEARNED, &options->learned) < 0)
+        values_number(values, OPTION_LEARNED, &options->learned) < 0 ||
+        check_stage(values, options) < 0)
         return -EINVAL;
-    return check_stage(values, options);
+    return check_settled(values, options);
 }
 
 int options_daemon_fail(const struct values *values, struct options *options) {

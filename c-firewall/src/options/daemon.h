@@ -22,7 +22,7 @@ int options_daemon_decision(const struct values *values, struct options *options
 /// The value of --undecided, which `explain` takes too.
 int options_daemon_undecided(const struct values *values, struct options *options);
 
-/// The values of --undecided to --hello-timeout.
+/// The values of --undecided to --settled.
 int options_daemon_names(const struct values *values, struct options *options);
 
 /// --fail.

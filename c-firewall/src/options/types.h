@@ -62,6 +62,7 @@ struct options {
     uint32_t hello_timeout_s;
     uint32_t learned; // addresses
     uint32_t stage;   // bits of marks in which classes are told; 0 = the policy decides
+    uint32_t settled; // bits of marks that rules set only where names are final
     bool fail_open[OPTIONS_SITUATION_COUNT];
     uint32_t deadline_ms; // 0 = none
     uint32_t stats_s;     // 0 = no interval

@@ -261,6 +261,14 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .expected = "a mask of at least 5 bits in a row, decimal or 0x hexadecimal",
                 .defaults = {0, 0},
             },
+        [OPTION_SETTLED] =
+            {
+                .name = "settled",
+                .commands = 1 << ARGUMENTS_RUN,
+                .has_value = true,
+                .expected = "a mask, decimal or 0x hexadecimal",
+                .defaults = {0, 0},
+            },
         [OPTION_FAIL] =
             {
                 .name = "fail",

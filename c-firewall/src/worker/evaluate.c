@@ -77,6 +77,7 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
                    .undecided_verdict = options->undecided_verdict,
                    .unknown_open = options->fail_open[OPTIONS_UNKNOWN]},
         .stage = options->stage,
+        .settled = options->settled,
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
     // A later policy may read them to decide where this one does to learn, or the other way round.
@@ -273,6 +274,7 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
     struct loaded *loaded = source->loaded;
     struct connections *connections = evaluation->connections;
     bool is_first = true;
+    bool settled;
     uint32_t before = 0; // the mark of the query before
 
     do {
@@ -280,9 +282,10 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
             named_tell(named, connection_names(connections, &named->followed), input);
         decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters,
                       input, outcome);
+        settled = is_settled(named, connections);
+        stage_withhold(evaluation->settled, settled, outcome);
         if (evaluation->stage != 0) {
-            stage_tell(evaluation->stage, input, is_settled(named, connections),
-                       is_first ? NULL : &before, outcome);
+            stage_tell(evaluation->stage, input, settled, is_first ? NULL : &before, outcome);
             before = outcome->mark;
             is_first = false;
         }

@@ -32,6 +32,7 @@ struct evaluation {
     struct event_ring *ring;     // the worker's ring of events
     struct decide_settings decide;
     uint32_t stage;               // --stage; 0 = the policy decides
+    uint32_t settled;             // --settled
     struct interfaces interfaces; // the interfaces by name, if the policy uses names
     bool ct_state_by_mark;        // --conntrack mark
     // Of the queue, if the policy reads names; else NULL.

@@ -35,3 +35,8 @@ void stage_tell(uint32_t mask, const struct decide_input *input, bool is_settled
     if (outcome->verdict == VERDICT_ACCEPT && before && *before != outcome->mark)
         mark(mask, input, stage_unreadable(mask), outcome);
 }
+
+void stage_withhold(uint32_t mask, bool is_settled, struct decide_outcome *outcome) {
+    if (!is_settled)
+        outcome->mark &= ~mask;
+}

@@ -26,4 +26,9 @@ uint32_t stage_undecided(uint32_t mask);
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_settled,
                 const uint32_t *before, struct decide_outcome *outcome);
 
+/// Takes bits out of the mark that a policy sets, unless the names of the packet's connection are
+/// final.
+/// - mask: of --settled; 0 = none
+void stage_withhold(uint32_t mask, bool is_settled, struct decide_outcome *outcome);
+
 #endif

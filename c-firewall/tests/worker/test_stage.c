@@ -52,12 +52,25 @@ static void what_rules_did_not_decide_stays(void **state) {
     assert_false(outcome.mark_set);
 }
 
+static void a_mark_waits_until_names_are_final(void **state) {
+    struct decide_outcome outcome = {
+        .verdict = VERDICT_ACCEPT, .mark_set = true, .mark = 0x80000001};
+
+    (void)state;
+    stage_withhold(0x80000000, true, &outcome);
+    assert_int_equal(outcome.mark, 0x80000001);
+    stage_withhold(0x80000000, false, &outcome);
+    assert_true(outcome.mark_set);
+    assert_int_equal(outcome.mark, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_keeps_foreign_bits),
         cmocka_unit_test(what_is_not_known_is_accepted),
         cmocka_unit_test(queries_of_different_classes_have_none),
         cmocka_unit_test(what_rules_did_not_decide_stays),
+        cmocka_unit_test(a_mark_waits_until_names_are_final),
     };
 
     return cmocka_run_group_tests_name("stage", tests, NULL, NULL);

@@ -117,7 +117,17 @@ fn check_stage(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values of --undecided to --stage.
+/// --settled.
+fn check_settled(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
+    let option = ArgumentsOption::Settled;
+    let Some(value) = arguments::value(values, option) else {
+        return Ok(());
+    };
+    o.settled = values::read_mark(value).ok_or_else(|| values::fail(option, value))?;
+    Ok(())
+}
+
+/// The values of --undecided to --settled.
 pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     undecided(values, o)?;
@@ -125,7 +135,8 @@ pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::number(values, A::HelloMemory, &mut o.hello_memory)?;
     values::number(values, A::HelloTimeout, &mut o.hello_timeout_s)?;
     values::number(values, A::Learned, &mut o.learned)?;
-    check_stage(values, o)
+    check_stage(values, o)?;
+    check_settled(values, o)
 }
 
 /// --fail.

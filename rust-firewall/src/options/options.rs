@@ -111,6 +111,7 @@ fn profile_options(profile: OptionsProfile) -> Options {
         hello_timeout_s: number(A::HelloTimeout),
         learned: number(A::Learned),
         stage: 0,
+        settled: 0,
         fail_open: [false; SITUATION_COUNT],
         deadline_ms: number(A::Deadline),
         stats_s: number(A::Stats),

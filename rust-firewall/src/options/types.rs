@@ -76,6 +76,8 @@ pub struct Options {
     pub learned: u32,
     /// Bits of marks in which classes are told; 0 = the policy decides.
     pub stage: u32,
+    /// Bits of marks that rules set only where names are final.
+    pub settled: u32,
     /// By `OptionsSituation`.
     pub fail_open: [bool; SITUATION_COUNT],
     /// 0 = none.

@@ -198,6 +198,7 @@ pub enum ArgumentsOption {
     HelloTimeout,
     Learned,
     Stage,
+    Settled,
     Fail,
     Deadline,
     Stats,
@@ -353,6 +354,11 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     OptionFacts {
         name: "stage", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
         expected: "a mask of at least 5 bits in a row, decimal or 0x hexadecimal",
+        min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
+    },
+    OptionFacts {
+        name: "settled", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
+        expected: "a mask, decimal or 0x hexadecimal",
         min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
     OptionFacts {

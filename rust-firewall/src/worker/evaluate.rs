@@ -65,6 +65,8 @@ pub struct Evaluation {
     decide: DecideSettings,
     /// --stage; 0 = the policy decides.
     stage: u32,
+    /// --settled.
+    settled: u32,
     /// The interfaces by name, if the policy uses names.
     interfaces: Interfaces,
     /// --conntrack mark.
@@ -112,6 +114,7 @@ pub fn init(
             unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
         },
         stage: options.stage,
+        settled: options.settled,
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
         connections: names.then(|| make_connections(options)),
@@ -364,8 +367,9 @@ fn ask_policy(
     loop {
         let told = told(input, named.as_ref(), evaluation.connections.as_deref());
         let mut outcome = decide::packet(&evaluation.decide, policy.as_ref(), &told);
+        let is_settled = is_settled(named.as_ref(), evaluation.connections.as_deref());
+        stage::withhold(evaluation.settled, is_settled, &mut outcome);
         if evaluation.stage != 0 {
-            let is_settled = is_settled(named.as_ref(), evaluation.connections.as_deref());
             stage::tell(evaluation.stage, &told, is_settled, before, &mut outcome);
             before = Some(outcome.mark);
         }

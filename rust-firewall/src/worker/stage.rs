@@ -56,6 +56,14 @@ pub fn tell(
     }
 }
 
+/// Takes bits out of the mark that a policy sets, unless the names of the packet's connection are final.
+/// - mask: of --settled; 0: none
+pub fn withhold(mask: u32, is_settled: bool, outcome: &mut DecideOutcome) {
+    if !is_settled {
+        outcome.mark &= !mask;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +172,14 @@ mod tests {
         let mut failed = outcome(Verdict::Drop, DecideBy::Fail, None);
         tell_of(NamesState::Known, true, None, &mut failed);
         assert_eq!((failed.verdict, failed.mark_set), (Verdict::Drop, false));
+    }
+    #[test]
+    fn a_mark_waits_until_names_are_final() {
+        let mut waiting = outcome(Verdict::Accept, DecideBy::Rule, Some(0x8000_0001));
+        withhold(0x8000_0000, false, &mut waiting);
+        assert_eq!((waiting.mark_set, waiting.mark), (true, 1));
+        let mut last = outcome(Verdict::Accept, DecideBy::Rule, Some(0x8000_0001));
+        withhold(0x8000_0000, true, &mut last);
+        assert_eq!(last.mark, 0x8000_0001);
     }
 }

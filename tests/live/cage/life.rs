@@ -48,10 +48,10 @@ fn exit_codes(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cage whose command says that it runs.
-fn start(scene: &Scene, lines: &str) -> anyhow::Result<Child> {
+/// A cage whose command has run these lines, and goes on with those.
+fn start(scene: &Scene, lines: &str, then: &str) -> anyhow::Result<Child> {
     let marker = scene.folder.file("home/runs");
-    let lines = format!("{lines}\n: > {marker}\nwhile :; do sleep 0.05; done");
+    let lines = format!("{lines}\n: > {marker}\n{then}");
     let mut command = scene.run_as(
         false,
         &["--allow", "good.example", "--", "sh", "-c", &lines],
@@ -65,6 +65,9 @@ fn start(scene: &Scene, lines: &str) -> anyhow::Result<Child> {
     })?;
     Ok(child)
 }
+
+/// Lines that end with a signal only.
+const WAITS: &str = "while :; do sleep 0.05; done";
 
 fn kill(pid: u32, signal: i32) -> anyhow::Result<()> {
     // SAFETY: kill(2) takes numbers and touches no memory.
@@ -100,7 +103,7 @@ fn signals(twin: Twin) -> anyhow::Result<()> {
         let _ = std::fs::remove_file(scene.folder.file("home/runs"));
         let traps =
             "trap 'exit 11' TERM; trap 'exit 12' INT; trap 'exit 13' HUP; trap 'exit 14' USR2";
-        let child = start(&scene, traps)?;
+        let child = start(&scene, traps, WAITS)?;
         kill(child.id(), signal)?;
         end(child)
             .with_context(|| format!("signal {signal}"))?
@@ -250,7 +253,7 @@ pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
 /// However fwctl ends, all that it has started ends.
 fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
-    let child = start(&scene, "setsid sleep 1000 &")?;
+    let child = start(&scene, "setsid sleep 1000 &", WAITS)?;
     for word in [twin.program(), "pasta", "cage-stage hold", "sleep 1000"] {
         ensure!(!of(&scene, word)?.is_empty(), "there is no {word}");
     }
@@ -266,19 +269,11 @@ const WITHOUT: &str = "while curl -s --max-time 5 -o /dev/null http://good.examp
 
 fn end_of(twin: Twin, word: &str, said: &str) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
-    let marker = scene.folder.file("home/runs");
-    let lines = format!("curl -sS --max-time 20 http://good.example/; : > {marker}; {WITHOUT}");
-    let mut command = scene.run_as(
-        false,
-        &["--allow", "good.example", "--", "sh", "-c", &lines],
-    );
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    until("the command runs", PATIENCE, || {
-        Ok(std::path::Path::new(&marker).exists())
-    })?;
+    let child = start(
+        &scene,
+        "curl -sS --max-time 20 http://good.example/",
+        WITHOUT,
+    )?;
     let pids = of(&scene, word)?;
     ensure!(!pids.is_empty(), "there is no {word}");
     for pid in pids {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a command in a cage reaches, and how it learns that it does not.
 
+use std::process::Stdio;
 use std::time::Instant;
 
-use anyhow::ensure;
-use testbed::twin::Twin;
+use anyhow::{ensure, Context};
+use testbed::twin::{root as repository, Twin};
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::scene::{Scene, BAD, GOOD, SHARED};
+use super::life::of;
+use super::scene::{Said, Scene, BAD, GOOD, SHARED};
 
 pub const ROWS: &[Row] = &[
     ("allow", 180, allow),
@@ -15,6 +18,8 @@ pub const ROWS: &[Row] = &[
     ("slirp4netns", 120, slirp),
     ("root", 120, root),
     ("policy", 120, policy),
+    ("egress-names", 120, egress_names),
+    ("settled", 180, settled),
     ("learn", 180, learn),
     ("report", 120, report),
     ("print", 60, print),
@@ -153,9 +158,9 @@ fn slirp(twin: Twin) -> anyhow::Result<()> {
 /// Root's cage keeps all users, so that programs may become them; the kernel's settings are out of its reach.
 fn root(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
-    let said = |lines: &str| -> anyhow::Result<super::scene::Said> {
+    let said = |lines: &str| -> anyhow::Result<Said> {
         let words = [&ALLOW[..], &["--", "sh", "-c", lines]].concat();
-        Ok(super::scene::Said::of(scene.run_as(true, &words).output()?))
+        Ok(Said::of(scene.run_as(true, &words).output()?))
     };
     said(&curl("https://good.example/"))?.code(0)?;
     said(&curl(&format!("http://{}/", BAD[0])))?.code(7)?;
@@ -205,6 +210,99 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     ensure!(is_one, "one line: {}", said.all());
     let said = scene.shell(&["--policy", "missing.nft"], "echo ran")?;
     ensure!(said.code(125)?.is_empty(), "{}", said.all());
+    Ok(())
+}
+
+/// The shipped policy needs names of one's own, and nothing for the cage's resolver.
+fn egress_names(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let shipped = std::fs::read_to_string(repository().join("rules/policy/egress-names.nft"))?;
+    ensure!(shipped.contains("api.example.com"), "another example");
+    let text = shipped.replace("api.example.com", "good.example");
+    let file = scene.folder.write("egress-names.nft", text)?;
+    let options = ["--policy", file.as_str()];
+    for url in ["https://good.example/", "http://good.example/"] {
+        scene.shell(&options, &curl(url))?.code(0)?;
+    }
+    let denied = scene.shell(&options, &curl("https://bad.example/"))?;
+    denied.code(6)?;
+    denied.says("dns name bad.example (169.254.53.53:53): other names, or none")
+}
+
+/// Carries 50 MB over a connection, waits for a file, and then opens others between the same ends, with a name that is denied.
+const SETTLED: &str = r#"
+import errno, os, socket, ssl, time
+def connect(name, is_reset):
+    while True:
+        try:
+            return connect_once(name, is_reset)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:  # the old connection lingers
+                raise
+        time.sleep(0.1)
+def connect_once(name, is_reset):
+    own = socket.socket()
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_reset:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    own.settimeout(20)
+    own.bind(("0.0.0.0", 40000))
+    socket.getaddrinfo("good.example", 443)  # so that the address is known
+    own.connect(("203.0.113.10", 443))
+    return ssl._create_unverified_context().wrap_socket(own, server_hostname=name)
+def carry(is_reset):
+    with connect("good.example", is_reset) as own:
+        own.sendall(b"GET /big HTTP/1.0\r\nHost: good.example\r\n\r\n")
+        count = 0
+        while more := own.recv(1 << 16):
+            count += len(more)
+        return count > 50_000_000
+print("carried:", carry(False))
+open("home/carried", "w").close()
+while not os.path.exists("home/go"):
+    time.sleep(0.05)
+for is_reset in (False, True):
+    try:
+        connect("bad.example", is_reset).close()
+        print("came through")
+    except ConnectionResetError:
+        print("denied")
+    print("carried:", carry(is_reset))
+"#;
+
+/// Once the firewall knows that a connection's names are final it sees no more of it, until something else begins between
+/// the same ends.
+fn settled(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let script = scene.folder.write("settled.py", SETTLED)?;
+    let big = std::fs::File::create(scene.folder.file("www/big"))?;
+    big.set_len(50_000_000)?;
+    let words = [&ALLOW[..], &["--", "/usr/bin/python3", &script]].concat();
+    let child = scene
+        .run_as(false, &words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let carried = scene.folder.file("home/carried");
+    until("the bytes are carried", PATIENCE, || {
+        Ok(std::path::Path::new(&carried).exists())
+    })?;
+    let firewall = *of(&scene, "-firewall --queue")?
+        .first()
+        .context("no firewall")?;
+    let queues =
+        std::fs::read_to_string(format!("/proc/{firewall}/net/netfilter/nfnetlink_queue"))?;
+    let queued: u64 = queues
+        .split_whitespace()
+        .nth(7)
+        .context("no queue")?
+        .parse()?;
+    std::fs::write(scene.folder.file("home/go"), "")?;
+    let said = Said::of(child.wait_with_output()?);
+    let expected = "carried: True\ndenied\ncarried: True\ndenied\ncarried: True\n";
+    ensure!(said.code(0)? == expected, "{}", said.all());
+    // A segment has 65,480 bytes at most, so 764 of them came.
+    ensure!(queued < 200, "{queued} packets were queued");
     Ok(())
 }
 
