@@ -8,10 +8,10 @@ use cage::allow::Allowed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
-Exit status: 0 all is well, 1 what was asked for is not well (a ledger that does
-not reconcile, flows that flip, findings), 2 bad command line, policy or
-capture, 3 no firewall could be asked, 4 the firewall refused, failed or is not
-understood.";
+Exit status: 0 no problem, 1 problem found (a ledger that does not reconcile,
+flows whose verdict changes, findings), 2 bad command line, policy or capture,
+3 no firewall found, 4 the firewall refused, failed or sent an unsupported
+reply.";
 
 /// The policy of a host.
 const POLICY: &str = "/etc/twinwall/policy.nft";
